@@ -1,0 +1,59 @@
+"""House macros: the flags, tags and defaults of every C++ target live here and nowhere else."""
+
+_WARNINGS = [
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+]
+
+# What a test may take on this project's machines; a test that needs more belongs to a slower tier.
+_TIERS = ["unit", "simulation", "integration", "crash", "e2e", "benchmark"]
+
+def callboard_cc_library(name, **kwargs):
+    """A library: one header pair, private unless it says otherwise."""
+    native.cc_library(
+        name = name,
+        copts = _WARNINGS + kwargs.pop("copts", []),
+        # Archives only: a shared library beside each would compile everything twice.
+        linkstatic = True,
+        **kwargs
+    )
+
+def callboard_cc_binary(name, **kwargs):
+    """A program."""
+    native.cc_binary(
+        name = name,
+        copts = _WARNINGS + kwargs.pop("copts", []),
+        **kwargs
+    )
+
+def callboard_cc_test(name, deps, tier = "unit", size = "small", tags = [], **kwargs):
+    """A GoogleTest program. `tier` is what `tests/run.sh` selects it by."""
+    if tier not in _TIERS:
+        fail("tier must be one of %s, not %s" % (", ".join(_TIERS), tier))
+    native.cc_test(
+        name = name,
+        size = size,
+        copts = _WARNINGS + kwargs.pop("copts", []),
+        linkstatic = True,
+        tags = [tier] + tags,
+        deps = deps + ["//bazel/system:gtest"],
+        **kwargs
+    )
+
+def callboard_cc_benchmark(name, deps, **kwargs):
+    """A Google Benchmark program, and a test that runs it for a moment so that it never rots."""
+    callboard_cc_binary(
+        name = name,
+        testonly = True,
+        deps = deps + ["//bazel/system:benchmark"],
+        **kwargs
+    )
+    native.sh_test(
+        name = name + "_smoke_test",
+        size = "small",
+        srcs = ["//bazel:run_benchmark_briefly.sh"],
+        args = ["$(location :%s)" % name],
+        data = [":" + name],
+        tags = ["benchmark"],
+    )

@@ -1,0 +1,66 @@
+#include "libs/base/error.h"
+
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "libs/base/check.h"
+
+namespace callboard::base {
+namespace {
+
+// One payload per detail, under a key that ends in its name: plain text, nothing to encode.
+constexpr absl::string_view kReason = "callboard/reason";
+constexpr absl::string_view kRetryAfterNanoseconds = "callboard/retry_after_ns";
+constexpr absl::string_view kMetadataPrefix = "callboard/metadata/";
+constexpr absl::string_view kFieldPrefix = "callboard/field/";
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+absl::Status WithReason(absl::Status error, std::string_view reason,
+                        const std::map<std::string, std::string>& metadata) {
+  CHECK(!error.ok()) << reason;
+  error.SetPayload(kReason, absl::Cord(View(reason)));
+  for (const auto& [key, value] : metadata) {
+    error.SetPayload(absl::StrCat(kMetadataPrefix, key), absl::Cord(value));
+  }
+  return error;
+}
+
+absl::Status WithRetryAfter(absl::Status error, absl::Duration wait) {
+  CHECK(!error.ok());
+  error.SetPayload(kRetryAfterNanoseconds,
+                   absl::Cord(absl::StrCat(absl::ToInt64Nanoseconds(wait))));
+  return error;
+}
+
+absl::Status WithFieldViolation(absl::Status error, std::string_view field,
+                                std::string_view description) {
+  CHECK(!error.ok()) << field;
+  error.SetPayload(absl::StrCat(kFieldPrefix, View(field)), absl::Cord(View(description)));
+  return error;
+}
+
+ErrorDetails DetailsOf(const absl::Status& error) {
+  ErrorDetails details;
+  error.ForEachPayload([&details](absl::string_view key, const absl::Cord& payload) {
+    const std::string value(payload);
+    if (key == kReason) {
+      details.reason = value;
+    } else if (key == kRetryAfterNanoseconds) {
+      int64_t nanoseconds = 0;
+      CHECK(absl::SimpleAtoi(value, &nanoseconds)) << value;
+      details.retry_after = absl::Nanoseconds(nanoseconds);
+    } else if (absl::ConsumePrefix(&key, kMetadataPrefix)) {
+      details.metadata.emplace(key, value);
+    } else if (absl::ConsumePrefix(&key, kFieldPrefix)) {
+      details.field_violations.emplace(key, value);
+    }
+  });
+  return details;
+}
+
+}  // namespace callboard::base

@@ -1,0 +1,46 @@
+// Structured logging: an event with fields, one line each, to standard error.
+//
+//   base::LogInfo("server", "listening", {{"grpc", address}, {"pid", pid}});
+//
+// Thread-safe. A line below the level costs a comparison. The sink behind these functions is the
+// one global of the project; StartLogging() replaces it.
+//
+// Never log prompts, environment values or tokens.
+#ifndef CALLBOARD_LIBS_BASE_LOG_H_
+#define CALLBOARD_LIBS_BASE_LOG_H_
+
+#include <initializer_list>
+#include <memory>
+#include <string_view>
+
+#include "libs/base/log_line.h"
+
+namespace spdlog::sinks {
+class sink;
+}  // namespace spdlog::sinks
+
+namespace callboard::base {
+
+struct LogOptions {
+  LogLevel level = LogLevel::kInfo;
+  LogFormat format = LogFormat::kLogfmt;
+  // Per event; what is over it is counted, and the event's next line says `suppressed=n`.
+  int64_t lines_per_second = 1000;
+  // Standard error when null.
+  std::shared_ptr<spdlog::sinks::sink> sink = nullptr;
+};
+
+void StartLogging(const LogOptions& options);
+
+void LogDebug(std::string_view area, std::string_view event,
+              std::initializer_list<LogField> fields = {});
+void LogInfo(std::string_view area, std::string_view event,
+             std::initializer_list<LogField> fields = {});
+void LogWarning(std::string_view area, std::string_view event,
+                std::initializer_list<LogField> fields = {});
+void LogError(std::string_view area, std::string_view event,
+              std::initializer_list<LogField> fields = {});
+
+}  // namespace callboard::base
+
+#endif  // CALLBOARD_LIBS_BASE_LOG_H_

@@ -1,0 +1,34 @@
+#include "libs/base/log_limiter.h"
+
+#include <utility>
+
+namespace callboard::base {
+namespace {
+
+constexpr size_t kEventsMax = 1024;
+
+}  // namespace
+
+LogLimiter::LogLimiter(int64_t lines_per_second)
+    : lines_per_second_(lines_per_second), windows_(kEventsMax) {
+  CHECK_GT(lines_per_second, 0);
+}
+
+std::optional<int64_t> LogLimiter::Admit(const std::string& event, absl::Time now) {
+  Window* window = windows_.FindOrInsert(event);
+  if (window == nullptr) window = &overflow_;
+  // A clock that was set back starts a window too, or the event would stay silent until it catches
+  // up.
+  if (now - window->start >= absl::Seconds(1) || now < window->start) {
+    window->start = now;
+    window->passed = 0;
+  }
+  if (window->passed == lines_per_second_) {
+    ++window->dropped;
+    return std::nullopt;
+  }
+  ++window->passed;
+  return std::exchange(window->dropped, 0);
+}
+
+}  // namespace callboard::base

@@ -1,0 +1,57 @@
+#include "libs/base/mutex.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace callboard::base {
+namespace {
+
+struct Counter {
+  Mutex mutex;
+  CondVar changed;
+  int value ABSL_GUARDED_BY(mutex) = 0;
+};
+
+TEST(MutexTest, KeepsConcurrentChangesApart) {
+  Counter counter;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&counter] {
+      for (int j = 0; j < 1000; ++j) {
+        MutexLock lock(counter.mutex);
+        ++counter.value;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  MutexLock lock(counter.mutex);
+  EXPECT_EQ(counter.value, 4000);
+}
+
+TEST(MutexTest, WaitReturnsAfterTheConditionWasNotified) {
+  Counter counter;
+  std::thread setter([&counter] {
+    MutexLock lock(counter.mutex);
+    counter.value = 1;
+    counter.changed.NotifyAll();
+  });
+  {
+    MutexLock lock(counter.mutex);
+    while (counter.value == 0) counter.changed.Wait(counter.mutex);
+    EXPECT_EQ(counter.value, 1);
+  }
+  setter.join();
+}
+
+TEST(MutexTest, WaitForReportsThatTimeRanOut) {
+  Counter counter;
+  MutexLock lock(counter.mutex);
+  while (counter.changed.WaitFor(counter.mutex, absl::Milliseconds(1))) {
+  }
+  EXPECT_EQ(counter.value, 0);
+}
+
+}  // namespace
+}  // namespace callboard::base

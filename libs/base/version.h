@@ -1,0 +1,13 @@
+#ifndef CALLBOARD_LIBS_BASE_VERSION_H_
+#define CALLBOARD_LIBS_BASE_VERSION_H_
+
+#include <string_view>
+
+namespace callboard::base {
+
+// The version of everything built from this tree.
+inline constexpr std::string_view kVersion = "0.1.0";
+
+}  // namespace callboard::base
+
+#endif  // CALLBOARD_LIBS_BASE_VERSION_H_
