@@ -23,7 +23,8 @@ def callboard_grpc_proto(name, messages = [], services = [], deps = [], visibili
         srcs = srcs + [dep + "_srcs" for dep in deps],
         visibility = visibility,
     )
-    protoc = "protoc --fatal_warnings -I%s -Iproto" % native.package_name()
+    roots = [native.package_name()] + (["proto"] if deps else [])
+    protoc = "protoc --fatal_warnings " + " ".join(["-I" + root for root in roots])
     commands = ["%s --cpp_out=$(RULEDIR) %s" % (protoc, _locations(srcs))]
     if services:
         commands.append(

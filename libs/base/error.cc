@@ -16,14 +16,12 @@ constexpr absl::string_view kRetryAfterNanoseconds = "callboard/retry_after_ns";
 constexpr absl::string_view kMetadataPrefix = "callboard/metadata/";
 constexpr absl::string_view kFieldPrefix = "callboard/field/";
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
 }  // namespace
 
-absl::Status WithReason(absl::Status error, std::string_view reason,
+absl::Status WithReason(absl::Status error, absl::string_view reason,
                         const std::map<std::string, std::string>& metadata) {
   CHECK(!error.ok()) << reason;
-  error.SetPayload(kReason, absl::Cord(View(reason)));
+  error.SetPayload(kReason, absl::Cord(reason));
   for (const auto& [key, value] : metadata) {
     error.SetPayload(absl::StrCat(kMetadataPrefix, key), absl::Cord(value));
   }
@@ -37,10 +35,10 @@ absl::Status WithRetryAfter(absl::Status error, absl::Duration wait) {
   return error;
 }
 
-absl::Status WithFieldViolation(absl::Status error, std::string_view field,
-                                std::string_view description) {
+absl::Status WithFieldViolation(absl::Status error, absl::string_view field,
+                                absl::string_view description) {
   CHECK(!error.ok()) << field;
-  error.SetPayload(absl::StrCat(kFieldPrefix, View(field)), absl::Cord(View(description)));
+  error.SetPayload(absl::StrCat(kFieldPrefix, field), absl::Cord(description));
   return error;
 }
 

@@ -11,9 +11,9 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace callboard::base {
@@ -30,11 +30,11 @@ struct ErrorDetails {
 };
 
 // Each returns `error` with the detail added. REQUIRES: !error.ok().
-absl::Status WithReason(absl::Status error, std::string_view reason,
+absl::Status WithReason(absl::Status error, absl::string_view reason,
                         const std::map<std::string, std::string>& metadata = {});
 absl::Status WithRetryAfter(absl::Status error, absl::Duration wait);
-absl::Status WithFieldViolation(absl::Status error, std::string_view field,
-                                std::string_view description);
+absl::Status WithFieldViolation(absl::Status error, absl::string_view field,
+                                absl::string_view description);
 
 ErrorDetails DetailsOf(const absl::Status& error);
 

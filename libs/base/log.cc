@@ -32,15 +32,12 @@ class Log {
     logger_->flush_on(spdlog::level::trace);
   }
 
-  void Write(LogLevel level, std::string_view area, std::string_view event,
+  void Write(LogLevel level, absl::string_view area, absl::string_view event,
              std::initializer_list<LogField> fields) {
     if (level < level_.load(std::memory_order_relaxed)) return;
     const absl::Time now = absl::Now();
     MutexLock lock(mutex_);
-    const std::optional<int64_t> suppressed =
-        limiter_->Admit(absl::StrCat(absl::string_view(area.data(), area.size()), "=",
-                                     absl::string_view(event.data(), event.size())),
-                        now);
+    const std::optional<int64_t> suppressed = limiter_->Admit(absl::StrCat(area, "=", event), now);
     if (!suppressed.has_value()) return;
     std::vector<LogField> all(fields);
     if (*suppressed > 0) all.emplace_back("suppressed", *suppressed);
@@ -66,19 +63,19 @@ Log& TheLog() {
 
 void StartLogging(const LogOptions& options) { TheLog().Start(options); }
 
-void LogDebug(std::string_view area, std::string_view event,
+void LogDebug(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields) {
   TheLog().Write(LogLevel::kDebug, area, event, fields);
 }
-void LogInfo(std::string_view area, std::string_view event,
+void LogInfo(absl::string_view area, absl::string_view event,
              std::initializer_list<LogField> fields) {
   TheLog().Write(LogLevel::kInfo, area, event, fields);
 }
-void LogWarning(std::string_view area, std::string_view event,
+void LogWarning(absl::string_view area, absl::string_view event,
                 std::initializer_list<LogField> fields) {
   TheLog().Write(LogLevel::kWarning, area, event, fields);
 }
-void LogError(std::string_view area, std::string_view event,
+void LogError(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields) {
   TheLog().Write(LogLevel::kError, area, event, fields);
 }

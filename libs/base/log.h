@@ -11,8 +11,8 @@
 
 #include <initializer_list>
 #include <memory>
-#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "libs/base/log_line.h"
 
 namespace spdlog::sinks {
@@ -32,13 +32,13 @@ struct LogOptions {
 
 void StartLogging(const LogOptions& options);
 
-void LogDebug(std::string_view area, std::string_view event,
+void LogDebug(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields = {});
-void LogInfo(std::string_view area, std::string_view event,
+void LogInfo(absl::string_view area, absl::string_view event,
              std::initializer_list<LogField> fields = {});
-void LogWarning(std::string_view area, std::string_view event,
+void LogWarning(absl::string_view area, absl::string_view event,
                 std::initializer_list<LogField> fields = {});
-void LogError(std::string_view area, std::string_view event,
+void LogError(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields = {});
 
 }  // namespace callboard::base

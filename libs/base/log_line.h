@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <variant>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace callboard::base {
@@ -20,19 +20,19 @@ enum class LogFormat { kLogfmt, kJson };
 struct LogField {
   using Value = std::variant<std::string, int64_t, double, bool>;
 
-  LogField(std::string_view field_key, bool value) : key(field_key), value(value) {}
-  LogField(std::string_view field_key, std::integral auto value)
+  LogField(absl::string_view field_key, bool value) : key(field_key), value(value) {}
+  LogField(absl::string_view field_key, std::integral auto value)
       : key(field_key), value(static_cast<int64_t>(value)) {}
-  LogField(std::string_view field_key, double value) : key(field_key), value(value) {}
-  LogField(std::string_view field_key, std::string_view value)
+  LogField(absl::string_view field_key, double value) : key(field_key), value(value) {}
+  LogField(absl::string_view field_key, absl::string_view value)
       : key(field_key), value(std::string(value)) {}
-  LogField(std::string_view field_key, const std::string& value) : key(field_key), value(value) {}
-  LogField(std::string_view field_key, const char* value)
+  LogField(absl::string_view field_key, const std::string& value) : key(field_key), value(value) {}
+  LogField(absl::string_view field_key, const char* value)
       : key(field_key), value(std::string(value)) {}
-  LogField(std::string_view field_key, absl::Duration value)
+  LogField(absl::string_view field_key, absl::Duration value)
       : key(field_key), value(absl::FormatDuration(value)) {}
 
-  std::string_view key;
+  absl::string_view key;
   Value value;
 };
 
@@ -40,13 +40,10 @@ struct LogField {
 //   2026-11-16T06:30:00.123456Z INFO queue=task_added queue_id=queue-01… depth=5
 //   {"time":"2026-11-16T06:30:00.123456Z","level":"INFO","queue":"task_added","depth":5}
 // Control characters, and quotes where they would end a value, are escaped in both.
-std::string FormatLogLine(LogFormat format, absl::Time time, LogLevel level, std::string_view area,
-                          std::string_view event, std::span<const LogField> fields);
+std::string FormatLogLine(LogFormat format, absl::Time time, LogLevel level, absl::string_view area,
+                          absl::string_view event, std::span<const LogField> fields);
 
-// `text` as a JSON string, quotes included. Bytes that are not UTF-8 pass through as they are.
-std::string JsonQuoted(std::string_view text);
-
-std::string_view Name(LogLevel level);
+absl::string_view Name(LogLevel level);
 
 }  // namespace callboard::base
 

@@ -2,12 +2,12 @@
 #ifndef CALLBOARD_LIBS_BASE_STATUS_MACROS_H_
 #define CALLBOARD_LIBS_BASE_STATUS_MACROS_H_
 
-#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 // Returns the error of `expression` (an absl::Status) from the enclosing function, if it is one.
 #define RETURN_IF_ERROR(expression)                                             \
@@ -33,11 +33,9 @@
 namespace callboard::base {
 
 // `status` with "`context`: " before its message; code and payloads stay. OK stays OK.
-inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
+inline absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
-  absl::Status annotated(
-      status.code(),
-      absl::StrCat(absl::string_view(context.data(), context.size()), ": ", status.message()));
+  absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
   status.ForEachPayload([&annotated](absl::string_view url, const absl::Cord& payload) {
     annotated.SetPayload(url, payload);
   });

@@ -1,0 +1,44 @@
+#include "libs/server/call.h"
+
+#include <grpc/support/time.h>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+
+namespace callboard::server::internal {
+
+std::optional<absl::Duration> OwnDeadline(const grpc::CallbackServerContext& context,
+                                          absl::Duration deadline_max) {
+  const gpr_timespec deadline = context.raw_deadline();
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  // gRPC itself ends a call at its caller's deadline.
+  if (gpr_time_to_millis(left) <= absl::ToInt64Milliseconds(deadline_max)) return std::nullopt;
+  return deadline_max;
+}
+
+void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> on_elapsed) {
+  const gpr_timespec deadline =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_millis(absl::ToInt64Milliseconds(wait), GPR_TIMESPAN));
+  alarm.Set(deadline, [on_elapsed = std::move(on_elapsed)](bool elapsed) {
+    if (elapsed) on_elapsed();
+  });
+}
+
+absl::Status DeadlineExceeded(absl::Duration deadline_max) {
+  return base::WithReason(absl::DeadlineExceededError(
+                              absl::StrCat("no answer within ", absl::FormatDuration(deadline_max),
+                                           "; whether the call took effect is unknown")),
+                          "DEADLINE_EXCEEDED");
+}
+
+absl::Status CallerLeft() { return absl::CancelledError("the caller has left"); }
+
+absl::Status SlowReader(size_t buffer_max) {
+  return base::WithReason(
+      absl::ResourceExhaustedError(absl::StrCat("the stream is read too slowly (", buffer_max,
+                                                " messages wait); open it again")),
+      "SLOW_READER", {{"buffer_max", absl::StrCat(buffer_max)}});
+}
+
+}  // namespace callboard::server::internal

@@ -1,0 +1,348 @@
+// The one door through which every gRPC handler passes: Unary() and Stream().
+//
+// The door keeps the promises that all calls share. A call ends once, whatever races: an answer,
+// the caller leaving, a deadline. Errors leave with their details (libs/wire/status.h). A call
+// whose caller set no deadline, or one further off than the server allows, gets the server's.
+//
+// Handlers run on gRPC's few reaction threads: they hand the call on and return, and whoever has
+// the answer gives it later, from any thread:
+//
+//   return Unary<v1::QueueStatus>(context, response, [&](UnaryCall<v1::QueueStatus> call) {
+//     driver_.GetQueueStatus([call](auto status) { call.Finish(wire::ToProto(status)); });
+//   });
+#ifndef CALLBOARD_LIBS_SERVER_CALL_H_
+#define CALLBOARD_LIBS_SERVER_CALL_H_
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/base/bounded.h"
+#include "libs/base/mutex.h"
+#include "libs/wire/status.h"
+
+namespace callboard::server {
+
+struct UnaryOptions {
+  // The longest a call may wait for its answer.
+  absl::Duration deadline_max = absl::Minutes(1);
+};
+
+struct StreamOptions {
+  // Messages that may wait for the reader; one more ends the call.
+  size_t buffer_max = 64;
+};
+
+namespace internal {
+
+// How long the server itself waits for the call's answer; nothing when the caller's own deadline
+// comes first.
+std::optional<absl::Duration> OwnDeadline(const grpc::CallbackServerContext& context,
+                                          absl::Duration deadline_max);
+void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> on_elapsed);
+absl::Status DeadlineExceeded(absl::Duration deadline_max);
+absl::Status CallerLeft();
+absl::Status SlowReader(size_t buffer_max);
+
+// What to run when a call is abandoned: given before or after that happens, runs at most once.
+class AbandonmentHook {
+ public:
+  // Each returns what the caller has to run once it holds no lock; may be empty.
+  [[nodiscard]] std::function<void()> Set(std::function<void()> hook) {
+    if (over_) return abandoned_ ? std::move(hook) : nullptr;
+    hook_ = std::move(hook);
+    return nullptr;
+  }
+  [[nodiscard]] std::function<void()> End(bool abandoned) {
+    over_ = true;
+    abandoned_ = abandoned;
+    std::function<void()> hook = std::exchange(hook_, nullptr);
+    return abandoned ? std::move(hook) : nullptr;
+  }
+
+ private:
+  bool over_ = false;
+  bool abandoned_ = false;
+  std::function<void()> hook_;
+};
+
+inline void RunIfAny(const std::function<void()>& hook) {
+  if (hook) hook();
+}
+
+template <class Response>
+class UnaryState {
+ public:
+  UnaryState(grpc::ServerUnaryReactor& reactor, Response& response)
+      : reactor_(&reactor), response_(response) {}
+
+  void Finish(absl::StatusOr<Response> answer) { End(std::move(answer), /*abandoned=*/false); }
+  void Abandon(absl::Status why) { End(std::move(why), /*abandoned=*/true); }
+
+  void OnAbandoned(std::function<void()> hook) {
+    std::function<void()> run;
+    {
+      base::MutexLock lock(mutex_);
+      run = hook_.Set(std::move(hook));
+    }
+    RunIfAny(run);
+  }
+
+ private:
+  void End(absl::StatusOr<Response> answer, bool abandoned) {
+    grpc::ServerUnaryReactor* reactor = nullptr;
+    std::function<void()> hook;
+    {
+      base::MutexLock lock(mutex_);
+      reactor = std::exchange(reactor_, nullptr);
+      if (reactor == nullptr) return;
+      hook = hook_.End(abandoned);
+      if (answer.ok()) response_ = *std::move(answer);
+    }
+    RunIfAny(hook);
+    // The reactor lives until gRPC has sent this.
+    reactor->Finish(wire::ToGrpc(answer.status()));
+  }
+
+  base::Mutex mutex_;
+  // Null once the call has ended.
+  grpc::ServerUnaryReactor* reactor_ ABSL_GUARDED_BY(mutex_);
+  // gRPC's; written before the end only.
+  Response& response_ ABSL_GUARDED_BY(mutex_);
+  AbandonmentHook hook_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace internal
+
+// A unary call that waits for its answer. Copies stand for the same call. Thread-safe; may be kept
+// for longer than the call lasts.
+template <class Response>
+class UnaryCall {
+ public:
+  explicit UnaryCall(std::shared_ptr<internal::UnaryState<Response>> state)
+      : state_(std::move(state)) {}
+
+  // Answers. Does nothing when the call has ended.
+  void Finish(absl::StatusOr<Response> answer) const { state_->Finish(std::move(answer)); }
+
+  // Runs `hook` once if the caller leaves, or a deadline passes, before the answer; at once if that
+  // has happened. One hook per call.
+  void OnAbandoned(std::function<void()> hook) const { state_->OnAbandoned(std::move(hook)); }
+
+ private:
+  // Shared by the reactor, which gRPC deletes when the call is over, and by whoever will answer.
+  std::shared_ptr<internal::UnaryState<Response>> state_;
+};
+
+namespace internal {
+
+template <class Response>
+class UnaryReactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit UnaryReactor(Response& response)
+      : state_(std::make_shared<UnaryState<Response>>(*this, response)) {}
+
+  void LimitTo(absl::Duration deadline_max, absl::Duration wait) {
+    alarm_.emplace();
+    SetAlarm(*alarm_, wait, [weak = std::weak_ptr(state_), deadline_max] {
+      if (auto state = weak.lock()) state->Abandon(DeadlineExceeded(deadline_max));
+    });
+  }
+  UnaryCall<Response> call() const { return UnaryCall<Response>(state_); }
+
+ private:
+  void OnCancel() override { state_->Abandon(CallerLeft()); }
+  void OnDone() override { delete this; }
+
+  const std::shared_ptr<UnaryState<Response>> state_;
+  std::optional<grpc::Alarm> alarm_;
+};
+
+}  // namespace internal
+
+// Opens a unary call and gives it to `handler`, which must not block. Returns what the generated
+// method has to return.
+template <class Response, class Handler>
+grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context, Response* response,
+                                Handler&& handler, const UnaryOptions& options = {}) {
+  auto* reactor = new internal::UnaryReactor<Response>(*response);
+  if (const auto wait = internal::OwnDeadline(*context, options.deadline_max)) {
+    reactor->LimitTo(options.deadline_max, *wait);
+  }
+  std::forward<Handler>(handler)(reactor->call());
+  return reactor;
+}
+
+namespace internal {
+
+template <class Message>
+class StreamState {
+ public:
+  StreamState(grpc::ServerWriteReactor<Message>& reactor, size_t buffer_max)
+      : reactor_(reactor), buffer_(buffer_max) {}
+
+  bool Write(Message message) {
+    std::function<void()> hook;
+    Step step;
+    bool taken = false;
+    {
+      base::MutexLock lock(mutex_);
+      if (end_.has_value()) return false;
+      taken = buffer_.TryPush(std::move(message));
+      if (!taken) hook = EndNow(SlowReader(buffer_.capacity()), /*abandoned=*/true);
+      step = NextStep();
+    }
+    RunIfAny(hook);
+    Perform(step);
+    return taken;
+  }
+
+  void End(absl::Status status, bool abandoned) {
+    std::function<void()> hook;
+    Step step;
+    {
+      base::MutexLock lock(mutex_);
+      // A caller that leaves cuts off even an end that waits for its messages to be written.
+      if (abandoned) buffer_.TakeAll();
+      if (!end_.has_value()) hook = EndNow(std::move(status), abandoned);
+      step = NextStep();
+    }
+    RunIfAny(hook);
+    Perform(step);
+  }
+
+  void OnWritten(bool ok) {
+    {
+      base::MutexLock lock(mutex_);
+      writing_ = false;
+    }
+    if (!ok) return End(CallerLeft(), /*abandoned=*/true);
+    Step step;
+    {
+      base::MutexLock lock(mutex_);
+      step = NextStep();
+    }
+    Perform(step);
+  }
+
+  void OnAbandoned(std::function<void()> hook) {
+    std::function<void()> run;
+    {
+      base::MutexLock lock(mutex_);
+      run = hook_.Set(std::move(hook));
+    }
+    RunIfAny(run);
+  }
+
+ private:
+  enum class Step { kWait, kWrite, kFinish };
+
+  std::function<void()> EndNow(absl::Status status, bool abandoned)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (abandoned) buffer_.TakeAll();
+    end_ = std::move(status);
+    return hook_.End(abandoned);
+  }
+
+  // One operation at a time: whoever gets a step other than kWait is the one to perform it.
+  Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (writing_ || finished_) return Step::kWait;
+    if (!buffer_.empty()) {
+      current_ = buffer_.Pop();
+      writing_ = true;
+      return Step::kWrite;
+    }
+    if (!end_.has_value()) return Step::kWait;
+    finished_ = true;
+    return Step::kFinish;
+  }
+
+  void Perform(Step step) {
+    switch (step) {
+      case Step::kWait:
+        return;
+      case Step::kWrite:
+        return reactor_.StartWrite(&current_);
+      case Step::kFinish:
+        return reactor_.Finish(wire::ToGrpc(*end_));
+    }
+  }
+
+  // Lives until Finish(), which is the last that is asked of it.
+  grpc::ServerWriteReactor<Message>& reactor_;
+  base::Mutex mutex_;
+  base::BoundedQueue<Message> buffer_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  AbandonmentHook hook_ ABSL_GUARDED_BY(mutex_);
+  // Belongs to whoever performs a step: set before it, untouched until the next.
+  Message current_;
+  std::optional<absl::Status> end_;
+};
+
+}  // namespace internal
+
+// A server stream. Copies stand for the same call. Thread-safe; may be kept for longer than the
+// call lasts.
+template <class Message>
+class StreamCall {
+ public:
+  explicit StreamCall(std::shared_ptr<internal::StreamState<Message>> state)
+      : state_(std::move(state)) {}
+
+  // Sends `message` after those before it. Returns false when the call is over: also when the
+  // reader is so slow that the buffer is full, which ends it with RESOURCE_EXHAUSTED/SLOW_READER.
+  [[nodiscard]] bool Write(Message message) const { return state_->Write(std::move(message)); }
+
+  // Ends the stream once everything is sent.
+  void Finish(absl::Status status) const { state_->End(std::move(status), /*abandoned=*/false); }
+
+  // As UnaryCall::OnAbandoned().
+  void OnAbandoned(std::function<void()> hook) const { state_->OnAbandoned(std::move(hook)); }
+
+ private:
+  // Shared by the reactor, which gRPC deletes when the call is over, and by whoever writes.
+  std::shared_ptr<internal::StreamState<Message>> state_;
+};
+
+namespace internal {
+
+template <class Message>
+class StreamReactor final : public grpc::ServerWriteReactor<Message> {
+ public:
+  explicit StreamReactor(size_t buffer_max)
+      : state_(std::make_shared<StreamState<Message>>(*this, buffer_max)) {}
+
+  StreamCall<Message> call() const { return StreamCall<Message>(state_); }
+
+ private:
+  void OnWriteDone(bool ok) override { state_->OnWritten(ok); }
+  void OnCancel() override { state_->End(CallerLeft(), /*abandoned=*/true); }
+  void OnDone() override { delete this; }
+
+  const std::shared_ptr<StreamState<Message>> state_;
+};
+
+}  // namespace internal
+
+// Opens a server stream and gives it to `handler`, which must not block. Returns what the generated
+// method has to return.
+template <class Message, class Handler>
+grpc::ServerWriteReactor<Message>* Stream(Handler&& handler, const StreamOptions& options = {}) {
+  auto* reactor = new internal::StreamReactor<Message>(options.buffer_max);
+  std::forward<Handler>(handler)(reactor->call());
+  return reactor;
+}
+
+}  // namespace callboard::server
+
+#endif  // CALLBOARD_LIBS_SERVER_CALL_H_

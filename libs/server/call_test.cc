@@ -1,0 +1,192 @@
+#include "libs/server/call.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/server/grpc_server.h"
+#include "libs/testing/status_matchers.h"
+#include "libs/wire/status.h"
+#include "probe.grpc.pb.h"
+
+namespace callboard::server {
+namespace {
+
+using test::HasReason;
+using test::IsOk;
+using test::StatusIs;
+using test::v1::ProbeRequest;
+using test::v1::ProbeResponse;
+using test::v1::ProbeService;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ProbeResponse Text(const std::string& text) {
+  ProbeResponse response;
+  response.set_text(text);
+  return response;
+}
+
+// Hands the calls it gets to the test.
+class HeldProbes final : public ProbeService::CallbackService {
+ public:
+  HeldProbes(const UnaryOptions& unary, const StreamOptions& stream)
+      : unary_(unary), stream_(stream) {}
+
+  grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context, const ProbeRequest*,
+                                 ProbeResponse* response) override {
+    return Unary(
+        context, response, [this](auto call) { held_.set_value(call); }, unary_);
+  }
+  grpc::ServerWriteReactor<ProbeResponse>* HoldStream(grpc::CallbackServerContext*,
+                                                      const ProbeRequest*) override {
+    return Stream<ProbeResponse>([this](auto call) { held_stream_.set_value(call); }, stream_);
+  }
+
+  UnaryCall<ProbeResponse> Held() { return held_.get_future().get(); }
+  StreamCall<ProbeResponse> HeldStream() { return held_stream_.get_future().get(); }
+
+ private:
+  const UnaryOptions unary_;
+  const StreamOptions stream_;
+  std::promise<UnaryCall<ProbeResponse>> held_;
+  std::promise<StreamCall<ProbeResponse>> held_stream_;
+};
+
+class CallTest : public ::testing::Test {
+ protected:
+  void Start(const UnaryOptions& unary = {}, const StreamOptions& stream = {}) {
+    service_ = std::make_unique<HeldProbes>(unary, stream);
+    auto server = GrpcServer::Start({.listen = {.host = "127.0.0.1"}},
+                                    {{ProbeService::service_full_name(), service_.get()}});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    stub_ = ProbeService::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                                      grpc::InsecureChannelCredentials()));
+  }
+
+  // Starts a call; its end arrives through the future.
+  std::future<absl::Status> CallHold() {
+    auto done = std::make_shared<std::promise<absl::Status>>();
+    stub_->async()->Hold(&context_, &request_, &response_, [done](const grpc::Status& status) {
+      done->set_value(wire::FromGrpc(status));
+    });
+    return done->get_future();
+  }
+
+  std::unique_ptr<HeldProbes> service_;
+  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<ProbeService::Stub> stub_;
+  grpc::ClientContext context_;
+  ProbeRequest request_;
+  ProbeResponse response_;
+};
+
+TEST_F(CallTest, FirstAnswerCountsAndLaterOnesAreDropped) {
+  Start();
+  std::future<absl::Status> end = CallHold();
+  const UnaryCall<ProbeResponse> call = service_->Held();
+  call.Finish(Text("first"));
+  call.Finish(Text("second"));
+  call.Finish(absl::InternalError("third"));
+  EXPECT_THAT(end.get(), IsOk());
+  EXPECT_EQ(response_.text(), "first");
+}
+
+TEST_F(CallTest, ErrorLeavesWithItsDetails) {
+  Start();
+  std::future<absl::Status> end = CallHold();
+  service_->Held().Finish(
+      base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL", {{"depth", "50"}}));
+  const absl::Status status = end.get();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, "full"));
+  EXPECT_THAT(status, HasReason("QUEUE_FULL"));
+}
+
+TEST_F(CallTest, CallWithoutADeadlineGetsTheServers) {
+  Start({.deadline_max = absl::Milliseconds(1)});
+  std::future<absl::Status> end = CallHold();
+  const UnaryCall<ProbeResponse> call = service_->Held();
+  const absl::Status status = end.get();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("within 1ms")));
+  EXPECT_THAT(status, HasReason("DEADLINE_EXCEEDED"));
+  call.Finish(Text("late answers are dropped"));
+}
+
+TEST_F(CallTest, CallerThatLeavesRunsTheHookOnce) {
+  Start();
+  std::future<absl::Status> end = CallHold();
+  const UnaryCall<ProbeResponse> call = service_->Held();
+  std::promise<void> left;
+  call.OnAbandoned([&left] { left.set_value(); });
+  context_.TryCancel();
+  left.get_future().wait();
+  EXPECT_THAT(end.get(), StatusIs(absl::StatusCode::kCancelled));
+  call.Finish(Text("late answers are dropped"));
+}
+
+TEST_F(CallTest, HookGivenAfterTheCallerLeftRunsAtOnceAndAfterAnAnswerNever) {
+  Start();
+  std::future<absl::Status> end = CallHold();
+  const UnaryCall<ProbeResponse> call = service_->Held();
+  call.Finish(Text("done"));
+  call.OnAbandoned([] { FAIL() << "the call was answered"; });
+  EXPECT_THAT(end.get(), IsOk());
+
+  internal::AbandonmentHook hook;
+  EXPECT_FALSE(hook.End(/*abandoned=*/true));
+  bool ran = false;
+  hook.Set([&ran] { ran = true; })();
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(CallTest, StreamKeepsOrderAndEndsAfterItsLastMessage) {
+  Start();
+  auto reader = stub_->HoldStream(&context_, request_);
+  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(call.Write(Text(absl::StrCat(i))));
+  call.Finish(absl::AbortedError("enough"));
+  EXPECT_FALSE(call.Write(Text("after the end")));
+  std::vector<std::string> texts;
+  while (reader->Read(&response_)) texts.push_back(response_.text());
+  EXPECT_THAT(texts, ElementsAre("0", "1", "2"));
+  EXPECT_THAT(wire::FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kAborted, "enough"));
+}
+
+TEST_F(CallTest, ReaderThatIsTooSlowIsCutOffAndToldWhy) {
+  Start({}, {.buffer_max = 2});
+  auto reader = stub_->HoldStream(&context_, request_);
+  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  std::promise<void> abandoned;
+  call.OnAbandoned([&abandoned] { abandoned.set_value(); });
+  // Larger than what gRPC itself takes ahead of the reader.
+  const std::string large(3 << 20, 'x');
+  while (call.Write(Text(large))) {
+  }
+  abandoned.get_future().wait();
+  while (reader->Read(&response_)) {
+  }
+  const absl::Status status = wire::FromGrpc(reader->Finish());
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(status, HasReason("SLOW_READER"));
+}
+
+TEST_F(CallTest, ReaderThatLeavesEndsTheStream) {
+  Start();
+  auto reader = stub_->HoldStream(&context_, request_);
+  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  std::promise<void> left;
+  call.OnAbandoned([&left] { left.set_value(); });
+  context_.TryCancel();
+  left.get_future().wait();
+  EXPECT_FALSE(call.Write(Text("nobody reads")));
+  EXPECT_THAT(wire::FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kCancelled));
+}
+
+}  // namespace
+}  // namespace callboard::server

@@ -1,0 +1,88 @@
+#include "libs/server/grpc_server.h"
+
+#include <grpc/support/log.h>
+#include <grpc/support/time.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/log.h"
+
+namespace callboard::server {
+namespace {
+
+constexpr int kMessageBytesMax = 4 * 1024 * 1024;
+
+// Our services use no thread while a call waits. Reflection does, one for each open call: so many
+// may be open at once.
+constexpr int kReflectionThreadsMax = 16;
+
+// What gRPC itself has to say is mostly about one connection, so never more than a warning.
+void LogLineOfGrpc(gpr_log_func_args* line) {
+  if (line->severity == GPR_LOG_SEVERITY_DEBUG) {
+    base::LogDebug("grpc", "message", {{"text", line->message}});
+  } else if (line->severity == GPR_LOG_SEVERITY_INFO) {
+    base::LogInfo("grpc", "message", {{"text", line->message}});
+  } else {
+    base::LogWarning("grpc", "message", {{"text", line->message}});
+  }
+}
+
+// Connections die silently behind proxies and sleeping laptops: both sides ask every ten seconds.
+void SetKeepalive(absl::Duration connection_age_max, grpc::ServerBuilder& builder) {
+  const auto set = [&builder](const char* name, absl::Duration value) {
+    builder.AddChannelArgument(name, static_cast<int>(absl::ToInt64Milliseconds(value)));
+  };
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, absl::Seconds(10));
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, absl::Seconds(5));
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, absl::Seconds(5));
+  set(GRPC_ARG_MAX_CONNECTION_AGE_MS, connection_age_max);
+  set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, absl::Minutes(5));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
+    const GrpcServerOptions& options, const std::vector<ServedService>& services) {
+  gpr_set_log_function(LogLineOfGrpc);
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options.listen.ToString(), grpc::InsecureServerCredentials(), &port);
+  // Without this, a second server on the port would silently take half of its calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+  builder.SetMaxSendMessageSize(kMessageBytesMax);
+  builder.SetResourceQuota(grpc::ResourceQuota("callboard").SetMaxThreads(kReflectionThreadsMax));
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+  SetKeepalive(options.connection_age_max, builder);
+  for (const ServedService& served : services) builder.RegisterService(served.service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen.ToString(),
+                                               ": is another server using the port?"));
+  }
+  for (const ServedService& served : services) {
+    server->GetHealthCheckService()->SetServingStatus(served.name, true);
+  }
+  return std::unique_ptr<GrpcServer>(
+      new GrpcServer(std::move(server), static_cast<uint16_t>(port)));
+}
+
+GrpcServer::~GrpcServer() { Shutdown(absl::ZeroDuration()); }
+
+void GrpcServer::StopServing() { server_->GetHealthCheckService()->Shutdown(); }
+
+void GrpcServer::Shutdown(absl::Duration grace) {
+  server_->Shutdown(
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_millis(absl::ToInt64Milliseconds(grace), GPR_TIMESPAN)));
+  server_->Wait();
+}
+
+}  // namespace callboard::server

@@ -1,0 +1,61 @@
+#ifndef CALLBOARD_LIBS_SERVER_GRPC_SERVER_H_
+#define CALLBOARD_LIBS_SERVER_GRPC_SERVER_H_
+
+#include <grpcpp/server.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/server/listen_address.h"
+
+namespace callboard::server {
+
+// A service under the name that health knows it by: v1::QueueService::service_full_name().
+struct ServedService {
+  std::string name;
+  // Outlives the server.
+  grpc::Service* service;
+};
+
+struct GrpcServerOptions {
+  ListenAddress listen;
+  // Connections are closed gracefully when they get this old, so that clients spread over servers
+  // again; calls under way get five more minutes.
+  absl::Duration connection_age_max = absl::Hours(1);
+};
+
+// A gRPC server with everything that all of ours share: health, reflection, keepalive, limits.
+class GrpcServer {
+ public:
+  // Serves `services`, all healthy from the start. UNAVAILABLE when the address cannot be listened
+  // on.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
+      const GrpcServerOptions& options, const std::vector<ServedService>& services);
+  // Ends every call.
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  uint16_t port() const { return port_; }
+
+  // From now on health answers NOT_SERVING; calls are still taken.
+  void StopServing();
+
+  // Takes no more calls, and ends those that have not ended within `grace`.
+  void Shutdown(absl::Duration grace);
+
+ private:
+  GrpcServer(std::unique_ptr<grpc::Server> server, uint16_t port)
+      : server_(std::move(server)), port_(port) {}
+
+  const std::unique_ptr<grpc::Server> server_;
+  const uint16_t port_;
+};
+
+}  // namespace callboard::server
+
+#endif  // CALLBOARD_LIBS_SERVER_GRPC_SERVER_H_

@@ -1,0 +1,43 @@
+#include "libs/server/listen_address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::server {
+namespace {
+
+using test::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(ListenAddressTest, LoopbackAddressesAreTakenAndWrittenBack) {
+  for (const char* text : {"127.0.0.1:7070", "localhost:0", "[::1]:65535", "127.9.9.9:1"}) {
+    const auto address = ParseListenAddress("grpc.listen", text, Exposure::kLoopbackOnly);
+    ASSERT_TRUE(address.ok()) << address.status();
+    EXPECT_EQ(address->ToString(), text);
+  }
+}
+
+TEST(ListenAddressTest, AddressThatOthersReachIsRefusedWithTheChoices) {
+  for (const char* text : {"0.0.0.0:7070", "[::]:7070", "10.0.0.1:7070"}) {
+    EXPECT_THAT(ParseListenAddress("grpc.listen", text, Exposure::kLoopbackOnly),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(text), HasSubstr("--grpc.listen=127.0.0.1:7070"),
+                               HasSubstr("--insecure_listen"))));
+    EXPECT_TRUE(ParseListenAddress("grpc.listen", text, Exposure::kInsecureAllowed).ok());
+  }
+}
+
+TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
+  for (const char* text : {"", "7070", ":7070", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
+                           "127.0.0.1:-1", "::1:7070", "example.com:7070", "127.0.0.1:http"}) {
+    EXPECT_THAT(ParseListenAddress("grpc.listen", text, Exposure::kInsecureAllowed),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("grpc.listen")))
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace callboard::server

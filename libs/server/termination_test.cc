@@ -1,0 +1,44 @@
+#include "libs/server/termination.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace callboard::server {
+namespace {
+
+// Each in a process of its own: signals belong to the whole process.
+void RaiseAndWait(int signals) {
+  Termination termination;
+  for (int i = 0; i < signals; ++i) {
+    kill(getpid(), SIGTERM);
+    termination.WaitForSignal();
+  }
+  // A second signal ends the process from another thread, here.
+  if (signals > 1) pause();
+}
+
+TEST(TerminationTest, FirstSignalIsWaitedForAndEndsNothing) {
+  EXPECT_EXIT(
+      {
+        RaiseAndWait(1);
+        _exit(42);
+      },
+      testing::ExitedWithCode(42), "server=signal");
+}
+
+TEST(TerminationTest, SecondSignalEndsTheProcessAtOnce) {
+  EXPECT_EXIT(RaiseAndWait(2), testing::ExitedWithCode(1), "ended_by_second_signal");
+}
+
+TEST(TerminationTest, EndsQuietlyWithoutASignal) {
+  EXPECT_EXIT(
+      {
+        { Termination termination; }
+        _exit(42);
+      },
+      testing::ExitedWithCode(42), "^$");
+}
+
+}  // namespace
+}  // namespace callboard::server

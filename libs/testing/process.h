@@ -1,0 +1,53 @@
+#ifndef CALLBOARD_LIBS_TESTING_PROCESS_H_
+#define CALLBOARD_LIBS_TESTING_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace callboard::test {
+
+// A program under test, with its standard error (and output, which goes there too) at hand. Killed
+// when it is still there at destruction.
+class Process {
+ public:
+  // Runs `arguments`, the first of which is the path of the program.
+  explicit Process(const std::vector<std::string>& arguments);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  // Reads output until a line holds `text`; returns that line. Dies, showing the output, when the
+  // program ends without it: a test that waits forever is ended by its size.
+  std::string WaitForLine(absl::string_view text);
+
+  void Signal(int number);
+
+  // The exit code; 128 + n after signal n; nothing when it has not ended within `deadline`.
+  std::optional<int> WaitForExit(absl::Duration deadline);
+
+  // All output up to now; to the end, once the program has ended.
+  std::string Output();
+
+ private:
+  pid_t pid_ = -1;
+  std::optional<int> exit_code_;
+  int output_fd_ = -1;
+  std::string output_;
+  size_t searched_ = 0;
+};
+
+// The value of `key` in a logfmt line.
+std::string FieldOf(absl::string_view line, absl::string_view key);
+
+// The path of the binary that Bazel built at `path` below the workspace.
+std::string BuiltBinary(absl::string_view path);
+
+}  // namespace callboard::test
+
+#endif  // CALLBOARD_LIBS_TESTING_PROCESS_H_

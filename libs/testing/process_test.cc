@@ -1,0 +1,34 @@
+#include "libs/testing/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace callboard::test {
+namespace {
+
+using ::testing::Optional;
+
+TEST(ProcessTest, ReportsExitCodeAndSignalExactly) {
+  Process exits({"/bin/sh", "-c", "echo out; echo err >&2; exit 7"});
+  EXPECT_THAT(exits.WaitForExit(absl::Minutes(1)), Optional(7));
+  EXPECT_EQ(exits.Output(), "out\nerr\n");
+  Process dies({"/bin/sh", "-c", "kill -9 $$"});
+  EXPECT_THAT(dies.WaitForExit(absl::Minutes(1)), Optional(128 + SIGKILL));
+}
+
+TEST(ProcessTest, WaitForLineReturnsTheLineWithItsFields) {
+  Process process({"/bin/sh", "-c", "echo a; echo ready port=5; read line"});
+  EXPECT_EQ(process.WaitForLine("ready"), "ready port=5");
+  EXPECT_EQ(FieldOf("ready port=5 x=y", "port"), "5");
+}
+
+TEST(ProcessTest, ProcessThatGoesOnHasNoExitCode) {
+  Process process({"/bin/sh", "-c", "trap '' TERM; echo up; while :; do :; done"});
+  process.WaitForLine("up");
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.WaitForExit(absl::Milliseconds(1)), std::nullopt);
+}
+
+}  // namespace
+}  // namespace callboard::test

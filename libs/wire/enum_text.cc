@@ -1,0 +1,36 @@
+#include "libs/wire/enum_text.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+
+namespace callboard::wire {
+
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+
+std::string EnumText(const EnumValueDescriptor& value) {
+  // buf's lint holds every zero value to <PREFIX>UNSPECIFIED.
+  const absl::string_view prefix =
+      absl::StripSuffix(value.type()->FindValueByNumber(0)->name(), "UNSPECIFIED");
+  const absl::string_view name = absl::StripPrefix(value.name(), prefix);
+  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
+}
+
+const EnumValueDescriptor* FindEnumValue(const EnumDescriptor& type, absl::string_view text) {
+  for (int i = 0; i < type.value_count(); ++i) {
+    const EnumValueDescriptor* value = type.value(i);
+    if (value->number() != 0 && EnumText(*value) == text) return value;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> EnumTexts(const EnumDescriptor& type) {
+  std::vector<std::string> texts;
+  for (int i = 0; i < type.value_count(); ++i) {
+    if (type.value(i)->number() != 0) texts.push_back(EnumText(*type.value(i)));
+  }
+  return texts;
+}
+
+}  // namespace callboard::wire

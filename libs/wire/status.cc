@@ -1,0 +1,94 @@
+#include "libs/wire/status.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "libs/base/error.h"
+
+namespace callboard::wire {
+namespace {
+
+constexpr char kDomain[] = "callboard";
+
+// Seconds and nanoseconds of one sign, as google.protobuf.Duration wants them.
+void SetDuration(absl::Duration duration, google::protobuf::Duration& proto) {
+  const int64_t nanoseconds = absl::ToInt64Nanoseconds(duration);
+  proto.set_seconds(nanoseconds / 1'000'000'000);
+  proto.set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+}
+
+void AddDetail(const google::protobuf::Message& detail, google::rpc::Status& status) {
+  status.add_details()->PackFrom(detail);
+}
+
+absl::Status WithDetail(absl::Status error, const google::protobuf::Any& detail) {
+  google::rpc::ErrorInfo info;
+  google::rpc::RetryInfo retry;
+  google::rpc::BadRequest bad_request;
+  if (detail.UnpackTo(&info)) {
+    return base::WithReason(std::move(error), info.reason(),
+                            {info.metadata().begin(), info.metadata().end()});
+  }
+  if (detail.UnpackTo(&retry)) {
+    return base::WithRetryAfter(std::move(error),
+                                absl::Seconds(retry.retry_delay().seconds()) +
+                                    absl::Nanoseconds(retry.retry_delay().nanos()));
+  }
+  if (detail.UnpackTo(&bad_request)) {
+    for (const auto& violation : bad_request.field_violations()) {
+      error =
+          base::WithFieldViolation(std::move(error), violation.field(), violation.description());
+    }
+  }
+  return error;
+}
+
+}  // namespace
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const base::ErrorDetails details = base::DetailsOf(status);
+  google::rpc::Status rich;
+  rich.set_code(static_cast<int>(status.code()));
+  rich.set_message(std::string(status.message()));
+
+  google::rpc::ErrorInfo info;
+  info.set_reason(details.reason.empty() ? absl::StatusCodeToString(status.code())
+                                         : details.reason);
+  info.set_domain(kDomain);
+  info.mutable_metadata()->insert(details.metadata.begin(), details.metadata.end());
+  AddDetail(info, rich);
+
+  if (details.retry_after.has_value()) {
+    google::rpc::RetryInfo retry;
+    SetDuration(*details.retry_after, *retry.mutable_retry_delay());
+    AddDetail(retry, rich);
+  }
+  if (!details.field_violations.empty()) {
+    google::rpc::BadRequest bad_request;
+    for (const auto& [field, description] : details.field_violations) {
+      auto& violation = *bad_request.add_field_violations();
+      violation.set_field(field);
+      violation.set_description(description);
+    }
+    AddDetail(bad_request, rich);
+  }
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), rich.message(),
+                      rich.SerializeAsString());
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status error(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  google::rpc::Status rich;
+  if (!rich.ParseFromString(status.error_details())) return error;
+  for (const google::protobuf::Any& detail : rich.details()) {
+    error = WithDetail(std::move(error), detail);
+  }
+  return error;
+}
+
+}  // namespace callboard::wire

@@ -1,0 +1,20 @@
+// Errors as gRPC callers see them.
+#ifndef CALLBOARD_LIBS_WIRE_STATUS_H_
+#define CALLBOARD_LIBS_WIRE_STATUS_H_
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace callboard::wire {
+
+// `status` with its details (libs/base/error.h) as google.rpc messages. Every error carries an
+// ErrorInfo; one without a reason of its own has its code's name as reason.
+grpc::Status ToGrpc(const absl::Status& status);
+
+// The other way round: what ToGrpc() made of `status`, or what another server said.
+absl::Status FromGrpc(const grpc::Status& status);
+
+}  // namespace callboard::wire
+
+#endif  // CALLBOARD_LIBS_WIRE_STATUS_H_

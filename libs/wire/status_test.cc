@@ -1,0 +1,61 @@
+#include "libs/wire/status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "libs/base/error.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::wire {
+namespace {
+
+using test::HasReason;
+using test::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+google::rpc::ErrorInfo InfoOf(const grpc::Status& status) {
+  google::rpc::Status rich;
+  google::rpc::ErrorInfo info;
+  EXPECT_TRUE(rich.ParseFromString(status.error_details()));
+  EXPECT_TRUE(rich.details(0).UnpackTo(&info));
+  return info;
+}
+
+TEST(StatusTest, OkStaysOk) {
+  EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
+  EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
+}
+
+TEST(StatusTest, EveryErrorCarriesAReasonInOurDomain) {
+  const grpc::Status plain = ToGrpc(absl::NotFoundError("no such task"));
+  EXPECT_EQ(plain.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(plain.error_message(), "no such task");
+  EXPECT_EQ(InfoOf(plain).reason(), "NOT_FOUND");
+  EXPECT_EQ(InfoOf(plain).domain(), "callboard");
+}
+
+TEST(StatusTest, DetailsSurviveTheWay) {
+  absl::Status error = base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL",
+                                        {{"depth", "50"}, {"policy", "reject"}});
+  error = base::WithRetryAfter(std::move(error), absl::Milliseconds(1500));
+  error = base::WithFieldViolation(std::move(error), "project.name", "is empty");
+
+  const absl::Status back = FromGrpc(ToGrpc(error));
+  EXPECT_THAT(back, StatusIs(absl::StatusCode::kResourceExhausted, "full"));
+  EXPECT_THAT(back, HasReason("QUEUE_FULL"));
+  const base::ErrorDetails details = base::DetailsOf(back);
+  EXPECT_THAT(details.metadata, ElementsAre(Pair("depth", "50"), Pair("policy", "reject")));
+  EXPECT_EQ(details.retry_after, absl::Milliseconds(1500));
+  EXPECT_THAT(details.field_violations, ElementsAre(Pair("project.name", "is empty")));
+}
+
+TEST(StatusTest, ErrorOfAnotherServerKeepsCodeAndMessage) {
+  EXPECT_EQ(FromGrpc(grpc::Status(grpc::StatusCode::UNAVAILABLE, "down", "not a message \xff")),
+            absl::UnavailableError("down"));
+}
+
+}  // namespace
+}  // namespace callboard::wire
