@@ -22,7 +22,7 @@ class BoundedQueue {
 
   // Appends `element`. Returns false, leaving `element` as it was, when the queue is full.
   [[nodiscard]] bool TryPush(T&& element) {
-    if (elements_.size() >= capacity_) return false;
+    if (full()) return false;
     elements_.push_back(std::move(element));
     return true;
   }
@@ -37,6 +37,7 @@ class BoundedQueue {
   std::deque<T> TakeAll() { return std::exchange(elements_, {}); }
 
   bool empty() const { return elements_.empty(); }
+  bool full() const { return elements_.size() >= capacity_; }
   size_t size() const { return elements_.size(); }
   size_t capacity() const { return capacity_; }
 

@@ -23,7 +23,10 @@ absl::Status Overloaded(size_t calls_max) {
 }  // namespace
 
 DirectorDriver::DirectorDriver(const DriverOptions& options)
-    : engine_(options.queue), calls_(options.calls_max), thread_([this] { RunTurns(); }) {}
+    : calls_max_(options.calls_max),
+      engine_(options.queue),
+      calls_(options.calls_max),
+      thread_([this] { RunTurns(); }) {}
 
 DirectorDriver::~DirectorDriver() {
   {
@@ -45,12 +48,13 @@ void DirectorDriver::BeginDrain(StatusReply reply) {
 void DirectorDriver::Enqueue(Call call) {
   {
     base::MutexLock lock(mutex_);
-    if (calls_.TryPush(std::move(call))) {
+    if (!calls_.full()) {
+      CHECK(calls_.TryPush(std::move(call)));
       changed_.NotifyOne();
       return;
     }
   }
-  call.reply(Overloaded(calls_.capacity()));
+  call.reply(Overloaded(calls_max_));
 }
 
 void DirectorDriver::RunTurns() {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -52,6 +53,8 @@ class DirectorDriver {
   void Enqueue(Call call);
   void RunTurns();
   void Turn(std::deque<Call> calls);
+
+  const size_t calls_max_;
 
   // Touched by the driver's thread only.
   DirectorEngine engine_;

@@ -99,6 +99,7 @@ class UnaryState {
 
  private:
   void End(absl::StatusOr<Response> answer, bool abandoned) {
+    const grpc::Status status = wire::ToGrpc(answer.status());
     grpc::ServerUnaryReactor* reactor = nullptr;
     std::function<void()> hook;
     {
@@ -110,7 +111,7 @@ class UnaryState {
     }
     RunIfAny(hook);
     // The reactor lives until gRPC has sent this.
-    reactor->Finish(wire::ToGrpc(answer.status()));
+    reactor->Finish(status);
   }
 
   base::Mutex mutex_;

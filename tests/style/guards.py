@@ -1,0 +1,285 @@
+"""The guards: rules about the source tree that a program can check.
+
+Each guard is a function from a Tree to a list of findings, `path:line: what, and what to do instead`.
+guards_test.py plants a violation for each; tree_test.py runs them all on the repository.
+"""
+
+import re
+import subprocess
+
+CPP = (".cc", ".h")
+
+
+class Tree:
+    """The files of a source tree: path, relative to its root, to text."""
+
+    def __init__(self, files):
+        self.files = files
+
+    @staticmethod
+    def of_repository(root):
+        """What git tracks, or would once added; files that are not text are left out."""
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+            cwd=root, check=True, capture_output=True, text=True).stdout.split()
+        files = {}
+        for path in listed:
+            try:
+                with open(f"{root}/{path}", encoding="utf-8") as file:
+                    files[path] = file.read()
+            except (UnicodeDecodeError, FileNotFoundError):
+                continue
+        return Tree(files)
+
+    def select(self, *suffixes, under=""):
+        """(path, text) of each file with one of the suffixes, in order."""
+        return [(path, text) for path, text in sorted(self.files.items())
+                if path.endswith(suffixes) and path.startswith(under)]
+
+
+def find_lines(text, pattern):
+    """(line number, match) of each line that matches, comments cut off."""
+    for number, line in enumerate(text.split("\n"), 1):
+        match = re.search(pattern, re.sub(r"//.*", "", line))
+        if match:
+            yield number, match
+
+
+# ---- Layers ------------------------------------------------------------------------------------
+
+# Which of our own folders a folder may include, beside itself. Left of `adapters` nobody includes
+# gRPC, RocksDB, OpenTelemetry or generated protos.
+LAYERS = {
+    "libs/base": [],
+    "libs/core": ["libs/base"],
+    "libs/ports": ["libs/base", "libs/core"],
+    "libs/flow": ["libs/base", "libs/ports"],
+    "libs/director": ["libs/base", "libs/core", "libs/ports", "libs/flow"],
+    "libs/agent": ["libs/base", "libs/core", "libs/ports", "libs/flow"],
+    "libs/scheduler": ["libs/base", "libs/core", "libs/ports", "libs/flow"],
+    "libs/wire": ["libs/base", "libs/core"],
+    "libs/adapters": ["libs/base", "libs/core", "libs/ports", "libs/flow", "libs/wire"],
+    "libs/config": ["libs/base", "libs/wire"],
+    "libs/http": ["libs/base", "libs/wire"],
+    "libs/client": ["libs/base", "libs/wire"],
+    "libs/server": ["libs/base", "libs/core", "libs/ports", "libs/flow", "libs/wire",
+                    "libs/adapters", "libs/config", "libs/http"],
+    "libs/testing": ["libs"],
+    "services": ["libs"],
+    "tests": ["libs", "services"],
+}
+
+# Which outside headers a folder may include; Abseil and the standard library are everybody's.
+OUTSIDE = {
+    "libs/base": ["spdlog/"],
+    "libs/core": [],
+    "libs/ports": [],
+    "libs/flow": [],
+    "libs/director": [],
+    "libs/agent": [],
+    "libs/scheduler": [],
+    "libs/wire": ["google/", "callboard/v1/", "grpcpp/support/status.h"],
+    "libs/adapters": ["grpc", "rocksdb/", "opentelemetry/", "google/", "callboard/"],
+    "libs/config": ["google/protobuf/", "callboard/config/v1/", "yaml-cpp/"],
+    "libs/http": ["boost/"],
+    "libs/client": ["grpc", "google/", "callboard/v1/"],
+    "libs/server": ["grpc", "prometheus/", "google/protobuf/", "callboard/config/v1/"],
+    "libs/testing": ["grpc", "google/", "callboard/"],
+    "services": ["grpc", "google/", "callboard/", "CLI/"],
+    "tests": ["grpc", "google/", "callboard/", "rocksdb/", "opentelemetry/", "benchmark/"],
+}
+
+TEST_HEADERS = ("gtest/", "gmock/", "rapidcheck", "libs/testing/")
+
+
+def layer_of(path):
+    """The longest key of LAYERS that holds the path; None outside of them."""
+    holders = [layer for layer in LAYERS if path.startswith(layer + "/")]
+    return max(holders, key=len) if holders else None
+
+
+def is_test(path):
+    return (path.endswith("_test.cc") or path.startswith(("libs/testing/", "tests/")))
+
+
+def is_outside(header):
+    """Whether a header belongs to a library that only some layers may use."""
+    known = {prefix for prefixes in OUTSIDE.values() for prefix in prefixes}
+    return header.startswith(tuple(known)) or header.endswith(".pb.h")
+
+
+def layering(tree):
+    findings = []
+    for path, text in tree.select(*CPP):
+        layer = layer_of(path)
+        if layer is None:
+            findings.append(f"{path}:1: belongs to no layer; move it, or name its layer in guards.py")
+            continue
+        own = LAYERS[layer] + [layer]
+        # A test may use what its subject's users use.
+        outside = OUTSIDE[layer] + (["google/", "callboard/", "grpc", "spdlog/", "probe."]
+                                    if is_test(path) else [])
+        for number, match in find_lines(text, r'#include [<"]([^>"]+)[>"]'):
+            header = match[1]
+            if is_test(path) and header.startswith(TEST_HEADERS):
+                continue
+            if header.startswith(("libs/", "services/", "tests/")):
+                if not header.startswith(tuple(folder + "/" for folder in own)):
+                    findings.append(f"{path}:{number}: {layer} may not include {header}; "
+                                    f"it may include {', '.join(own)}")
+                elif header.startswith("libs/testing/") and not is_test(path):
+                    findings.append(f"{path}:{number}: only tests include {header}")
+            elif is_outside(header) and not header.startswith(tuple(outside)):
+                findings.append(f"{path}:{number}: {layer} may not include {header}; "
+                                "go through a port or the layer that wraps it")
+    return findings
+
+
+# ---- Banned calls ------------------------------------------------------------------------------
+
+# What, instead of what, and where it is allowed all the same.
+BANNED = [
+    (r"sleep_for|sleep_until|usleep\(|nanosleep\(|absl::SleepFor|(?<![\w.>])sleep\(",
+     "wait for a condition with a deadline, or use a Timer", []),
+    (r"absl::Now\(|(system|steady|high_resolution)_clock::now|\bgettimeofday\(|\bclock_gettime\("
+     r"|(?<![\w.>])time\((nullptr|NULL|0)\)",
+     "take time from a Clock, or as an argument",
+     ["libs/adapters/system_clock/", "libs/base/log.cc"]),
+    (r"\bgpr_now\(", "take time from a Clock; gRPC's own is for gRPC's deadlines",
+     ["libs/server/call.cc", "libs/server/grpc_server.cc"]),
+    (r"\b(secure_)?getenv\(|\bsetenv\(", "declare a setting (proto/callboard/config/v1)",
+     ["libs/config/"]),
+    (r"(?<![\w.>])s?rand\(|std::random_device|std::mt19937|absl::BitGen|absl::InsecureBitGen",
+     "take chance from a Random, or from a hash of what it is for", ["libs/adapters/"]),
+    (r"std::(recursive_|shared_|timed_)?mutex\b|std::(lock_guard|unique_lock|scoped_lock)\b"
+     r"|std::condition_variable|absl::Mutex|absl::CondVar|absl::Notification|pthread_mutex",
+     "use base::Mutex, which TSan and clang both understand", ["libs/base/mutex.h"]),
+    (r"\b(Short|Utf8)?DebugString\(\)", "log the fields you mean: messages hold prompts and secrets",
+     []),
+    (r"\bGTEST_SKIP\b|\bDISABLED_", "make it pass, or delete it", []),
+]
+
+# In handlers, which run on gRPC's two reaction threads.
+BLOCKING = (r"std::(future|promise)\b|\bCondVar\b|\.get\(\)\s*\.get\(|->Wait\(|\.Wait(For)?\("
+            r"|grpc::ClientContext\b|\.join\(\)|\bstd::thread\b")
+HANDLERS = ("services/director/", "services/agent/", "services/scheduler/", "libs/server/call")
+
+
+def banned_calls(tree):
+    findings = []
+    for path, text in tree.select(*CPP):
+        for pattern, instead, allowed in BANNED:
+            if path.startswith(tuple(allowed)):
+                continue
+            for number, match in find_lines(text, pattern):
+                findings.append(f"{path}:{number}: {match[0]} is banned here: {instead}")
+    return findings
+
+
+def blocking_handlers(tree):
+    findings = []
+    for path, text in tree.select(*CPP):
+        if not path.startswith(HANDLERS) or is_test(path):
+            continue
+        for number, match in find_lines(text, BLOCKING):
+            findings.append(f"{path}:{number}: {match[0]} may block a gRPC reaction: "
+                            "answer from a callback")
+    return findings
+
+
+# ---- Sizes, tests, tidiness --------------------------------------------------------------------
+
+SOURCE = CPP + (".py", ".sh", ".bzl", ".ts", ".tsx", ".proto")
+FILE_LINES_MAX = 500
+MAIN_LINES_MAX = 50
+
+
+def sizes(tree):
+    findings = []
+    for path, text in tree.select(*SOURCE):
+        lines = text.count("\n")
+        most = MAIN_LINES_MAX if path.endswith("/main.cc") else FILE_LINES_MAX
+        if lines > most:
+            findings.append(f"{path}:{lines}: {lines} lines are more than {most}: "
+                            "it has two jobs, give each a file")
+    return findings
+
+
+# Sources without a test beside them, and the test that covers each instead.
+TESTED_ELSEWHERE = {
+    "libs/adapters/system_clock/system_clock.cc": "libs/testing/clock_contract_test.cc",
+    "libs/config/setting_list.cc": "libs/config/settings_test.cc",
+    "libs/server/grpc_server.cc": "libs/server/call_test.cc",
+    "libs/server/run_service.cc": "tests/integration/director_test.cc",
+    "libs/server/service.cc": "tests/integration/director_test.cc",
+    "libs/testing/http_client.cc": "libs/http/http_server_test.cc",
+    "services/director/queue_service.cc": "tests/integration/director_test.cc",
+}
+
+
+def missing_tests(tree):
+    findings = []
+    for path, _ in tree.select(".cc"):
+        if path.endswith(("_test.cc", "/main.cc")) or not path.startswith(("libs/", "services/")):
+            continue
+        test = TESTED_ELSEWHERE.get(path, path[:-len(".cc")] + "_test.cc")
+        if test not in tree.files:
+            findings.append(f"{path}:1: {test} is missing: test it there, "
+                            "or name the test that covers it in guards.py")
+    for path in TESTED_ELSEWHERE:
+        if path not in tree.files:
+            findings.append(f"tests/style/guards.py:1: TESTED_ELSEWHERE names {path}, "
+                            "which does not exist")
+    return findings
+
+
+def assertion_free_tests(tree):
+    findings = []
+    for path, text in tree.select("_test.cc"):
+        starts = [(m.start(), m[0]) for m in re.finditer(r"^(TYPED_)?TEST(_F|_P)?\(.*", text, re.M)]
+        for (start, name), (end, _) in zip(starts, starts[1:] + [(len(text), "")]):
+            if not re.search(r"\b(EXPECT|ASSERT|RC_ASSERT|RC_GTEST|FAIL|CHECK)\w*\(|WaitForLine\(",
+                             text[start:end]):
+                number = text.count("\n", 0, start) + 1
+                findings.append(f"{path}:{number}: {name} asserts nothing")
+    return findings
+
+
+def tidiness(tree):
+    findings = []
+    for path, text in tree.select(*SOURCE, ".md", "BUILD", "WORKSPACE", ".yaml"):
+        if text and not text.endswith("\n"):
+            findings.append(f"{path}:{text.count(chr(10)) + 1}: no newline at the end")
+        for number, line in enumerate(text.split("\n"), 1):
+            if line != line.rstrip():
+                findings.append(f"{path}:{number}: space at the end of the line")
+            if "\t" in line:
+                findings.append(f"{path}:{number}: tab")
+            if path.startswith("tests/style/"):
+                continue
+            if re.search(r"\b(FIXME|XXX)\b|\bTODO\b(?!\(#\d+\):)", line):
+                findings.append(f"{path}:{number}: unowned TODO: write TODO(#issue): trigger")
+            if re.search(r"(?<![\w/])/(root|home/\w+)/", line):
+                findings.append(f"{path}:{number}: a path of one machine")
+    for path, text in tree.select(".sh"):
+        if "set -euo pipefail" not in text:
+            findings.append(f"{path}:1: write `set -euo pipefail`: errors must not pass silently")
+    for path, text in tree.select(".h"):
+        guard = "CALLBOARD_" + re.sub(r"[/.]", "_", path).upper() + "_"
+        if f"#ifndef {guard}\n#define {guard}\n" not in text:
+            findings.append(f"{path}:1: the include guard must be {guard}")
+    return findings
+
+
+def house_macros(tree):
+    findings = []
+    for path, text in tree.select("BUILD"):
+        if path.startswith("bazel/"):
+            continue
+        for number, match in find_lines(text, r"^\s*(?:native\.)?(cc_\w+)\("):
+            findings.append(f"{path}:{number}: use callboard_{match[1]}: flags live in one place")
+    return findings
+
+
+GUARDS = [layering, banned_calls, blocking_handlers, sizes, missing_tests, assertion_free_tests,
+          tidiness, house_macros]

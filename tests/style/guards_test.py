@@ -1,0 +1,179 @@
+"""Each guard must find what is planted for it, and leave its neighbour alone."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+from tests.style import guards
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+BUF = f"{ROOT}/tests/tools/node_modules/.bin/buf"
+
+
+class GuardsTest(unittest.TestCase):
+    def finds(self, guard, files, *expected):
+        """`guard` has one finding for each of `expected`, which it holds, and no other."""
+        findings = guard(guards.Tree(files))
+        self.assertEqual(len(expected), len(findings), findings)
+        for want, finding in zip(expected, findings):
+            self.assertIn(want, finding)
+
+    def test_layering_refuses_includes_against_the_direction(self):
+        self.finds(guards.layering, {
+            "libs/core/a.h": '#include "libs/base/check.h"\n#include "libs/director/engine.h"\n',
+            "libs/director/engine.h": '#include "libs/core/a.h"\n',
+        }, "libs/core/a.h:2: libs/core may not include libs/director/engine.h")
+
+    def test_layering_keeps_engines_free_of_outside_libraries(self):
+        for header in ["grpcpp/grpcpp.h", "rocksdb/db.h", "opentelemetry/trace/tracer.h",
+                       "callboard/v1/queue.pb.h", "google/protobuf/message.h"]:
+            self.finds(guards.layering, {"libs/director/engine.cc": f"#include <{header}>\n"},
+                       f"libs/director may not include {header}")
+        self.finds(guards.layering, {"libs/server/call.h": "#include <grpcpp/alarm.h>\n"})
+
+    def test_layering_keeps_test_code_out_of_the_product(self):
+        include = '#include "libs/testing/fake_clock.h"\n'
+        self.finds(guards.layering, {"services/director/main.cc": include,
+                                     "services/director/a_test.cc": include},
+                   "only tests include libs/testing/fake_clock.h")
+
+    def test_layering_refuses_a_file_without_a_room(self):
+        self.finds(guards.layering, {"libs/misc/a.cc": ""}, "belongs to no layer")
+
+    def test_each_banned_call_is_found(self):
+        for call in ["std::this_thread::sleep_for(x);", "usleep(5);", "absl::SleepFor(x);",
+                     "auto now = absl::Now();", "std::chrono::system_clock::now();",
+                     "getenv(\"HOME\");", "int r = rand();", "std::random_device d;",
+                     "std::mutex m;", "absl::Mutex m;", "std::lock_guard lock(m);",
+                     "message.ShortDebugString();", "gpr_now(x);", "time(nullptr);",
+                     "TEST(A, DISABLED_B) {"]:
+            self.finds(guards.banned_calls, {"libs/director/driver.cc": call + "\n"}, "is banned")
+
+    def test_banned_calls_are_allowed_in_their_adapters_and_in_comments(self):
+        self.finds(guards.banned_calls, {
+            "libs/adapters/system_clock/system_clock.cc": "absl::Now();\n",
+            "libs/base/mutex.h": "std::mutex mutex_;\n",
+            "libs/config/environment.cc": "getenv(name);\n",
+            "libs/core/a.cc": "// never call absl::Now()\nint brand(int);\nstrand(x);\n",
+        })
+
+    def test_blocking_in_a_handler_is_found(self):
+        for call in ["std::future<int> f;", "grpc::ClientContext context;", "thread.join();",
+                     "base::CondVar c;", "server->Wait();"]:
+            self.finds(guards.blocking_handlers, {
+                "services/director/queue_service.cc": call + "\n",
+                "services/cli/submit.cc": call + "\n",
+            }, "services/director/queue_service.cc:1")
+
+    def test_long_file_and_long_main_are_found(self):
+        self.finds(guards.sizes, {
+            "libs/core/a.cc": "\n" * 501, "libs/core/b.cc": "\n" * 500,
+            "services/director/main.cc": "\n" * 51,
+        }, "libs/core/a.cc:501", "services/director/main.cc:51")
+
+    def test_source_without_a_test_is_found(self):
+        covered = dict.fromkeys(list(guards.TESTED_ELSEWHERE) +
+                                list(guards.TESTED_ELSEWHERE.values()), "")
+        covered.pop("libs/config/settings_test.cc")
+        self.finds(guards.missing_tests, {
+            **covered, "libs/core/a.cc": "", "libs/core/b.cc": "", "libs/core/b_test.cc": "",
+            "services/director/main.cc": "",
+        }, "libs/config/settings_test.cc is missing", "libs/core/a_test.cc is missing",
+                   )
+
+    def test_test_without_an_assertion_is_found(self):
+        self.finds(guards.assertion_free_tests, {
+            "libs/core/a_test.cc": "TEST(A, B) {\n  Run();\n}\n\nTEST(A, C) {\n  EXPECT_EQ(1, 1);\n}\n",
+        }, "libs/core/a_test.cc:1: TEST(A, B) { asserts nothing")
+
+    def test_untidy_text_is_found(self):
+        guard = "#ifndef CALLBOARD_LIBS_CORE_A_H_\n#define CALLBOARD_LIBS_CORE_A_H_\n"
+        self.finds(guards.tidiness, {"libs/core/a.h": guard})
+        for text, finding in [("int a; \n", "space at the end"), ("\tint a;\n", "tab"),
+                              ("int a;", "no newline"), ("// TODO: later\n", "unowned TODO"),
+                              ("// see /root/notes\n", "a path of one machine")]:
+            self.finds(guards.tidiness, {"libs/core/a.cc": text}, finding)
+        self.finds(guards.tidiness, {"libs/core/a.cc": "// TODO(#41): once p99 > 20 ms.\n"})
+        self.finds(guards.tidiness, {"libs/core/b.h": guard}, "must be CALLBOARD_LIBS_CORE_B_H_")
+        self.finds(guards.tidiness, {"deploy/a.sh": "set -e\n"}, "set -euo pipefail")
+
+    def test_rule_that_goes_round_the_house_macros_is_found(self):
+        self.finds(guards.house_macros, {
+            "libs/core/BUILD": 'cc_library(name = "a")\ncallboard_cc_library(name = "b")\n',
+            "bazel/system/BUILD": 'cc_library(name = "absl")\n',
+        }, "libs/core/BUILD:1: use callboard_cc_library")
+
+
+class ToolsTest(unittest.TestCase):
+    """The tools are set up so that they see a violation."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def plant(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def outcome(self, *command, folder=ROOT):
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def clang_check(self, text):
+        source = self.plant("libs/core/planted.cc", text)
+        return self.outcome(f"{ROOT}/bazel/clang_check.sh", f"{self.folder.name}/stamp",
+                            f"{ROOT}/.clang-tidy", source, f"-iquote{ROOT}")
+
+    def test_clang_check_passes_clean_code(self):
+        code, output = self.clang_check("int Three() { return 3; }\n")
+        self.assertEqual(0, code, output)
+        self.assertTrue(os.path.exists(f"{self.folder.name}/stamp"))
+
+    def test_clang_check_finds_an_unguarded_access(self):
+        code, output = self.clang_check(
+            '#include "libs/base/mutex.h"\n'
+            "struct Guarded {\n"
+            "  callboard::base::Mutex mutex;\n"
+            "  int value ABSL_GUARDED_BY(mutex) = 0;\n"
+            "};\n"
+            "int Read(Guarded& guarded) { return guarded.value; }\n")
+        self.assertEqual(1, code)
+        self.assertIn("thread-safety-analysis", output)
+
+    def test_clang_check_finds_wrong_names_long_functions_and_use_after_move(self):
+        lines = "  value += 1;\n" * 80
+        for text, check in [
+                ("int wrong_name() { return 3; }\n", "readability-identifier-naming"),
+                (f"int Long(int value) {{\n{lines}  return value;\n}}\n", "readability-function-size"),
+                ("#include <string>\n#include <utility>\n"
+                 "std::string Twice(std::string text) {\n"
+                 "  std::string taken = std::move(text);\n  return taken + text;\n}\n",
+                 "bugprone-use-after-move")]:
+            code, output = self.clang_check(text)
+            self.assertEqual(1, code, check)
+            self.assertIn(check, output)
+
+    def test_clang_format_finds_unformatted_code(self):
+        path = self.plant("a.cc", "int  a( ){return 1;}\n")
+        code, _ = self.outcome("clang-format-14", f"--style=file:{ROOT}/.clang-format", "--dry-run",
+                               "--Werror", path)
+        self.assertEqual(1, code)
+
+    def test_buf_lint_finds_an_uncommented_misnamed_field(self):
+        with open(f"{ROOT}/proto/buf.yaml", encoding="utf-8") as config:
+            self.plant("buf.yaml", config.read())
+        self.plant("callboard/v1/planted.proto",
+                   'syntax = "proto3";\npackage callboard.v1;\nmessage Planted {\n'
+                   "  string badName = 1;\n}\n")
+        code, output = self.outcome(BUF, "lint", folder=self.folder.name)
+        self.assertNotEqual(0, code)
+        self.assertIn("lower_snake_case", output)
+        self.assertIn("comment", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
