@@ -6,8 +6,13 @@ _WARNINGS = [
     "-Werror",
 ]
 
-# What a test may take on this project's machines; a test that needs more belongs to a slower tier.
-_TIERS = ["unit", "simulation", "integration", "crash", "e2e", "benchmark"]
+# Each tier, and whether its tests run again although nothing changed: those of real processes do.
+_TIERS = {
+    "unit": [],
+    "simulation": [],
+    "integration": ["external"],
+    "crash": ["external"],
+}
 
 def callboard_cc_library(name, **kwargs):
     """A library: one header pair, private unless it says otherwise."""
@@ -30,13 +35,13 @@ def callboard_cc_binary(name, **kwargs):
 def callboard_cc_test(name, deps, tier = "unit", size = "small", tags = [], **kwargs):
     """A GoogleTest program. `tier` is what `tests/run.sh` selects it by."""
     if tier not in _TIERS:
-        fail("tier must be one of %s, not %s" % (", ".join(_TIERS), tier))
+        fail("tier must be one of %s, not %s" % (", ".join(_TIERS.keys()), tier))
     native.cc_test(
         name = name,
         size = size,
         copts = _WARNINGS + kwargs.pop("copts", []),
         linkstatic = True,
-        tags = [tier] + tags,
+        tags = [tier] + _TIERS[tier] + tags,
         deps = deps + ["//bazel/system:gtest"],
         **kwargs
     )

@@ -1,0 +1,59 @@
+// What a turn of the driver costs beside the bare hand-over of a value to another thread and back.
+#include <benchmark/benchmark.h>
+
+#include <optional>
+#include <thread>
+
+#include "libs/base/mutex.h"
+#include "libs/director/driver.h"
+
+namespace callboard {
+namespace {
+
+// A value that one thread puts and another takes.
+class Slot {
+ public:
+  void Put(int value) {
+    base::MutexLock lock(mutex_);
+    value_ = value;
+    changed_.NotifyOne();
+  }
+  int Take() {
+    base::MutexLock lock(mutex_);
+    while (!value_.has_value()) changed_.Wait(mutex_);
+    return *std::exchange(value_, std::nullopt);
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::optional<int> value_ ABSL_GUARDED_BY(mutex_);
+};
+
+void BM_BareHandOver(benchmark::State& state) {
+  Slot there;
+  Slot back;
+  std::thread echo([&] {
+    while (const int value = there.Take()) back.Put(value);
+  });
+  for (auto _ : state) {
+    there.Put(1);
+    benchmark::DoNotOptimize(back.Take());
+  }
+  there.Put(0);
+  echo.join();
+}
+BENCHMARK(BM_BareHandOver)->UseRealTime();
+
+void BM_DriverTurn(benchmark::State& state) {
+  director::DirectorDriver driver({});
+  Slot answered;
+  for (auto _ : state) {
+    driver.GetQueueStatus([&answered](const auto& status) { answered.Put(status.ok()); });
+    benchmark::DoNotOptimize(answered.Take());
+  }
+}
+BENCHMARK(BM_DriverTurn)->UseRealTime();
+
+}  // namespace
+}  // namespace callboard

@@ -1,0 +1,36 @@
+// Every library that //bazel/system declares and nothing else uses yet: installed, found, linked.
+#include <gtest/gtest.h>
+#include <opentelemetry/exporters/otlp/otlp_grpc_exporter_factory.h>
+#include <opentelemetry/exporters/otlp/otlp_grpc_exporter_options.h>
+#include <opentelemetry/sdk/trace/exporter.h>
+#include <rocksdb/db.h>
+
+#include <memory>
+#include <string>
+
+namespace callboard {
+namespace {
+
+TEST(SystemLibrariesTest, RocksDbKeepsWhatWasSynced) {
+  const std::string folder = testing::TempDir() + "/store";
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, folder, &opened).ok());
+  std::unique_ptr<rocksdb::DB> store(opened);
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  ASSERT_TRUE(store->Put(synced, "key", "value").ok());
+  std::string value;
+  EXPECT_TRUE(store->Get({}, "key", &value).ok());
+  EXPECT_EQ(value, "value");
+}
+
+TEST(SystemLibrariesTest, OpenTelemetryExporterIsMadeWithoutACollector) {
+  opentelemetry::exporter::otlp::OtlpGrpcExporterOptions options;
+  options.endpoint = "127.0.0.1:1";
+  EXPECT_NE(opentelemetry::exporter::otlp::OtlpGrpcExporterFactory::Create(options), nullptr);
+}
+
+}  // namespace
+}  // namespace callboard

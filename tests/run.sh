@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, runs the tests, and ends with `N passed, N failed`.
+#
+#   tests/run.sh               every tier below
+#   tests/run.sh unit style    some of them
+#   tests/run.sh sanitize-all  AddressSanitizer and ThreadSanitizer on all tests, gRPC's too (slow)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Tiers that are tests of the one optimised tree, by tag.
+readonly TREE_TIERS=(style unit simulation integration crash benchmark)
+# What runs besides: clang on every file, the sanitizers, and the README's other command.
+readonly OTHER_TIERS=(clang asan tsan quickstart)
+
+passed=0
+failed=0
+failures=()
+
+usage() {
+  sed -n '2,/^set /{s/^# \{0,1\}//p}' "$0"
+  echo "tiers: ${TREE_TIERS[*]} ${OTHER_TIERS[*]}"
+}
+
+say() { printf '\n== %s\n' "$*"; }
+
+# Runs `bazel test` with the given arguments and adds its tests to the tally.
+bazel_test() {
+  local events
+  events=$(mktemp)
+  # Bazel exits with 3 when a test failed and 1 when one did not build: the tally has both.
+  bazel test --keep_going --build_tests_only --build_event_json_file="$events" "$@" || true
+  local line
+  while read -r line; do
+    case $line in
+      "passed "*) passed=$((passed + 1)) ;;
+      *) failed=$((failed + 1)) && failures+=("${line#failed }") ;;
+    esac
+  done < <(python3 tests/tally.py "$events")
+  rm -f "$events"
+}
+
+# Runs a command that is one test by itself.
+check() {
+  local name=$1
+  shift
+  if "$@"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    failures+=("$name")
+  fi
+}
+
+tests_without_grpc() {
+  bazel query --noshow_progress \
+    'kind("cc_test", //...) except rdeps(//..., //bazel/system:grpc)' 2>/dev/null
+}
+
+run_tier() {
+  case $1 in
+    clang) check "clang" bazel build --config=clang --keep_going //... ;;
+    asan | tsan)
+      local tests
+      mapfile -t tests < <(tests_without_grpc)
+      bazel_test --config="$1" "${tests[@]}"
+      ;;
+    sanitize-all)
+      bazel_test --config=asan --test_tag_filters=-style,-benchmark //...
+      bazel_test --config=tsan --test_tag_filters=-style,-benchmark //...
+      ;;
+    quickstart) check "deploy/quickstart.sh --once" deploy/quickstart.sh --once ;;
+  esac
+}
+
+main() {
+  local tree=() others=() tier
+  for tier in "${@:-all}"; do
+    case " ${TREE_TIERS[*]} | ${OTHER_TIERS[*]} sanitize-all all -h --help " in
+      *" $tier "*"|"*) tree+=("$tier") ;;
+      *" -h "*) ;;&
+      *" $tier "*) others+=("$tier") ;;
+      *) echo "tests/run.sh: no tier '$tier'" >&2 && usage >&2 && exit 2 ;;
+    esac
+  done
+  case " ${others[*]-} " in
+    *" -h "* | *" --help "*) usage && exit 0 ;;
+    *" all "*) tree=("${TREE_TIERS[@]}") others=("${OTHER_TIERS[@]}") ;;
+  esac
+
+  local start=$SECONDS
+  deploy/setup.sh
+  if ((${#tree[@]})); then
+    say "tests: ${tree[*]}"
+    bazel_test --test_tag_filters="$(IFS=,; echo "${tree[*]}")" //...
+  fi
+  for tier in ${others[@]+"${others[@]}"}; do
+    say "$tier"
+    run_tier "$tier"
+  done
+  bazel/prune_cache.sh
+
+  say "took $((SECONDS - start)) s"
+  ((failed == 0)) || printf 'failed: %s\n' "${failures[@]}"
+  printf '%d passed, %d failed\n' "$passed" "$failed"
+  ((failed == 0 && passed > 0))
+}
+
+main "$@"
