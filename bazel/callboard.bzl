@@ -15,7 +15,7 @@ _TIERS = {
 }
 
 def callboard_cc_library(name, **kwargs):
-    """A library: one header pair, private unless it says otherwise."""
+    """A library: one header pair."""
     native.cc_library(
         name = name,
         copts = _WARNINGS + kwargs.pop("copts", []),

@@ -14,7 +14,7 @@ def _flags(context):
 def _clang_check_impl(target, ctx):
     rule = ctx.rule.attr
 
-    # Tests are left out: GoogleTest's headers would double the time, and TSan runs them.
+    # Tests are left out: GoogleTest's headers would double the time.
     if ctx.rule.kind not in ["cc_library", "cc_binary"]:
         return []
     own = rule.srcs + getattr(rule, "hdrs", [])

@@ -11,7 +11,7 @@ once=false
 case ${1-} in
   "") ;;
   --once) once=true ;;
-  -h | --help) sed -n '2,/^set /{s/^# \{0,1\}//p}' "$0" | sed '$d' && exit 0 ;;
+  -h | --help) sed -n '2,/^set /{s/^# \{0,1\}//p}' deploy/quickstart.sh; exit 0 ;;
   *) echo "deploy/quickstart.sh: unknown argument '$1'; try --help" >&2 && exit 2 ;;
 esac
 
@@ -41,7 +41,8 @@ trap stop EXIT
 
 say "starting the director"
 mkfifo "$work/log"
-bazel-bin/services/director/callboard-director --grpc.listen="$grpc" --http.listen="$http" \
+# In a session of its own: Ctrl-C is for this script, which then stops it in order.
+setsid bazel-bin/services/director/callboard-director --grpc.listen="$grpc" --http.listen="$http" \
   2>"$work/log" &
 director=$!
 exec 3<"$work/log"
@@ -66,7 +67,7 @@ call() {
 }
 say "asking it over gRPC"
 call grpc.health.v1.Health/Check | tee "$work/health"
-grep -q SERVING "$work/health"
+grep -q '"SERVING"' "$work/health"
 call callboard.v1.QueueService/GetQueueStatus
 
 say "Callboard is up: gRPC on $grpc, status page at http://$http/status"

@@ -22,7 +22,12 @@ say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 as_root() {
-  if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi
+  if [[ $(id -u) == 0 ]]; then
+    "$@"
+  else
+    command -v sudo >/dev/null || die "run this as root, or install sudo"
+    sudo "$@"
+  fi
 }
 
 # Prints those of the given packages that are not installed.
@@ -32,7 +37,7 @@ missing() {
 }
 
 install_packages() {
-  DEBIAN_FRONTEND=noninteractive as_root apt-get install -y -qq --no-install-recommends "$@" \
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
     -o Dpkg::Use-Pty=0 >/dev/null
 }
 
@@ -55,7 +60,6 @@ enable_backports() {
 main() {
   [[ -r /etc/os-release ]] && grep -q '^VERSION_CODENAME=bookworm' /etc/os-release ||
     die "this script knows Debian 12 (bookworm) only; install the packages it lists by hand"
-  [[ $(id -u) == 0 ]] || command -v sudo >/dev/null || die "run this as root, or install sudo"
 
   local wanted=("${PACKAGES[@]}")
   # Any npm will do; Debian's is installed only where there is none.

@@ -17,7 +17,7 @@ failed=0
 failures=()
 
 usage() {
-  sed -n '2,/^set /{s/^# \{0,1\}//p}' "$0"
+  sed -n '2,/^set /{s/^# \{0,1\}//p}' tests/run.sh
   echo "tiers: ${TREE_TIERS[*]} ${OTHER_TIERS[*]}"
 }
 
@@ -25,35 +25,32 @@ say() { printf '\n== %s\n' "$*"; }
 
 # Runs `bazel test` with the given arguments and adds its tests to the tally.
 bazel_test() {
-  local events
+  local events code=0 outcomes line
   events=$(mktemp)
-  # Bazel exits with 3 when a test failed and 1 when one did not build: the tally has both.
-  bazel test --keep_going --build_tests_only --build_event_json_file="$events" "$@" || true
-  local line
+  bazel test --keep_going --build_tests_only --build_event_json_file="$events" "$@" || code=$?
+  outcomes=$(python3 tests/tally.py "$events")
+  rm -f "$events"
   while read -r line; do
     case $line in
       "passed "*) passed=$((passed + 1)) ;;
-      *) failed=$((failed + 1)) && failures+=("${line#failed }") ;;
+      "failed "*) fail "${line#failed }" ;;
     esac
-  done < <(python3 tests/tally.py "$events")
-  rm -f "$events"
+  done <<<"$outcomes"
+  # 3 says that tests failed, which the tally has. Anything else, as a package that does not load or
+  # no test at all, would otherwise look like fewer tests.
+  ((code == 0 || code == 3)) || fail "bazel test $* (exit code $code)"
 }
 
 # Runs a command that is one test by itself.
 check() {
   local name=$1
   shift
-  if "$@"; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    failures+=("$name")
-  fi
+  if "$@"; then passed=$((passed + 1)); else fail "$name"; fi
 }
 
-tests_without_grpc() {
-  bazel query --noshow_progress \
-    'kind("cc_test", //...) except rdeps(//..., //bazel/system:grpc)' 2>/dev/null
+fail() {
+  failed=$((failed + 1))
+  failures+=("$1")
 }
 
 run_tier() {
@@ -61,8 +58,9 @@ run_tier() {
     clang) check "clang" bazel build --config=clang --keep_going //... ;;
     asan | tsan)
       local tests
-      mapfile -t tests < <(tests_without_grpc)
-      bazel_test --config="$1" "${tests[@]}"
+      tests=$(bazel query 'kind("cc_test", //...) except rdeps(//..., //bazel/system:grpc)')
+      # shellcheck disable=SC2086
+      bazel_test --config="$1" $tests
       ;;
     sanitize-all)
       bazel_test --config=asan --test_tag_filters=-style,-benchmark //...

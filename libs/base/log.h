@@ -2,8 +2,9 @@
 //
 //   base::LogInfo("server", "listening", {{"grpc", address}, {"pid", pid}});
 //
-// Thread-safe. A line below the level costs a comparison. The sink behind these functions is the
-// one global of the project; StartLogging() replaces it.
+// Thread-safe. A line below the level is not formatted. A line is written before the call returns,
+// so that a crash loses none; whoever reads standard error and stalls, stalls its writers. The sink
+// behind these functions is the one global of the project; StartLogging() replaces it.
 //
 // Never log prompts, environment values or tokens.
 #ifndef CALLBOARD_LIBS_BASE_LOG_H_

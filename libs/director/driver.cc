@@ -25,7 +25,7 @@ absl::Status Overloaded(size_t calls_max) {
 DirectorDriver::DirectorDriver(const DriverOptions& options)
     : calls_max_(options.calls_max),
       engine_(options.queue),
-      calls_(options.calls_max),
+      queries_(options.calls_max),
       thread_([this] { RunTurns(); }) {}
 
 DirectorDriver::~DirectorDriver() {
@@ -38,50 +38,44 @@ DirectorDriver::~DirectorDriver() {
 }
 
 void DirectorDriver::GetQueueStatus(StatusReply reply) {
-  Enqueue({.commands = {}, .reply = std::move(reply)});
-}
-
-void DirectorDriver::BeginDrain(StatusReply reply) {
-  Enqueue({.commands = {director::BeginDrain{}}, .reply = std::move(reply)});
-}
-
-void DirectorDriver::Enqueue(Call call) {
   {
     base::MutexLock lock(mutex_);
-    if (!calls_.full()) {
-      CHECK(calls_.TryPush(std::move(call)));
+    if (!queries_.full()) {
+      CHECK(queries_.TryPush(std::move(reply)));
       changed_.NotifyOne();
       return;
     }
   }
-  call.reply(Overloaded(calls_max_));
+  reply(Overloaded(calls_max_));
+}
+
+void DirectorDriver::BeginDrain() {
+  base::MutexLock lock(mutex_);
+  drain_wanted_ = true;
+  changed_.NotifyOne();
 }
 
 void DirectorDriver::RunTurns() {
   while (true) {
-    std::deque<Call> calls;
+    Inbox inbox;
     {
       base::MutexLock lock(mutex_);
-      while (calls_.empty() && !stopping_) changed_.Wait(mutex_);
-      if (calls_.empty()) return;
-      calls = calls_.TakeAll();
+      while (queries_.empty() && !drain_wanted_ && !stopping_) changed_.Wait(mutex_);
+      if (queries_.empty() && !drain_wanted_) return;
+      if (std::exchange(drain_wanted_, false)) inbox.commands.push_back(director::BeginDrain{});
+      inbox.queries = queries_.TakeAll();
     }
-    Turn(std::move(calls));
+    Turn(inbox);
   }
 }
 
-void DirectorDriver::Turn(std::deque<Call> calls) {
-  std::vector<core::QueueStatus> answers;
-  answers.reserve(calls.size());
-  for (const Call& call : calls) {
-    for (const Command& command : call.commands) {
-      for (const Event& event : engine_.Decide(command)) engine_.Apply(event);
-    }
-    answers.push_back(engine_.Status());
+void DirectorDriver::Turn(const Inbox& inbox) {
+  for (const Command& command : inbox.commands) {
+    for (const Event& event : engine_.Decide(command)) engine_.Apply(event);
   }
   // Nobody hears of a turn before all of it is decided: this is where its events are committed once
   // there are events that last.
-  for (size_t i = 0; i < calls.size(); ++i) calls[i].reply(std::move(answers[i]));
+  for (const StatusReply& reply : inbox.queries) reply(engine_.Status());
 }
 
 }  // namespace callboard::director

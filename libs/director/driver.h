@@ -40,19 +40,18 @@ class DirectorDriver {
   // Answers the status as of its turn. UNAVAILABLE/OVERLOADED, at once, when too many calls wait.
   void GetQueueStatus(StatusReply reply);
 
-  // Stops admission; answers the status with that done. As above when too many calls wait.
-  void BeginDrain(StatusReply reply);
+  // Stops admission, with the next turn. Never refused.
+  void BeginDrain();
 
  private:
-  // One call: the command it gives, if any, and whom to tell.
-  struct Call {
+  // What waits for a turn.
+  struct Inbox {
     std::vector<Command> commands;
-    StatusReply reply;
+    std::deque<StatusReply> queries;
   };
 
-  void Enqueue(Call call);
   void RunTurns();
-  void Turn(std::deque<Call> calls);
+  void Turn(const Inbox& inbox);
 
   const size_t calls_max_;
 
@@ -61,7 +60,8 @@ class DirectorDriver {
 
   base::Mutex mutex_;
   base::CondVar changed_;
-  base::BoundedQueue<Call> calls_ ABSL_GUARDED_BY(mutex_);
+  base::BoundedQueue<StatusReply> queries_ ABSL_GUARDED_BY(mutex_);
+  bool drain_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;

@@ -50,8 +50,19 @@ TEST(DirectorDriverTest, AnswersTheEnginesStatus) {
 
 TEST(DirectorDriverTest, AnswerAfterADrainShowsIt) {
   DirectorDriver driver({});
-  driver.BeginDrain([](const auto& status) { EXPECT_TRUE(status->draining); });
+  driver.BeginDrain();
   EXPECT_TRUE(StatusFrom(driver)->draining);
+}
+
+TEST(DirectorDriverTest, DrainIsTakenAlsoWhenNoMoreCallsAre) {
+  DirectorDriver driver({.calls_max = 1});
+  std::promise<absl::StatusOr<core::QueueStatus>> answered;
+  {
+    HeldTurn held(driver);
+    driver.GetQueueStatus([&](auto status) { answered.set_value(std::move(status)); });
+    driver.BeginDrain();
+  }
+  EXPECT_TRUE(answered.get_future().get()->draining);
 }
 
 TEST(DirectorDriverTest, CallBeyondTheBoundIsRefusedAtOnceAndToldWhenToRetry) {

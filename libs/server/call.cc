@@ -3,6 +3,7 @@
 #include <grpc/support/time.h>
 
 #include "absl/strings/str_cat.h"
+#include "google/rpc/status.pb.h"
 #include "libs/base/error.h"
 
 namespace callboard::server::internal {
@@ -40,5 +41,9 @@ absl::Status SlowReader(size_t buffer_max) {
                                                 " messages wait); open it again")),
       "SLOW_READER", {{"buffer_max", absl::StrCat(buffer_max)}});
 }
+
+// clang's thread-safety analysis sees templates only where they are instantiated.
+template class UnaryReactor<google::rpc::Status>;
+template class StreamReactor<google::rpc::Status>;
 
 }  // namespace callboard::server::internal

@@ -1,8 +1,9 @@
 // The one door through which every gRPC handler passes: Unary() and Stream().
 //
 // The door keeps the promises that all calls share. A call ends once, whatever races: an answer,
-// the caller leaving, a deadline. Errors leave with their details (libs/wire/status.h). A call
-// whose caller set no deadline, or one further off than the server allows, gets the server's.
+// the caller leaving, a deadline. Errors leave with their details (libs/wire/status.h). A unary
+// call whose caller set no deadline, or one further off than the server allows, gets the server's;
+// a stream lasts until either side ends it.
 //
 // Handlers run on gRPC's few reaction threads: they hand the call on and return, and whoever has
 // the answer gives it later, from any thread:
@@ -40,6 +41,9 @@ struct UnaryOptions {
 struct StreamOptions {
   // Messages that may wait for the reader; one more ends the call.
   size_t buffer_max = 64;
+  // What such a reader has to take the message that is under way, and so to learn why; then the
+  // call is cut off.
+  absl::Duration slow_reader_grace = absl::Seconds(5);
 };
 
 namespace internal {
@@ -186,10 +190,11 @@ grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context, Response* 
 namespace internal {
 
 template <class Message>
-class StreamState {
+class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
  public:
-  StreamState(grpc::ServerWriteReactor<Message>& reactor, size_t buffer_max)
-      : reactor_(reactor), buffer_(buffer_max) {}
+  StreamState(grpc::CallbackServerContext& context, grpc::ServerWriteReactor<Message>& reactor,
+              const StreamOptions& options)
+      : options_(options), context_(context), reactor_(reactor), buffer_(options.buffer_max) {}
 
   bool Write(Message message) {
     std::function<void()> hook;
@@ -199,7 +204,13 @@ class StreamState {
       base::MutexLock lock(mutex_);
       if (end_.has_value()) return false;
       taken = buffer_.TryPush(std::move(message));
-      if (!taken) hook = EndNow(SlowReader(buffer_.capacity()), /*abandoned=*/true);
+      if (!taken) {
+        hook = EndNow(SlowReader(options_.buffer_max), /*abandoned=*/true);
+        alarm_.emplace();
+        SetAlarm(*alarm_, options_.slow_reader_grace, [weak = this->weak_from_this()] {
+          if (auto state = weak.lock()) state->CutOff();
+        });
+      }
       step = NextStep();
     }
     RunIfAny(hook);
@@ -219,6 +230,13 @@ class StreamState {
     }
     RunIfAny(hook);
     Perform(step);
+  }
+
+  // Ends a call whose reader does not take even what is under way.
+  void CutOff() {
+    base::MutexLock lock(mutex_);
+    // The context lives until the end is sent.
+    if (!finished_) context_.TryCancel();
   }
 
   void OnWritten(bool ok) {
@@ -278,9 +296,13 @@ class StreamState {
     }
   }
 
-  // Lives until Finish(), which is the last that is asked of it.
+  const StreamOptions options_;
+  // gRPC's; both live until Finish(), which is the last that is asked of them.
+  grpc::CallbackServerContext& context_;
   grpc::ServerWriteReactor<Message>& reactor_;
+
   base::Mutex mutex_;
+  std::optional<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
   base::BoundedQueue<Message> buffer_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
@@ -320,8 +342,8 @@ namespace internal {
 template <class Message>
 class StreamReactor final : public grpc::ServerWriteReactor<Message> {
  public:
-  explicit StreamReactor(size_t buffer_max)
-      : state_(std::make_shared<StreamState<Message>>(*this, buffer_max)) {}
+  StreamReactor(grpc::CallbackServerContext& context, const StreamOptions& options)
+      : state_(std::make_shared<StreamState<Message>>(context, *this, options)) {}
 
   StreamCall<Message> call() const { return StreamCall<Message>(state_); }
 
@@ -338,8 +360,9 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message> {
 // Opens a server stream and gives it to `handler`, which must not block. Returns what the generated
 // method has to return.
 template <class Message, class Handler>
-grpc::ServerWriteReactor<Message>* Stream(Handler&& handler, const StreamOptions& options = {}) {
-  auto* reactor = new internal::StreamReactor<Message>(options.buffer_max);
+grpc::ServerWriteReactor<Message>* Stream(grpc::CallbackServerContext* context, Handler&& handler,
+                                          const StreamOptions& options = {}) {
+  auto* reactor = new internal::StreamReactor<Message>(*context, options);
   std::forward<Handler>(handler)(reactor->call());
   return reactor;
 }

@@ -1,6 +1,7 @@
 #include "libs/server/call.h"
 
 #include <gmock/gmock.h>
+#include <grpc/support/time.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "libs/base/mutex.h"
 #include "libs/server/grpc_server.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
@@ -43,9 +46,10 @@ class HeldProbes final : public ProbeService::CallbackService {
     return Unary(
         context, response, [this](auto call) { held_.set_value(call); }, unary_);
   }
-  grpc::ServerWriteReactor<ProbeResponse>* HoldStream(grpc::CallbackServerContext*,
+  grpc::ServerWriteReactor<ProbeResponse>* HoldStream(grpc::CallbackServerContext* context,
                                                       const ProbeRequest*) override {
-    return Stream<ProbeResponse>([this](auto call) { held_stream_.set_value(call); }, stream_);
+    return Stream<ProbeResponse>(
+        context, [this](auto call) { held_stream_.set_value(call); }, stream_);
   }
 
   UnaryCall<ProbeResponse> Held() { return held_.get_future().get(); }
@@ -145,6 +149,66 @@ TEST_F(CallTest, HookGivenAfterTheCallerLeftRunsAtOnceAndAfterAnAnswerNever) {
   EXPECT_TRUE(ran);
 }
 
+// Holds every call until it is told to answer.
+class ManyHeldProbes final : public ProbeService::CallbackService {
+ public:
+  grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context, const ProbeRequest*,
+                                 ProbeResponse* response) override {
+    return Unary(context, response, [this](auto call) {
+      base::MutexLock lock(mutex_);
+      calls_.push_back(call);
+      changed_.NotifyAll();
+    });
+  }
+
+  void WaitFor(size_t count) {
+    base::MutexLock lock(mutex_);
+    while (calls_.size() < count) changed_.Wait(mutex_);
+  }
+  void AnswerAll() {
+    base::MutexLock lock(mutex_);
+    for (const UnaryCall<ProbeResponse>& call : calls_) call.Finish(Text("at last"));
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::vector<UnaryCall<ProbeResponse>> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST(HeldCallsTest, SixtyFourHeldCallsTakeNoThreadFromOthers) {
+  ManyHeldProbes service;
+  const auto server = GrpcServer::Start({.listen = {.host = "127.0.0.1"}},
+                                        {{ProbeService::service_full_name(), &service}});
+  ASSERT_THAT(server, IsOk());
+  const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", (*server)->port()),
+                                           grpc::InsecureChannelCredentials());
+  struct Outgoing {
+    grpc::ClientContext context;
+    ProbeRequest request;
+    ProbeResponse response;
+    std::promise<grpc::Status> ended;
+  };
+  const auto stub = ProbeService::NewStub(channel);
+  std::vector<std::unique_ptr<Outgoing>> calls;
+  for (int i = 0; i < 64; ++i) {
+    Outgoing& call = *calls.emplace_back(std::make_unique<Outgoing>());
+    stub->async()->Hold(&call.context, &call.request, &call.response,
+                        [&call](const grpc::Status& status) { call.ended.set_value(status); });
+  }
+  service.WaitFor(64);
+
+  grpc::ClientContext context;
+  context.set_deadline(gpr_time_from_seconds(5, GPR_TIMESPAN));
+  grpc::health::v1::HealthCheckResponse health;
+  const grpc::Status checked =
+      grpc::health::v1::Health::NewStub(channel)->Check(&context, {}, &health);
+  EXPECT_TRUE(checked.ok()) << checked.error_message();
+
+  service.AnswerAll();
+  for (const auto& call : calls) EXPECT_TRUE(call->ended.get_future().get().ok());
+}
+
 TEST_F(CallTest, StreamKeepsOrderAndEndsAfterItsLastMessage) {
   Start();
   auto reader = stub_->HoldStream(&context_, request_);
@@ -174,6 +238,19 @@ TEST_F(CallTest, ReaderThatIsTooSlowIsCutOffAndToldWhy) {
   const absl::Status status = wire::FromGrpc(reader->Finish());
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_THAT(status, HasReason("SLOW_READER"));
+}
+
+TEST_F(CallTest, ReaderThatTakesNothingIsCutOffWhenItsGraceIsOver) {
+  Start({}, {.buffer_max = 2, .slow_reader_grace = absl::Milliseconds(1)});
+  auto reader = stub_->HoldStream(&context_, request_);
+  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  const std::string large(3 << 20, 'x');
+  while (call.Write(Text(large))) {
+  }
+  // Returns when every call has ended by itself: this one, or the test takes too long.
+  server_->Shutdown(absl::Hours(1));
+  EXPECT_FALSE(call.Write(Text("nobody reads")));
+  context_.TryCancel();
 }
 
 TEST_F(CallTest, ReaderThatLeavesEndsTheStream) {

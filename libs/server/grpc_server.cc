@@ -18,7 +18,7 @@ constexpr int kMessageBytesMax = 4 * 1024 * 1024;
 
 // Our services use no thread while a call waits. Reflection does, one for each open call: so many
 // may be open at once.
-constexpr int kReflectionThreadsMax = 16;
+constexpr int kReflectionThreadsMax = 256;
 
 // What gRPC itself has to say is mostly about one connection, so never more than a warning.
 void LogLineOfGrpc(gpr_log_func_args* line) {

@@ -78,10 +78,11 @@ int RunServiceWith(int argc, char** argv, const config::Program& program,
   Termination termination;
   base::StartLogging(LogOptionsFrom(settings.log));
   if (settings.insecure_listen) {
-    base::LogWarning("server", "insecure_listen",
-                     {{"warning", "whoever can reach these ports may run anything"},
-                      {"grpc", options->grpc.ToString()},
-                      {"http", options->http.ToString()}});
+    // As an error, so that no log level hides it.
+    base::LogError("server", "insecure_listen",
+                   {{"warning", "whoever can reach these ports may run anything"},
+                    {"grpc", options->grpc.ToString()},
+                    {"http", options->http.ToString()}});
   }
   Service service(*options, termination);
   const absl::Status status = body(service);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "libs/base/check.h"
-#include "libs/base/log.h"
 #include "libs/server/exit_code.h"
 
 namespace callboard::server {
@@ -47,11 +46,8 @@ void Termination::TakeSignals() {
     CHECK_EQ(sigwait(&signals, &number), 0);
     if (stopping_) return;
     base::MutexLock lock(mutex_);
-    if (signalled_) {
-      base::LogWarning("server", "ended_by_second_signal", {{"signal", number}});
-      _exit(static_cast<int>(ExitCode::kFailed));
-    }
-    base::LogInfo("server", "signal", {{"signal", number}});
+    // Nothing here may wait, and logging does where nobody reads the log.
+    if (signalled_) _exit(static_cast<int>(ExitCode::kFailed));
     signalled_ = true;
     changed_.NotifyAll();
   }

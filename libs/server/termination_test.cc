@@ -24,11 +24,11 @@ TEST(TerminationTest, FirstSignalIsWaitedForAndEndsNothing) {
         RaiseAndWait(1);
         _exit(42);
       },
-      testing::ExitedWithCode(42), "server=signal");
+      testing::ExitedWithCode(42), "^$");
 }
 
 TEST(TerminationTest, SecondSignalEndsTheProcessAtOnce) {
-  EXPECT_EXIT(RaiseAndWait(2), testing::ExitedWithCode(1), "ended_by_second_signal");
+  EXPECT_EXIT(RaiseAndWait(2), testing::ExitedWithCode(1), "^$");
 }
 
 TEST(TerminationTest, EndsQuietlyWithoutASignal) {

@@ -28,7 +28,7 @@ absl::Status RunDirector(const config::v1::DirectorConfig& config, server::Servi
               reply(StatusPage(*status));
             });
           },
-      .drain = [&driver] { driver.BeginDrain([](const auto&) {}); },
+      .drain = [&driver] { driver.BeginDrain(); },
   });
 }
 

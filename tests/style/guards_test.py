@@ -38,6 +38,19 @@ class GuardsTest(unittest.TestCase):
                                      "services/director/a_test.cc": include},
                    "only tests include libs/testing/fake_clock.h")
 
+    def test_layering_keeps_pure_code_out_of_the_world(self):
+        for header in ["thread", "fstream", "unistd.h", "sys/socket.h", "absl/time/clock.h"]:
+            self.finds(guards.layering, {"libs/core/a.h": f"#include <{header}>\n",
+                                         "libs/director/driver.h": "#include <thread>\n",
+                                         "libs/director/engine.cc": f"#include <{header}>\n"},
+                       f"pure code may not include {header}", "libs/director/engine.cc:1")
+        self.finds(guards.layering, {"libs/core/a.h": '#include "absl/time/time.h"\n'})
+
+    def test_layering_keeps_adapters_apart(self):
+        self.finds(guards.layering, {
+            "libs/adapters/a/a.cc": '#include "libs/adapters/a/a.h"\n#include "libs/adapters/b/b.h"\n',
+        }, "libs/adapters/a/a.cc:2")
+
     def test_layering_refuses_a_file_without_a_room(self):
         self.finds(guards.layering, {"libs/misc/a.cc": ""}, "belongs to no layer")
 
@@ -46,6 +59,8 @@ class GuardsTest(unittest.TestCase):
                      "auto now = absl::Now();", "std::chrono::system_clock::now();",
                      "getenv(\"HOME\");", "int r = rand();", "std::random_device d;",
                      "std::mutex m;", "absl::Mutex m;", "std::lock_guard lock(m);",
+                     "std::shared_lock lock(m);", "std::shared_timed_mutex m;",
+                     "Clock::now();", "absl::GetCurrentTimeNanos();",
                      "message.ShortDebugString();", "gpr_now(x);", "time(nullptr);",
                      "TEST(A, DISABLED_B) {"]:
             self.finds(guards.banned_calls, {"libs/director/driver.cc": call + "\n"}, "is banned")
@@ -60,7 +75,9 @@ class GuardsTest(unittest.TestCase):
 
     def test_blocking_in_a_handler_is_found(self):
         for call in ["std::future<int> f;", "grpc::ClientContext context;", "thread.join();",
-                     "base::CondVar c;", "server->Wait();"]:
+                     "base::CondVar c;", "server->Wait();", "std::binary_semaphore s(0);",
+                     "latch.wait();", "std::async(f);", "std::jthread t;", "s.acquire();",
+                     "grpc::CompletionQueue queue;", "p.get_future().get();"]:
             self.finds(guards.blocking_handlers, {
                 "services/director/queue_service.cc": call + "\n",
                 "services/cli/submit.cc": call + "\n",
@@ -78,9 +95,10 @@ class GuardsTest(unittest.TestCase):
         covered.pop("libs/config/settings_test.cc")
         self.finds(guards.missing_tests, {
             **covered, "libs/core/a.cc": "", "libs/core/b.cc": "", "libs/core/b_test.cc": "",
-            "services/director/main.cc": "",
+            "libs/core/c.h": "int C() { return 3; }\n", "libs/core/d.h": "struct D {\n};\n",
+            "libs/testing/fake_clock.h": "void Advance() {\n", "services/director/main.cc": "",
         }, "libs/config/settings_test.cc is missing", "libs/core/a_test.cc is missing",
-                   )
+                   "libs/core/c_test.cc is missing")
 
     def test_test_without_an_assertion_is_found(self):
         self.finds(guards.assertion_free_tests, {
