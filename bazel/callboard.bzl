@@ -32,7 +32,7 @@ def callboard_cc_binary(name, **kwargs):
         **kwargs
     )
 
-def callboard_cc_test(name, deps, tier = "unit", size = "small", tags = [], **kwargs):
+def callboard_cc_test(name, deps, tier = "unit", size = "small", data = [], tags = [], **kwargs):
     """A GoogleTest program. `tier` is what `tests/run.sh` selects it by."""
     if tier not in _TIERS:
         fail("tier must be one of %s, not %s" % (", ".join(_TIERS.keys()), tier))
@@ -42,6 +42,7 @@ def callboard_cc_test(name, deps, tier = "unit", size = "small", tags = [], **kw
         copts = _WARNINGS + kwargs.pop("copts", []),
         linkstatic = True,
         tags = [tier] + _TIERS[tier] + tags,
+        data = data + ["//tests:tsan_suppressions.txt"],
         deps = deps + ["//bazel/system:gtest"],
         **kwargs
     )

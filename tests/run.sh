@@ -3,7 +3,7 @@
 #
 #   tests/run.sh               every tier below
 #   tests/run.sh unit style    some of them
-#   tests/run.sh sanitize-all  AddressSanitizer and ThreadSanitizer on all tests, gRPC's too (slow)
+#   tests/run.sh sanitize-all  AddressSanitizer and ThreadSanitizer on all C++ tests, gRPC's too (slow)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -41,6 +41,14 @@ bazel_test() {
   ((code == 0 || code == 3)) || fail "bazel test $* (exit code $code)"
 }
 
+# Runs bazel_test on the tests that a query finds.
+bazel_test_query() {
+  local query=$1 tests
+  shift
+  mapfile -t tests <<<"$(bazel query "$query")"
+  bazel_test "$@" "${tests[@]}"
+}
+
 # Runs a command that is one test by itself.
 check() {
   local name=$1
@@ -57,14 +65,11 @@ run_tier() {
   case $1 in
     clang) check "clang" bazel build --config=clang --keep_going //... ;;
     asan | tsan)
-      local tests
-      tests=$(bazel query 'kind("cc_test", //...) except rdeps(//..., //bazel/system:grpc)')
-      # shellcheck disable=SC2086
-      bazel_test --config="$1" $tests
+      bazel_test_query 'kind("cc_test", //...) except rdeps(//..., //bazel/system:grpc)' --config="$1"
       ;;
     sanitize-all)
-      bazel_test --config=asan --test_tag_filters=-style,-benchmark //...
-      bazel_test --config=tsan --test_tag_filters=-style,-benchmark //...
+      bazel_test_query 'kind("cc_test", //...)' --config=asan
+      bazel_test_query 'kind("cc_test", //...)' --config=tsan
       ;;
     quickstart) check "deploy/quickstart.sh --once" deploy/quickstart.sh --once ;;
   esac
