@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/rpc/status.pb.h"
+#include "libs/base/check.h"
 #include "libs/base/error.h"
 
 namespace callboard::server::internal {
@@ -40,6 +41,29 @@ absl::Status SlowReader(size_t buffer_max) {
       absl::ResourceExhaustedError(absl::StrCat("the stream is read too slowly (", buffer_max,
                                                 " messages wait); open it again")),
       "SLOW_READER", {{"buffer_max", absl::StrCat(buffer_max)}});
+}
+
+void AbandonmentHook::Set(std::function<void()> hook) {
+  {
+    base::MutexLock lock(mutex_);
+    if (!ending_.has_value()) {
+      hook_ = std::move(hook);
+      return;
+    }
+    if (*ending_ == Ending::kAnswered) return;
+  }
+  hook();
+}
+
+void AbandonmentHook::End(Ending ending) {
+  std::function<void()> hook;
+  {
+    base::MutexLock lock(mutex_);
+    CHECK(!ending_.has_value());
+    ending_ = ending;
+    hook = std::exchange(hook_, nullptr);
+  }
+  if (ending == Ending::kAbandoned && hook) hook();
 }
 
 // clang's thread-safety analysis sees templates only where they are instantiated.

@@ -57,31 +57,23 @@ absl::Status DeadlineExceeded(absl::Duration deadline_max);
 absl::Status CallerLeft();
 absl::Status SlowReader(size_t buffer_max);
 
+// How a call ends.
+enum class Ending { kAnswered, kAbandoned };
+
 // What to run when a call is abandoned: given before or after that happens, runs at most once.
+//
+// Thread-safe. Hooks run on the thread that calls, which must hold no lock.
 class AbandonmentHook {
  public:
-  // Each returns what the caller has to run once it holds no lock; may be empty.
-  [[nodiscard]] std::function<void()> Set(std::function<void()> hook) {
-    if (over_) return abandoned_ ? std::move(hook) : nullptr;
-    hook_ = std::move(hook);
-    return nullptr;
-  }
-  [[nodiscard]] std::function<void()> End(bool abandoned) {
-    over_ = true;
-    abandoned_ = abandoned;
-    std::function<void()> hook = std::exchange(hook_, nullptr);
-    return abandoned ? std::move(hook) : nullptr;
-  }
+  void Set(std::function<void()> hook);
+  // REQUIRES: called once.
+  void End(Ending ending);
 
  private:
-  bool over_ = false;
-  bool abandoned_ = false;
-  std::function<void()> hook_;
+  base::Mutex mutex_;
+  std::optional<Ending> ending_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> hook_ ABSL_GUARDED_BY(mutex_);
 };
-
-inline void RunIfAny(const std::function<void()>& hook) {
-  if (hook) hook();
-}
 
 template <class Response>
 class UnaryState {
@@ -89,31 +81,21 @@ class UnaryState {
   UnaryState(grpc::ServerUnaryReactor& reactor, Response& response)
       : reactor_(&reactor), response_(response) {}
 
-  void Finish(absl::StatusOr<Response> answer) { End(std::move(answer), /*abandoned=*/false); }
-  void Abandon(absl::Status why) { End(std::move(why), /*abandoned=*/true); }
-
-  void OnAbandoned(std::function<void()> hook) {
-    std::function<void()> run;
-    {
-      base::MutexLock lock(mutex_);
-      run = hook_.Set(std::move(hook));
-    }
-    RunIfAny(run);
-  }
+  void Finish(absl::StatusOr<Response> answer) { End(std::move(answer), Ending::kAnswered); }
+  void Abandon(absl::Status why) { End(std::move(why), Ending::kAbandoned); }
+  void OnAbandoned(std::function<void()> hook) { hook_.Set(std::move(hook)); }
 
  private:
-  void End(absl::StatusOr<Response> answer, bool abandoned) {
+  void End(absl::StatusOr<Response> answer, Ending ending) {
     const grpc::Status status = wire::ToGrpc(answer.status());
     grpc::ServerUnaryReactor* reactor = nullptr;
-    std::function<void()> hook;
     {
       base::MutexLock lock(mutex_);
       reactor = std::exchange(reactor_, nullptr);
       if (reactor == nullptr) return;
-      hook = hook_.End(abandoned);
       if (answer.ok()) response_ = *std::move(answer);
     }
-    RunIfAny(hook);
+    hook_.End(ending);
     // The reactor lives until gRPC has sent this.
     reactor->Finish(status);
   }
@@ -123,7 +105,7 @@ class UnaryState {
   grpc::ServerUnaryReactor* reactor_ ABSL_GUARDED_BY(mutex_);
   // gRPC's; written before the end only.
   Response& response_ ABSL_GUARDED_BY(mutex_);
-  AbandonmentHook hook_ ABSL_GUARDED_BY(mutex_);
+  AbandonmentHook hook_;
 };
 
 }  // namespace internal
@@ -197,46 +179,36 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
       : options_(options), context_(context), reactor_(reactor), buffer_(options.buffer_max) {}
 
   bool Write(Message message) {
-    std::function<void()> hook;
-    Step step;
+    Step step = Step::kWait;
     bool taken = false;
     {
       base::MutexLock lock(mutex_);
       if (end_.has_value()) return false;
       taken = buffer_.TryPush(std::move(message));
-      if (!taken) {
-        hook = EndNow(SlowReader(options_.buffer_max), /*abandoned=*/true);
-        alarm_.emplace();
-        SetAlarm(*alarm_, options_.slow_reader_grace, [weak = this->weak_from_this()] {
-          if (auto state = weak.lock()) state->CutOff();
-        });
+      if (taken) {
+        step = NextStep();
+      } else {
+        SetCutOff();
       }
-      step = NextStep();
     }
-    RunIfAny(hook);
+    if (!taken) End(SlowReader(options_.buffer_max), Ending::kAbandoned);
     Perform(step);
     return taken;
   }
 
-  void End(absl::Status status, bool abandoned) {
-    std::function<void()> hook;
+  void End(absl::Status status, Ending ending) {
     Step step;
+    bool first = false;
     {
       base::MutexLock lock(mutex_);
       // A caller that leaves cuts off even an end that waits for its messages to be written.
-      if (abandoned) buffer_.TakeAll();
-      if (!end_.has_value()) hook = EndNow(std::move(status), abandoned);
+      if (ending == Ending::kAbandoned) buffer_.TakeAll();
+      first = !end_.has_value();
+      if (first) end_ = std::move(status);
       step = NextStep();
     }
-    RunIfAny(hook);
+    if (first) hook_.End(ending);
     Perform(step);
-  }
-
-  // Ends a call whose reader does not take even what is under way.
-  void CutOff() {
-    base::MutexLock lock(mutex_);
-    // The context lives until the end is sent.
-    if (!finished_) context_.TryCancel();
   }
 
   void OnWritten(bool ok) {
@@ -244,7 +216,7 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
       base::MutexLock lock(mutex_);
       writing_ = false;
     }
-    if (!ok) return End(CallerLeft(), /*abandoned=*/true);
+    if (!ok) return End(CallerLeft(), Ending::kAbandoned);
     Step step;
     {
       base::MutexLock lock(mutex_);
@@ -253,23 +225,21 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
     Perform(step);
   }
 
-  void OnAbandoned(std::function<void()> hook) {
-    std::function<void()> run;
-    {
-      base::MutexLock lock(mutex_);
-      run = hook_.Set(std::move(hook));
-    }
-    RunIfAny(run);
-  }
+  void OnAbandoned(std::function<void()> hook) { hook_.Set(std::move(hook)); }
 
  private:
   enum class Step { kWait, kWrite, kFinish };
 
-  std::function<void()> EndNow(absl::Status status, bool abandoned)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (abandoned) buffer_.TakeAll();
-    end_ = std::move(status);
-    return hook_.End(abandoned);
+  // Ends the call in a while even if its reader does not take what is under way.
+  void SetCutOff() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    alarm_.emplace();
+    SetAlarm(*alarm_, options_.slow_reader_grace, [weak = this->weak_from_this()] {
+      auto state = weak.lock();
+      if (state == nullptr) return;
+      base::MutexLock lock(state->mutex_);
+      // The context lives until the end is sent.
+      if (!state->finished_) state->context_.TryCancel();
+    });
   }
 
   // One operation at a time: whoever gets a step other than kWait is the one to perform it.
@@ -306,7 +276,7 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
   base::BoundedQueue<Message> buffer_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  AbandonmentHook hook_ ABSL_GUARDED_BY(mutex_);
+  AbandonmentHook hook_;
   // Belongs to whoever performs a step: set before it, untouched until the next.
   Message current_;
   std::optional<absl::Status> end_;
@@ -327,7 +297,9 @@ class StreamCall {
   [[nodiscard]] bool Write(Message message) const { return state_->Write(std::move(message)); }
 
   // Ends the stream once everything is sent.
-  void Finish(absl::Status status) const { state_->End(std::move(status), /*abandoned=*/false); }
+  void Finish(absl::Status status) const {
+    state_->End(std::move(status), internal::Ending::kAnswered);
+  }
 
   // As UnaryCall::OnAbandoned().
   void OnAbandoned(std::function<void()> hook) const { state_->OnAbandoned(std::move(hook)); }
@@ -349,7 +321,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message> {
 
  private:
   void OnWriteDone(bool ok) override { state_->OnWritten(ok); }
-  void OnCancel() override { state_->End(CallerLeft(), /*abandoned=*/true); }
+  void OnCancel() override { state_->End(CallerLeft(), Ending::kAbandoned); }
   void OnDone() override { delete this; }
 
   const std::shared_ptr<StreamState<Message>> state_;

@@ -143,9 +143,9 @@ TEST_F(CallTest, HookGivenAfterTheCallerLeftRunsAtOnceAndAfterAnAnswerNever) {
   EXPECT_THAT(end.get(), IsOk());
 
   internal::AbandonmentHook hook;
-  EXPECT_FALSE(hook.End(/*abandoned=*/true));
+  hook.End(internal::Ending::kAbandoned);
   bool ran = false;
-  hook.Set([&ran] { ran = true; })();
+  hook.Set([&ran] { ran = true; });
   EXPECT_TRUE(ran);
 }
 

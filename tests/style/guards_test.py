@@ -110,7 +110,7 @@ class GuardsTest(unittest.TestCase):
         self.finds(guards.tidiness, {"libs/core/a.h": guard})
         for text, finding in [("int a; \n", "space at the end"), ("\tint a;\n", "tab"),
                               ("int a;", "no newline"), ("// TODO: later\n", "unowned TODO"),
-                              ("// see /root/notes\n", "a path of one machine")]:
+                              ("// see /home/me/notes\n", "a path of one machine")]:
             self.finds(guards.tidiness, {"libs/core/a.cc": text}, finding)
         self.finds(guards.tidiness, {"libs/core/a.cc": "// TODO(#41): once p99 > 20 ms.\n"})
         self.finds(guards.tidiness, {"libs/core/b.h": guard}, "must be CALLBOARD_LIBS_CORE_B_H_")
