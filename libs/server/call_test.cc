@@ -112,6 +112,14 @@ TEST_F(CallTest, ErrorLeavesWithItsDetails) {
   EXPECT_THAT(status, HasReason("QUEUE_FULL"));
 }
 
+TEST_F(CallTest, MethodThatIsDeclaredAndNotServedSaysSo) {
+  Start();
+  const absl::Status status = wire::FromGrpc(stub_->Refuse(&context_, request_, &response_));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented,
+                               HasSubstr("callboard.test.v1.ProbeService/Refuse is not part of")));
+  EXPECT_THAT(status, HasReason("UNIMPLEMENTED"));
+}
+
 TEST_F(CallTest, CallWithoutADeadlineGetsTheServers) {
   Start({.deadline_max = absl::Milliseconds(1)});
   std::future<absl::Status> end = CallHold();

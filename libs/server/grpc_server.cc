@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/log.h"
+#include "libs/server/error_detail_interceptor.h"
 
 namespace callboard::server {
 namespace {
@@ -61,6 +62,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   builder.SetResourceQuota(grpc::ResourceQuota("callboard").SetMaxThreads(kReflectionThreadsMax));
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   SetKeepalive(options.connection_age_max, builder);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(NewErrorDetailInterceptorFactory());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   for (const ServedService& served : services) builder.RegisterService(served.service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {

@@ -3,6 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "callboard/v1/options.pb.h"
 
 namespace callboard::wire {
 
@@ -14,6 +15,9 @@ std::string EnumText(const EnumValueDescriptor& value) {
   const absl::string_view prefix =
       absl::StripSuffix(value.type()->FindValueByNumber(0)->name(), "UNSPECIFIED");
   const absl::string_view name = absl::StripPrefix(value.name(), prefix);
+  if (value.type()->options().GetExtension(v1::text_case) == v1::TEXT_CASE_UPPER) {
+    return std::string(name);
+  }
   return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
 }
 

@@ -12,7 +12,8 @@
 namespace callboard::wire {
 
 // QUEUE_POLICY_DROP_OLDEST is written `drop-oldest`: without the prefix its enum's values share, in
-// lower case, with hyphens.
+// lower case, with hyphens; REASON_AGENT_LOST, whose enum says so (text_case), is written
+// `AGENT_LOST`.
 std::string EnumText(const google::protobuf::EnumValueDescriptor& value);
 
 // The value written as `text`; null when there is none or it is the unspecified one.

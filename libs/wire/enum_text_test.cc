@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "callboard/config/v1/director.pb.h"
+#include "callboard/v1/task.pb.h"
 
 namespace callboard::wire {
 namespace {
@@ -16,6 +17,14 @@ const google::protobuf::EnumDescriptor& Policy() { return *QueueConfig::Policy_d
 
 TEST(EnumTextTest, DropsThePrefixAndUsesHyphens) {
   EXPECT_THAT(EnumTexts(Policy()), ElementsAre("reject", "block", "drop-oldest", "drop-latest"));
+}
+
+TEST(EnumTextTest, EnumMayAskForUpperCase) {
+  const auto& reason = *v1::Task::Reason_descriptor();
+  EXPECT_EQ(EnumText(*reason.FindValueByNumber(v1::Task::REASON_AGENT_LOST)), "AGENT_LOST");
+  EXPECT_EQ(FindEnumValue(reason, "AGENT_LOST")->number(), v1::Task::REASON_AGENT_LOST);
+  EXPECT_EQ(EnumText(*v1::Task::State_descriptor()->FindValueByNumber(v1::Task::STATE_WORKING)),
+            "working");
 }
 
 TEST(EnumTextTest, FindsWhatItWrites) {

@@ -1,5 +1,6 @@
 #include "libs/wire/json.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -8,6 +9,9 @@
 
 namespace callboard::wire {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(JsonTest, WritesEveryFieldNumbersAsNumbersAndEnumsAsText) {
   v1::QueueStatus status;
@@ -26,6 +30,34 @@ TEST(JsonTest, WritesEveryFieldNumbersAsNumbersAndEnumsAsText) {
             R"("draining":true,"drain_rate_per_second":0,"counts":null,)"
             R"("sources":[{"key":"cli","queued":0,"running":0},{"key":"","queued":2,"running":0}],)"
             R"("fairness_keys":[]})");
+}
+
+TEST(JsonTest, TimesDurationsBytesAndMapsHaveTheirOwnForms) {
+  v1::Task task;
+  task.mutable_created_at()->set_seconds(1'700'000'000);
+  task.mutable_created_at()->set_nanos(500'000'000);
+  task.set_result("\x01\xff");
+  (*task.mutable_labels())["b"] = "2";
+  (*task.mutable_labels())["a"] = "1";
+  task.set_exit_code(0);
+  task.set_state(v1::Task::STATE_FAILED);
+  task.set_reason(v1::Task::REASON_EXEC_FAILED);
+  EXPECT_THAT(ToJson(task),
+              AllOf(HasSubstr(R"("created_at":"2023-11-14T22:13:20.500Z")"),
+                    HasSubstr(R"("result":"Af8=")"), HasSubstr(R"("labels":{"a":"1","b":"2"})"),
+                    HasSubstr(R"("exit_code":0)"), HasSubstr(R"("thinking":null)"),
+                    HasSubstr(R"("finished_at":null)"), HasSubstr(R"("state":"failed")"),
+                    HasSubstr(R"("reason":"EXEC_FAILED")"), HasSubstr(R"("priority":null)")));
+  v1::ReserveSlotRequest reserve;
+  reserve.mutable_hold()->set_seconds(90);
+  EXPECT_EQ(ToJson(reserve), R"({"hold":"90s"})");
+}
+
+TEST(JsonTest, OnlyTheChosenMemberOfAOneofIsThere) {
+  v1::RedriveTasksResponse::Item item;
+  item.set_queue_id("queue-1");
+  item.set_redriven_as("queue-2");
+  EXPECT_EQ(ToJson(item), R"({"queue_id":"queue-1","redriven_as":"queue-2"})");
 }
 
 TEST(JsonTest, EscapesText) {

@@ -1,4 +1,5 @@
 #include "callboard/config/v1/director.pb.h"
+#include "callboard/v1/fleet.grpc.pb.h"
 #include "libs/director/driver.h"
 #include "libs/server/run_service.h"
 #include "services/director/director_options.h"
@@ -19,8 +20,10 @@ const config::Program kProgram = {
 absl::Status RunDirector(const config::v1::DirectorConfig& config, server::Service& service) {
   director::DirectorDriver driver(DriverOptionsFrom(config));
   QueueService queue(driver);
+  v1::FleetService::CallbackService fleet;
   return service.Serve({
-      .services = {{v1::QueueService::service_full_name(), &queue}},
+      .services = {{v1::QueueService::service_full_name(), &queue},
+                   {v1::FleetService::service_full_name(), &fleet}},
       .status =
           [&driver](server::Surface::StatusReply reply) {
             driver.GetQueueStatus([reply](const absl::StatusOr<core::QueueStatus>& status) {

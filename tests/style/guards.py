@@ -204,13 +204,16 @@ def blocking_handlers(tree):
 SOURCE = CPP + (".py", ".sh", ".bzl", ".ts", ".tsx", ".proto")
 FILE_LINES_MAX = 500
 MAIN_LINES_MAX = 50
+# A service and its messages stand in one file, with a comment on every line of it.
+PROTO_LINES_MAX = 1000
 
 
 def sizes(tree):
     findings = []
     for path, text in tree.select(*SOURCE):
         lines = text.count("\n")
-        most = MAIN_LINES_MAX if path.endswith("/main.cc") else FILE_LINES_MAX
+        most = (MAIN_LINES_MAX if path.endswith("/main.cc") else
+                PROTO_LINES_MAX if path.endswith(".proto") else FILE_LINES_MAX)
         if lines > most:
             findings.append(f"{path}:{lines}: {lines} lines are more than {most}: "
                             "it has two jobs, give each a file")
@@ -221,6 +224,7 @@ def sizes(tree):
 TESTED_ELSEWHERE = {
     "libs/adapters/system_clock/system_clock.cc": "libs/testing/clock_contract_test.cc",
     "libs/config/setting_list.cc": "libs/config/settings_test.cc",
+    "libs/server/error_detail_interceptor.cc": "libs/server/call_test.cc",
     "libs/server/grpc_server.cc": "libs/server/call_test.cc",
     "libs/server/run_service.cc": "tests/integration/director_test.cc",
     "libs/server/service.cc": "tests/integration/director_test.cc",
@@ -302,6 +306,31 @@ def house_macros(tree):
         for number, match in find_lines(text, r"^\s*(?:native\.)?(cc_\w+)\("):
             findings.append(f"{path}:{number}: use callboard_{match[1]}: flags live in one place")
     return findings
+
+
+# ---- Protos ------------------------------------------------------------------------------------
+
+
+def buf(root):
+    """The path of buf, which deploy/setup.sh installs."""
+    return f"{root}/tests/tools/node_modules/.bin/buf"
+
+
+def proto_breaks(root, buf_path):
+    """Compares the protos with those of the last commit that says `API-break: why`, or of the first.
+
+    Returns buf's exit code and what it printed.
+    """
+    def git(*arguments):
+        return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True,
+                              text=True).stdout.split()
+
+    base = (git("log", "-1", "--format=%H", "--grep=^API-break: ", "HEAD") or
+            git("log", "--reverse", "--format=%H", "--", "proto/buf.yaml"))
+    done = subprocess.run([buf_path, "breaking", "proto", "--against",
+                           f".git#ref={base[0]},subdir=proto"],
+                          cwd=root, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
 
 
 GUARDS = [layering, banned_calls, blocking_handlers, sizes, missing_tests, assertion_free_tests,

@@ -8,7 +8,7 @@ import unittest
 from tests.style import guards
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-BUF = f"{ROOT}/tests/tools/node_modules/.bin/buf"
+BUF = guards.buf(ROOT)
 
 
 class GuardsTest(unittest.TestCase):
@@ -191,6 +191,26 @@ class ToolsTest(unittest.TestCase):
         self.assertNotEqual(0, code)
         self.assertIn("lower_snake_case", output)
         self.assertIn("comment", output)
+
+    def commit_proto(self, field, message):
+        """Commits a proto with one field to a repository of its own."""
+        with open(f"{ROOT}/proto/buf.yaml", encoding="utf-8") as config:
+            self.plant("proto/buf.yaml", config.read())
+        self.plant("proto/callboard/v1/planted.proto",
+                   'syntax = "proto3";\npackage callboard.v1;\n// A.\nmessage A {\n  // B.\n'
+                   f"  {field}\n}}\n")
+        for command in [["init", "-q"], ["add", "."],
+                        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", message]]:
+            subprocess.run(["git", *command], cwd=self.folder.name, check=True)
+
+    def test_buf_breaking_finds_a_changed_field_until_a_commit_admits_it(self):
+        self.commit_proto("string b = 1;", "first")
+        self.commit_proto("int32 b = 1;", "second")
+        code, output = guards.proto_breaks(self.folder.name, BUF)
+        self.assertNotEqual(0, code)
+        self.assertIn("changed type", output)
+        self.commit_proto("int64 b = 1;", "third\n\nAPI-break: it was never right")
+        self.assertEqual((0, ""), guards.proto_breaks(self.folder.name, BUF))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,11 @@ class TreeTest(unittest.TestCase):
         self.run_tool("clang-format-14", "--dry-run", "--Werror", *sources)
 
     def test_protos_pass_buf_lint(self):
-        self.run_tool(f"{ROOT}/tests/tools/node_modules/.bin/buf", "lint", folder=f"{ROOT}/proto")
+        self.run_tool(guards.buf(ROOT), "lint", folder=f"{ROOT}/proto")
+
+    def test_protos_break_nobody_unless_a_commit_says_so(self):
+        code, output = guards.proto_breaks(ROOT, guards.buf(ROOT))
+        self.assertEqual(0, code, output)
 
 
 if __name__ == "__main__":
