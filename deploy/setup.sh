@@ -12,7 +12,7 @@ readonly PACKAGES=(
   ca-certificates g++ git python3 unzip
   # Libraries.
   libabsl-dev libboost-dev libgrpc++-dev libprotobuf-dev librocksdb-dev
-  libspdlog-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
+  libspdlog-dev libyaml-cpp-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
   # Tests and guards.
   clang-14 clang-format-14 clang-tidy-14 libbenchmark-dev libgmock-dev libgtest-dev
 )
@@ -93,7 +93,7 @@ main() {
   local versions
   versions=$(dpkg-query -W -f '${Package} ${Version}\n' "${PACKAGES[@]}" "${BACKPORTS[@]}" |
     sha256sum | cut -c1-16)
-  echo "build --action_env=CALLBOARD_PACKAGES=$versions" >.packages.bazelrc.new
+  echo "build --action_env=DEBIAN_PACKAGES=$versions" >.packages.bazelrc.new
   if cmp -s .packages.bazelrc.new .packages.bazelrc; then
     rm .packages.bazelrc.new
   else

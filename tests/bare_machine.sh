@@ -9,10 +9,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-if [[ -z ${CALLBOARD_OWN_MOUNTS-} ]]; then
+if [[ -z ${OWN_MOUNTS-} ]]; then
   command -v mmdebstrap >/dev/null || { echo "bare_machine: install mmdebstrap first" >&2 && exit 2; }
   # What is mounted below is gone with the process.
-  CALLBOARD_OWN_MOUNTS=1 exec unshare --mount "$0" "$@"
+  OWN_MOUNTS=1 exec unshare --mount "$0" "$@"
 fi
 root=${1:-$(mktemp -d)/root}
 archive=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' | awk '$1 == "bookworm" { print $2; exit }')

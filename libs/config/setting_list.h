@@ -2,12 +2,10 @@
 #define CALLBOARD_LIBS_CONFIG_SETTING_LIST_H_
 
 #include <google/protobuf/descriptor.h>
-#include <google/protobuf/message.h>
 
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "callboard/config/v1/options.pb.h"
 
@@ -19,27 +17,26 @@ struct SettingField {
   std::string name;
   // From the settings message down; the last one is the setting itself.
   std::vector<const google::protobuf::FieldDescriptor*> path;
+  // Written as in a flag; empty leaves the field at its zero.
+  std::string default_text;
 
   const google::protobuf::FieldDescriptor& field() const { return *path.back(); }
   const v1::Setting& declaration() const { return field().options().GetExtension(v1::setting); }
   bool is_bool() const {
     return field().cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_BOOL;
   }
+  // CALLBOARD_QUEUE_MAX_SIZE.
+  std::string environment_name() const;
 };
 
 // All settings of a message, in order of declaration.
 std::vector<SettingField> SettingsOf(const google::protobuf::Descriptor& type);
 
-// Parses `text` and stores it in `config`. INVALID_ARGUMENT, changing nothing, says what was wanted
-// when `text` is of the wrong type or out of range.
-absl::Status Assign(const SettingField& setting, absl::string_view text,
-                    google::protobuf::Message& config);
+// The setting called `name`; null when there is none.
+const SettingField* FindSetting(const std::vector<SettingField>& settings, absl::string_view name);
 
-// What may be given for the setting: `text`, `true|false`, `0..10000000`, `reject|block`.
-std::string WantedText(const SettingField& setting);
-
-// The name of the setting that `name` most likely means; empty when none is near.
-std::string NearestName(absl::string_view name, const std::vector<SettingField>& settings);
+// That `name` is no setting, and which of the `known` ones it most likely means.
+std::string UnknownSettingText(absl::string_view name, const std::vector<std::string>& known);
 
 }  // namespace callboard::config
 

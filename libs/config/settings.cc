@@ -1,98 +1,209 @@
 #include "libs/config/settings.h"
 
-#include <algorithm>
+#include <unistd.h>
+
 #include <optional>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "callboard/config/v1/agent.pb.h"
+#include "callboard/config/v1/director.pb.h"
+#include "callboard/config/v1/scheduler.pb.h"
 #include "libs/base/check.h"
 #include "libs/base/status_macros.h"
 #include "libs/config/setting_list.h"
+#include "libs/config/setting_value.h"
+#include "libs/config/yaml_file.h"
 
 namespace callboard::config {
 namespace {
 
 using google::protobuf::Message;
 
-const SettingField* Find(const std::vector<SettingField>& settings, absl::string_view name) {
-  const auto found = std::find_if(settings.begin(), settings.end(),
-                                  [name](const SettingField& s) { return s.name == name; });
-  return found == settings.end() ? nullptr : &*found;
-}
+// Variables that Callboard itself gives to the processes of tasks, where its programs run too.
+constexpr const char* kTaskVariables[] = {"CALLBOARD_FENCE", "CALLBOARD_PROMPT_FILE",
+                                          "CALLBOARD_QUEUE_ID", "CALLBOARD_TASK_ID"};
 
-absl::Status UnknownSetting(absl::string_view name, const std::vector<SettingField>& settings) {
-  const std::string nearest = NearestName(name, settings);
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown setting '", name, "'",
-                   nearest.empty() ? std::string("; --help lists all settings")
-                                   : absl::StrCat("; did you mean '", nearest, "'?")));
-}
-
-// A flag taken apart: its name without dashes, and its value where it has one.
+// What a flag says: its name without dashes, and its value where it has one.
 struct Flag {
   absl::string_view name;
   std::optional<absl::string_view> value;
 };
 
 absl::StatusOr<Flag> SplitFlag(absl::string_view argument) {
-  if (!absl::StartsWith(argument, "--")) {
+  if (!absl::ConsumePrefix(&argument, "--")) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", argument, "' is not a flag; settings are given as --name=value"));
   }
-  argument.remove_prefix(2);
   const size_t equals = argument.find('=');
   if (equals == absl::string_view::npos) return Flag{argument, std::nullopt};
   return Flag{argument.substr(0, equals), argument.substr(equals + 1)};
 }
 
-}  // namespace
+struct FlagValue {
+  const SettingField* setting;
+  std::string text;
+};
 
-absl::StatusOr<Ask> ParseFlags(std::span<const char* const> arguments, Message& config) {
-  const std::vector<SettingField> settings = SettingsOf(*config.GetDescriptor());
-  for (const SettingField& setting : settings) {
-    // An absent default leaves the field at its zero.
-    const std::string& text = setting.declaration().default_value();
-    if (!text.empty()) CHECK_OK(Assign(setting, text, config));
-  }
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (absl::string_view(arguments[i]) == "-h") return Ask::kHelp;
-    ASSIGN_OR_RETURN(Flag flag, SplitFlag(arguments[i]));
-    if (flag.name == "help") return Ask::kHelp;
-    if (flag.name == "version") return Ask::kVersion;
-    const SettingField* setting = Find(settings, flag.name);
-    if (setting == nullptr && absl::StartsWith(flag.name, "no-") && !flag.value.has_value()) {
-      setting = Find(settings, flag.name.substr(3));
-      if (setting != nullptr && setting->is_bool()) flag.value = "false";
+// Applies one source after the other; a later one wins.
+class Loader {
+ public:
+  explicit Loader(Message& config)
+      : config_(config), settings_(SettingsOf(*config.GetDescriptor())) {}
+
+  void ApplyDefaults() {
+    for (const SettingField& setting : settings_) {
+      if (!setting.default_text.empty()) {
+        CHECK_OK(AssignText(setting, setting.default_text, config_));
+      }
+      loaded_.origins[setting.name] = "default";
     }
-    if (setting == nullptr) return UnknownSetting(flag.name, settings);
-    if (!flag.value.has_value() && setting->is_bool()) flag.value = "true";
-    if (!flag.value.has_value()) {
-      if (++i == arguments.size()) {
+  }
+
+  absl::Status ApplyEnvironment(const std::map<std::string, std::string>& environment) {
+    for (const SettingField& setting : settings_) {
+      const std::string variable = setting.environment_name();
+      const auto given = environment.find(variable);
+      if (given == environment.end()) continue;
+      RETURN_IF_ERROR(base::Annotate(AssignText(setting, given->second, config_),
+                                     absl::StrCat("environment variable ", variable)));
+      loaded_.origins[setting.name] = absl::StrCat("environment ", variable);
+    }
+    return RefuseUnknownVariables(environment);
+  }
+
+  // Finds out what the flags say, before anything is applied.
+  absl::StatusOr<std::vector<FlagValue>> ParseFlags(std::span<const char* const> arguments) {
+    std::vector<FlagValue> values;
+    for (size_t i = 0; i < arguments.size() && loaded_.ask != Ask::kHelp; ++i) {
+      if (absl::string_view(arguments[i]) == "-h") {
+        loaded_.ask = Ask::kHelp;
+        continue;
+      }
+      ASSIGN_OR_RETURN(Flag flag, SplitFlag(arguments[i]));
+      if (const std::optional<Ask> ask = AskOf(flag.name)) {
+        loaded_.ask = *ask;
+        continue;
+      }
+      const SettingField* setting = Setting(flag);
+      if (setting == nullptr) {
+        return absl::InvalidArgumentError(UnknownSettingText(flag.name, Names()));
+      }
+      if (!flag.value.has_value() && ++i < arguments.size()) flag.value = arguments[i];
+      if (!flag.value.has_value()) {
         return absl::InvalidArgumentError(
             absl::StrCat(setting->name, ": a value is missing; wanted: ", WantedText(*setting)));
       }
-      flag.value = arguments[i];
+      values.push_back({setting, std::string(*flag.value)});
     }
-    RETURN_IF_ERROR(Assign(*setting, *flag.value, config));
+    return values;
   }
-  return Ask::kRun;
+
+  absl::Status ApplyFlags(const std::vector<FlagValue>& values) {
+    for (const FlagValue& value : values) {
+      RETURN_IF_ERROR(AssignText(*value.setting, value.text, config_));
+      loaded_.origins[value.setting->name] = "flag";
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ApplyFile() {
+    const SettingField* setting = FindSetting(settings_, "config");
+    const std::string path = setting == nullptr ? "" : ValueText(*setting, config_);
+    if (path.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::vector<FileValue> values, ReadYamlFile(path, settings_));
+    for (const FileValue& value : values) {
+      const std::string place = absl::StrCat(path, ":", value.line);
+      if (value.setting == setting) {
+        return absl::InvalidArgumentError(absl::StrCat(place, ": a file cannot name another file"));
+      }
+      RETURN_IF_ERROR(
+          base::Annotate(AssignElements(*value.setting, value.elements, config_), place));
+      loaded_.origins[value.setting->name] = absl::StrCat("file ", place);
+    }
+    return absl::OkStatus();
+  }
+
+  const LoadedSettings& loaded() const { return loaded_; }
+
+ private:
+  static std::optional<Ask> AskOf(absl::string_view name) {
+    if (name == "help") return Ask::kHelp;
+    if (name == "version") return Ask::kVersion;
+    if (name == "print_config") return Ask::kPrintConfig;
+    return std::nullopt;
+  }
+
+  // The setting a flag means; fills in the value of a boolean that stands alone.
+  const SettingField* Setting(Flag& flag) const {
+    const SettingField* setting = FindSetting(settings_, flag.name);
+    if (setting != nullptr && setting->is_bool() && !flag.value.has_value()) flag.value = "true";
+    if (setting != nullptr || flag.value.has_value()) return setting;
+    absl::string_view positive = flag.name;
+    if (!absl::ConsumePrefix(&positive, "no-")) return nullptr;
+    setting = FindSetting(settings_, positive);
+    if (setting == nullptr || !setting->is_bool()) return nullptr;
+    flag.value = "false";
+    return setting;
+  }
+
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const SettingField& setting : settings_) names.push_back(setting.name);
+    return names;
+  }
+
+  // A misspelt variable is an error as a misspelt flag is; one of another of our binaries is not.
+  absl::Status RefuseUnknownVariables(const std::map<std::string, std::string>& environment) const {
+    std::vector<std::string> known(std::begin(kTaskVariables), std::end(kTaskVariables));
+    for (const auto* type : {config_.GetDescriptor(), v1::DirectorConfig::descriptor(),
+                             v1::AgentConfig::descriptor(), v1::SchedulerConfig::descriptor()}) {
+      for (const SettingField& setting : SettingsOf(*type)) {
+        known.push_back(setting.environment_name());
+      }
+    }
+    const std::set<std::string> names(known.begin(), known.end());
+    for (const auto& [variable, value] : environment) {
+      if (absl::StartsWith(variable, "CALLBOARD_") && names.count(variable) == 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("environment: ", UnknownSettingText(variable, known)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Message& config_;
+  const std::vector<SettingField> settings_;
+  LoadedSettings loaded_;
+};
+
+}  // namespace
+
+absl::StatusOr<LoadedSettings> LoadSettings(const Sources& sources, Message& config) {
+  Loader loader(config);
+  ASSIGN_OR_RETURN(const std::vector<FlagValue> flags, loader.ParseFlags(sources.arguments));
+  if (loader.loaded().ask == Ask::kHelp || loader.loaded().ask == Ask::kVersion) {
+    return loader.loaded();
+  }
+  loader.ApplyDefaults();
+  RETURN_IF_ERROR(loader.ApplyEnvironment(sources.environment));
+  // Before the file, because a flag may name it; after it, because flags win.
+  RETURN_IF_ERROR(loader.ApplyFlags(flags));
+  RETURN_IF_ERROR(loader.ApplyFile());
+  RETURN_IF_ERROR(loader.ApplyFlags(flags));
+  return loader.loaded();
 }
 
-std::string HelpText(const Program& program, const google::protobuf::Descriptor& type) {
-  std::string text = absl::StrCat(program.name, ": ", program.summary, "\n\nExamples:\n");
-  for (const std::string& example : program.examples) absl::StrAppend(&text, "  ", example, "\n");
-  absl::StrAppend(&text, "\nSettings:\n");
-  for (const SettingField& setting : SettingsOf(type)) {
-    const v1::Setting& declaration = setting.declaration();
-    absl::StrAppend(&text, "  --", setting.name, "=<", WantedText(setting), ">\n      ",
-                    declaration.help());
-    if (!declaration.default_value().empty()) {
-      absl::StrAppend(&text, " Default: ", declaration.default_value(), ".");
-    }
-    text += '\n';
+std::map<std::string, std::string> ProcessEnvironment() {
+  std::map<std::string, std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::pair<std::string, std::string> pair =
+        absl::StrSplit(*entry, absl::MaxSplits('=', 1));
+    environment.insert(pair);
   }
-  absl::StrAppend(&text, "\n  --help, -h   Show this text.\n  --version    Show the version.\n");
-  return text;
+  return environment;
 }
 
 }  // namespace callboard::config

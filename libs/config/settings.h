@@ -1,42 +1,51 @@
-// Settings declared once, as fields of a proto message (proto/callboard/config/v1), and given on
-// the command line.
+// Settings declared once, as fields of a proto message (proto/callboard/config/v1), and given as
+// flags, in a YAML file or in the environment.
 #ifndef CALLBOARD_LIBS_CONFIG_SETTINGS_H_
 #define CALLBOARD_LIBS_CONFIG_SETTINGS_H_
 
 #include <google/protobuf/message.h>
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 
 namespace callboard::config {
 
-// What the help text says about a program beside its settings.
-struct Program {
-  std::string name;
-  // One sentence.
-  std::string summary;
-  // Command lines worth copying.
-  std::vector<std::string> examples;
+// Where settings come from.
+struct Sources {
+  // Without the program's name.
+  std::span<const char* const> arguments;
+  // All of it; only what begins with CALLBOARD_ is looked at.
+  std::map<std::string, std::string> environment;
 };
 
 // What a command line asks for.
-enum class Ask { kRun, kHelp, kVersion };
+enum class Ask { kRun, kHelp, kVersion, kPrintConfig };
 
-// Fills `config`, a settings message, with defaults and then with `arguments` (without the
-// program's name): --queue.max_size=50, --queue.max_size 50, --insecure_listen,
-// --no-insecure_listen; --help and --version. INVALID_ARGUMENT, with `config` in no defined state,
-// for an argument that is no flag, an unknown setting (naming the nearest), a value of the wrong
-// type or out of range.
-absl::StatusOr<Ask> ParseFlags(std::span<const char* const> arguments,
-                               google::protobuf::Message& config);
+struct LoadedSettings {
+  Ask ask = Ask::kRun;
+  // By setting: `default`, `environment CALLBOARD_QUEUE_MAX_SIZE`, `file callboard.yaml:3`, `flag`.
+  std::map<std::string, std::string> origins;
+};
 
-// The text of --help: examples first, then every setting with its default.
-std::string HelpText(const Program& program, const google::protobuf::Descriptor& type);
+// Fills `config`, a settings message. A flag wins over the file, the file over the environment, the
+// environment over the default.
+//
+// Flags are --queue.max_size=50 or --queue.max_size 50; for a boolean also --insecure_listen and
+// --no-insecure_listen; a list is separated by commas. --config names the file. --help, --version
+// and
+// --print_config ask for something else than to run.
+//
+// INVALID_ARGUMENT, with `config` in no defined state, for what is no flag, an unknown setting
+// (naming the nearest), a value of the wrong type or out of range; it names the place.
+absl::StatusOr<LoadedSettings> LoadSettings(const Sources& sources,
+                                            google::protobuf::Message& config);
+
+// The environment of this process.
+std::map<std::string, std::string> ProcessEnvironment();
 
 }  // namespace callboard::config
 

@@ -7,6 +7,7 @@
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
+#include "libs/config/settings.h"
 #include "libs/server/exit_code.h"
 #include "libs/server/listen_address.h"
 #include "libs/server/termination.h"
@@ -57,10 +58,15 @@ int Fail(const std::string& program, const absl::Status& error, ExitCode code) {
 int RunServiceWith(int argc, char** argv, const config::Program& program,
                    google::protobuf::Message& config, const std::function<CommonSettings()>& common,
                    const std::function<absl::Status(Service&)>& body) {
-  const absl::StatusOr<config::Ask> ask =
-      config::ParseFlags(std::span<const char* const>(argv + 1, argc - 1), config);
-  if (!ask.ok()) return Fail(program.name, ask.status(), ExitCode::kBadSettings);
-  switch (*ask) {
+  const absl::StatusOr<config::LoadedSettings> loaded =
+      config::LoadSettings({.arguments = std::span<const char* const>(argv + 1, argc - 1),
+                            .environment = config::ProcessEnvironment()},
+                           config);
+  if (!loaded.ok()) return Fail(program.name, loaded.status(), ExitCode::kBadSettings);
+  switch (loaded->ask) {
+    case config::Ask::kPrintConfig:
+      std::fputs(config::PrintedConfig(config, loaded->origins).c_str(), stdout);
+      return static_cast<int>(ExitCode::kDone);
     case config::Ask::kHelp:
       std::fputs(config::HelpText(program, *config.GetDescriptor()).c_str(), stdout);
       return static_cast<int>(ExitCode::kDone);

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "callboard/config/v1/server.pb.h"
-#include "libs/config/settings.h"
+#include "libs/config/settings_text.h"
 #include "libs/server/service.h"
 
 namespace callboard::server {

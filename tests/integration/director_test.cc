@@ -224,6 +224,20 @@ TEST(DirectorTest, BadSettingsEndItWithTwoAndSayWhatToDo) {
   }
 }
 
+TEST(DirectorTest, PrintConfigShowsTheFourOrigins) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/callboard.yaml");
+  std::ofstream(path) << "log:\n  level: warning\n";
+  Process process({"/usr/bin/env", "CALLBOARD_QUEUE_POLICY=block",
+                   BuiltBinary("services/director/callboard-director"), "--print_config",
+                   absl::StrCat("--config=", path), "--queue.max_size=7"});
+  EXPECT_THAT(process.WaitForExit(absl::Minutes(1)), Optional(0));
+  EXPECT_THAT(process.Output(),
+              AllOf(HasSubstr("queue.max_size = 7  # flag\n"),
+                    HasSubstr(absl::StrCat("log.level = warning  # file ", path, ":2\n")),
+                    HasSubstr("queue.policy = block  # environment CALLBOARD_QUEUE_POLICY\n"),
+                    HasSubstr("queue.max_attempts = 3  # default\n")));
+}
+
 TEST(DirectorTest, InsecureListenIsTakenAndLoudAtEveryLogLevel) {
   Process process(DirectorArguments({"--insecure_listen", "--grpc.listen=0.0.0.0:0",
                                      "--http.listen=127.0.0.1:0", "--log.level=error"}));

@@ -224,6 +224,8 @@ def sizes(tree):
 TESTED_ELSEWHERE = {
     "libs/adapters/system_clock/system_clock.cc": "libs/testing/clock_contract_test.cc",
     "libs/config/setting_list.cc": "libs/config/settings_test.cc",
+    "libs/config/setting_value.cc": "libs/config/settings_test.cc",
+    "libs/config/yaml_file.cc": "libs/config/settings_test.cc",
     "libs/server/error_detail_interceptor.cc": "libs/server/call_test.cc",
     "libs/server/grpc_server.cc": "libs/server/call_test.cc",
     "libs/server/run_service.cc": "tests/integration/director_test.cc",

@@ -1,0 +1,237 @@
+#include "libs/config/setting_value.h"
+
+#include <google/protobuf/duration.pb.h>
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "libs/base/check.h"
+#include "libs/wire/enum_text.h"
+
+namespace callboard::config {
+namespace {
+
+using google::protobuf::Duration;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+struct Range {
+  int64_t min;
+  int64_t max;
+};
+
+Range RangeOf(const SettingField& setting) {
+  const v1::Setting& declaration = setting.declaration();
+  return {declaration.has_min() ? declaration.min() : 0,
+          declaration.has_max() ? declaration.max() : std::numeric_limits<uint32_t>::max()};
+}
+
+template <class T>
+bool Within(const Range& range, T number) {
+  return number >= static_cast<T>(range.min) && number <= static_cast<T>(range.max);
+}
+
+bool IsDuration(const FieldDescriptor& field) {
+  return field.message_type() == Duration::descriptor();
+}
+
+absl::Duration ToAbsl(const Duration& proto) {
+  return absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
+}
+
+// The message that holds the setting, made on the way if absent.
+Message& HolderOf(const SettingField& setting, Message& config) {
+  Message* holder = &config;
+  for (size_t i = 0; i + 1 < setting.path.size(); ++i) {
+    holder = holder->GetReflection()->MutableMessage(holder, setting.path[i]);
+  }
+  return *holder;
+}
+
+const Message& HolderOf(const SettingField& setting, const Message& config) {
+  const Message* holder = &config;
+  for (size_t i = 0; i + 1 < setting.path.size(); ++i) {
+    holder = &holder->GetReflection()->GetMessage(*holder, setting.path[i]);
+  }
+  return *holder;
+}
+
+// Stores one scalar in `field` of `holder`. False when `text` is no such value.
+bool SetScalar(const FieldDescriptor& field, const Range& range, const std::string& text,
+               Message& holder) {
+  const Reflection& reflection = *holder.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      reflection.SetString(&holder, &field, text);
+      return true;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      reflection.SetBool(&holder, &field, text == "true");
+      return text == "true" || text == "false";
+    case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t number = 0;
+      if (!absl::SimpleAtoi(text, &number) || !Within(range, number)) return false;
+      if (field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64) {
+        reflection.SetUInt64(&holder, &field, number);
+      } else {
+        reflection.SetUInt32(&holder, &field, static_cast<uint32_t>(number));
+      }
+      return true;
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double number = 0;
+      if (!absl::SimpleAtod(text, &number) || !Within(range, number)) return false;
+      reflection.SetDouble(&holder, &field, number);
+      return true;
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const auto* value = wire::FindEnumValue(*field.enum_type(), text);
+      if (value != nullptr) reflection.SetEnum(&holder, &field, value);
+      return value != nullptr;
+    }
+    case FieldDescriptor::CPPTYPE_MESSAGE: {
+      CHECK(IsDuration(field)) << field.full_name() << " has a type that settings cannot have";
+      absl::Duration duration;
+      if (!absl::ParseDuration(text, &duration) ||
+          !Within(range, absl::ToDoubleSeconds(duration))) {
+        return false;
+      }
+      auto& proto = static_cast<Duration&>(*reflection.MutableMessage(&holder, &field));
+      proto.set_seconds(absl::ToInt64Seconds(duration));
+      proto.set_nanos(static_cast<int32_t>(
+          absl::ToInt64Nanoseconds(duration - absl::Seconds(absl::ToInt64Seconds(duration)))));
+      return true;
+    }
+    default:
+      CHECK(false) << field.full_name() << " has a type that settings cannot have";
+      return false;
+  }
+}
+
+std::string ScalarText(const FieldDescriptor& field, const Message& holder) {
+  const Reflection& reflection = *holder.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      return reflection.GetString(holder, &field);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection.GetBool(holder, &field) ? "true" : "false";
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return absl::StrCat(reflection.GetUInt32(holder, &field));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return absl::StrCat(reflection.GetUInt64(holder, &field));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return absl::StrCat(reflection.GetDouble(holder, &field));
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return wire::EnumText(*reflection.GetEnum(holder, &field));
+    default:
+      return absl::FormatDuration(
+          ToAbsl(static_cast<const Duration&>(reflection.GetMessage(holder, &field))));
+  }
+}
+
+bool SetMap(const FieldDescriptor& field, const Range& range,
+            const std::vector<std::string>& elements, Message& holder) {
+  const Reflection& reflection = *holder.GetReflection();
+  reflection.ClearField(&holder, &field);
+  for (const std::string& element : elements) {
+    const std::pair<std::string, std::string> pair =
+        absl::StrSplit(element, absl::MaxSplits('=', 1));
+    if (pair.first.empty() || !absl::StrContains(element, '=')) return false;
+    Message& entry = *reflection.AddMessage(&holder, &field);
+    entry.GetReflection()->SetString(&entry, field.message_type()->map_key(), pair.first);
+    if (!SetScalar(*field.message_type()->map_value(), range, pair.second, entry)) return false;
+  }
+  return true;
+}
+
+std::string WantedScalar(const FieldDescriptor& field, const Range& range) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true|false";
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return absl::StrJoin(wire::EnumTexts(*field.enum_type()), "|");
+    case FieldDescriptor::CPPTYPE_STRING:
+      return "text";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return absl::StrCat(absl::FormatDuration(absl::Seconds(range.min)), "..",
+                          absl::FormatDuration(absl::Seconds(range.max)));
+    default:
+      return absl::StrCat(range.min, "..", range.max);
+  }
+}
+
+absl::Status Wrong(const SettingField& setting, absl::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat(setting.name, ": '",
+                                                 setting.declaration().secret() ? "(secret)" : text,
+                                                 "' is not valid; wanted: ", WantedText(setting)));
+}
+
+}  // namespace
+
+absl::Status AssignElements(const SettingField& setting, const std::vector<std::string>& elements,
+                            Message& config) {
+  const FieldDescriptor& field = setting.field();
+  Message& holder = HolderOf(setting, config);
+  const Range range = RangeOf(setting);
+  bool good = true;
+  if (field.is_map()) {
+    good = SetMap(field, range, elements, holder);
+  } else if (field.is_repeated()) {
+    CHECK(field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) << setting.name;
+    holder.GetReflection()->ClearField(&holder, &field);
+    for (const std::string& element : elements) {
+      holder.GetReflection()->AddString(&holder, &field, element);
+    }
+  } else {
+    good = elements.size() == 1 && SetScalar(field, range, elements.front(), holder);
+  }
+  return good ? absl::OkStatus() : Wrong(setting, absl::StrJoin(elements, ","));
+}
+
+absl::Status AssignText(const SettingField& setting, absl::string_view text, Message& config) {
+  if (!setting.field().is_repeated()) return AssignElements(setting, {std::string(text)}, config);
+  return AssignElements(setting, absl::StrSplit(text, ',', absl::SkipEmpty()), config);
+}
+
+std::string ValueText(const SettingField& setting, const Message& config) {
+  const FieldDescriptor& field = setting.field();
+  const Message& holder = HolderOf(setting, config);
+  const Reflection& reflection = *holder.GetReflection();
+  if (setting.declaration().secret()) {
+    return ScalarText(field, holder).empty() ? "(not set)" : "(set)";
+  }
+  if (!field.is_repeated()) return ScalarText(field, holder);
+  std::vector<std::string> elements;
+  std::map<std::string, std::string> entries;
+  for (int i = 0; i < reflection.FieldSize(holder, &field); ++i) {
+    if (!field.is_map()) {
+      elements.push_back(reflection.GetRepeatedString(holder, &field, i));
+      continue;
+    }
+    const Message& entry = reflection.GetRepeatedMessage(holder, &field, i);
+    entries[ScalarText(*field.message_type()->map_key(), entry)] =
+        ScalarText(*field.message_type()->map_value(), entry);
+  }
+  return field.is_map() ? absl::StrJoin(entries, ",", absl::PairFormatter("="))
+                        : absl::StrJoin(elements, ",");
+}
+
+std::string WantedText(const SettingField& setting) {
+  const FieldDescriptor& field = setting.field();
+  const Range range = RangeOf(setting);
+  if (field.is_map()) {
+    return absl::StrCat("key=", WantedScalar(*field.message_type()->map_value(), range), ",…");
+  }
+  return absl::StrCat(WantedScalar(field, range), field.is_repeated() ? ",…" : "");
+}
+
+}  // namespace callboard::config

@@ -1,0 +1,48 @@
+#include "libs/config/settings_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "callboard/config/v1/agent.pb.h"
+#include "callboard/config/v1/director.pb.h"
+#include "libs/config/settings.h"
+
+namespace callboard::config {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(SettingsTextTest, HelpShowsExamplesFirstAndEverySettingWithItsDefault) {
+  const std::string text =
+      HelpText({.name = "callboard-director", .summary = "Owns the queue.", .examples = {"run it"}},
+               *v1::DirectorConfig::descriptor());
+  EXPECT_LT(text.find("Examples:\n  run it"), text.find("Settings"));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("--queue.max_size=<0..10000000>"), HasSubstr("Default: 50."),
+                    HasSubstr("--queue.policy=<reject|block|drop-oldest|drop-latest>"),
+                    HasSubstr("--lease.heartbeat=<1s..5m>"), HasSubstr("--fleet.agents=<text,…>")));
+}
+
+TEST(SettingsTextTest, DefaultsOfSharedSettingsDifferByBinary) {
+  EXPECT_THAT(ReferenceTable(*v1::DirectorConfig::descriptor()),
+              HasSubstr("| `grpc.listen` | text | `127.0.0.1:7070` |"));
+  EXPECT_THAT(ReferenceTable(*v1::AgentConfig::descriptor()),
+              AllOf(HasSubstr("| `grpc.listen` | text | `127.0.0.1:7071` |"),
+                    HasSubstr("| `lanes` | key=1..1000,… | `default=1` |")));
+}
+
+TEST(SettingsTextTest, PrintedConfigShowsEveryValueAsAFlagWouldGiveIt) {
+  v1::AgentConfig config;
+  const char* const arguments[] = {"--lanes=big=2,default=1", "--runner.argv=a,b",
+                                   "--agent.drain_timeout=90s"};
+  const LoadedSettings loaded = *LoadSettings({.arguments = arguments, .environment = {}}, config);
+  EXPECT_THAT(PrintedConfig(config, loaded.origins),
+              AllOf(HasSubstr("lanes = big=2,default=1  # flag\n"),
+                    HasSubstr("runner.argv = a,b  # flag\n"),
+                    HasSubstr("agent.drain_timeout = 1m30s  # flag\n"),
+                    HasSubstr("runner.kind = exec  # default\n")));
+}
+
+}  // namespace
+}  // namespace callboard::config

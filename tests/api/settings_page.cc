@@ -1,0 +1,35 @@
+#include "tests/api/settings_page.h"
+
+#include "absl/strings/str_cat.h"
+#include "callboard/config/v1/agent.pb.h"
+#include "callboard/config/v1/director.pb.h"
+#include "callboard/config/v1/scheduler.pb.h"
+#include "libs/config/settings_text.h"
+
+namespace callboard {
+
+std::string SettingsPage() {
+  using config::ReferenceTable;
+  return absl::StrCat(
+      "# Settings\n\n"
+      "Written by `bazel run //tests/api:write_settings_page > docs/SETTINGS.md`; a test keeps it "
+      "current.\n\n"
+      "A setting is a flag (`--queue.max_size=50`), a key of the YAML file that `--config` names\n"
+      "(`queue:` with `max_size: 50` under it) and an environment variable\n"
+      "(`CALLBOARD_QUEUE_MAX_SIZE=50`). A flag wins over the file, the file over the environment, "
+      "the\n"
+      "environment over the default; `--print_config` shows every value and where it comes from. "
+      "In\n"
+      "flags and in the environment a list is separated by commas. Durations are written `30s`, "
+      "`5m`,\n"
+      "`1h30m`.\n\n"
+      "An unknown name, in any of them, ends a program with exit code 2 and the nearest name. A\n"
+      "variable that is a setting of another of Callboard's programs is left alone.\n\n"
+      "Not every setting has an effect yet; README.md says what is there.\n\n"
+      "## callboard-director\n\n",
+      ReferenceTable(*config::v1::DirectorConfig::descriptor()), "\n## callboard-agent\n\n",
+      ReferenceTable(*config::v1::AgentConfig::descriptor()), "\n## callboard-scheduler\n\n",
+      ReferenceTable(*config::v1::SchedulerConfig::descriptor()));
+}
+
+}  // namespace callboard

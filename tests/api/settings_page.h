@@ -1,0 +1,13 @@
+#ifndef CALLBOARD_TESTS_API_SETTINGS_PAGE_H_
+#define CALLBOARD_TESTS_API_SETTINGS_PAGE_H_
+
+#include <string>
+
+namespace callboard {
+
+// What docs/SETTINGS.md has to say: every setting of every binary.
+std::string SettingsPage();
+
+}  // namespace callboard
+
+#endif  // CALLBOARD_TESTS_API_SETTINGS_PAGE_H_
