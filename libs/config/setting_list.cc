@@ -78,6 +78,12 @@ const SettingField* FindSetting(const std::vector<SettingField>& settings, absl:
   return found == settings.end() ? nullptr : &*found;
 }
 
+std::vector<std::string> NamesOf(const std::vector<SettingField>& settings) {
+  std::vector<std::string> names;
+  for (const SettingField& setting : settings) names.push_back(setting.name);
+  return names;
+}
+
 std::string UnknownSettingText(absl::string_view name, const std::vector<std::string>& known) {
   // Further off than this, a suggestion is a guess.
   size_t nearest_distance = name.size() / 3 + 2;

@@ -35,6 +35,8 @@ std::vector<SettingField> SettingsOf(const google::protobuf::Descriptor& type);
 // The setting called `name`; null when there is none.
 const SettingField* FindSetting(const std::vector<SettingField>& settings, absl::string_view name);
 
+std::vector<std::string> NamesOf(const std::vector<SettingField>& settings);
+
 // That `name` is no setting, and which of the `known` ones it most likely means.
 std::string UnknownSettingText(absl::string_view name, const std::vector<std::string>& known);
 

@@ -89,7 +89,7 @@ class Loader {
       }
       const SettingField* setting = Setting(flag);
       if (setting == nullptr) {
-        return absl::InvalidArgumentError(UnknownSettingText(flag.name, Names()));
+        return absl::InvalidArgumentError(UnknownSettingText(flag.name, NamesOf(settings_)));
       }
       if (!flag.value.has_value() && ++i < arguments.size()) flag.value = arguments[i];
       if (!flag.value.has_value()) {
@@ -147,12 +147,6 @@ class Loader {
     if (setting == nullptr || !setting->is_bool()) return nullptr;
     flag.value = "false";
     return setting;
-  }
-
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const SettingField& setting : settings_) names.push_back(setting.name);
-    return names;
   }
 
   // A misspelt variable is an error as a misspelt flag is; one of another of our binaries is not.

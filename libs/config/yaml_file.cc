@@ -43,7 +43,7 @@ class Reader {
   absl::Status ReadEntry(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
     const SettingField* setting = FindSetting(settings_, name);
     if (setting != nullptr) return ReadValue(*setting, key, value);
-    if (!IsGroup(name)) return Error(key, UnknownSettingText(name, KnownNames()));
+    if (!IsGroup(name)) return Error(key, UnknownSettingText(name, NamesOf(settings_)));
     if (value.IsNull()) return absl::OkStatus();  // A heading with nothing under it.
     if (!value.IsMap()) return Error(key, absl::StrCat(name, " holds settings, not a value"));
     return ReadMap(value, name);
@@ -84,12 +84,6 @@ class Reader {
       if (absl::StartsWith(setting.name, name + ".")) return true;
     }
     return false;
-  }
-
-  std::vector<std::string> KnownNames() const {
-    std::vector<std::string> names;
-    for (const SettingField& setting : settings_) names.push_back(setting.name);
-    return names;
   }
 
   const std::string& path_;
