@@ -228,10 +228,11 @@ TESTED_ELSEWHERE = {
     "libs/config/yaml_file.cc": "libs/config/settings_test.cc",
     "libs/server/error_detail_interceptor.cc": "libs/server/call_test.cc",
     "libs/server/grpc_server.cc": "libs/server/call_test.cc",
-    "libs/server/run_service.cc": "tests/integration/director_test.cc",
-    "libs/server/service.cc": "tests/integration/director_test.cc",
+    "libs/server/run_service.cc": "tests/integration/server_test.cc",
+    "libs/server/service.cc": "tests/integration/server_test.cc",
     "libs/testing/fake_clock.h": "libs/testing/clock_contract_test.cc",
     "libs/testing/http_client.cc": "libs/http/http_server_test.cc",
+    "libs/testing/running_server.cc": "tests/integration/server_test.cc",
     "libs/testing/status_matchers.h": "libs/wire/status_test.cc",
     "services/director/queue_service.cc": "tests/integration/director_test.cc",
 }

@@ -1,0 +1,59 @@
+#include "libs/testing/running_server.h"
+
+#include <grpc/support/time.h>
+#include <grpcpp/create_channel.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "libs/base/check.h"
+
+namespace callboard::test {
+namespace {
+
+namespace health = grpc::health::v1;
+
+uint16_t PortOf(absl::string_view address) {
+  CHECK(absl::ConsumePrefix(&address, "127.0.0.1:")) << address;
+  uint32_t port = 0;
+  CHECK(absl::SimpleAtoi(address, &port)) << address;
+  return static_cast<uint16_t>(port);
+}
+
+}  // namespace
+
+std::vector<std::string> ServerCommand(const std::string& binary,
+                                       const std::vector<std::string>& flags) {
+  std::vector<std::string> command = {BuiltBinary(binary), "--grpc.listen=127.0.0.1:0",
+                                      "--http.listen=127.0.0.1:0"};
+  command.insert(command.end(), flags.begin(), flags.end());
+  return command;
+}
+
+RunningServer::RunningServer(const std::string& binary, const std::vector<std::string>& flags)
+    : process_(ServerCommand(binary, flags)) {
+  const std::string line = process_.WaitForLine("server=listening");
+  grpc_address_ = FieldOf(line, "grpc");
+  http_port_ = PortOf(FieldOf(line, "http"));
+}
+
+uint16_t RunningServer::grpc_port() const { return PortOf(grpc_address_); }
+
+std::shared_ptr<grpc::Channel> RunningServer::NewChannel() const {
+  return grpc::CreateChannel(grpc_address_, grpc::InsecureChannelCredentials());
+}
+
+std::string RunningServer::Health(const std::string& service) const {
+  grpc::ClientContext context;
+  context.set_deadline(gpr_time_from_seconds(5, GPR_TIMESPAN));
+  health::HealthCheckRequest request;
+  health::HealthCheckResponse response;
+  request.set_service(service);
+  const grpc::Status status =
+      health::Health::NewStub(NewChannel())->Check(&context, request, &response);
+  if (!status.ok()) return absl::StrCat("code ", static_cast<int>(status.error_code()));
+  return health::HealthCheckResponse::ServingStatus_Name(response.status());
+}
+
+}  // namespace callboard::test

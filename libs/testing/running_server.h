@@ -1,0 +1,44 @@
+#ifndef CALLBOARD_LIBS_TESTING_RUNNING_SERVER_H_
+#define CALLBOARD_LIBS_TESTING_RUNNING_SERVER_H_
+
+#include <grpcpp/channel.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libs/testing/process.h"
+
+namespace callboard::test {
+
+// One of our servers as a process, on free ports of 127.0.0.1 unless `flags` say otherwise.
+class RunningServer {
+ public:
+  // Returns once it listens. `binary` is a path below the workspace.
+  explicit RunningServer(const std::string& binary, const std::vector<std::string>& flags = {});
+
+  Process& process() { return process_; }
+  const std::string& grpc_address() const { return grpc_address_; }
+  uint16_t grpc_port() const;
+  uint16_t http_port() const { return http_port_; }
+
+  std::shared_ptr<grpc::Channel> NewChannel() const;
+
+  // SERVING, NOT_SERVING, or the code of an error, of the service (of all when empty). Waits no
+  // longer than a server that is well needs.
+  std::string Health(const std::string& service) const;
+
+ private:
+  Process process_;
+  std::string grpc_address_;
+  uint16_t http_port_ = 0;
+};
+
+// The command line that RunningServer uses, for servers that are not meant to start.
+std::vector<std::string> ServerCommand(const std::string& binary,
+                                       const std::vector<std::string>& flags);
+
+}  // namespace callboard::test
+
+#endif  // CALLBOARD_LIBS_TESTING_RUNNING_SERVER_H_

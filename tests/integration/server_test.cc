@@ -1,0 +1,147 @@
+// What every server does: starts, says so, refuses bad settings, stops.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "libs/testing/http_client.h"
+#include "libs/testing/process.h"
+#include "libs/testing/running_server.h"
+
+namespace callboard {
+namespace {
+
+using test::HttpGet;
+using test::Process;
+using test::RunningServer;
+using test::ServerCommand;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+using ::testing::StartsWith;
+
+// What the README promises of a SIGTERM.
+constexpr absl::Duration kStopsWithin = absl::Seconds(2);
+
+struct Server {
+  std::string name;
+  std::string binary;
+  std::string service;
+};
+
+class ServerTest : public ::testing::TestWithParam<Server> {
+ protected:
+  const std::string& binary() const { return GetParam().binary; }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Servers, ServerTest,
+    ::testing::Values(
+        Server{"director", "services/director/callboard-director", "callboard.v1.QueueService"},
+        Server{"agent", "services/agent/callboard-agent", "callboard.v1.AgentService"},
+        Server{"scheduler", "services/scheduler/callboard-scheduler",
+               "callboard.v1.SchedulerService"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(ServerTest, IsHealthyAsAWholeAndByService) {
+  RunningServer server(binary());
+  EXPECT_EQ(server.Health(""), "SERVING");
+  EXPECT_EQ(server.Health(GetParam().service), "SERVING");
+  EXPECT_EQ(HttpGet(server.http_port(), "/livez").status, 200);
+  EXPECT_EQ(HttpGet(server.http_port(), "/readyz").body, "ready\n");
+  EXPECT_THAT(HttpGet(server.http_port(), "/status").body, StartsWith(R"({"type":"view",)"));
+  EXPECT_THAT(HttpGet(server.http_port(), "/metrics").body,
+              HasSubstr(absl::StrCat("callboard_build_info{service=\"callboard-", GetParam().name,
+                                     "\",version=")));
+}
+
+TEST_P(ServerTest, StopsInOrderOnEitherSignal) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    RunningServer server(binary());
+    server.process().Signal(signal);
+    EXPECT_THAT(server.process().WaitForExit(kStopsWithin), Optional(0));
+    const std::string output = server.process().Output();
+    EXPECT_LT(output.find("server=draining"), output.find("server=stopped"));
+  }
+}
+
+TEST_P(ServerTest, PortFileHoldsTheChosenPortsOnceTheyAreOpen) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/ports.json");
+  RunningServer server(binary(), {absl::StrCat("--port_file=", path)});
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), absl::StrCat("{\"grpc\":", server.grpc_port(),
+                                     ",\"http\":", server.http_port(), "}\n"));
+}
+
+TEST_P(ServerTest, TakenPortIsAClearErrorAndNotShared) {
+  RunningServer first(binary());
+  Process same_grpc(
+      ServerCommand(binary(), {absl::StrCat("--grpc.listen=", first.grpc_address())}));
+  EXPECT_THAT(same_grpc.WaitForExit(absl::Minutes(1)), Optional(1));
+  EXPECT_THAT(same_grpc.Output(),
+              HasSubstr(absl::StrCat("cannot listen on ", first.grpc_address())));
+  Process same_http(
+      ServerCommand(binary(), {absl::StrCat("--http.listen=127.0.0.1:", first.http_port())}));
+  EXPECT_THAT(same_http.WaitForExit(absl::Minutes(1)), Optional(1));
+  EXPECT_THAT(same_http.Output(), HasSubstr("Address already in use"));
+}
+
+TEST_P(ServerTest, BadSettingsEndItWithTwoAndSayWhatToDo) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"--grpc.listen=0.0.0.0:7070", "--insecure_listen"},
+      {"--http.listen=[::]:8080", "--http.listen=127.0.0.1:8080"},
+      {"--log.levle=info", "did you mean 'log.level'?"},
+      {"--log.level=loud", "wanted: debug|info|warning|error"},
+      {"--port_file=/nowhere/ports.json", "port_file: cannot write"},
+  };
+  for (const auto& [flag, advice] : cases) {
+    Process process(ServerCommand(binary(), {flag}));
+    EXPECT_THAT(process.WaitForExit(absl::Minutes(1)), Optional(2)) << flag;
+    EXPECT_THAT(
+        process.Output(),
+        AllOf(HasSubstr(absl::StrCat("callboard-", GetParam().name, ": ")), HasSubstr(advice)));
+  }
+}
+
+TEST_P(ServerTest, PrintConfigShowsTheFourOrigins) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/callboard.yaml");
+  std::ofstream(path) << "log:\n  level: warning\n";
+  std::vector<std::string> command = ServerCommand(
+      binary(), {"--print_config", absl::StrCat("--config=", path), "--port_file=ports.json"});
+  command.insert(command.begin(), {"/usr/bin/env", "CALLBOARD_LOG_FORMAT=json"});
+  Process process(command);
+  EXPECT_THAT(process.WaitForExit(absl::Minutes(1)), Optional(0));
+  EXPECT_THAT(process.Output(),
+              AllOf(HasSubstr("port_file = ports.json  # flag\n"),
+                    HasSubstr(absl::StrCat("log.level = warning  # file ", path, ":2\n")),
+                    HasSubstr("log.format = json  # environment CALLBOARD_LOG_FORMAT\n"),
+                    HasSubstr("insecure_listen = false  # default\n")));
+}
+
+TEST_P(ServerTest, InsecureListenIsTakenAndLoudAtEveryLogLevel) {
+  Process process(ServerCommand(
+      binary(), {"--insecure_listen", "--grpc.listen=0.0.0.0:0", "--log.level=error"}));
+  EXPECT_THAT(process.WaitForLine("insecure_listen"), HasSubstr("may run anything"));
+}
+
+TEST_P(ServerTest, HelpAndVersionSucceed) {
+  Process help(ServerCommand(binary(), {"--help"}));
+  EXPECT_THAT(help.WaitForExit(absl::Minutes(1)), Optional(0));
+  EXPECT_THAT(help.Output(), AllOf(HasSubstr("Examples:"), HasSubstr("--grpc.listen")));
+  Process version(ServerCommand(binary(), {"--version"}));
+  EXPECT_THAT(version.WaitForExit(absl::Minutes(1)), Optional(0));
+  EXPECT_THAT(version.Output(), StartsWith(absl::StrCat("callboard-", GetParam().name, " 0.1.0")));
+}
+
+TEST_P(ServerTest, JsonLogsAreJson) {
+  Process process(ServerCommand(binary(), {"--log.format=json"}));
+  EXPECT_THAT(process.WaitForLine("\"server\":\"listening\""), StartsWith("{\"time\":\""));
+}
+
+}  // namespace
+}  // namespace callboard
