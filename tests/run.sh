@@ -80,7 +80,6 @@ main() {
   for tier in "${@:-all}"; do
     case " ${TREE_TIERS[*]} | ${OTHER_TIERS[*]} sanitize-all all -h --help " in
       *" $tier "*"|"*) tree+=("$tier") ;;
-      *" -h "*) ;;&
       *" $tier "*) others+=("$tier") ;;
       *) echo "tests/run.sh: no tier '$tier'" >&2 && usage >&2 && exit 2 ;;
     esac

@@ -23,12 +23,6 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using asio::ip::tcp;
 
-Response Error(int status, absl::string_view message) {
-  return {.status = status,
-          .content_type = "application/json",
-          .body = absl::StrCat("{\"error\":", base::JsonQuoted(message), "}\n")};
-}
-
 // `host:port` or `[v6]:port` without the port.
 absl::string_view WithoutPort(absl::string_view authority) {
   const size_t colon = authority.rfind(':');
@@ -90,10 +84,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnRead(beast::error_code error) {
     if (error == beast::http::error::body_limit || error == beast::http::error::header_limit) {
       close_after_write_ = true;
-      StartWrite(Error(error == beast::http::error::body_limit ? 413 : 431, error.message()));
+      StartWrite(
+          ErrorResponse(error == beast::http::error::body_limit ? 413 : 431, error.message()));
     } else if (IsMalformed(error)) {
       close_after_write_ = true;
-      StartWrite(Error(400, error.message()));
+      StartWrite(ErrorResponse(400, error.message()));
     } else if (error) {
       Close();
     } else {
@@ -108,7 +103,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const absl::string_view host(message[beast::http::field::host].data(),
                                  message[beast::http::field::host].size());
     if (IsLoopbackHost(shared_->options.host) && !IsLoopbackHost(WithoutPort(host))) {
-      return StartWrite(Error(421, absl::StrCat("this server is not ", std::string(host))));
+      return StartWrite(ErrorResponse(421, absl::StrCat("this server is not ", std::string(host))));
     }
     absl::string_view target(message.target().data(), message.target().size());
     const size_t question = target.find('?');
@@ -119,10 +114,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
                     .body = message.body()};
     const auto route = shared_->routes.find(request.path);
     if (route == shared_->routes.end()) {
-      return StartWrite(Error(404, absl::StrCat("no such path: ", request.path)));
+      return StartWrite(ErrorResponse(404, absl::StrCat("no such path: ", request.path)));
     }
     if (message.method() != beast::http::verb::get && !head_only_) {
-      return StartWrite(Error(405, "only GET and HEAD are allowed here"));
+      return StartWrite(ErrorResponse(405, "only GET and HEAD are allowed here"));
     }
     AwaitAnswer(request, route->second);
   }
@@ -132,7 +127,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     answering_ = true;
     answer_timer_.expires_after(absl::ToChronoNanoseconds(shared_->options.answer_timeout));
     answer_timer_.async_wait([self = shared_from_this(), number](beast::error_code error) {
-      if (!error) self->OnAnswer(number, Error(503, "no answer in time; retry"));
+      if (!error) self->OnAnswer(number, ErrorResponse(503, "no answer in time; retry"));
     });
     handler(request, [shared = shared_, weak = weak_from_this(), number](Response response) {
       asio::post(shared->context, [weak, number, response = std::move(response)]() mutable {
@@ -269,6 +264,12 @@ class HttpServer::Listener : public std::enable_shared_from_this<HttpServer::Lis
   uint16_t port_ = 0;
   std::thread thread_;
 };
+
+Response ErrorResponse(int status, absl::string_view message) {
+  return {.status = status,
+          .content_type = "application/json",
+          .body = absl::StrCat("{\"error\":", base::JsonQuoted(message), "}\n")};
+}
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options,
                                                               GetRoutes routes) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace callboard::http {
@@ -25,6 +26,9 @@ struct Response {
   std::string content_type = "application/json";
   std::string body;
 };
+
+// What every error looks like: {"error":"`message`"}.
+Response ErrorResponse(int status, absl::string_view message);
 
 // Answers a request; may be called on any thread, counts once, does nothing once the client is
 // gone.

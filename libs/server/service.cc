@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libs/base/json_quoted.h"
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
@@ -28,8 +27,7 @@ http::Response PlainText(int status, std::string text) {
 
 http::Response StatusResponse(const absl::StatusOr<std::string>& json) {
   if (json.ok()) return {.body = absl::StrCat(*json, "\n")};
-  return {.status = 503,
-          .body = absl::StrCat("{\"error\":", base::JsonQuoted(json.status().message()), "}\n")};
+  return http::ErrorResponse(503, json.status().message());
 }
 
 // The paths that every HTTP port has.

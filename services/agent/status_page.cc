@@ -2,10 +2,9 @@
 
 #include <map>
 
-#include "absl/strings/str_cat.h"
 #include "callboard/v1/agent.pb.h"
-#include "libs/base/json_quoted.h"
 #include "libs/base/version.h"
+#include "libs/server/view_page.h"
 #include "libs/wire/json.h"
 
 namespace callboard {
@@ -22,9 +21,7 @@ std::string StatusPage(const config::v1::AgentConfig& config) {
     lane.set_name(name);
     lane.set_slots(slots);
   }
-  return absl::StrCat(R"({"type":"view","interfaces":["statusable","observable","taskable"],)",
-                      R"("version":)", base::JsonQuoted(base::kVersion), R"(,"agent":)",
-                      wire::ToJson(status), "}");
+  return server::ViewPage({"statusable", "observable", "taskable"}, "agent", wire::ToJson(status));
 }
 
 }  // namespace callboard

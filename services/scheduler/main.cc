@@ -1,9 +1,7 @@
-#include "absl/strings/str_cat.h"
 #include "callboard/config/v1/scheduler.pb.h"
 #include "callboard/v1/scheduler.grpc.pb.h"
-#include "libs/base/json_quoted.h"
-#include "libs/base/version.h"
 #include "libs/server/run_service.h"
+#include "libs/server/view_page.h"
 
 namespace callboard {
 namespace {
@@ -22,9 +20,7 @@ absl::Status RunScheduler(const config::v1::SchedulerConfig&, server::Service& s
       .services = {{v1::SchedulerService::service_full_name(), &scheduler}},
       .status =
           [](const server::Surface::StatusReply& reply) {
-            reply(absl::StrCat(R"({"type":"view","interfaces":["statusable","observable"],)",
-                               R"("version":)", base::JsonQuoted(base::kVersion),
-                               R"(,"jobs":[]})"));
+            reply(server::ViewPage({"statusable", "observable"}, "jobs", "[]"));
           },
       .drain = nullptr,
   });
