@@ -78,7 +78,7 @@ OUTSIDE = {
     "libs/director": [],
     "libs/agent": [],
     "libs/scheduler": [],
-    "libs/wire": ["google/", "callboard/v1/", "grpcpp/support/status.h"],
+    "libs/wire": ["google/", "callboard/v1/", "grpcpp/support/status.h", "nlohmann/"],
     "libs/adapters": ["grpc", "rocksdb/", "opentelemetry/", "google/", "callboard/"],
     "libs/config": ["google/protobuf/", "callboard/config/v1/", "yaml-cpp/"],
     "libs/http": ["boost/"],
