@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "libs/wire/enum_pairs.h"
 
 namespace callboard::wire {
 namespace {
@@ -20,25 +21,11 @@ void AddLiveCounts(const std::map<std::string, core::LiveCount>& counts,
 
 }  // namespace
 
-v1::QueuePolicy ToProto(core::QueuePolicy policy) {
-  switch (policy) {
-    case core::QueuePolicy::kReject:
-      return v1::QUEUE_POLICY_REJECT;
-    case core::QueuePolicy::kBlock:
-      return v1::QUEUE_POLICY_BLOCK;
-    case core::QueuePolicy::kDropOldest:
-      return v1::QUEUE_POLICY_DROP_OLDEST;
-    case core::QueuePolicy::kDropLatest:
-      return v1::QUEUE_POLICY_DROP_LATEST;
-  }
-  return v1::QUEUE_POLICY_UNSPECIFIED;
-}
-
 v1::QueueStatus ToProto(const core::QueueStatus& status) {
   v1::QueueStatus proto;
   proto.set_depth(static_cast<uint32_t>(status.counts.pending));
   proto.set_max_size(status.options.max_size);
-  proto.set_policy(ToProto(status.options.policy));
+  proto.set_policy(ToProto(kQueuePolicies, status.options.policy));
   proto.set_ready(status.ready);
   proto.set_delayed(status.delayed);
   proto.set_waiting(status.waiting);

@@ -8,8 +8,6 @@ namespace callboard::wire {
 
 v1::QueueStatus ToProto(const core::QueueStatus& status);
 
-v1::QueuePolicy ToProto(core::QueuePolicy policy);
-
 }  // namespace callboard::wire
 
 #endif  // CALLBOARD_LIBS_WIRE_QUEUE_STATUS_H_

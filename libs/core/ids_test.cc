@@ -1,0 +1,27 @@
+#include "libs/core/ids.h"
+
+#include <gtest/gtest.h>
+
+namespace callboard::core {
+namespace {
+
+constexpr QueueId kId = QueueId(Ulid(1, 2));
+
+TEST(IdsTest, QueueIdReadsBackWhatItWrote) {
+  EXPECT_EQ(ToString(kId), "queue-0000000000000g000000000002");
+  EXPECT_EQ(ParseQueueId(ToString(kId)), kId);
+}
+
+TEST(IdsTest, TextThatIsNoQueueIdIsRefused) {
+  for (const char* text : {"", "queue-", "queue-1", "task-0000000000000g000000000002",
+                           "0000000000000g000000000002", "queue-0000000000000G000000000002"}) {
+    EXPECT_EQ(ParseQueueId(text), std::nullopt) << text;
+  }
+}
+
+TEST(IdsTest, TaskIdNamesTheTaskAndItsDispatch) {
+  EXPECT_EQ(TaskIdText(kId, DispatchNumber(3)), "task-0000000000000g000000000002-3");
+}
+
+}  // namespace
+}  // namespace callboard::core

@@ -1,0 +1,39 @@
+// How large things may be. What is not bounded here is bounded by one of these.
+#ifndef CALLBOARD_LIBS_CORE_LIMITS_H_
+#define CALLBOARD_LIBS_CORE_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace callboard::core {
+
+// A prompt and its payload together.
+inline constexpr size_t kBodyBytesMax = 1024 * 1024;
+inline constexpr size_t kEnvEntriesMax = 64;
+// Names and values of an environment together.
+inline constexpr size_t kEnvBytesMax = 32 * 1024;
+inline constexpr size_t kLabelsMax = 32;
+inline constexpr size_t kRequestIdBytesMax = 128;
+// Names, keys and labels: whatever people choose and filter by.
+inline constexpr size_t kNameBytesMax = 256;
+inline constexpr size_t kPathBytesMax = 4096;
+// What a run produced; the end of it when there is more.
+inline constexpr size_t kResultBytesMax = 64 * 1024;
+// What went wrong, for people.
+inline constexpr size_t kErrorBytesMax = 4096;
+inline constexpr size_t kRetryRulesMax = 32;
+inline constexpr size_t kConstraintsMax = 8;
+inline constexpr uint32_t kMaxAttemptsMax = 100;
+inline constexpr uint32_t kCostUnitsMax = 100;
+inline constexpr uint32_t kOverlapMax = 1000;
+// 30 days.
+inline constexpr uint32_t kRunSecondsMax = 30 * 24 * 3600;
+inline constexpr size_t kSubmitItemsMax = 1000;
+
+inline constexpr size_t kMessageBytesMax = 4 * 1024 * 1024;
+static_assert(kBodyBytesMax + kEnvBytesMax + 2 * kLabelsMax * 2 * kNameBytesMax < kMessageBytesMax,
+              "a task within its limits fits into a message");
+
+}  // namespace callboard::core
+
+#endif  // CALLBOARD_LIBS_CORE_LIMITS_H_

@@ -1,0 +1,47 @@
+#include "libs/core/ulid.h"
+
+#include <algorithm>
+
+namespace callboard::core {
+namespace {
+
+constexpr absl::string_view kAlphabet = "0123456789abcdefghjkmnpqrstvwxyz";
+constexpr size_t kCharacters = 26;
+constexpr int kBitsPerCharacter = 5;
+// 26 characters hold 130 bits: the first one has two to spare.
+constexpr size_t kFirstCharacterMax = 7;
+
+}  // namespace
+
+Ulid Ulid::At(absl::Time now, std::array<uint64_t, 2> chance) {
+  const int64_t milliseconds = std::max<int64_t>(0, absl::ToUnixMillis(now));
+  return Ulid(static_cast<uint64_t>(milliseconds) << 16 | (chance[0] & 0xffff), chance[1]);
+}
+
+std::optional<Ulid> Ulid::Parse(absl::string_view text) {
+  if (text.size() != kCharacters || kAlphabet.find(text[0]) > kFirstCharacterMax) {
+    return std::nullopt;
+  }
+  Ulid ulid;
+  for (const char c : text) {
+    const size_t digit = kAlphabet.find(c);
+    if (digit == absl::string_view::npos) return std::nullopt;
+    ulid.high_ = ulid.high_ << kBitsPerCharacter | ulid.low_ >> (64 - kBitsPerCharacter);
+    ulid.low_ = ulid.low_ << kBitsPerCharacter | digit;
+  }
+  return ulid;
+}
+
+std::string Ulid::ToString() const {
+  std::string text(kCharacters, '0');
+  uint64_t high = high_;
+  uint64_t low = low_;
+  for (size_t i = kCharacters; i-- > 0;) {
+    text[i] = kAlphabet[low & 31];
+    low = low >> kBitsPerCharacter | high << (64 - kBitsPerCharacter);
+    high >>= kBitsPerCharacter;
+  }
+  return text;
+}
+
+}  // namespace callboard::core

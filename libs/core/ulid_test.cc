@@ -1,0 +1,46 @@
+#include "libs/core/ulid.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace callboard::core {
+namespace {
+
+constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+
+TEST(UlidTest, IsWrittenInTwentySixLowerCaseCharacters) {
+  EXPECT_EQ(Ulid(0, 0).ToString(), "00000000000000000000000000");
+  EXPECT_EQ(Ulid(0, 33).ToString(), "00000000000000000000000011");
+  EXPECT_EQ(Ulid(kAll, kAll).ToString(), "7zzzzzzzzzzzzzzzzzzzzzzzzz");
+}
+
+TEST(UlidTest, ReadsBackWhatItWrote) {
+  for (const Ulid ulid : {Ulid(0, 0), Ulid(kAll, kAll), Ulid(1, 0), Ulid(0, kAll),
+                          Ulid(0x0123456789abcdef, 0xfedcba9876543210)}) {
+    EXPECT_EQ(Ulid::Parse(ulid.ToString()), ulid) << ulid.ToString();
+  }
+}
+
+TEST(UlidTest, TextThatIsNotItsOwnIsRefused) {
+  for (const char* text :
+       {"", "0", "0000000000000000000000000", "000000000000000000000000000",
+        "80000000000000000000000000", "0000000000000000000000000I", "0000000000000000000000000A",
+        "0000000000000000000000000l", "0000000000000000000000000-"}) {
+    EXPECT_EQ(Ulid::Parse(text), std::nullopt) << text;
+  }
+}
+
+TEST(UlidTest, LaterOnesSortLaterAsValueAndAsText) {
+  const Ulid early = Ulid::At(absl::FromUnixMillis(1'700'000'000'000), {kAll, kAll});
+  const Ulid late = Ulid::At(absl::FromUnixMillis(1'700'000'000'001), {0, 0});
+  EXPECT_LT(early, late);
+  EXPECT_LT(early.ToString(), late.ToString());
+}
+
+TEST(UlidTest, ClockBeforeTheEpochStillNamesThings) {
+  EXPECT_EQ(Ulid::At(absl::FromUnixSeconds(-5), {0, 7}), Ulid(0, 7));
+}
+
+}  // namespace
+}  // namespace callboard::core

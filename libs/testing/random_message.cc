@@ -1,0 +1,138 @@
+#include "libs/testing/random_message.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/timestamp.pb.h>
+#include <rapidcheck.h>
+
+#include <limits>
+#include <string>
+
+#include "absl/strings/match.h"
+
+namespace callboard::test {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+int64_t Draw(int64_t min, int64_t end) { return *rc::gen::inRange<int64_t>(min, end); }
+
+std::string DrawText(absl::string_view alphabet, size_t size) {
+  std::string text;
+  for (size_t i = 0; i < size; ++i) text += alphabet[Draw(0, alphabet.size())];
+  return text;
+}
+
+class Filler {
+ public:
+  explicit Filler(bool wild) : wild_(wild) {}
+
+  void Fill(Message& message) {
+    const google::protobuf::Descriptor& type = *message.GetDescriptor();
+    for (int i = 0; i < type.field_count(); ++i) {
+      const FieldDescriptor& field = *type.field(i);
+      if (field.is_repeated()) {
+        const int64_t count = Extreme() ? 70 : Draw(0, 3);
+        for (int64_t n = 0; n < count; ++n) Add(message, field);
+      } else if (!field.has_presence() || field.name() == "at" || Draw(0, 2) == 1) {
+        Set(message, field);
+      }
+    }
+  }
+
+ private:
+  // Whether to draw what no sender should write.
+  bool Extreme() const { return wild_ && Draw(0, 30) == 0; }
+
+  std::string Text(const FieldDescriptor& field) const {
+    if (Extreme()) return std::string(*rc::gen::element<size_t>(0, 1, 300, 40'000, 1'100'000), 'x');
+    const std::string& name = field.name();
+    if (name == "source")
+      return *rc::gen::element<std::string>("", "web", "scheduler", "cli", "api");
+    if (name == "retry_on") {
+      return *rc::gen::element<std::string>("exit:3", "exit:*", "signal:SIGSEGV", "timeout");
+    }
+    if (name == "trace_id") return DrawText("0123456789abcdef", 32);
+    if (name == "queue_id" || absl::StartsWith(name, "redrive")) {
+      return "queue-0" + DrawText("0123456789abcdefghjkmnpqrstvwxyz", 25);
+    }
+    if (name == "task_id") return "";
+    const bool required = name == "prompt" || name == "key";
+    return DrawText("abcXYZ019 .-_\"\\/\n", Draw(required ? 1 : 0, 12));
+  }
+
+  uint64_t Number(const FieldDescriptor& field) const {
+    if (Extreme()) return std::numeric_limits<uint64_t>::max();
+    // A dispatch makes a task_id, which fits its task in a message by luck only.
+    if (field.full_name() == "callboard.v1.Task.dispatch") return 0;
+    const bool required = field.name() == "dispatch" || field.name() == "director_epoch";
+    return static_cast<uint64_t>(Draw(required ? 1 : 0, 50));
+  }
+
+  int EnumNumber(const FieldDescriptor& field) const {
+    if (Extreme()) return 99;
+    const bool required = field.is_repeated() || field.name() == "state" || field.name() == "kind";
+    return static_cast<int>(Draw(required ? 1 : 0, field.enum_type()->value_count()));
+  }
+
+  void FillTime(google::protobuf::Timestamp& time) const {
+    time.set_seconds(Extreme() ? std::numeric_limits<int64_t>::min() : Draw(0, 4'000'000'000));
+    time.set_nanos(Extreme() ? -1 : static_cast<int32_t>(Draw(0, 1'000'000'000)));
+  }
+
+  void FillNested(Message& nested) {
+    if (auto* time =
+            google::protobuf::DynamicCastToGenerated<google::protobuf::Timestamp>(&nested)) {
+      FillTime(*time);
+    } else {
+      Fill(nested);
+    }
+  }
+
+  void Set(Message& message, const FieldDescriptor& field) {
+    const Reflection& reflection = *message.GetReflection();
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_STRING:
+        return reflection.SetString(&message, &field, Text(field));
+      case FieldDescriptor::CPPTYPE_BOOL:
+        return reflection.SetBool(&message, &field,
+                                  field.name() != "prompt_truncated" ? Draw(0, 2) == 1 : Extreme());
+      case FieldDescriptor::CPPTYPE_INT32:
+        return reflection.SetInt32(&message, &field, static_cast<int32_t>(Number(field)));
+      case FieldDescriptor::CPPTYPE_UINT32:
+        return reflection.SetUInt32(&message, &field, static_cast<uint32_t>(Number(field)));
+      case FieldDescriptor::CPPTYPE_UINT64:
+        return reflection.SetUInt64(&message, &field, Number(field));
+      case FieldDescriptor::CPPTYPE_ENUM:
+        return reflection.SetEnumValue(&message, &field, EnumNumber(field));
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        return FillNested(*reflection.MutableMessage(&message, &field));
+      default:
+        RC_FAIL("a field of a type that messages of tasks do not have: " + field.full_name());
+    }
+  }
+
+  void Add(Message& message, const FieldDescriptor& field) {
+    const Reflection& reflection = *message.GetReflection();
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_STRING:
+        return reflection.AddString(&message, &field, Text(field));
+      case FieldDescriptor::CPPTYPE_ENUM:
+        return reflection.AddEnumValue(&message, &field, EnumNumber(field));
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        return FillNested(*reflection.AddMessage(&message, &field));
+      default:
+        RC_FAIL("a repeated field of a type that messages of tasks do not have: " +
+                field.full_name());
+    }
+  }
+
+  const bool wild_;
+};
+
+}  // namespace
+
+void FillRandomly(Message& message) { Filler(Draw(0, 2) == 1).Fill(message); }
+
+}  // namespace callboard::test

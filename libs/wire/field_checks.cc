@@ -1,0 +1,24 @@
+#include "libs/wire/field_checks.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+
+namespace callboard::wire {
+
+void FieldChecks::Refuse(absl::string_view field, absl::string_view problem) {
+  if (status_.ok()) {
+    status_ = base::WithReason(absl::InvalidArgumentError(absl::StrCat(field, " ", problem)),
+                               "INVALID_FIELD", {{"field", std::string(field)}});
+  }
+  status_ = base::WithFieldViolation(std::move(status_), field, problem);
+}
+
+void FieldChecks::AtMost(absl::string_view field, uint64_t size, uint64_t limit,
+                         absl::string_view unit) {
+  if (size <= limit) return;
+  Refuse(field, absl::StrCat("has ", size, " ", unit, ", at most ", limit, " are allowed"));
+}
+
+}  // namespace callboard::wire

@@ -1,0 +1,36 @@
+#include "libs/wire/field_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libs/base/error.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::wire {
+namespace {
+
+using ::callboard::test::HasReason;
+using ::callboard::test::IsOk;
+using ::callboard::test::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+TEST(FieldChecksTest, NothingRefusedIsOk) {
+  FieldChecks checks;
+  checks.AtMost("labels", 32, 32, "entries");
+  EXPECT_THAT(checks.status(), IsOk());
+}
+
+TEST(FieldChecksTest, NamesEveryFieldWithLimitAndSizeAndSpeaksOfTheFirst) {
+  FieldChecks checks;
+  checks.Refuse("prompt", "is required");
+  checks.AtMost("labels", 33, 32, "entries");
+  EXPECT_THAT(checks.status(), StatusIs(absl::StatusCode::kInvalidArgument, "prompt is required"));
+  EXPECT_THAT(checks.status(), HasReason("INVALID_FIELD"));
+  EXPECT_THAT(base::DetailsOf(checks.status()).field_violations,
+              ElementsAre(Pair("labels", "has 33 entries, at most 32 are allowed"),
+                          Pair("prompt", "is required")));
+}
+
+}  // namespace
+}  // namespace callboard::wire

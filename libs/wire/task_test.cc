@@ -1,0 +1,196 @@
+#include "libs/wire/task.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+#include "libs/core/limits.h"
+#include "libs/testing/random_message.h"
+#include "libs/testing/status_matchers.h"
+#include "libs/wire/enum_pairs.h"
+
+namespace callboard::wire {
+namespace {
+
+using ::callboard::test::IsOk;
+using ::callboard::test::StatusIs;
+using ::google::protobuf::util::MessageDifferencer;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Key;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+// Converts random messages of a type (task_test's RC_PARAMS says how many): each comes back as it
+// was, or is refused with the name of a field that it has.
+template <class Proto>
+bool IsUnchangedOrRefusedByField() {
+  int accepted = 0;
+  int refused = 0;
+  const bool held = rc::check([&] {
+    Proto proto;
+    test::FillRandomly(proto);
+    const auto core = FromProto(proto);
+    if (core.ok()) {
+      ++accepted;
+      RC_ASSERT(MessageDifferencer::Equals(ToProto(*core), proto));
+      return;
+    }
+    ++refused;
+    RC_ASSERT(core.status().code() == absl::StatusCode::kInvalidArgument);
+    const auto violations = base::DetailsOf(core.status()).field_violations;
+    RC_ASSERT(!violations.empty());
+    for (const auto& [field, problem] : violations) {
+      const std::string first = field.substr(0, field.find_first_of(".["));
+      RC_ASSERT(Proto::descriptor()->FindFieldByName(first) != nullptr);
+      RC_ASSERT(!problem.empty());
+    }
+  });
+  EXPECT_GE(accepted + refused, 10'000);
+  // Both ways out were taken often enough to mean something.
+  EXPECT_GT(accepted, 1'000);
+  EXPECT_GT(refused, 100);
+  return held;
+}
+
+TEST(TaskTest, RandomSubmitsComeBackUnchangedOrAreRefusedByField) {
+  EXPECT_TRUE(IsUnchangedOrRefusedByField<v1::SubmitTaskRequest>());
+}
+
+TEST(TaskTest, RandomTasksComeBackUnchangedOrAreRefusedByField) {
+  EXPECT_TRUE(IsUnchangedOrRefusedByField<v1::Task>());
+}
+
+TEST(TaskTest, RandomEventsComeBackUnchangedOrAreRefusedByField) {
+  EXPECT_TRUE(IsUnchangedOrRefusedByField<v1::TaskEvent>());
+}
+
+TEST(TaskTest, RandomFenceTokensComeBackUnchangedOrAreRefusedByField) {
+  EXPECT_TRUE(IsUnchangedOrRefusedByField<v1::FenceToken>());
+}
+
+v1::SubmitTaskRequest Minimal() {
+  v1::SubmitTaskRequest request;
+  request.set_prompt("echo hello");
+  return request;
+}
+
+// The fields that are refused.
+std::map<std::string, std::string> Violations(const v1::SubmitTaskRequest& request) {
+  return base::DetailsOf(FromProto(request).status()).field_violations;
+}
+
+TEST(TaskTest, OnlyThePromptIsRequired) {
+  EXPECT_THAT(FromProto(Minimal()), IsOk());
+  EXPECT_THAT(FromProto(v1::SubmitTaskRequest()),
+              StatusIs(absl::StatusCode::kInvalidArgument, "prompt is required"));
+}
+
+TEST(TaskTest, PromptAndPayloadTogetherHaveALimitThatIsNamedWithTheSize) {
+  v1::SubmitTaskRequest request = Minimal();
+  request.set_prompt(std::string(core::kBodyBytesMax - 1, 'x'));
+  request.set_payload("y");
+  EXPECT_THAT(FromProto(request), IsOk());
+  request.set_payload("yy");
+  EXPECT_THAT(Violations(request),
+              UnorderedElementsAre(
+                  Pair("prompt",
+                       "has 1048577 bytes, prompt and payload together, at most 1048576 are "
+                       "allowed")));
+}
+
+TEST(TaskTest, EnvironmentHasLimitsOnEntriesAndBytes) {
+  v1::SubmitTaskRequest request = Minimal();
+  for (int i = 0; i < 65; ++i) (*request.mutable_env())[absl::StrCat("V", i)] = "";
+  EXPECT_THAT(Violations(request),
+              UnorderedElementsAre(Pair("env", "has 65 entries, at most 64 are allowed")));
+  request.clear_env();
+  (*request.mutable_env())["V"] = std::string(core::kEnvBytesMax, 'x');
+  EXPECT_THAT(Violations(request),
+              UnorderedElementsAre(Pair("env", "has 32769 bytes, at most 32768 are allowed")));
+}
+
+TEST(TaskTest, EnvironmentThatNoProcessCanHaveOrThatTheAgentSetsIsRefused) {
+  for (const char* name : {"", "A=B", "CALLBOARD_FENCE", "TRACEPARENT"}) {
+    v1::SubmitTaskRequest request = Minimal();
+    (*request.mutable_env())[name] = "1";
+    EXPECT_THAT(Violations(request), Contains(Key("env"))) << name;
+  }
+  v1::SubmitTaskRequest request = Minimal();
+  (*request.mutable_env())["V"] = std::string("a\0b", 3);
+  EXPECT_THAT(Violations(request), Contains(Key("env")));
+}
+
+TEST(TaskTest, AllWrongFieldsAreNamedAtOnceAndNoValueIsEchoed) {
+  v1::SubmitTaskRequest request;
+  request.set_source("secret-source");
+  request.add_retry_on("exit:1");
+  request.add_retry_on("secret-rule");
+  request.mutable_overlap()->set_n(2);
+  request.set_request_id(std::string(core::kRequestIdBytesMax + 1, 'x'));
+  request.set_policy(static_cast<v1::QueuePolicy>(99));
+  const absl::Status status = FromProto(request).status();
+  EXPECT_THAT(Violations(request),
+              UnorderedElementsAre(Key("prompt"), Key("source"), Key("retry_on[1]"),
+                                   Key("overlap.key"), Key("request_id"), Key("policy")));
+  EXPECT_THAT(status.ToString(), Not(HasSubstr("secret")));
+}
+
+TEST(TaskTest, DeadlineBeforeTheEarliestStartIsRefused) {
+  v1::SubmitTaskRequest request = Minimal();
+  request.mutable_earliest_start_at()->set_seconds(100);
+  request.mutable_deadline_at()->set_seconds(99);
+  EXPECT_THAT(Violations(request), UnorderedElementsAre(Key("deadline_at")));
+  request.mutable_deadline_at()->set_seconds(100);
+  EXPECT_THAT(FromProto(request), IsOk());
+}
+
+TEST(TaskTest, TaskIdNamesTheCurrentDispatch) {
+  core::Task task;
+  task.spec.prompt = "echo hello";
+  EXPECT_EQ(ToProto(task).task_id(), "");
+  task.dispatch = core::DispatchNumber(2);
+  v1::Task proto = ToProto(task);
+  EXPECT_EQ(proto.task_id(), "task-00000000000000000000000000-2");
+  EXPECT_THAT(FromProto(proto), IsOk());
+  proto.set_task_id("task-00000000000000000000000000-3");
+  EXPECT_THAT(FromProto(proto), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("task_id")));
+}
+
+// The first value of an enum of callboard.v1 that lacks its partner in libs/core.
+template <class Core, class Proto, size_t N>
+std::string WithoutPartner(const EnumPair<Core, Proto> (&table)[N]) {
+  const auto& type = *google::protobuf::GetEnumDescriptor<Proto>();
+  for (int i = 0; i < type.value_count(); ++i) {
+    const auto value = static_cast<Proto>(type.value(i)->number());
+    const std::optional<Core> core = FromProto(table, value);
+    const bool paired = core.has_value() && ToProto(table, *core) == value;
+    if (paired != (type.value(i)->number() != 0)) return type.value(i)->full_name();
+  }
+  return "";
+}
+
+TEST(TaskTest, EveryEnumValueHasItsPartner) {
+  EXPECT_EQ(WithoutPartner(kTaskStates), "");
+  EXPECT_EQ(WithoutPartner(kFailureReasons), "");
+  EXPECT_EQ(WithoutPartner(kTaskEventKinds), "");
+  EXPECT_EQ(WithoutPartner(kFaults), "");
+  EXPECT_EQ(WithoutPartner(kPriorities), "");
+  EXPECT_EQ(WithoutPartner(kConstraints), "");
+  EXPECT_EQ(WithoutPartner(kRunWhens), "");
+  EXPECT_EQ(WithoutPartner(kOnAgentLosts), "");
+  EXPECT_EQ(WithoutPartner(kOverlapPolicies), "");
+  EXPECT_EQ(WithoutPartner(kQueuePolicies), "");
+}
+
+}  // namespace
+}  // namespace callboard::wire

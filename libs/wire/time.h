@@ -1,0 +1,25 @@
+#ifndef CALLBOARD_LIBS_WIRE_TIME_H_
+#define CALLBOARD_LIBS_WIRE_TIME_H_
+
+#include <google/protobuf/duration.pb.h>
+#include <google/protobuf/timestamp.pb.h>
+
+#include <optional>
+
+#include "absl/time/time.h"
+
+namespace callboard::wire {
+
+// Whole nanoseconds; what is finer is cut. REQUIRES: `time` is of the years 1 to 9999.
+google::protobuf::Timestamp ToProto(absl::Time time);
+// Null when it is no time of the years 1 to 9999.
+std::optional<absl::Time> FromProto(const google::protobuf::Timestamp& proto);
+
+// Whole nanoseconds; what is finer is cut. REQUIRES: `duration` is of at most 10,000 years.
+google::protobuf::Duration ToProto(absl::Duration duration);
+// Null when its parts are out of range or of different signs.
+std::optional<absl::Duration> FromProto(const google::protobuf::Duration& proto);
+
+}  // namespace callboard::wire
+
+#endif  // CALLBOARD_LIBS_WIRE_TIME_H_
