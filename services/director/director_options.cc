@@ -1,6 +1,10 @@
 #include "services/director/director_options.h"
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "libs/base/check.h"
+#include "libs/base/status_macros.h"
+#include "libs/wire/time.h"
 
 namespace callboard {
 namespace {
@@ -23,11 +27,32 @@ core::QueuePolicy PolicyFrom(QueueConfig::Policy policy) {
   }
 }
 
+// Clocks of two machines may drift apart by this much within a lease.
+constexpr absl::Duration kClockDriftMax = absl::Seconds(5);
+
+absl::Duration FromProto(const google::protobuf::Duration& proto) {
+  return wire::FromProto(proto).value();
+}
+
+// A task may go to another agent only when the first one has killed it, by its own clock.
+absl::Status CheckLease(const config::v1::LeaseConfig& lease) {
+  const absl::Duration gone =
+      FromProto(lease.self_fence()) + FromProto(lease.kill_grace()) + kClockDriftMax;
+  if (FromProto(lease.redispatch_after()) >= gone) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "lease.redispatch_after is ", absl::FormatDuration(FromProto(lease.redispatch_after())),
+      "; a task is gone from its agent only after lease.self_fence + lease.kill_grace + ",
+      absl::FormatDuration(kClockDriftMax), ": set it to ", absl::FormatDuration(gone),
+      " or more"));
+}
+
 }  // namespace
 
-director::DriverOptions DriverOptionsFrom(const config::v1::DirectorConfig& config) {
-  return {.queue = {.max_size = config.queue().max_size(),
-                    .policy = PolicyFrom(config.queue().policy())}};
+absl::StatusOr<director::DriverOptions> DriverOptionsFrom(
+    const config::v1::DirectorConfig& config) {
+  RETURN_IF_ERROR(CheckLease(config.lease()));
+  return director::DriverOptions{.queue = {.max_size = config.queue().max_size(),
+                                           .policy = PolicyFrom(config.queue().policy())}};
 }
 
 }  // namespace callboard

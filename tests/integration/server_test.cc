@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <sstream>
@@ -98,6 +99,7 @@ TEST_P(ServerTest, BadSettingsEndItWithTwoAndSayWhatToDo) {
       {"--log.levle=info", "did you mean 'log.level'?"},
       {"--log.level=loud", "wanted: debug|info|warning|error"},
       {"--port_file=/nowhere/ports.json", "port_file: cannot write"},
+      {"--data_dir=/proc/nothing", "data_dir: cannot make the folder '/proc/nothing'"},
   };
   for (const auto& [flag, advice] : cases) {
     Process process(ServerCommand(binary(), {flag}));
@@ -127,6 +129,14 @@ TEST_P(ServerTest, InsecureListenIsTakenAndLoudAtEveryLogLevel) {
   Process process(ServerCommand(
       binary(), {"--insecure_listen", "--grpc.listen=0.0.0.0:0", "--log.level=error"}));
   EXPECT_THAT(process.WaitForLine("insecure_listen"), HasSubstr("may run anything"));
+}
+
+TEST_P(ServerTest, DataFolderIsMadeForItsOwnerOnly) {
+  const std::string folder = absl::StrCat(testing::TempDir(), "/", GetParam().name, "/data");
+  RunningServer server(binary(), {absl::StrCat("--data_dir=", folder)});
+  struct stat status;
+  ASSERT_EQ(stat(folder.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0700u);
 }
 
 TEST_P(ServerTest, HelpAndVersionSucceed) {

@@ -229,8 +229,9 @@ TESTED_ELSEWHERE = {
     "libs/core/task.h": "libs/wire/task_test.cc",
     "libs/server/error_detail_interceptor.cc": "libs/server/call_test.cc",
     "libs/server/grpc_server.cc": "libs/server/call_test.cc",
-    "libs/server/run_service.cc": "tests/integration/server_test.cc",
-    "libs/server/service.cc": "tests/integration/server_test.cc",
+    "libs/server/port_file.cc": "tests/integration/server_test.cc",
+    "libs/server/run_program.cc": "tests/integration/server_test.cc",
+    "libs/server/server.cc": "tests/integration/server_test.cc",
     "libs/testing/fake_clock.h": "libs/testing/clock_contract_test.cc",
     "libs/testing/http_client.cc": "libs/http/http_server_test.cc",
     "libs/testing/random_message.cc": "libs/wire/task_test.cc",
@@ -239,6 +240,9 @@ TESTED_ELSEWHERE = {
     "libs/wire/enum_pairs.h": "libs/wire/task_test.cc",
     "libs/wire/field_values.h": "libs/wire/task_test.cc",
     "libs/wire/task_spec.cc": "libs/wire/task_test.cc",
+    "services/agent/start_agent.cc": "tests/integration/server_test.cc",
+    "services/director/start_director.cc": "tests/integration/server_test.cc",
+    "services/scheduler/start_scheduler.cc": "tests/integration/server_test.cc",
     "services/director/queue_service.cc": "tests/integration/director_test.cc",
 }
 

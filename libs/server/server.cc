@@ -1,25 +1,18 @@
-#include "libs/server/service.h"
+#include "libs/server/server.h"
 
 #include <prometheus/gauge.h>
 #include <prometheus/text_serializer.h>
 
-#include <atomic>
-#include <cstdio>
-#include <fstream>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
-#include "libs/http/http_server.h"
 
 namespace callboard::server {
 namespace {
-
-// What calls under way get to end by themselves; a supervisor's own patience is longer.
-constexpr absl::Duration kShutdownGrace = absl::Seconds(1);
 
 http::Response PlainText(int status, std::string text) {
   return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(text)};
@@ -52,23 +45,11 @@ http::GetRoutes AdminRoutes(const Surface& surface, prometheus::Registry& metric
   return routes;
 }
 
-// Whoever sees the file sees all of it.
-absl::Status WritePortFile(const std::string& path, uint16_t grpc_port, uint16_t http_port) {
-  const std::string temporary = path + ".new";
-  std::ofstream file(temporary, std::ios::trunc);
-  file << "{\"grpc\":" << grpc_port << ",\"http\":" << http_port << "}\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("port_file: cannot write '", path, "'"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-Service::Service(ServiceOptions options, Termination& termination)
+ServerContext::ServerContext(ServerOptions options)
     : options_(std::move(options)),
-      termination_(termination),
+      clock_(std::make_unique<adapters::SystemClock>()),
       metrics_(std::make_shared<prometheus::Registry>()) {
   prometheus::BuildGauge()
       .Name("callboard_build_info")
@@ -78,32 +59,45 @@ Service::Service(ServiceOptions options, Termination& termination)
       .Set(1);
 }
 
-absl::Status Service::Serve(const Surface& surface) {
-  std::atomic<bool> ready = false;
-  ASSIGN_OR_RETURN(std::unique_ptr<http::HttpServer> http_server,
-                   http::HttpServer::Start({.host = options_.http.host, .port = options_.http.port},
-                                           AdminRoutes(surface, *metrics_, ready)));
-  ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> grpc_server,
-                   GrpcServer::Start({.listen = options_.grpc}, surface.services));
-  ready = true;
-  if (!options_.port_file.empty()) {
-    RETURN_IF_ERROR(WritePortFile(options_.port_file, grpc_server->port(), http_server->port()));
-  }
-  base::LogInfo("server", "listening",
-                {{"service", options_.name},
-                 {"version", base::kVersion},
-                 {"grpc", ListenAddress{options_.grpc.host, grpc_server->port()}.ToString()},
-                 {"http", ListenAddress{options_.http.host, http_server->port()}.ToString()}});
+Server::Server(std::string name, Surface surface, std::shared_ptr<void> parts)
+    : name_(std::move(name)), parts_(std::move(parts)), surface_(std::move(surface)) {}
 
-  termination_.WaitForSignal();
-  base::LogInfo("server", "draining");
-  ready = false;
-  grpc_server->StopServing();
-  if (surface.drain) surface.drain();
-  grpc_server->Shutdown(kShutdownGrace);
-  http_server.reset();
-  base::LogInfo("server", "stopped");
-  return absl::OkStatus();
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Surface surface,
+                                                      std::shared_ptr<void> parts) {
+  const ServerOptions& options = context.options();
+  auto server =
+      std::unique_ptr<Server>(new Server(options.name, std::move(surface), std::move(parts)));
+  ASSIGN_OR_RETURN(
+      server->http_,
+      http::HttpServer::Start({.host = options.http.host, .port = options.http.port},
+                              AdminRoutes(server->surface_, context.metrics(), server->ready_)));
+  ASSIGN_OR_RETURN(server->grpc_,
+                   GrpcServer::Start({.listen = options.grpc}, server->surface_.services));
+  server->ready_ = true;
+  const Ports ports = server->ports();
+  RETURN_IF_ERROR(WritePortFile(options.port_file, PortsJson(ports)));
+  base::LogInfo("server", "listening",
+                {{"service", options.name},
+                 {"version", base::kVersion},
+                 {"grpc", ListenAddress{options.grpc.host, ports.grpc}.ToString()},
+                 {"http", ListenAddress{options.http.host, ports.http}.ToString()}});
+  return server;
+}
+
+Server::~Server() {
+  // A server whose ports did not open has nothing to stop.
+  if (grpc_ != nullptr) Stop(absl::ZeroDuration());
+}
+
+void Server::Stop(absl::Duration grace) {
+  if (std::exchange(stopped_, true)) return;
+  base::LogInfo("server", "draining", {{"service", name_}});
+  ready_ = false;
+  grpc_->StopServing();
+  if (surface_.drain) surface_.drain();
+  grpc_->Shutdown(grace);
+  http_.reset();
+  base::LogInfo("server", "stopped", {{"service", name_}});
 }
 
 }  // namespace callboard::server

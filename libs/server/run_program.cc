@@ -1,0 +1,110 @@
+#include "libs/server/run_program.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/log.h"
+#include "libs/base/status_macros.h"
+#include "libs/base/version.h"
+#include "libs/config/settings.h"
+#include "libs/server/exit_code.h"
+#include "libs/server/listen_address.h"
+
+namespace callboard::server {
+namespace {
+
+using config::v1::LogConfig;
+
+base::LogOptions LogOptionsFrom(const LogConfig& config) {
+  base::LogOptions options;
+  switch (config.level()) {
+    case LogConfig::LEVEL_DEBUG:
+      options.level = base::LogLevel::kDebug;
+      break;
+    case LogConfig::LEVEL_WARNING:
+      options.level = base::LogLevel::kWarning;
+      break;
+    case LogConfig::LEVEL_ERROR:
+      options.level = base::LogLevel::kError;
+      break;
+    default:
+      options.level = base::LogLevel::kInfo;
+  }
+  if (config.format() == LogConfig::FORMAT_JSON) options.format = base::LogFormat::kJson;
+  return options;
+}
+
+// Made if it is missing, for its owner only; one that is there keeps its mode.
+absl::Status PrepareDataDir(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::is_directory(path, error)) return absl::OkStatus();
+  fs::create_directories(path, error);
+  if (!error) fs::permissions(path, fs::perms::owner_all, error);
+  if (!error) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("data_dir: cannot make the folder '", path, "': ", error.message()));
+}
+
+int Fail(const std::string& program, const absl::Status& error, ExitCode code) {
+  std::fprintf(stderr, "%s: %s\n", program.c_str(), std::string(error.message()).c_str());
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+namespace internal {
+
+int RunProgramWith(std::span<const char* const> arguments, const config::Program& program,
+                   google::protobuf::Message& config,
+                   const std::function<const config::v1::LogConfig&()>& log,
+                   const std::function<absl::Status(Termination&)>& body) {
+  const absl::StatusOr<config::LoadedSettings> loaded = config::LoadSettings(
+      {.arguments = arguments, .environment = config::ProcessEnvironment()}, config);
+  if (!loaded.ok()) return Fail(program.name, loaded.status(), ExitCode::kBadSettings);
+  switch (loaded->ask) {
+    case config::Ask::kPrintConfig:
+      std::fputs(config::PrintedConfig(config, loaded->origins).c_str(), stdout);
+      return static_cast<int>(ExitCode::kDone);
+    case config::Ask::kHelp:
+      std::fputs(config::HelpText(program, *config.GetDescriptor()).c_str(), stdout);
+      return static_cast<int>(ExitCode::kDone);
+    case config::Ask::kVersion:
+      std::printf("%s %s\n", program.name.c_str(), std::string(base::kVersion).c_str());
+      return static_cast<int>(ExitCode::kDone);
+    case config::Ask::kRun:
+      break;
+  }
+  // Before anything that starts a thread.
+  Termination termination;
+  base::StartLogging(LogOptionsFrom(log()));
+  const absl::Status status = body(termination);
+  if (status.ok()) return static_cast<int>(ExitCode::kDone);
+  return Fail(program.name, status,
+              absl::IsInvalidArgument(status) ? ExitCode::kBadSettings : ExitCode::kFailed);
+}
+
+absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings& settings) {
+  const Exposure exposure =
+      settings.insecure_listen ? Exposure::kInsecureAllowed : Exposure::kLoopbackOnly;
+  ServerOptions options{
+      .name = settings.name, .grpc = {}, .http = {}, .port_file = settings.port_file};
+  ASSIGN_OR_RETURN(options.grpc,
+                   ParseListenAddress("grpc.listen", settings.grpc.listen(), exposure));
+  ASSIGN_OR_RETURN(options.http,
+                   ParseListenAddress("http.listen", settings.http.listen(), exposure));
+  if (settings.insecure_listen) {
+    // As an error, so that no log level hides it.
+    base::LogError("server", "insecure_listen",
+                   {{"warning", "whoever can reach these ports may run anything"},
+                    {"grpc", options.grpc.ToString()},
+                    {"http", options.http.ToString()}});
+  }
+  RETURN_IF_ERROR(PrepareDataDir(settings.data_dir));
+  return std::make_unique<ServerContext>(std::move(options));
+}
+
+}  // namespace internal
+
+}  // namespace callboard::server

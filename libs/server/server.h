@@ -1,0 +1,93 @@
+#ifndef CALLBOARD_LIBS_SERVER_SERVER_H_
+#define CALLBOARD_LIBS_SERVER_SERVER_H_
+
+#include <prometheus/registry.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/http/http_server.h"
+#include "libs/ports/clock.h"
+#include "libs/server/grpc_server.h"
+#include "libs/server/listen_address.h"
+#include "libs/server/port_file.h"
+
+namespace callboard::server {
+
+struct ServerOptions {
+  // As in the name of the binary: callboard-director.
+  std::string name;
+  ListenAddress grpc;
+  ListenAddress http;
+  // Where to write the chosen ports once they are open; nowhere when empty.
+  std::string port_file;
+};
+
+// What the process gives to a server in it.
+class ServerContext {
+ public:
+  explicit ServerContext(ServerOptions options);
+
+  const ServerOptions& options() const { return options_; }
+  const ports::Clock& clock() const { return *clock_; }
+  // Metrics registered here are shown at /metrics.
+  prometheus::Registry& metrics() { return *metrics_; }
+
+ private:
+  const ServerOptions options_;
+  const std::unique_ptr<ports::Clock> clock_;
+  // Shared as prometheus-cpp wants it.
+  const std::shared_ptr<prometheus::Registry> metrics_;
+};
+
+// What a server shows to the world.
+struct Surface {
+  using StatusReply = std::function<void(absl::StatusOr<std::string>)>;
+
+  std::vector<ServedService> services;
+  // Answers the body of /status, a JSON object, through the callback. Must not block.
+  std::function<void(StatusReply)> status;
+  // Runs when the server stops, before its ports close. Must not block. May be null.
+  std::function<void()> drain;
+};
+
+// A server that runs: its ports, with health, probes and metrics, and the parts behind them.
+class Server {
+ public:
+  // Opens the ports. `parts` is what the surface speaks for: it lives as long as the ports are
+  // open. `context` outlives the server. UNAVAILABLE when a port cannot be opened, INVALID_ARGUMENT
+  // when the port file cannot be written.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerContext& context, Surface surface,
+                                                       std::shared_ptr<void> parts);
+  // Stops without grace.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  Ports ports() const { return {grpc_->port(), http_->port()}; }
+
+  // Drains and closes: health and /readyz say no, calls under way get `grace` to end by themselves.
+  // Does nothing the second time.
+  void Stop(absl::Duration grace);
+
+ private:
+  Server(std::string name, Surface surface, std::shared_ptr<void> parts);
+
+  const std::string name_;
+  // What is served from stands before what serves it.
+  const std::shared_ptr<void> parts_;
+  const Surface surface_;
+  std::atomic<bool> ready_ = false;
+  bool stopped_ = false;
+  std::unique_ptr<http::HttpServer> http_;
+  std::unique_ptr<GrpcServer> grpc_;
+};
+
+}  // namespace callboard::server
+
+#endif  // CALLBOARD_LIBS_SERVER_SERVER_H_
