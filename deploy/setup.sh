@@ -17,6 +17,8 @@ readonly PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libbenchmark-dev libgmock-dev libgtest-dev
   librapidcheck-dev
 )
+# Programs that tests run and no build reads.
+readonly TOOLS=(fish zsh)
 readonly BACKPORTS=(libopentelemetry-proto-dev opentelemetry-cpp-dev)
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -62,7 +64,7 @@ main() {
   [[ -r /etc/os-release ]] && grep -q '^VERSION_CODENAME=bookworm' /etc/os-release ||
     die "this script knows Debian 12 (bookworm) only; install the packages it lists by hand"
 
-  local wanted=("${PACKAGES[@]}")
+  local wanted=("${PACKAGES[@]}" "${TOOLS[@]}")
   # Any npm will do; Debian's is installed only where there is none.
   command -v npm >/dev/null || wanted+=(nodejs npm)
   local packages backports

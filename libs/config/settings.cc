@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "callboard/config/v1/agent.pb.h"
+#include "callboard/config/v1/cli.pb.h"
 #include "callboard/config/v1/director.pb.h"
 #include "callboard/config/v1/scheduler.pb.h"
 #include "libs/base/check.h"
@@ -153,7 +154,8 @@ class Loader {
   absl::Status RefuseUnknownVariables(const std::map<std::string, std::string>& environment) const {
     std::vector<std::string> known(std::begin(kTaskVariables), std::end(kTaskVariables));
     for (const auto* type : {config_.GetDescriptor(), v1::DirectorConfig::descriptor(),
-                             v1::AgentConfig::descriptor(), v1::SchedulerConfig::descriptor()}) {
+                             v1::AgentConfig::descriptor(), v1::SchedulerConfig::descriptor(),
+                             v1::CliConfig::descriptor(), v1::DevConfig::descriptor()}) {
       for (const SettingField& setting : SettingsOf(*type)) {
         known.push_back(setting.environment_name());
       }

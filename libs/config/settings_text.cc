@@ -7,6 +7,17 @@
 
 namespace callboard::config {
 
+std::vector<FlagText> FlagsOf(const google::protobuf::Descriptor& type) {
+  std::vector<FlagText> flags;
+  for (const SettingField& setting : SettingsOf(type)) {
+    flags.push_back({.flag = absl::StrCat("--", setting.name),
+                     .wanted = WantedText(setting),
+                     .default_text = setting.default_text,
+                     .help = setting.declaration().help()});
+  }
+  return flags;
+}
+
 std::string HelpText(const Program& program, const google::protobuf::Descriptor& type) {
   std::string text = absl::StrCat(program.name, ": ", program.summary, "\n\nExamples:\n");
   for (const std::string& example : program.examples) absl::StrAppend(&text, "  ", example, "\n");
@@ -14,11 +25,9 @@ std::string HelpText(const Program& program, const google::protobuf::Descriptor&
                   "\nSettings, as flags, as keys of the file that --config names, or in the "
                   "environment\n(--queue.max_size is CALLBOARD_QUEUE_MAX_SIZE). A flag wins over "
                   "the file, the file over\nthe environment.\n\n");
-  for (const SettingField& setting : SettingsOf(type)) {
-    absl::StrAppend(&text, "  --", setting.name, "=<", WantedText(setting), ">\n      ",
-                    setting.declaration().help());
-    if (!setting.default_text.empty())
-      absl::StrAppend(&text, " Default: ", setting.default_text, ".");
+  for (const FlagText& flag : FlagsOf(type)) {
+    absl::StrAppend(&text, "  ", flag.flag, "=<", flag.wanted, ">\n      ", flag.help);
+    if (!flag.default_text.empty()) absl::StrAppend(&text, " Default: ", flag.default_text, ".");
     text += '\n';
   }
   absl::StrAppend(&text,

@@ -19,6 +19,20 @@ struct Program {
   std::vector<std::string> examples;
 };
 
+// A setting as a flag.
+struct FlagText {
+  // --queue.max_size
+  std::string flag;
+  // What may be given: `0..10000000`, `reject|block`.
+  std::string wanted;
+  // Empty when there is none.
+  std::string default_text;
+  std::string help;
+};
+
+// The settings of a message as flags, in order of declaration.
+std::vector<FlagText> FlagsOf(const google::protobuf::Descriptor& type);
+
 // The text of --help: examples first, then every setting with its default.
 std::string HelpText(const Program& program, const google::protobuf::Descriptor& type);
 

@@ -41,16 +41,18 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view setting, absl
         "127.0.0.1:7070 or [::1]:0"));
   }
   address.port = static_cast<uint16_t>(port);
-  if (exposure == Exposure::kLoopbackOnly && !http::IsLoopbackHost(host)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        setting, ": '", text,
-        "' can be reached by others, and without TLS whoever reaches it may run anything. Choose:\n"
-        "  --",
-        setting, "=127.0.0.1:", port,
-        "   listen on this machine only, and let others in through a tunnel or a TLS proxy\n"
-        "  --insecure_listen   accept the risk, on a network where you trust every host"));
+  if (exposure == Exposure::kInsecureAllowed || http::IsLoopbackHost(host)) return address;
+  if (exposure == Exposure::kNever) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(setting, ": '", text, "' can be reached by others; wanted: 127.0.0.1:", port));
   }
-  return address;
+  return absl::InvalidArgumentError(absl::StrCat(
+      setting, ": '", text,
+      "' can be reached by others, and without TLS whoever reaches it may run anything. Choose:\n"
+      "  --",
+      setting, "=127.0.0.1:", port,
+      "   listen on this machine only, and let others in through a tunnel or a TLS proxy\n"
+      "  --insecure_listen   accept the risk, on a network where you trust every host"));
 }
 
 }  // namespace callboard::server

@@ -20,7 +20,13 @@ struct ListenAddress {
 };
 
 // Whether a server may be reached by others without TLS.
-enum class Exposure { kLoopbackOnly, kInsecureAllowed };
+enum class Exposure {
+  // No, and there is no way to ask for it.
+  kNever,
+  // Not unless insecure_listen says so.
+  kLoopbackOnly,
+  kInsecureAllowed,
+};
 
 // Parses `text` (host:port) as the value of `setting`. INVALID_ARGUMENT when it is none, or when
 // others could reach it and `exposure` does not allow that; the message lists the choices.

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "callboard/config/v1/agent.pb.h"
+#include "callboard/config/v1/cli.pb.h"
 #include "callboard/config/v1/director.pb.h"
 #include "callboard/config/v1/scheduler.pb.h"
 #include "libs/config/settings_text.h"
@@ -29,7 +30,11 @@ std::string SettingsPage() {
       "## callboard-director\n\n",
       ReferenceTable(*config::v1::DirectorConfig::descriptor()), "\n## callboard-agent\n\n",
       ReferenceTable(*config::v1::AgentConfig::descriptor()), "\n## callboard-scheduler\n\n",
-      ReferenceTable(*config::v1::SchedulerConfig::descriptor()));
+      ReferenceTable(*config::v1::SchedulerConfig::descriptor()),
+      "\n## callboard\n\nSettings of all commands.\n\n",
+      ReferenceTable(*config::v1::CliConfig::descriptor()),
+      "\n## callboard dev\n\nDirector, scheduler and two agents in one process.\n\n",
+      ReferenceTable(*config::v1::DevConfig::descriptor()));
 }
 
 }  // namespace callboard

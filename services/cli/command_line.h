@@ -1,0 +1,14 @@
+#ifndef CALLBOARD_SERVICES_CLI_COMMAND_LINE_H_
+#define CALLBOARD_SERVICES_CLI_COMMAND_LINE_H_
+
+#include <span>
+
+namespace callboard::cli {
+
+// The program `callboard`: finds the command, runs it, prints what it says. `arguments` are without
+// the program's name. Returns the exit code: see ExitCode.
+int RunCommandLine(std::span<const char* const> arguments);
+
+}  // namespace callboard::cli
+
+#endif  // CALLBOARD_SERVICES_CLI_COMMAND_LINE_H_

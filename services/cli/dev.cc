@@ -1,0 +1,211 @@
+#include "services/cli/dev.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "callboard/config/v1/cli.pb.h"
+#include "libs/base/check.h"
+#include "libs/base/status_macros.h"
+#include "libs/config/settings.h"
+#include "libs/server/listen_address.h"
+#include "libs/server/port_file.h"
+#include "libs/server/run_program.h"
+#include "services/agent/start_agent.h"
+#include "services/director/start_director.h"
+#include "services/scheduler/start_scheduler.h"
+
+namespace callboard::cli {
+namespace {
+
+using config::v1::AgentConfig;
+using config::v1::DevConfig;
+using config::v1::DirectorConfig;
+using config::v1::SchedulerConfig;
+using server::StartedServer;
+
+constexpr absl::string_view kDefaultDirector = "127.0.0.1:7070";
+// Agents and the scheduler have nothing of their own to finish; all four together stay below the
+// two seconds that a supervisor's user expects of Ctrl-C.
+constexpr absl::Duration kShortGrace = absl::Milliseconds(200);
+
+// Settings of a part, each at its default.
+template <class Config>
+Config Defaults() {
+  Config config;
+  CHECK_OK(config::LoadSettings({.arguments = {}, .environment = {}}, config).status());
+  return config;
+}
+
+DirectorConfig DirectorConfigFrom(const DevConfig& dev, const std::string& data_dir) {
+  DirectorConfig config = Defaults<DirectorConfig>();
+  config.set_data_dir(absl::StrCat(data_dir, "/director"));
+  *config.mutable_grpc() = dev.grpc();
+  *config.mutable_http() = dev.http();
+  *config.mutable_queue() = dev.queue();
+  *config.mutable_lease() = dev.lease();
+  *config.mutable_retention() = dev.retention();
+  *config.mutable_dashboard() = dev.dashboard();
+  *config.mutable_telemetry() = dev.telemetry();
+  return config;
+}
+
+SchedulerConfig SchedulerConfigFrom(const DevConfig& dev, const std::string& data_dir,
+                                    const std::string& director) {
+  SchedulerConfig config = Defaults<SchedulerConfig>();
+  config.set_data_dir(absl::StrCat(data_dir, "/scheduler"));
+  *config.mutable_grpc() = dev.scheduler().grpc();
+  *config.mutable_http() = dev.scheduler().http();
+  config.mutable_director()->set_address(director);
+  config.set_jobs_file(dev.jobs_file());
+  *config.mutable_telemetry() = dev.telemetry();
+  return config;
+}
+
+AgentConfig AgentConfigFrom(const DevConfig& dev, const std::string& data_dir,
+                            const std::string& director, const std::string& name) {
+  AgentConfig config = Defaults<AgentConfig>();
+  config.set_data_dir(absl::StrCat(data_dir, "/", name));
+  config.mutable_grpc()->set_listen("127.0.0.1:0");
+  config.mutable_http()->set_listen("127.0.0.1:0");
+  config.mutable_director()->set_address(director);
+  config.mutable_agent()->set_name(name);
+  config.mutable_runner()->set_kind(config::v1::RunnerConfig::KIND_SHELL);
+  config.mutable_runner()->set_allow_shell(true);
+  *config.mutable_telemetry() = dev.telemetry();
+  return config;
+}
+
+// A part of the cluster. Its settings come first, because the server borrows them.
+template <class Config>
+struct Part {
+  std::string name;
+  Config config;
+  StartedServer started;
+
+  absl::Status Start(const std::string& service, server::StartFunction<Config> start) {
+    ASSIGN_OR_RETURN(started, server::StartServer(service, config, start));
+    return absl::OkStatus();
+  }
+  server::Ports ports() const { return started.server->ports(); }
+  std::string Line() const {
+    return absl::StrFormat("  %-10s grpc 127.0.0.1:%-6d http://127.0.0.1:%d/status\n", name,
+                           ports().grpc, ports().http);
+  }
+};
+
+// The four parts, in the order in which they start.
+class Cluster {
+ public:
+  absl::Status Start(const DevConfig& dev, const std::string& data_dir) {
+    director_.config = DirectorConfigFrom(dev, data_dir);
+    RETURN_IF_ERROR(director_.Start("callboard-director", StartDirector));
+    scheduler_.config = SchedulerConfigFrom(dev, data_dir, director_address());
+    RETURN_IF_ERROR(scheduler_.Start("callboard-scheduler", StartScheduler));
+    for (Part<AgentConfig>& agent : agents_) {
+      agent.config = AgentConfigFrom(dev, data_dir, director_address(), agent.name);
+      RETURN_IF_ERROR(agent.Start("callboard-agent", StartAgent));
+    }
+    return absl::OkStatus();
+  }
+
+  // The scheduler first, so that nothing new comes in; the director last, because the others speak
+  // to it.
+  void Stop() {
+    scheduler_.started.server->Stop(kShortGrace);
+    for (Part<AgentConfig>& agent : agents_) agent.started.server->Stop(kShortGrace);
+    director_.started.server->Stop(server::kShutdownGrace);
+  }
+
+  std::string director_address() const {
+    return absl::StrCat("127.0.0.1:", director_.ports().grpc);
+  }
+
+  // The director's ports as any server writes them, and those of the others by name.
+  std::string PortsJson() const {
+    std::string json = server::PortsJson(director_.ports());
+    json.pop_back();
+    absl::StrAppend(&json, ",\"scheduler\":", server::PortsJson(scheduler_.ports()));
+    for (const Part<AgentConfig>& agent : agents_) {
+      absl::StrAppend(&json, ",\"", agent.name, "\":", server::PortsJson(agent.ports()));
+    }
+    return json + "}";
+  }
+
+  std::string Lines() const {
+    return absl::StrCat(director_.Line(), scheduler_.Line(), agents_[0].Line(), agents_[1].Line());
+  }
+
+ private:
+  Part<DirectorConfig> director_{.name = "director", .config = {}, .started = {}};
+  Part<SchedulerConfig> scheduler_{.name = "scheduler", .config = {}, .started = {}};
+  Part<AgentConfig> agents_[2] = {{.name = "agent-1", .config = {}, .started = {}},
+                                  {.name = "agent-2", .config = {}, .started = {}}};
+};
+
+absl::Status CheckAddresses(const DevConfig& dev) {
+  const std::pair<const char*, const std::string&> addresses[] = {
+      {"grpc.listen", dev.grpc().listen()},
+      {"http.listen", dev.http().listen()},
+      {"scheduler.grpc.listen", dev.scheduler().grpc().listen()},
+      {"scheduler.http.listen", dev.scheduler().http().listen()},
+  };
+  for (const auto& [setting, address] : addresses) {
+    RETURN_IF_ERROR(
+        server::ParseListenAddress(setting, address, server::Exposure::kNever).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const DevConfig& dev, server::Termination& termination) {
+  RETURN_IF_ERROR(CheckAddresses(dev));
+  std::string data_dir = dev.data_dir();
+  if (data_dir.empty()) {
+    ASSIGN_OR_RETURN(data_dir, DefaultDataDir(config::ProcessEnvironment()));
+  }
+  Cluster cluster;
+  RETURN_IF_ERROR(cluster.Start(dev, data_dir));
+  RETURN_IF_ERROR(server::WritePortFile(dev.port_file(), cluster.PortsJson()));
+  const std::string address = cluster.director_address();
+  std::printf(
+      "Callboard is up, for this machine only.\n\n%s  %-10s %s\n\nTry, in another terminal:\n"
+      "  callboard queue-status%s\n\nCtrl-C stops it.\n",
+      cluster.Lines().c_str(), "data", data_dir.c_str(),
+      address == kDefaultDirector ? "" : absl::StrCat(" --director.address=", address).c_str());
+  std::fflush(stdout);
+  termination.WaitForSignal();
+  cluster.Stop();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DefaultDataDir(const std::map<std::string, std::string>& environment) {
+  const auto find = [&environment](const char* name) -> std::string {
+    const auto found = environment.find(name);
+    return found == environment.end() ? "" : found->second;
+  };
+  if (const std::string state = find("XDG_STATE_HOME"); !state.empty()) {
+    return absl::StrCat(state, "/callboard");
+  }
+  if (const std::string home = find("HOME"); !home.empty()) {
+    return absl::StrCat(home, "/.local/state/callboard");
+  }
+  return absl::InvalidArgumentError(
+      "data_dir: neither XDG_STATE_HOME nor HOME is set; give --data_dir");
+}
+
+int RunDev(std::span<const char* const> arguments) {
+  const config::Program program = {
+      .name = "callboard dev",
+      .summary = "runs a director, a scheduler and two agents in one process, for this machine.",
+      .examples = {"callboard dev", "callboard dev --queue.max_size=5 --data_dir=./callboard",
+                   "callboard dev --grpc.listen=127.0.0.1:0 --http.listen=127.0.0.1:0 "
+                   "--scheduler.grpc.listen=127.0.0.1:0 --scheduler.http.listen=127.0.0.1:0 "
+                   "--port_file=ports.json"},
+  };
+  return server::RunProgram<DevConfig>(arguments, program, Run);
+}
+
+}  // namespace callboard::cli

@@ -1,0 +1,27 @@
+#include "services/cli/exit_code.h"
+
+#include <gtest/gtest.h>
+
+#include "libs/base/error.h"
+
+namespace callboard::cli {
+namespace {
+
+TEST(ExitCodeTest, ScriptsCanTellTheAnswersApart) {
+  EXPECT_EQ(ExitCodeOf(absl::OkStatus()), ExitCode::kDone);
+  EXPECT_EQ(ExitCodeOf(absl::NotFoundError("no such task")), ExitCode::kNotFound);
+  EXPECT_EQ(ExitCodeOf(base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL")),
+            ExitCode::kQueueFull);
+  EXPECT_EQ(ExitCodeOf(absl::ResourceExhaustedError("too many waiters")), ExitCode::kFailed);
+  EXPECT_EQ(ExitCodeOf(absl::InvalidArgumentError("prompt is required")), ExitCode::kFailed);
+}
+
+TEST(ExitCodeTest, ServerThatIsBusyIsNotAServerThatIsGone) {
+  EXPECT_EQ(ExitCodeOf(base::WithReason(absl::UnavailableError("draining"), "QUEUE_DRAINING")),
+            ExitCode::kFailed);
+  EXPECT_EQ(ExitCodeOf(Unreachable(absl::UnavailableError("refused"), "127.0.0.1:7070")),
+            ExitCode::kUnreachable);
+}
+
+}  // namespace
+}  // namespace callboard::cli

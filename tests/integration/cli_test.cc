@@ -1,0 +1,183 @@
+// The program callboard: what it prints, how it ends, and the cluster it runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libs/testing/http_client.h"
+#include "libs/testing/process.h"
+#include "libs/testing/running_server.h"
+
+namespace callboard {
+namespace {
+
+using test::BuiltBinary;
+using test::FieldOf;
+using test::HttpGet;
+using test::Process;
+using test::RunningServer;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+using ::testing::StartsWith;
+
+std::vector<std::string> Command(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {BuiltBinary("services/cli/callboard")};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+struct Ended {
+  int exit_code;
+  std::string output;
+};
+
+Ended RunCallboard(const std::vector<std::string>& arguments) {
+  Process process(Command(arguments));
+  const std::optional<int> exit_code = process.WaitForExit(absl::Minutes(1));
+  return {exit_code.value_or(-1), process.Output()};
+}
+
+// `callboard dev` on free ports.
+class RunningDev {
+ public:
+  explicit RunningDev(const std::vector<std::string>& flags = {}) : process_(DevCommand(flags)) {
+    process_.WaitForLine("Ctrl-C stops it.");
+  }
+
+  static std::vector<std::string> DevCommand(const std::vector<std::string>& flags) {
+    std::vector<std::string> command =
+        Command({"dev", "--grpc.listen=127.0.0.1:0", "--http.listen=127.0.0.1:0",
+                 "--scheduler.grpc.listen=127.0.0.1:0", "--scheduler.http.listen=127.0.0.1:0",
+                 absl::StrCat("--data_dir=", testing::TempDir(), "/dev")});
+    command.insert(command.end(), flags.begin(), flags.end());
+    return command;
+  }
+
+  Process& process() { return process_; }
+
+ private:
+  Process process_;
+};
+
+TEST(CliTest, VersionIsTextOrOneJsonDocument) {
+  EXPECT_EQ(RunCallboard({"version"}).output, "callboard 0.1.0\n");
+  EXPECT_EQ(RunCallboard({"version", "-o", "json"}).output, "{\"version\":\"0.1.0\"}\n");
+}
+
+TEST(CliTest, EveryHelpTextBeginsWithExamples) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"--help"},          {"dev", "--help"},        {"queue-status", "--help"},
+      {"help", "version"}, {"completion", "--help"},
+  };
+  for (const auto& command : commands) {
+    const Ended help = RunCallboard(command);
+    EXPECT_EQ(help.exit_code, 0) << command.front();
+    EXPECT_LT(help.output.find("Examples:\n  "), help.output.find("--help")) << command.front();
+  }
+}
+
+TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{}, "Usage: callboard"},
+      {{"queu-status"}, "did you mean 'queue-status'?"},
+      {{"queue-status", "--director.adress=x"}, "did you mean '--director.address'?"},
+      {{"queue-status", "-o", "xml"}, "wanted: table|json"},
+      {{"completion", "tcsh"}, "bash,zsh,fish"},
+      {{"dev", "--queue.max_sise=5"}, "did you mean 'queue.max_size'?"},
+      {{"dev", "--grpc.listen=0.0.0.0:7070"}, "wanted: 127.0.0.1:7070"},
+      {{"dev", "--scheduler.http.listen=0.0.0.0:1"}, "scheduler.http.listen: '0.0.0.0:1'"},
+      {{"dev", "--lease.redispatch_after=1s", absl::StrCat("--data_dir=", testing::TempDir())},
+       "set it to 1m5s or more"},
+  };
+  for (const auto& [arguments, advice] : cases) {
+    const Ended ended = RunCallboard(arguments);
+    EXPECT_EQ(ended.exit_code, 2) << advice;
+    EXPECT_THAT(ended.output, HasSubstr(advice));
+  }
+}
+
+TEST(CliTest, PrintConfigShowsWhereEachSettingComesFrom) {
+  std::vector<std::string> command =
+      Command({"queue-status", "--print_config", "--director.address=10.0.0.1:7070"});
+  command.insert(command.begin(), {"/usr/bin/env", "CALLBOARD_OUTPUT=json"});
+  Process process(command);
+  EXPECT_THAT(process.WaitForExit(absl::Minutes(1)), Optional(0));
+  EXPECT_THAT(process.Output(), AllOf(HasSubstr("director.address = 10.0.0.1:7070  # flag\n"),
+                                      HasSubstr("output = json  # environment CALLBOARD_OUTPUT\n"),
+                                      HasSubstr("timeout = 10s  # default\n")));
+}
+
+TEST(CliTest, DirectorThatDoesNotAnswerEndsItWithFive) {
+  const Ended ended = RunCallboard({"queue-status", "--director.address=127.0.0.1:1"});
+  EXPECT_EQ(ended.exit_code, 5);
+  EXPECT_THAT(ended.output, StartsWith("Error: no director answers at 127.0.0.1:1 "));
+}
+
+TEST(CliTest, QueueStatusIsATableOrOneJsonDocument) {
+  RunningServer director("services/director/callboard-director", {"--queue.max_size=7"});
+  const std::string address = absl::StrCat("--director.address=", director.grpc_address());
+  const Ended table = RunCallboard({"queue-status", address});
+  EXPECT_EQ(table.exit_code, 0);
+  EXPECT_THAT(table.output, HasSubstr("pending    0 of 7, when full: reject\n"));
+  EXPECT_THAT(RunCallboard({address, "-o", "json", "queue-status"}).output,
+              StartsWith("{\"depth\":0,\"max_size\":7,"));
+}
+
+TEST(DevTest, RunsFourServersAndWritesTheirPorts) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/dev-ports.json");
+  RunningDev dev({absl::StrCat("--port_file=", path), "--queue.max_size=5"});
+  std::ostringstream ports;
+  ports << std::ifstream(path).rdbuf();
+  for (const char* name : {"{\"grpc\":", "\"scheduler\":{", "\"agent-1\":{", "\"agent-2\":{"}) {
+    EXPECT_THAT(ports.str(), HasSubstr(name));
+  }
+  const std::string output = dev.process().Output();
+  const size_t try_at = output.find("--director.address=");
+  const std::string flag = output.substr(try_at, output.find('\n', try_at) - try_at);
+  EXPECT_THAT(RunCallboard({"queue-status", flag}).output, HasSubstr("pending    0 of 5"));
+  std::istringstream lines(output);
+  std::string line;
+  int listening = 0;
+  while (std::getline(lines, line)) {
+    if (!absl::StrContains(line, "server=listening")) continue;
+    ++listening;
+    const std::string http = FieldOf(line, "http");
+    const auto port = static_cast<uint16_t>(std::stoi(http.substr(http.rfind(':') + 1)));
+    EXPECT_EQ(HttpGet(port, "/readyz").status, 200);
+  }
+  EXPECT_EQ(listening, 4);
+}
+
+TEST(DevTest, StopsInOrderOnEitherSignal) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    RunningDev dev;
+    dev.process().Signal(signal);
+    EXPECT_THAT(dev.process().WaitForExit(absl::Seconds(2)), Optional(0));
+    const std::string output = dev.process().Output();
+    const size_t scheduler = output.find("server=stopped service=callboard-scheduler");
+    const size_t agent = output.find("server=stopped service=callboard-agent");
+    const size_t director = output.find("server=stopped service=callboard-director");
+    EXPECT_LT(scheduler, agent);
+    EXPECT_LT(agent, director);
+    EXPECT_NE(director, std::string::npos);
+  }
+}
+
+TEST(DevTest, TakenPortIsAClearErrorAndNothingStaysUp) {
+  RunningServer scheduler("services/scheduler/callboard-scheduler");
+  Process dev(
+      RunningDev::DevCommand({absl::StrCat("--scheduler.grpc.listen=", scheduler.grpc_address())}));
+  EXPECT_THAT(dev.WaitForExit(absl::Minutes(1)), Optional(1));
+  EXPECT_THAT(dev.Output(), HasSubstr(absl::StrCat("callboard dev: cannot listen on ",
+                                                   scheduler.grpc_address())));
+}
+
+}  // namespace
+}  // namespace callboard

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The completion scripts in the shells they are for.
+set -euo pipefail
+callboard=$1
+
+expect() {
+  local shell=$1 wanted=$2 got=$3
+  [[ $got == *"$wanted"* ]] && return
+  printf '%s: wanted "%s" in "%s"\n' "$shell" "$wanted" "$got" >&2
+  exit 1
+}
+
+bash_words() {
+  bash -c 'source <("$0" completion bash); COMP_WORDS=(callboard "$@"); COMP_CWORD=$#; _callboard
+           printf "%s " "${COMPREPLY[@]}"' "$callboard" "$@"
+}
+expect bash "completion dev queue-status version" "$(bash_words "")"
+expect bash "queue-status" "$(bash_words q)"
+expect bash "--queue.max_size" "$(bash_words dev --queue.m)"
+expect bash "bash zsh fish" "$(bash_words completion "")"
+
+zsh_words() {
+  zsh -f -c 'compdef() { :; }; _files() { :; }
+             _describe() { print -r -- ${(P)2}; }; compadd() { shift; print -r -- "$@"; }
+             source <("$0" completion zsh); words=(callboard "$@"); CURRENT=$#words; _callboard' \
+    "$callboard" "$@"
+}
+expect zsh "queue-status:Show how full the queue is" "$(zsh_words q)"
+expect zsh "--queue.max_size" "$(zsh_words dev --queue.m)"
+
+fish_words() {
+  # A home of its own: fish writes there.
+  HOME=$TEST_TMPDIR fish --no-config -c "$callboard completion fish | source; complete -C '$1'"
+}
+expect fish "queue-status" "$(fish_words 'callboard q')"
+expect fish "--queue.max_size" "$(fish_words 'callboard dev --queue.m')"
+expect fish "zsh" "$(fish_words 'callboard completion ')"
