@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 to a running Callboard: installs what is missing, builds, starts it on this
-# machine only, and shows that it answers.
+# From a bare Debian 12 to a running Callboard: installs what is missing, builds, starts a cluster on
+# this machine only, and shows that it answers.
 #
-#   deploy/quickstart.sh          runs until Ctrl-C, on ports 7070 (gRPC) and 8080 (HTTP)
+#   deploy/quickstart.sh          runs until Ctrl-C, on the ports of `callboard dev`
 #   deploy/quickstart.sh --once   stops after showing it, on free ports
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -26,52 +26,49 @@ deploy/setup.sh
 say "building (a few minutes the first time)"
 bazel build //services/...
 
-grpc=127.0.0.1:7070 http=127.0.0.1:8080
-if $once; then grpc=127.0.0.1:0 http=127.0.0.1:0; fi
+callboard=bazel-bin/services/cli/callboard
 work=$(mktemp -d)
-director=
+flags=(--port_file="$work/ports.json")
+if $once; then
+  flags+=(--data_dir="$work/data" --grpc.listen=127.0.0.1:0 --http.listen=127.0.0.1:0
+    --scheduler.grpc.listen=127.0.0.1:0 --scheduler.http.listen=127.0.0.1:0)
+fi
+cluster=
 stop() {
-  if [[ -n $director ]]; then
-    kill -TERM "$director" 2>/dev/null || true
-    wait "$director" || true
+  if [[ -n $cluster ]]; then
+    kill -TERM "$cluster" 2>/dev/null || true
+    wait "$cluster" || true
   fi
   rm -rf "$work"
 }
 trap stop EXIT
 
-say "starting the director"
-mkfifo "$work/log"
+say "starting a director, a scheduler and two agents"
+mkfifo "$work/out"
 # In a session of its own: Ctrl-C is for this script, which then stops it in order.
-setsid bazel-bin/services/director/callboard-director --grpc.listen="$grpc" --http.listen="$http" \
-  2>"$work/log" &
-director=$!
-exec 3<"$work/log"
-listening=
-while [[ -z $listening ]] && read -r line <&3; do
+setsid $callboard dev "${flags[@]}" >"$work/out" &
+cluster=$!
+exec 3<"$work/out"
+up=false
+while ! $up && IFS= read -r line <&3; do
   echo "$line"
-  [[ $line == *" server=listening "* ]] && listening=$line
+  [[ $line == "Ctrl-C stops it." ]] && up=true
 done
-if [[ -z $listening ]]; then
-  wait "$director" || true
-  director=
-  echo "deploy/quickstart.sh: the director did not start; its last line says why" >&2
+if ! $up; then
+  wait "$cluster" || true
+  cluster=
+  echo "deploy/quickstart.sh: it did not start; its last line says why" >&2
   exit 1
 fi
-cat <&3 >&2 &
-grpc=${listening##* grpc=} grpc=${grpc%% *}
-http=${listening##* http=} http=${http%% *}
+director=127.0.0.1:$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["grpc"])' "$work/ports.json")
 
-call() {
-  show tests/tools/node_modules/.bin/buf curl --http2-prior-knowledge --protocol grpc \
-    -d '{}' "http://$grpc/$1"
-}
-say "asking it over gRPC"
-call grpc.health.v1.Health/Check | tee "$work/health"
+say "asking the director"
+show $callboard queue-status --director.address="$director"
+show tests/tools/node_modules/.bin/buf curl --http2-prior-knowledge --protocol grpc -d '{}' \
+  "http://$director/grpc.health.v1.Health/Check" | tee "$work/health"
 grep -q '"SERVING"' "$work/health"
-call callboard.v1.QueueService/GetQueueStatus
 
-say "Callboard is up: gRPC on $grpc, status page at http://$http/status"
 if ! $once; then
-  echo "Press Ctrl-C to stop."
-  wait "$director"
+  say "Callboard is up. Press Ctrl-C to stop."
+  wait "$cluster"
 fi
