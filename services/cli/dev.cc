@@ -20,12 +20,12 @@ namespace callboard::cli {
 namespace {
 
 using config::v1::AgentConfig;
+using config::v1::CliConfig;
 using config::v1::DevConfig;
 using config::v1::DirectorConfig;
 using config::v1::SchedulerConfig;
 using server::StartedServer;
 
-constexpr absl::string_view kDefaultDirector = "127.0.0.1:7070";
 // Agents and the scheduler have nothing of their own to finish; all four together stay below the
 // two seconds that a supervisor's user expects of Ctrl-C.
 constexpr absl::Duration kShortGrace = absl::Milliseconds(200);
@@ -168,11 +168,12 @@ absl::Status Run(const DevConfig& dev, server::Termination& termination) {
   RETURN_IF_ERROR(cluster.Start(dev, data_dir));
   RETURN_IF_ERROR(server::WritePortFile(dev.port_file(), cluster.PortsJson()));
   const std::string address = cluster.director_address();
+  const bool found_by_default = address == Defaults<CliConfig>().director().address();
   std::printf(
       "Callboard is up, for this machine only.\n\n%s  %-10s %s\n\nTry, in another terminal:\n"
       "  callboard queue-status%s\n\nCtrl-C stops it.\n",
       cluster.Lines().c_str(), "data", data_dir.c_str(),
-      address == kDefaultDirector ? "" : absl::StrCat(" --director.address=", address).c_str());
+      found_by_default ? "" : absl::StrCat(" --director.address=", address).c_str());
   std::fflush(stdout);
   termination.WaitForSignal();
   cluster.Stop();

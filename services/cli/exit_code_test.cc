@@ -7,6 +7,15 @@
 namespace callboard::cli {
 namespace {
 
+TEST(ExitCodeTest, NumbersAreThoseThatScriptsRelyOn) {
+  EXPECT_EQ(static_cast<int>(ExitCode::kDone), 0);
+  EXPECT_EQ(static_cast<int>(ExitCode::kFailed), 1);
+  EXPECT_EQ(static_cast<int>(ExitCode::kUsage), 2);
+  EXPECT_EQ(static_cast<int>(ExitCode::kQueueFull), 3);
+  EXPECT_EQ(static_cast<int>(ExitCode::kNotFound), 4);
+  EXPECT_EQ(static_cast<int>(ExitCode::kUnreachable), 5);
+}
+
 TEST(ExitCodeTest, ScriptsCanTellTheAnswersApart) {
   EXPECT_EQ(ExitCodeOf(absl::OkStatus()), ExitCode::kDone);
   EXPECT_EQ(ExitCodeOf(absl::NotFoundError("no such task")), ExitCode::kNotFound);
