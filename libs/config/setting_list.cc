@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "libs/base/check.h"
+#include "libs/base/nearest.h"
 
 namespace callboard::config {
 namespace {
@@ -45,21 +46,6 @@ void Collect(const Descriptor& type, const SettingField& parent,
   }
 }
 
-// Number of single-character edits from `a` to `b`.
-size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 std::string SettingField::environment_name() const {
@@ -85,16 +71,7 @@ std::vector<std::string> NamesOf(const std::vector<SettingField>& settings) {
 }
 
 std::string UnknownSettingText(absl::string_view name, const std::vector<std::string>& known) {
-  // Further off than this, a suggestion is a guess.
-  size_t nearest_distance = name.size() / 3 + 2;
-  std::string nearest;
-  for (const std::string& candidate : known) {
-    const size_t distance = EditDistance(name, candidate);
-    if (distance < nearest_distance) {
-      nearest_distance = distance;
-      nearest = candidate;
-    }
-  }
+  const std::string nearest = base::Nearest(name, known);
   return absl::StrCat("unknown setting '", name, "'; ",
                       nearest.empty() ? std::string("--help lists all settings")
                                       : absl::StrCat("did you mean '", nearest, "'?"));
