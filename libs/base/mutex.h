@@ -56,6 +56,15 @@ class CondVar {
     lock.release();
     return status == std::cv_status::no_timeout;
   }
+  // As Wait() in a loop, until `holds()` is true or `timeout` has passed; returns `holds()`.
+  template <class Condition>
+  bool WaitFor(Mutex& mutex, absl::Duration timeout, Condition holds)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    const bool held = changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), holds);
+    lock.release();
+    return held;
+  }
   void NotifyOne() { changed_.notify_one(); }
   void NotifyAll() { changed_.notify_all(); }
 

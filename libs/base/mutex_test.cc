@@ -53,5 +53,24 @@ TEST(MutexTest, WaitForReportsThatTimeRanOut) {
   EXPECT_EQ(counter.value, 0);
 }
 
+TEST(MutexTest, WaitForAConditionOutlivesNotificationsThatDoNotBringIt) {
+  Counter counter;
+  std::thread setter([&counter] {
+    for (int i = 0; i < 10; ++i) {
+      MutexLock lock(counter.mutex);
+      ++counter.value;
+      counter.changed.NotifyAll();
+    }
+  });
+  {
+    MutexLock lock(counter.mutex);
+    EXPECT_TRUE(counter.changed.WaitFor(counter.mutex, absl::Minutes(1),
+                                        [&counter] { return counter.value == 10; }));
+    EXPECT_FALSE(counter.changed.WaitFor(counter.mutex, absl::Milliseconds(1),
+                                         [&counter] { return counter.value == 11; }));
+  }
+  setter.join();
+}
+
 }  // namespace
 }  // namespace callboard::base

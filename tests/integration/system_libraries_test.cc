@@ -1,8 +1,5 @@
 // Every library that //bazel/system declares and nothing else uses yet: installed, found, linked.
 #include <gtest/gtest.h>
-#include <opentelemetry/exporters/otlp/otlp_grpc_exporter_factory.h>
-#include <opentelemetry/exporters/otlp/otlp_grpc_exporter_options.h>
-#include <opentelemetry/sdk/trace/exporter.h>
 #include <rocksdb/db.h>
 
 #include <memory>
@@ -24,12 +21,6 @@ TEST(SystemLibrariesTest, RocksDbKeepsWhatWasSynced) {
   std::string value;
   EXPECT_TRUE(store->Get({}, "key", &value).ok());
   EXPECT_EQ(value, "value");
-}
-
-TEST(SystemLibrariesTest, OpenTelemetryExporterIsMadeWithoutACollector) {
-  opentelemetry::exporter::otlp::OtlpGrpcExporterOptions options;
-  options.endpoint = "127.0.0.1:1";
-  EXPECT_NE(opentelemetry::exporter::otlp::OtlpGrpcExporterFactory::Create(options), nullptr);
 }
 
 }  // namespace

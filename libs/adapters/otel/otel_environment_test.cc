@@ -1,0 +1,117 @@
+// What StartTelemetry() takes from the environment: each case in a process of its own, this program
+// again, whose environment is the case's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/adapters/otel/otel_telemetry.h"
+#include "libs/base/check.h"
+#include "libs/testing/otlp_collector.h"
+#include "libs/testing/process.h"
+
+namespace callboard::adapters {
+namespace {
+
+using test::OtlpCollector;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Optional;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+// The child's part: one span, with the settings `endpoint` and `service_name`.
+void EmitOneSpan(const std::string& endpoint, const std::string& service_name) {
+  const auto telemetry = StartTelemetry({.endpoint = endpoint,
+                                         .service_name = service_name,
+                                         .binary_name = "callboard-tested",
+                                         .flush_timeout = absl::Seconds(30)});
+  CHECK_OK(telemetry.status());
+  (*telemetry)
+      ->Emit({.name = "fire",
+              .context = {.trace_id = core::TraceId({1}), .span_id = core::SpanId({1})},
+              .start = absl::UnixEpoch(),
+              .end = absl::UnixEpoch()});
+}
+
+struct Settings {
+  std::string endpoint = {};
+  std::string service_name = {};
+};
+
+class OtelEnvironmentTest : public ::testing::Test {
+ protected:
+  // Runs the child to its end; returns what it printed.
+  std::string Emit(const std::vector<std::string>& environment, const Settings& settings = {}) {
+    std::vector<std::string> command = {"/usr/bin/env"};
+    command.insert(command.end(), environment.begin(), environment.end());
+    command.insert(command.end(), {std::filesystem::read_symlink("/proc/self/exe"), "emit",
+                                   settings.endpoint, settings.service_name});
+    test::Process child(command);
+    EXPECT_THAT(child.WaitForExit(absl::Minutes(1)), Optional(0));
+    return child.Output();
+  }
+  // Who sent the only span; nobody, when none arrived.
+  std::map<std::string, std::string> Sender() {
+    const auto spans = collector_.WaitForSpans(0, absl::ZeroDuration());
+    return spans.size() == 1 ? spans[0].resource : std::map<std::string, std::string>();
+  }
+
+  OtlpCollector collector_;
+  const std::string endpoint_ =
+      absl::StrCat("OTEL_EXPORTER_OTLP_ENDPOINT=http://", collector_.address());
+};
+
+TEST_F(OtelEnvironmentTest, GivesTheEndpointAndTheResourceWhereSettingsAreSilent) {
+  Emit({endpoint_, "OTEL_SERVICE_NAME=named", "OTEL_RESOURCE_ATTRIBUTES=zone=a,rack=7"});
+  EXPECT_THAT(Sender(), IsSupersetOf({Pair("service.name", "named"), Pair("zone", "a"),
+                                      Pair("rack", "7"), Pair("service.version", "0.1.0")}));
+}
+
+TEST_F(OtelEnvironmentTest, EndpointOfTracesIsEnoughAndWinsOverThatOfAllSignals) {
+  const std::string traces =
+      absl::StrCat("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://", collector_.address());
+  Emit({traces});
+  Emit({traces, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"});
+  EXPECT_THAT(collector_.WaitForSpans(0, absl::ZeroDuration()), SizeIs(2));
+}
+
+TEST_F(OtelEnvironmentTest, ServiceThatNobodyNamesHasTheBinarysName) {
+  Emit({endpoint_});
+  EXPECT_EQ(Sender()["service.name"], "callboard-tested");
+}
+
+TEST_F(OtelEnvironmentTest, SettingsWinOverIt) {
+  Emit({"OTEL_EXPORTER_OTLP_ENDPOINT=https://127.0.0.1:1", "OTEL_TRACES_EXPORTER=none",
+        "OTEL_SERVICE_NAME=named"},
+       {.endpoint = collector_.address(), .service_name = "set"});
+  EXPECT_EQ(Sender()["service.name"], "set");
+}
+
+TEST_F(OtelEnvironmentTest, SwitchesTelemetryOff) {
+  Emit({endpoint_, "OTEL_TRACES_EXPORTER=none"});
+  Emit({"OTEL_SDK_DISABLED=true"}, {.endpoint = collector_.address()});
+  EXPECT_THAT(collector_.WaitForSpans(0, absl::ZeroDuration()), IsEmpty());
+}
+
+TEST_F(OtelEnvironmentTest, ComplaintsAboutItAreLogged) {
+  const std::string output = Emit({endpoint_, "OTEL_EXPORTER_OTLP_TIMEOUT=soon"});
+  EXPECT_THAT(output, HasSubstr(" WARN telemetry=sdk_message "));
+  EXPECT_THAT(output, HasSubstr("OTEL_EXPORTER_OTLP_TIMEOUT"));
+}
+
+}  // namespace
+}  // namespace callboard::adapters
+
+int main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "emit") {
+    callboard::adapters::EmitOneSpan(argv[2], argv[3]);
+    return 0;
+  }
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

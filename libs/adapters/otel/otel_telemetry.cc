@@ -1,0 +1,317 @@
+#include "libs/adapters/otel/otel_telemetry.h"
+
+#include <grpcpp/client_context.h>
+#include <opentelemetry/exporters/otlp/otlp_grpc_client.h>
+#include <opentelemetry/exporters/otlp/otlp_grpc_exporter_options.h>
+#include <opentelemetry/exporters/otlp/otlp_populate_attribute_utils.h>
+#include <opentelemetry/sdk/common/env_variables.h>
+#include <opentelemetry/sdk/common/global_log_handler.h>
+#include <opentelemetry/sdk/resource/resource.h>
+#include <opentelemetry/sdk/resource/resource_detector.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/bounded.h"
+#include "libs/base/check.h"
+#include "libs/base/log.h"
+#include "libs/base/mutex.h"
+#include "libs/base/version.h"
+
+namespace callboard::adapters {
+namespace {
+
+namespace otlp = opentelemetry::exporter::otlp;
+namespace sdk = opentelemetry::sdk;
+namespace proto = opentelemetry::proto;
+using opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
+using opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse;
+using opentelemetry::proto::collector::trace::v1::TraceService;
+
+// Spans that may wait; more are lost.
+constexpr size_t kWaitingMax = 2048;
+// Spans that go together, and how long the first waits for company.
+constexpr size_t kBatchMax = 512;
+constexpr absl::Duration kBatchDelay = absl::Milliseconds(500);
+
+// ---- A span as OTLP writes it -------------------------------------------------------------------
+
+template <class Id>
+std::string Bytes(const Id& id) {
+  return std::string(id.value().begin(), id.value().end());
+}
+
+struct ValueSetter {
+  void operator()(const std::string& text) { value.set_string_value(text); }
+  void operator()(int64_t number) { value.set_int_value(number); }
+  void operator()(double number) { value.set_double_value(number); }
+  void operator()(bool truth) { value.set_bool_value(truth); }
+
+  proto::common::v1::AnyValue& value;
+};
+
+proto::trace::v1::Span::SpanKind ToOtlp(ports::SpanKind kind) {
+  switch (kind) {
+    case ports::SpanKind::kInternal:
+      return proto::trace::v1::Span::SPAN_KIND_INTERNAL;
+    case ports::SpanKind::kServer:
+      return proto::trace::v1::Span::SPAN_KIND_SERVER;
+    case ports::SpanKind::kClient:
+      return proto::trace::v1::Span::SPAN_KIND_CLIENT;
+    case ports::SpanKind::kProducer:
+      return proto::trace::v1::Span::SPAN_KIND_PRODUCER;
+    case ports::SpanKind::kConsumer:
+      return proto::trace::v1::Span::SPAN_KIND_CONSUMER;
+  }
+  CHECK(false) << "no SpanKind: " << static_cast<int>(kind);
+}
+
+proto::trace::v1::Span ToOtlp(const ports::FinishedSpan& span) {
+  proto::trace::v1::Span message;
+  message.set_name(span.name);
+  message.set_kind(ToOtlp(span.kind));
+  message.set_trace_id(Bytes(span.context.trace_id));
+  message.set_span_id(Bytes(span.context.span_id));
+  if (span.parent.has_value()) message.set_parent_span_id(Bytes(*span.parent));
+  message.set_start_time_unix_nano(absl::ToUnixNanos(span.start));
+  // The wall clock may have been set back meanwhile.
+  message.set_end_time_unix_nano(absl::ToUnixNanos(std::max(span.start, span.end)));
+  for (const auto& [key, value] : span.attributes) {
+    proto::common::v1::KeyValue& attribute = *message.add_attributes();
+    attribute.set_key(key);
+    std::visit(ValueSetter{*attribute.mutable_value()}, value);
+  }
+  // OTLP's OK is for people who overrule an error; success is the absence of a status.
+  if (!span.status.ok()) {
+    message.mutable_status()->set_code(proto::trace::v1::Status::STATUS_CODE_ERROR);
+    message.mutable_status()->set_message(std::string(span.status.message()));
+  }
+  for (const core::SpanContext& link : span.links) {
+    proto::trace::v1::Span::Link& added = *message.add_links();
+    added.set_trace_id(Bytes(link.trace_id));
+    added.set_span_id(Bytes(link.span_id));
+  }
+  return message;
+}
+
+// ---- The way to the collector -------------------------------------------------------------------
+
+// Sends spans from one thread, batch after batch.
+//
+// The SDK's batch processor is not used: its end waits for a silent collector longer than any limit
+// it is given, and what it drops it does not count.
+class OtelTelemetry final : public ports::Telemetry {
+ public:
+  // `collector` says how to call it, `channel` leads there.
+  OtelTelemetry(otlp::OtlpGrpcExporterOptions collector,
+                const std::shared_ptr<grpc::Channel>& channel,
+                proto::resource::v1::Resource resource, const TelemetryOptions& options)
+      : collector_(std::move(collector)),
+        stub_(TraceService::NewStub(channel)),
+        resource_(std::move(resource)),
+        sample_ratio_(options.sample_ratio),
+        flush_timeout_(options.flush_timeout),
+        waiting_(kWaitingMax),
+        sender_([this] { SendBatches(); }) {}
+
+  ~OtelTelemetry() override {
+    Flush(flush_timeout_);
+    {
+      base::MutexLock lock(mutex_);
+      closing_ = true;
+      changed_.NotifyAll();
+      if (call_ != nullptr) call_->TryCancel();
+    }
+    sender_.join();
+    base::MutexLock lock(mutex_);
+    LogLost(lost_ + static_cast<int64_t>(waiting_.size()));
+  }
+
+  void Emit(const ports::FinishedSpan& span) override {
+    if (!span.context.sampled || !core::InSample(span.context.trace_id, sample_ratio_)) return;
+    proto::trace::v1::Span message = ToOtlp(span);
+    base::MutexLock lock(mutex_);
+    if (!waiting_.TryPush(std::move(message))) {
+      ++lost_;
+      return;
+    }
+    ++taken_;
+    // The sender waits for the first, and then for a full batch.
+    if (waiting_.size() == 1 || waiting_.size() == kBatchMax) changed_.NotifyAll();
+  }
+
+  void Flush(absl::Duration timeout) override {
+    base::MutexLock lock(mutex_);
+    ++flushes_;
+    changed_.NotifyAll();
+    changed_.WaitFor(mutex_, timeout,
+                     [this, target = taken_]()
+                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ended_ >= target; });
+    --flushes_;
+  }
+
+ private:
+  struct Batch {
+    std::unique_ptr<grpc::ClientContext> context;
+    ExportTraceServiceRequest request;
+    size_t size = 0;
+  };
+
+  void SendBatches() {
+    while (const std::optional<Batch> batch = NextBatch()) {
+      ExportTraceServiceResponse response;
+      const grpc::Status status = stub_->Export(batch->context.get(), batch->request, &response);
+      EndBatch(static_cast<int64_t>(batch->size), response.partial_success().rejected_spans(),
+               status);
+    }
+  }
+
+  // Waits for spans; returns nothing at the end.
+  std::optional<Batch> NextBatch() {
+    base::MutexLock lock(mutex_);
+    while (waiting_.empty() && !closing_) changed_.Wait(mutex_);
+    changed_.WaitFor(mutex_, kBatchDelay, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return waiting_.size() >= kBatchMax || flushes_ > 0 || closing_;
+    });
+    if (closing_) return std::nullopt;
+    Batch batch;
+    proto::trace::v1::ResourceSpans& spans = *batch.request.add_resource_spans();
+    *spans.mutable_resource() = resource_;
+    proto::trace::v1::ScopeSpans& scope = *spans.add_scope_spans();
+    scope.mutable_scope()->set_name("callboard");
+    scope.mutable_scope()->set_version(std::string(base::kVersion));
+    for (; batch.size < kBatchMax && !waiting_.empty(); ++batch.size) {
+      *scope.add_spans() = waiting_.Pop();
+    }
+    batch.context = otlp::OtlpGrpcClient::MakeClientContext(collector_);
+    // A collector that is being restarted is waited for, as long as a call may take.
+    batch.context->set_wait_for_ready(true);
+    call_ = batch.context.get();
+    return batch;
+  }
+
+  void EndBatch(int64_t size, int64_t rejected, const grpc::Status& status) {
+    int64_t lost_until_now = 0;
+    {
+      base::MutexLock lock(mutex_);
+      call_ = nullptr;
+      ended_ += size;
+      lost_ += status.ok() ? rejected : size;
+      if (status.ok()) lost_until_now = std::exchange(lost_, 0);
+      changed_.NotifyAll();
+    }
+    // Once per outage; when it is over, how much it cost.
+    if (!status.ok() && !failing_) {
+      base::LogWarning("telemetry", "export_failed",
+                       {{"endpoint", collector_.endpoint}, {"error", status.error_message()}});
+    }
+    failing_ = !status.ok();
+    LogLost(lost_until_now);
+  }
+
+  static void LogLost(int64_t spans) {
+    if (spans > 0) base::LogWarning("telemetry", "spans_lost", {{"count", spans}});
+  }
+
+  // Constant after construction.
+  const otlp::OtlpGrpcExporterOptions collector_;
+  const std::unique_ptr<TraceService::Stub> stub_;
+  const proto::resource::v1::Resource resource_;
+  const double sample_ratio_;
+  const absl::Duration flush_timeout_;
+
+  // Touched by the sender only.
+  bool failing_ = false;
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  base::BoundedQueue<proto::trace::v1::Span> waiting_ ABSL_GUARDED_BY(mutex_);
+  // Spans that were ever let wait, and those of them that are delivered or lost.
+  int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Spans lost since this was last logged.
+  int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Calls of Flush() that wait.
+  int flushes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  // What is under way; the sender's.
+  grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;
+
+  std::thread sender_;
+};
+
+// ---- Start --------------------------------------------------------------------------------------
+
+// What the SDK would print to standard error.
+class SdkLog final : public sdk::common::internal_log::LogHandler {
+ public:
+  void Handle(sdk::common::internal_log::LogLevel, const char*, int, const char* message,
+              const sdk::common::AttributeMap&) noexcept override {
+    base::LogWarning("telemetry", "sdk_message", {{"text", message == nullptr ? "" : message}});
+  }
+};
+
+// Empty when it is not set.
+std::string Variable(const char* name) {
+  std::string value;
+  return sdk::common::GetStringEnvironmentVariable(name, value) ? value : "";
+}
+
+// Whether the environment wants spans exported, and says where.
+bool EnvironmentHasEndpoint() {
+  return Variable("OTEL_TRACES_EXPORTER") != "none" &&
+         !(Variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").empty() &&
+           Variable("OTEL_EXPORTER_OTLP_ENDPOINT").empty());
+}
+
+bool IsDisabled() {
+  bool disabled = false;
+  return sdk::common::GetBoolEnvironmentVariable("OTEL_SDK_DISABLED", disabled) && disabled;
+}
+
+// Who emits the spans. The environment may add to it and, where the options are silent, name it.
+proto::resource::v1::Resource ResourceFor(const TelemetryOptions& options) {
+  constexpr char kServiceName[] = "service.name";
+  sdk::resource::ResourceAttributes attributes;
+  attributes["service.version"] = std::string(base::kVersion);
+  if (!options.service_name.empty()) {
+    attributes[kServiceName] = options.service_name;
+  } else if (sdk::resource::OTELResourceDetector().Detect().GetAttributes().count(kServiceName) ==
+             0) {
+    attributes[kServiceName] = options.binary_name;
+  }
+  proto::resource::v1::Resource resource;
+  otlp::OtlpPopulateAttributeUtils::PopulateAttribute(&resource,
+                                                      sdk::resource::Resource::Create(attributes));
+  return resource;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ports::Telemetry>> StartTelemetry(const TelemetryOptions& options) {
+  sdk::common::internal_log::GlobalLogHandler::SetLogHandler(
+      opentelemetry::nostd::shared_ptr<sdk::common::internal_log::LogHandler>(new SdkLog));
+  if (IsDisabled() || (options.endpoint.empty() && !EnvironmentHasEndpoint())) {
+    return std::make_unique<ports::NoTelemetry>();
+  }
+  // Filled from the environment.
+  otlp::OtlpGrpcExporterOptions collector;
+  if (!options.endpoint.empty()) {
+    collector.endpoint = options.endpoint;
+    collector.use_ssl_credentials = absl::StartsWith(options.endpoint, "https://");
+  }
+  const std::shared_ptr<grpc::Channel> channel = otlp::OtlpGrpcClient::MakeChannel(collector);
+  if (channel == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("telemetry.otlp_endpoint: '", collector.endpoint,
+                     "' is no address; wanted: host:port, as in 127.0.0.1:4317"));
+  }
+  return std::make_unique<OtelTelemetry>(std::move(collector), channel, ResourceFor(options),
+                                         options);
+}
+
+}  // namespace callboard::adapters

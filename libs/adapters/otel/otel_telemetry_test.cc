@@ -1,0 +1,244 @@
+#include "libs/adapters/otel/otel_telemetry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
+#include "libs/base/log.h"
+#include "libs/testing/otlp_collector.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::adapters {
+namespace {
+
+using opentelemetry::proto::trace::v1::Span;
+using opentelemetry::proto::trace::v1::Status;
+using ports::FinishedSpan;
+using ports::Telemetry;
+using test::OtlpCollector;
+using test::ReceivedSpan;
+using test::StatusIs;
+using ::testing::AllOf;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::Le;
+using ::testing::SizeIs;
+
+// More than a collector that is well needs, less than what a call may take.
+constexpr absl::Duration kSoon = absl::Seconds(5);
+
+core::TraceId TestTrace(uint8_t randomness = 0xff) {
+  std::array<uint8_t, 16> bytes = {0x4b, 0xf9};
+  bytes[9] = randomness;
+  return core::TraceId(bytes);
+}
+
+FinishedSpan TestSpan(std::string name = "queue.wait") {
+  return {.name = std::move(name),
+          .context = {.trace_id = TestTrace(), .span_id = core::SpanId({1, 2, 3, 4, 5, 6, 7, 8})},
+          .start = absl::FromUnixSeconds(1'700'000'000),
+          .end = absl::FromUnixSeconds(1'700'000'001)};
+}
+
+std::unique_ptr<Telemetry> Started(const TelemetryOptions& options) {
+  absl::StatusOr<std::unique_ptr<Telemetry>> telemetry = StartTelemetry(options);
+  CHECK_OK(telemetry.status());
+  return *std::move(telemetry);
+}
+
+std::unique_ptr<Telemetry> To(const std::string& address) {
+  return Started(
+      {.endpoint = address, .service_name = "tested", .flush_timeout = absl::Milliseconds(50)});
+}
+
+TEST(OtelTelemetryTest, SpanArrivesAsItWasEmitted) {
+  OtlpCollector collector;
+  const auto telemetry = To(collector.address());
+  FinishedSpan span = TestSpan("dispatch");
+  span.kind = ports::SpanKind::kClient;
+  span.parent = core::SpanId({8, 7, 6, 5, 4, 3, 2, 1});
+  span.attributes = {{"agent", "agent-1"}, {"dispatch", 2}, {"final", true}, {"seconds", 0.5}};
+  span.status = absl::AbortedError("the agent is busy");
+  span.links = {{.trace_id = TestTrace(7), .span_id = core::SpanId({9})}};
+  telemetry->Emit(span);
+
+  const std::vector<ReceivedSpan> received = collector.WaitForSpans(1, kSoon);
+  ASSERT_THAT(received, SizeIs(1));
+  EXPECT_EQ(received[0].resource.at("service.name"), "tested");
+  const Span& arrived = received[0].span;
+  EXPECT_EQ(arrived.name(), "dispatch");
+  EXPECT_EQ(arrived.kind(), Span::SPAN_KIND_CLIENT);
+  EXPECT_EQ(arrived.trace_id(), std::string("\x4b\xf9\0\0\0\0\0\0\0\xff\0\0\0\0\0\0", 16));
+  EXPECT_EQ(arrived.span_id(), "\x1\x2\x3\x4\x5\x6\x7\x8");
+  EXPECT_EQ(arrived.parent_span_id(), "\x8\x7\x6\x5\x4\x3\x2\x1");
+  EXPECT_EQ(arrived.start_time_unix_nano(), 1'700'000'000'000'000'000u);
+  EXPECT_EQ(arrived.end_time_unix_nano(), 1'700'000'001'000'000'000u);
+  ASSERT_EQ(arrived.attributes_size(), 4);
+  EXPECT_EQ(arrived.attributes(0).key(), "agent");
+  EXPECT_EQ(arrived.attributes(0).value().string_value(), "agent-1");
+  EXPECT_EQ(arrived.attributes(1).value().int_value(), 2);
+  EXPECT_TRUE(arrived.attributes(2).value().bool_value());
+  EXPECT_EQ(arrived.attributes(3).value().double_value(), 0.5);
+  EXPECT_EQ(arrived.status().code(), Status::STATUS_CODE_ERROR);
+  EXPECT_EQ(arrived.status().message(), "the agent is busy");
+  ASSERT_EQ(arrived.links_size(), 1);
+  EXPECT_EQ(arrived.links(0).span_id(), std::string("\x9\0\0\0\0\0\0\0", 8));
+}
+
+TEST(OtelTelemetryTest, FirstSpanOfATraceHasNoParentAndSuccessNoStatus) {
+  OtlpCollector collector;
+  const auto telemetry = To(collector.address());
+  FinishedSpan span = TestSpan();
+  span.end = span.start - absl::Seconds(1);
+  telemetry->Emit(span);
+  const std::vector<ReceivedSpan> received = collector.WaitForSpans(1, kSoon);
+  ASSERT_THAT(received, SizeIs(1));
+  EXPECT_EQ(received[0].span.parent_span_id(), "");
+  EXPECT_FALSE(received[0].span.has_status());
+  EXPECT_EQ(received[0].span.kind(), Span::SPAN_KIND_INTERNAL);
+  EXPECT_EQ(received[0].span.end_time_unix_nano(), received[0].span.start_time_unix_nano())
+      << "a clock that was set back must not make a span end before it began";
+}
+
+TEST(OtelTelemetryTest, FlushReturnsWhenEverythingIsDelivered) {
+  OtlpCollector collector;
+  const auto telemetry = To(collector.address());
+  for (int i = 0; i < 1500; ++i) telemetry->Emit(TestSpan());
+  telemetry->Flush(absl::Minutes(1));
+  EXPECT_THAT(collector.WaitForSpans(0, absl::ZeroDuration()), SizeIs(1500));
+}
+
+TEST(OtelTelemetryTest, EndDeliversWhatIsLeft) {
+  OtlpCollector collector;
+  auto telemetry = Started({.endpoint = collector.address(), .flush_timeout = absl::Minutes(1)});
+  telemetry->Emit(TestSpan());
+  telemetry.reset();
+  EXPECT_THAT(collector.WaitForSpans(0, absl::ZeroDuration()), SizeIs(1));
+}
+
+TEST(OtelTelemetryTest, OnlyTracesOfTheSampleAreSent) {
+  OtlpCollector collector;
+  const auto telemetry = Started({.endpoint = collector.address(), .sample_ratio = 0.5});
+  FinishedSpan out_of_the_sample = TestSpan("out of the sample");
+  out_of_the_sample.context.trace_id = TestTrace(0x7f);
+  FinishedSpan unsampled_by_caller = TestSpan("unsampled by the caller");
+  unsampled_by_caller.context.sampled = false;
+  telemetry->Emit(out_of_the_sample);
+  telemetry->Emit(unsampled_by_caller);
+  telemetry->Emit(TestSpan("kept"));
+  telemetry->Flush(absl::Minutes(1));
+  const std::vector<ReceivedSpan> received = collector.WaitForSpans(0, absl::ZeroDuration());
+  ASSERT_THAT(received, SizeIs(1));
+  EXPECT_EQ(received[0].span.name(), "kept");
+}
+
+TEST(OtelTelemetryTest, WithoutAnEndpointThereIsNone) {
+  const auto telemetry = Started({});
+  EXPECT_NE(dynamic_cast<ports::NoTelemetry*>(telemetry.get()), nullptr);
+  telemetry->Emit(TestSpan());
+  telemetry->Flush(absl::Minutes(1));
+}
+
+TEST(OtelTelemetryTest, EndpointThatIsNoAddressIsRefused) {
+  EXPECT_THAT(StartTelemetry({.endpoint = "127.0.0.1:otlp"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("telemetry.otlp_endpoint: '127.0.0.1:otlp' is no address")));
+}
+
+// ---- Collectors that are not well ---------------------------------------------------------------
+
+// A TCP port of 127.0.0.1 that is taken, and on which nobody answers.
+class SilentPort {
+ public:
+  SilentPort() {
+    const int on = 1;
+    // A server may be started on the port all the same.
+    CHECK_EQ(setsockopt(fd_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    CHECK_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    CHECK_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~SilentPort() { close(fd_); }
+
+  // From now on connections are made; before, they are refused.
+  void Listen() { CHECK_EQ(listen(fd_, 8), 0); }
+
+  uint16_t port() const { return port_; }
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  const int fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  uint16_t port_ = 0;
+};
+
+// Whether somebody who emits more than may wait, flushes and ends gets through all of it soon,
+// although the collector at `address` takes nothing.
+bool GetsThroughSoon(const std::string& address) {
+  const std::future<void> done = std::async(std::launch::async, [&address] {
+    const auto telemetry = To(address);
+    for (int i = 0; i < 5000; ++i) telemetry->Emit(TestSpan());
+    telemetry->Flush(absl::Milliseconds(50));
+  });
+  return done.wait_for(absl::ToChronoNanoseconds(kSoon)) == std::future_status::ready;
+}
+
+TEST(OtelTelemetryTest, CollectorThatIsGoneHoldsNobodyUp) {
+  const SilentPort refusing;
+  EXPECT_TRUE(GetsThroughSoon(refusing.address()));
+}
+
+TEST(OtelTelemetryTest, CollectorThatAcceptsAndSaysNothingHoldsNobodyUp) {
+  SilentPort accepting;
+  accepting.Listen();
+  EXPECT_TRUE(GetsThroughSoon(accepting.address()));
+}
+
+TEST(OtelTelemetryTest, CollectorThatNeverAnswersHoldsNobodyUp) {
+  OtlpCollector collector;
+  collector.Hold();
+  EXPECT_TRUE(GetsThroughSoon(collector.address()));
+}
+
+TEST(OtelTelemetryTest, CollectorThatComesLateGetsTheSpans) {
+  const SilentPort reserved;
+  const auto telemetry = To(reserved.address());
+  telemetry->Emit(TestSpan());
+  telemetry->Flush(absl::Milliseconds(50));
+  OtlpCollector collector(reserved.port());
+  EXPECT_THAT(collector.WaitForSpans(1, absl::Minutes(1)), SizeIs(1));
+}
+
+TEST(OtelTelemetryTest, BoundedNumberOfSpansWaitsAndTheRestIsCounted) {
+  std::ostringstream log;
+  base::StartLogging({.sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log)});
+  OtlpCollector collector;
+  collector.Hold();
+  auto telemetry = To(collector.address());
+  for (int i = 0; i < 10'000; ++i) telemetry->Emit(TestSpan());
+  collector.Release();
+  telemetry->Flush(absl::Minutes(1));
+  const size_t arrived = collector.WaitForSpans(0, absl::ZeroDuration()).size();
+  telemetry.reset();
+  base::StartLogging({});
+
+  // Those that wait, and the batch that was under way.
+  EXPECT_THAT(arrived, AllOf(Ge(2048), Le(2048 + 512)));
+  EXPECT_THAT(log.str(), HasSubstr(absl::StrCat("spans_lost count=", 10'000 - arrived, "\n")));
+}
+
+}  // namespace
+}  // namespace callboard::adapters

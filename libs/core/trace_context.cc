@@ -1,0 +1,71 @@
+#include "libs/core/trace_context.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libs/base/check.h"
+
+namespace callboard::core {
+namespace {
+
+constexpr uint8_t kSampledFlag = 1;
+
+template <class Bytes>
+std::string ToHex(const Bytes& bytes) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+// Reads lower-case hexadecimal into all of `bytes`; returns false for anything else.
+template <class Bytes>
+bool FromHex(absl::string_view hex, Bytes& bytes) {
+  const auto is_digit = [](char c) { return absl::ascii_isdigit(c) || ('a' <= c && c <= 'f'); };
+  if (hex.size() != 2 * bytes.size() || !std::all_of(hex.begin(), hex.end(), is_digit))
+    return false;
+  const std::string read = absl::HexStringToBytes(hex);
+  std::copy(read.begin(), read.end(), bytes.begin());
+  return true;
+}
+
+}  // namespace
+
+std::optional<SpanContext> ParseTraceparent(absl::string_view traceparent) {
+  // version-trace id-span id-flags; later versions may append fields, and only that.
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(traceparent, absl::MaxSplits('-', 4));
+  if (fields.size() < 4 || fields[0] == "ff" || (fields[0] == "00" && fields.size() > 4)) {
+    return std::nullopt;
+  }
+  std::array<uint8_t, 1> version;
+  std::array<uint8_t, 16> trace_id;
+  std::array<uint8_t, 8> span_id;
+  std::array<uint8_t, 1> flags;
+  if (!FromHex(fields[0], version) || !FromHex(fields[1], trace_id) ||
+      !FromHex(fields[2], span_id) || !FromHex(fields[3], flags)) {
+    return std::nullopt;
+  }
+  const SpanContext context = {.trace_id = TraceId(trace_id),
+                               .span_id = SpanId(span_id),
+                               .sampled = (flags[0] & kSampledFlag) != 0};
+  if (context.trace_id == TraceId() || context.span_id == SpanId()) return std::nullopt;
+  return context;
+}
+
+std::string FormatTraceparent(const SpanContext& context) {
+  return absl::StrCat("00-", ToHex(context.trace_id.value()), "-", ToHex(context.span_id.value()),
+                      context.sampled ? "-01" : "-00");
+}
+
+bool InSample(const TraceId& trace_id, double ratio) {
+  CHECK(ratio >= 0 && ratio <= 1) << ratio;
+  // The last seven bytes are those that W3C wants random, and that OpenTelemetry samples by.
+  uint64_t randomness = 0;
+  for (size_t i = 9; i < 16; ++i) randomness = randomness << 8 | trace_id.value()[i];
+  return randomness >= static_cast<uint64_t>((1 - ratio) * 0x1p56);
+}
+
+}  // namespace callboard::core

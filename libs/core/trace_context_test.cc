@@ -1,0 +1,105 @@
+#include "libs/core/trace_context.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace callboard::core {
+namespace {
+
+using ::testing::Eq;
+using ::testing::Optional;
+
+// The example of the specification.
+constexpr char kExample[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+const SpanContext kExampleContext = {
+    .trace_id = TraceId({0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce, 0x92, 0x9d,
+                         0x0e, 0x0e, 0x47, 0x36}),
+    .span_id = SpanId({0x00, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7}),
+    .sampled = true};
+
+TEST(TraceparentTest, IsReadAndWritten) {
+  EXPECT_THAT(ParseTraceparent(kExample), Optional(Eq(kExampleContext)));
+  EXPECT_EQ(FormatTraceparent(kExampleContext), kExample);
+}
+
+TEST(TraceparentTest, KeepsWhetherTheTraceIsSampledAndDropsOtherFlags) {
+  const std::string start(kExample, 53);
+  for (const auto& [flags, sampled] :
+       {std::pair("00", false), {"01", true}, {"02", false}, {"ff", true}}) {
+    const auto context = ParseTraceparent(start + flags);
+    ASSERT_TRUE(context.has_value()) << flags;
+    EXPECT_EQ(context->sampled, sampled) << flags;
+    EXPECT_EQ(FormatTraceparent(*context), start + (sampled ? "01" : "00"));
+  }
+}
+
+TEST(TraceparentTest, OfALaterVersionIsReadAsFarAsItIsKnown) {
+  for (const char* later : {"01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                            "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
+                            "fe-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what.comes"}) {
+    EXPECT_THAT(ParseTraceparent(later), Optional(Eq(kExampleContext))) << later;
+  }
+}
+
+TEST(TraceparentTest, ThatIsMalformedIsNone) {
+  for (const char* malformed : {
+           "",
+           "00",
+           // Ids of zero.
+           "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+           "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+           // Too short, too long.
+           "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0",
+           "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
+           "00-4bf92f3577b34da6a3ce929d0e0e47361-00f067aa0ba902b7-01",
+           "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
+           "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+           "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01more",
+           // Upper case, and what is no digit.
+           "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+           "00-4bf92f3577b34da6a3ce929d0e0e4736-00F067AA0BA902B7-01",
+           "00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01",
+           "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x",
+           "0g-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+           // The version that is none.
+           "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+           // Other separators.
+           "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+           "00-4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7-01",
+           "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7_01",
+       }) {
+    EXPECT_EQ(ParseTraceparent(malformed), std::nullopt) << malformed;
+  }
+}
+
+// A trace whose random part is `highest`, then zeros.
+TraceId WithRandomness(uint8_t highest) {
+  std::array<uint8_t, 16> bytes = {0xff};
+  bytes[9] = highest;
+  return TraceId(bytes);
+}
+
+TEST(InSampleTest, HoldsTheShareWithTheHighestRandomness) {
+  int held = 0;
+  for (int i = 0; i < 256; ++i) {
+    held += InSample(WithRandomness(static_cast<uint8_t>(i)), 0.25) ? 1 : 0;
+  }
+  EXPECT_EQ(held, 64);
+  EXPECT_TRUE(InSample(WithRandomness(0xc0), 0.25));
+  EXPECT_FALSE(InSample(WithRandomness(0xbf), 0.25));
+}
+
+TEST(InSampleTest, HoldsEveryTraceAtOneAndNoneAtZero) {
+  std::array<uint8_t, 16> ones;
+  ones.fill(0xff);
+  for (const TraceId& id : {WithRandomness(0), TraceId(ones)}) {
+    EXPECT_TRUE(InSample(id, 1));
+    EXPECT_FALSE(InSample(id, 0));
+  }
+}
+
+}  // namespace
+}  // namespace callboard::core

@@ -1,0 +1,66 @@
+#ifndef CALLBOARD_LIBS_PORTS_TELEMETRY_H_
+#define CALLBOARD_LIBS_PORTS_TELEMETRY_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "libs/core/trace_context.h"
+
+namespace callboard::ports {
+
+// Which side of a call or a hand-over a span tells of.
+enum class SpanKind { kInternal, kServer, kClient, kProducer, kConsumer };
+
+using AttributeValue = std::variant<std::string, int64_t, double, bool>;
+
+// A piece of work that is over. Never holds prompts, environment values or tokens.
+struct FinishedSpan {
+  std::string name;
+  SpanKind kind = SpanKind::kInternal;
+  core::SpanContext context;
+  // The span of the same trace that this one is part of; absent for the first of a trace.
+  std::optional<core::SpanId> parent = {};
+  absl::Time start;
+  absl::Time end;
+  std::map<std::string, AttributeValue> attributes = {};
+  // An error marks the span as failed, and its message says how.
+  absl::Status status = {};
+  // Spans of other traces that led to this one.
+  std::vector<core::SpanContext> links = {};
+};
+
+// Where spans go.
+//
+// A span is told of once it is over, under ids that its owner chose when it began: whoever stored
+// them can end the span, also after a restart. There is no object for a span that is under way.
+//
+// Thread-safe. Nothing here fails or, but for Flush(), waits: what cannot be delivered is lost, and
+// the work goes on.
+class Telemetry {
+ public:
+  // Flushes, for as long as the implementation was told to.
+  virtual ~Telemetry() = default;
+
+  // Hands over `span`, if its trace is kept.
+  virtual void Emit(const FinishedSpan& span) = 0;
+
+  // Returns when everything emitted before is delivered or lost, but after `timeout` at the latest.
+  virtual void Flush(absl::Duration timeout) = 0;
+};
+
+// For a process that nobody traces.
+class NoTelemetry final : public Telemetry {
+ public:
+  void Emit(const FinishedSpan&) override {}
+  void Flush(absl::Duration) override {}
+};
+
+}  // namespace callboard::ports
+
+#endif  // CALLBOARD_LIBS_PORTS_TELEMETRY_H_
