@@ -1,6 +1,7 @@
 #include "libs/core/trace_context.h"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -32,6 +33,15 @@ bool FromHex(absl::string_view hex, Bytes& bytes) {
 }
 
 }  // namespace
+
+SpanContext NewTrace(const std::array<uint64_t, 3>& chance) {
+  const auto bytes = std::bit_cast<std::array<uint8_t, 24>>(chance);
+  std::array<uint8_t, 16> trace_id;
+  std::array<uint8_t, 8> span_id;
+  std::copy_n(bytes.begin(), 16, trace_id.begin());
+  std::copy_n(bytes.begin() + 16, 8, span_id.begin());
+  return {.trace_id = TraceId(trace_id), .span_id = SpanId(span_id)};
+}
 
 std::optional<SpanContext> ParseTraceparent(absl::string_view traceparent) {
   // version-trace id-span id-flags; later versions may append fields, and only that.

@@ -26,6 +26,9 @@ struct SpanContext {
   friend bool operator==(const SpanContext&, const SpanContext&) = default;
 };
 
+// The first span of a trace that nobody has begun yet, named by chance.
+SpanContext NewTrace(const std::array<uint64_t, 3>& chance);
+
 // The context in a `traceparent`, of this version of the format or a later one. Nothing when it is
 // malformed: W3C wants such a caller treated as one that sent none.
 std::optional<SpanContext> ParseTraceparent(absl::string_view traceparent);

@@ -20,6 +20,12 @@ const SpanContext kExampleContext = {
     .span_id = SpanId({0x00, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7}),
     .sampled = true};
 
+TEST(TraceContextTest, NewTraceUsesAllItsChance) {
+  EXPECT_EQ(
+      FormatTraceparent(NewTrace({0x0101010101010101, 0x0202020202020202, 0x0303030303030303})),
+      "00-01010101010101010202020202020202-0303030303030303-01");
+}
+
 TEST(TraceparentTest, IsReadAndWritten) {
   EXPECT_THAT(ParseTraceparent(kExample), Optional(Eq(kExampleContext)));
   EXPECT_EQ(FormatTraceparent(kExampleContext), kExample);

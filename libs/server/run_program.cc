@@ -4,12 +4,14 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "libs/adapters/otel/otel_telemetry.h"
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
 #include "libs/config/settings.h"
 #include "libs/server/exit_code.h"
 #include "libs/server/listen_address.h"
+#include "libs/wire/time.h"
 
 namespace callboard::server {
 namespace {
@@ -102,7 +104,14 @@ absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings&
                     {"http", options.http.ToString()}});
   }
   RETURN_IF_ERROR(PrepareDataDir(settings.data_dir));
-  return std::make_unique<ServerContext>(std::move(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<ports::Telemetry> telemetry,
+                   adapters::StartTelemetry(
+                       {.endpoint = settings.telemetry.otlp_endpoint(),
+                        .service_name = settings.telemetry.service_name(),
+                        .binary_name = settings.name,
+                        .sample_ratio = settings.telemetry.sample_ratio(),
+                        .flush_timeout = *wire::FromProto(settings.telemetry.flush_timeout())}));
+  return std::make_unique<ServerContext>(std::move(options), std::move(telemetry));
 }
 
 }  // namespace internal

@@ -37,6 +37,7 @@ struct CommonSettings {
   bool insecure_listen;
   const std::string& data_dir;
   const std::string& port_file;
+  const config::v1::TelemetryConfig& telemetry;
 };
 
 absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings& settings);
@@ -76,7 +77,8 @@ absl::StatusOr<StartedServer> StartServer(const std::string& name, const Config&
                                           .http = config.http(),
                                           .insecure_listen = config.insecure_listen(),
                                           .data_dir = config.data_dir(),
-                                          .port_file = config.port_file()}));
+                                          .port_file = config.port_file(),
+                                          .telemetry = config.telemetry()}));
   ASSIGN_OR_RETURN(std::unique_ptr<Server> server, start(config, *context));
   return StartedServer{std::move(context), std::move(server)};
 }

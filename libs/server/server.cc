@@ -7,9 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/system_clock/system_clock.h"
+#include "libs/adapters/system_random/system_random.h"
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
+#include "libs/core/trace_context.h"
 
 namespace callboard::server {
 namespace {
@@ -47,9 +49,11 @@ http::GetRoutes AdminRoutes(const Surface& surface, prometheus::Registry& metric
 
 }  // namespace
 
-ServerContext::ServerContext(ServerOptions options)
+ServerContext::ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry)
     : options_(std::move(options)),
       clock_(std::make_unique<adapters::SystemClock>()),
+      random_(std::make_unique<adapters::SystemRandom>()),
+      telemetry_(std::move(telemetry)),
       metrics_(std::make_shared<prometheus::Registry>()) {
   prometheus::BuildGauge()
       .Name("callboard_build_info")
@@ -64,6 +68,7 @@ Server::Server(std::string name, Surface surface, std::shared_ptr<void> parts)
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Surface surface,
                                                       std::shared_ptr<void> parts) {
+  const absl::Time began = context.clock().WallNow();
   const ServerOptions& options = context.options();
   auto server =
       std::unique_ptr<Server>(new Server(options.name, std::move(surface), std::move(parts)));
@@ -81,6 +86,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Su
                  {"version", base::kVersion},
                  {"grpc", ListenAddress{options.grpc.host, ports.grpc}.ToString()},
                  {"http", ListenAddress{options.http.host, ports.http}.ToString()}});
+  context.telemetry().Emit(
+      {.name = "server.start",
+       .context = core::NewTrace(
+           {context.random().Next(), context.random().Next(), context.random().Next()}),
+       .start = began,
+       .end = context.clock().WallNow()});
   return server;
 }
 

@@ -13,6 +13,8 @@
 #include "absl/time/time.h"
 #include "libs/http/http_server.h"
 #include "libs/ports/clock.h"
+#include "libs/ports/random.h"
+#include "libs/ports/telemetry.h"
 #include "libs/server/grpc_server.h"
 #include "libs/server/listen_address.h"
 #include "libs/server/port_file.h"
@@ -31,16 +33,21 @@ struct ServerOptions {
 // What the process gives to a server in it.
 class ServerContext {
  public:
-  explicit ServerContext(ServerOptions options);
+  ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry);
 
   const ServerOptions& options() const { return options_; }
   const ports::Clock& clock() const { return *clock_; }
+  ports::Random& random() { return *random_; }
+  // Sends what is left when the context ends.
+  ports::Telemetry& telemetry() { return *telemetry_; }
   // Metrics registered here are shown at /metrics.
   prometheus::Registry& metrics() { return *metrics_; }
 
  private:
   const ServerOptions options_;
   const std::unique_ptr<ports::Clock> clock_;
+  const std::unique_ptr<ports::Random> random_;
+  const std::unique_ptr<ports::Telemetry> telemetry_;
   // Shared as prometheus-cpp wants it.
   const std::shared_ptr<prometheus::Registry> metrics_;
 };
@@ -59,9 +66,10 @@ struct Surface {
 // A server that runs: its ports, with health, probes and metrics, and the parts behind them.
 class Server {
  public:
-  // Opens the ports. `parts` is what the surface speaks for: it lives as long as the ports are
-  // open. `context` outlives the server. UNAVAILABLE when a port cannot be opened, INVALID_ARGUMENT
-  // when the port file cannot be written.
+  // Opens the ports, and tells a trace collector, if there is one, that it did: so an operator sees
+  // that spans arrive before there are tasks. `parts` is what the surface speaks for: it lives as
+  // long as the ports are open. `context` outlives the server. UNAVAILABLE when a port cannot be
+  // opened, INVALID_ARGUMENT when the port file cannot be written.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerContext& context, Surface surface,
                                                        std::shared_ptr<void> parts);
   // Stops without grace.

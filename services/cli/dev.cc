@@ -12,6 +12,7 @@
 #include "libs/server/listen_address.h"
 #include "libs/server/port_file.h"
 #include "libs/server/run_program.h"
+#include "libs/wire/time.h"
 #include "services/agent/start_agent.h"
 #include "services/director/start_director.h"
 #include "services/scheduler/start_scheduler.h"
@@ -26,9 +27,17 @@ using config::v1::DirectorConfig;
 using config::v1::SchedulerConfig;
 using server::StartedServer;
 
+constexpr int kParts = 4;
 // Agents and the scheduler have nothing of their own to finish; all four together stay below the
 // two seconds that a supervisor's user expects of Ctrl-C.
 constexpr absl::Duration kShortGrace = absl::Milliseconds(200);
+
+// The parts end one after the other: each gets its share of the wait for the last spans.
+config::v1::TelemetryConfig TelemetryOfOne(config::v1::TelemetryConfig telemetry) {
+  *telemetry.mutable_flush_timeout() =
+      wire::ToProto(*wire::FromProto(telemetry.flush_timeout()) / kParts);
+  return telemetry;
+}
 
 // Settings of a part, each at its default.
 template <class Config>
@@ -47,7 +56,7 @@ DirectorConfig DirectorConfigFrom(const DevConfig& dev, const std::string& data_
   *config.mutable_lease() = dev.lease();
   *config.mutable_retention() = dev.retention();
   *config.mutable_dashboard() = dev.dashboard();
-  *config.mutable_telemetry() = dev.telemetry();
+  *config.mutable_telemetry() = TelemetryOfOne(dev.telemetry());
   return config;
 }
 
@@ -59,7 +68,7 @@ SchedulerConfig SchedulerConfigFrom(const DevConfig& dev, const std::string& dat
   *config.mutable_http() = dev.scheduler().http();
   config.mutable_director()->set_address(director);
   config.set_jobs_file(dev.jobs_file());
-  *config.mutable_telemetry() = dev.telemetry();
+  *config.mutable_telemetry() = TelemetryOfOne(dev.telemetry());
   return config;
 }
 
@@ -73,7 +82,7 @@ AgentConfig AgentConfigFrom(const DevConfig& dev, const std::string& data_dir,
   config.mutable_agent()->set_name(name);
   config.mutable_runner()->set_kind(config::v1::RunnerConfig::KIND_SHELL);
   config.mutable_runner()->set_allow_shell(true);
-  *config.mutable_telemetry() = dev.telemetry();
+  *config.mutable_telemetry() = TelemetryOfOne(dev.telemetry());
   return config;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/testing/http_client.h"
+#include "libs/testing/otlp_collector.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 
@@ -20,6 +21,7 @@ namespace {
 using test::BuiltBinary;
 using test::FieldOf;
 using test::HttpGet;
+using test::OtlpCollector;
 using test::Process;
 using test::RunningServer;
 using ::testing::AllOf;
@@ -168,6 +170,14 @@ TEST(DevTest, StopsInOrderOnEitherSignal) {
     EXPECT_LT(agent, director);
     EXPECT_NE(director, std::string::npos);
   }
+}
+
+TEST(DevTest, SilentCollectorDoesNotHoldItUp) {
+  OtlpCollector silent;
+  silent.Hold();
+  RunningDev dev({absl::StrCat("--telemetry.otlp_endpoint=", silent.address())});
+  dev.process().Signal(SIGTERM);
+  EXPECT_THAT(dev.process().WaitForExit(absl::Seconds(2)), Optional(0));
 }
 
 TEST(DevTest, TakenPortIsAClearErrorAndNothingStaysUp) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/testing/http_client.h"
+#include "libs/testing/otlp_collector.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 
@@ -17,7 +18,9 @@ namespace callboard {
 namespace {
 
 using test::HttpGet;
+using test::OtlpCollector;
 using test::Process;
+using test::ReceivedSpan;
 using test::RunningServer;
 using test::ServerCommand;
 using ::testing::AllOf;
@@ -98,6 +101,8 @@ TEST_P(ServerTest, BadSettingsEndItWithTwoAndSayWhatToDo) {
       {"--http.listen=[::]:8080", "--http.listen=127.0.0.1:8080"},
       {"--log.levle=info", "did you mean 'log.level'?"},
       {"--log.level=loud", "wanted: debug|info|warning|error"},
+      {"--telemetry.otlp_endpoint=127.0.0.1:otlp",
+       "telemetry.otlp_endpoint: '127.0.0.1:otlp' is no address"},
       {"--port_file=/nowhere/ports.json", "port_file: cannot write"},
       {"--data_dir=/proc/nothing", "data_dir: cannot make the folder '/proc/nothing'"},
   };
@@ -137,6 +142,28 @@ TEST_P(ServerTest, DataFolderIsMadeForItsOwnerOnly) {
   struct stat status;
   ASSERT_EQ(stat(folder.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0700u);
+}
+
+TEST_P(ServerTest, SpansReachTheCollectorBeforeItEnds) {
+  OtlpCollector collector;
+  RunningServer server(binary(), {absl::StrCat("--telemetry.otlp_endpoint=", collector.address())});
+  server.process().Signal(SIGTERM);
+  EXPECT_THAT(server.process().WaitForExit(kStopsWithin), Optional(0));
+  const std::vector<ReceivedSpan> spans = collector.WaitForSpans(1, absl::ZeroDuration());
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].span.name(), "server.start");
+  EXPECT_EQ(spans[0].resource.at("service.name"), absl::StrCat("callboard-", GetParam().name));
+}
+
+TEST_P(ServerTest, SilentOrMissingCollectorDoesNotHoldItUp) {
+  OtlpCollector silent;
+  silent.Hold();
+  for (const std::string& address : {silent.address(), std::string("127.0.0.1:1")}) {
+    RunningServer server(binary(), {absl::StrCat("--telemetry.otlp_endpoint=", address)});
+    EXPECT_EQ(server.Health(""), "SERVING");
+    server.process().Signal(SIGTERM);
+    EXPECT_THAT(server.process().WaitForExit(kStopsWithin), Optional(0));
+  }
 }
 
 TEST_P(ServerTest, HelpAndVersionSucceed) {
