@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "libs/base/check.h"
+#include "libs/base/status_macros.h"
 #include "libs/wire/enum_text.h"
 
 namespace callboard::config {
@@ -29,8 +30,11 @@ struct Range {
   int64_t max;
 };
 
-Range RangeOf(const SettingField& setting) {
-  const v1::Setting& declaration = setting.declaration();
+// Of the name of an entry in a map of settings.
+constexpr size_t kEntryBytesMax = 64;
+
+Range RangeOf(const FieldDescriptor& field) {
+  const v1::Setting& declaration = field.options().GetExtension(v1::setting);
   return {declaration.has_min() ? declaration.min() : 0,
           declaration.has_max() ? declaration.max() : std::numeric_limits<uint32_t>::max()};
 }
@@ -46,23 +50,6 @@ bool IsDuration(const FieldDescriptor& field) {
 
 absl::Duration ToAbsl(const Duration& proto) {
   return absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
-}
-
-// The message that holds the setting, made on the way if absent.
-Message& HolderOf(const SettingField& setting, Message& config) {
-  Message* holder = &config;
-  for (size_t i = 0; i + 1 < setting.path.size(); ++i) {
-    holder = holder->GetReflection()->MutableMessage(holder, setting.path[i]);
-  }
-  return *holder;
-}
-
-const Message& HolderOf(const SettingField& setting, const Message& config) {
-  const Message* holder = &config;
-  for (size_t i = 0; i + 1 < setting.path.size(); ++i) {
-    holder = &holder->GetReflection()->GetMessage(*holder, setting.path[i]);
-  }
-  return *holder;
 }
 
 // Stores one scalar in `field` of `holder`. False when `text` is no such value.
@@ -115,6 +102,63 @@ bool SetScalar(const FieldDescriptor& field, const Range& range, const std::stri
       CHECK(false) << field.full_name() << " has a type that settings cannot have";
       return false;
   }
+}
+
+// Where the entry `name` is in a map; -1 when it has none.
+int IndexOf(const std::string& name, const FieldDescriptor& map, const Message& holder) {
+  for (int i = 0; i < holder.GetReflection()->FieldSize(holder, &map); ++i) {
+    const Message& entry = holder.GetReflection()->GetRepeatedMessage(holder, &map, i);
+    if (entry.GetReflection()->GetString(entry, map.message_type()->map_key()) == name) return i;
+  }
+  return -1;
+}
+
+// The settings of the entry `name` of a map; made, with their defaults, if absent. Lists have no
+// place among them.
+Message& EntryOf(const std::string& name, const FieldDescriptor& map, Message& holder) {
+  const Reflection& reflection = *holder.GetReflection();
+  const FieldDescriptor* value = map.message_type()->map_value();
+  if (const int index = IndexOf(name, map, holder); index >= 0) {
+    Message& entry = *reflection.MutableRepeatedMessage(&holder, &map, index);
+    return *entry.GetReflection()->MutableMessage(&entry, value);
+  }
+  Message& entry = *reflection.AddMessage(&holder, &map);
+  entry.GetReflection()->SetString(&entry, map.message_type()->map_key(), name);
+  Message& settings = *entry.GetReflection()->MutableMessage(&entry, value);
+  for (int i = 0; i < value->message_type()->field_count(); ++i) {
+    const FieldDescriptor& field = *value->message_type()->field(i);
+    const std::string& text = field.options().GetExtension(v1::setting).default_value();
+    CHECK(SetScalar(field, RangeOf(field), text, settings)) << field.full_name();
+  }
+  return settings;
+}
+
+// The message that holds the setting, made on the way if absent.
+Message& HolderOf(const SettingField& setting, Message& config) {
+  Message* holder = &config;
+  for (size_t i = 0; i + 1 < setting.path.size(); ++i) {
+    const FieldDescriptor& field = *setting.path[i];
+    holder = field.is_map() ? &EntryOf(setting.entry, field, *holder)
+                            : holder->GetReflection()->MutableMessage(holder, &field);
+  }
+  return *holder;
+}
+
+// REQUIRES: an entry on the way is there.
+const Message& HolderOf(const SettingField& setting, const Message& config) {
+  const Message* holder = &config;
+  for (size_t i = 0; i + 1 < setting.path.size(); ++i) {
+    const FieldDescriptor& field = *setting.path[i];
+    if (field.is_map()) {
+      const int index = IndexOf(setting.entry, field, *holder);
+      CHECK(index >= 0) << setting.name;
+      const Message& entry = holder->GetReflection()->GetRepeatedMessage(*holder, &field, index);
+      holder = &entry.GetReflection()->GetMessage(entry, field.message_type()->map_value());
+    } else {
+      holder = &holder->GetReflection()->GetMessage(*holder, &field);
+    }
+  }
+  return *holder;
 }
 
 std::string ScalarText(const FieldDescriptor& field, const Message& holder) {
@@ -175,13 +219,26 @@ absl::Status Wrong(const SettingField& setting, absl::string_view text) {
                                                  "' is not valid; wanted: ", WantedText(setting)));
 }
 
+absl::Status CheckEntry(const SettingField& setting) {
+  const std::string& name = setting.entry;
+  const bool good = name.size() <= kEntryBytesMax &&
+                    name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") == name.npos &&
+                    name.find_first_of("_-") != 0;
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(setting.name, ": '", name,
+                   "' is not a valid name; wanted: lower-case letters, digits, _ and -, ",
+                   "the first a letter or digit, at most ", kEntryBytesMax, " of them"));
+}
+
 }  // namespace
 
 absl::Status AssignElements(const SettingField& setting, const std::vector<std::string>& elements,
                             Message& config) {
+  RETURN_IF_ERROR(CheckEntry(setting));
   const FieldDescriptor& field = setting.field();
   Message& holder = HolderOf(setting, config);
-  const Range range = RangeOf(setting);
+  const Range range = RangeOf(field);
   bool good = true;
   if (field.is_map()) {
     good = SetMap(field, range, elements, holder);
@@ -227,7 +284,7 @@ std::string ValueText(const SettingField& setting, const Message& config) {
 
 std::string WantedText(const SettingField& setting) {
   const FieldDescriptor& field = setting.field();
-  const Range range = RangeOf(setting);
+  const Range range = RangeOf(field);
   if (field.is_map()) {
     return absl::StrCat("key=", WantedScalar(*field.message_type()->map_value(), range), ",…");
   }

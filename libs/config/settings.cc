@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
-#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -44,7 +44,7 @@ absl::StatusOr<Flag> SplitFlag(absl::string_view argument) {
 }
 
 struct FlagValue {
-  const SettingField* setting;
+  SettingField setting;
   std::string text;
 };
 
@@ -56,6 +56,7 @@ class Loader {
 
   void ApplyDefaults() {
     for (const SettingField& setting : settings_) {
+      if (!setting.entry.empty()) continue;  // An entry gets them when it is first spoken of.
       if (!setting.default_text.empty()) {
         CHECK_OK(AssignText(setting, setting.default_text, config_));
       }
@@ -64,15 +65,18 @@ class Loader {
   }
 
   absl::Status ApplyEnvironment(const std::map<std::string, std::string>& environment) {
-    for (const SettingField& setting : settings_) {
-      const std::string variable = setting.environment_name();
-      const auto given = environment.find(variable);
-      if (given == environment.end()) continue;
-      RETURN_IF_ERROR(base::Annotate(AssignText(setting, given->second, config_),
+    for (const auto& [variable, text] : environment) {
+      if (!absl::StartsWith(variable, "CALLBOARD_")) continue;
+      const std::optional<SettingField> setting = FindVariable(settings_, variable);
+      if (!setting.has_value()) {
+        RETURN_IF_ERROR(RefuseUnknown(variable));
+        continue;
+      }
+      RETURN_IF_ERROR(base::Annotate(AssignText(*setting, text, config_),
                                      absl::StrCat("environment variable ", variable)));
-      loaded_.origins[setting.name] = absl::StrCat("environment ", variable);
+      loaded_.origins[setting->name] = absl::StrCat("environment ", variable);
     }
-    return RefuseUnknownVariables(environment);
+    return absl::OkStatus();
   }
 
   // Finds out what the flags say, before anything is applied.
@@ -88,41 +92,42 @@ class Loader {
         loaded_.ask = *ask;
         continue;
       }
-      const SettingField* setting = Setting(flag);
-      if (setting == nullptr) {
-        return absl::InvalidArgumentError(UnknownSettingText(flag.name, NamesOf(settings_)));
+      const std::optional<SettingField> setting = Setting(flag);
+      if (!setting.has_value()) {
+        return absl::InvalidArgumentError(
+            UnknownSettingText(flag.name, NamesLike(settings_, flag.name)));
       }
       if (!flag.value.has_value() && ++i < arguments.size()) flag.value = arguments[i];
       if (!flag.value.has_value()) {
         return absl::InvalidArgumentError(
             absl::StrCat(setting->name, ": a value is missing; wanted: ", WantedText(*setting)));
       }
-      values.push_back({setting, std::string(*flag.value)});
+      values.push_back({*setting, std::string(*flag.value)});
     }
     return values;
   }
 
   absl::Status ApplyFlags(const std::vector<FlagValue>& values) {
     for (const FlagValue& value : values) {
-      RETURN_IF_ERROR(AssignText(*value.setting, value.text, config_));
-      loaded_.origins[value.setting->name] = "flag";
+      RETURN_IF_ERROR(AssignText(value.setting, value.text, config_));
+      loaded_.origins[value.setting.name] = "flag";
     }
     return absl::OkStatus();
   }
 
   absl::Status ApplyFile() {
-    const SettingField* setting = FindSetting(settings_, "config");
-    const std::string path = setting == nullptr ? "" : ValueText(*setting, config_);
+    const std::optional<SettingField> setting = FindSetting(settings_, "config");
+    const std::string path = setting.has_value() ? ValueText(*setting, config_) : "";
     if (path.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::vector<FileValue> values, ReadYamlFile(path, settings_));
     for (const FileValue& value : values) {
       const std::string place = absl::StrCat(path, ":", value.line);
-      if (value.setting == setting) {
+      if (value.setting.name == setting->name) {
         return absl::InvalidArgumentError(absl::StrCat(place, ": a file cannot name another file"));
       }
       RETURN_IF_ERROR(
-          base::Annotate(AssignElements(*value.setting, value.elements, config_), place));
-      loaded_.origins[value.setting->name] = absl::StrCat("file ", place);
+          base::Annotate(AssignElements(value.setting, value.elements, config_), place));
+      loaded_.origins[value.setting.name] = absl::StrCat("file ", place);
     }
     return absl::OkStatus();
   }
@@ -138,36 +143,31 @@ class Loader {
   }
 
   // The setting a flag means; fills in the value of a boolean that stands alone.
-  const SettingField* Setting(Flag& flag) const {
-    const SettingField* setting = FindSetting(settings_, flag.name);
-    if (setting != nullptr && setting->is_bool() && !flag.value.has_value()) flag.value = "true";
-    if (setting != nullptr || flag.value.has_value()) return setting;
+  std::optional<SettingField> Setting(Flag& flag) const {
+    std::optional<SettingField> setting = FindSetting(settings_, flag.name);
+    if (setting.has_value() && setting->is_bool() && !flag.value.has_value()) flag.value = "true";
+    if (setting.has_value() || flag.value.has_value()) return setting;
     absl::string_view positive = flag.name;
-    if (!absl::ConsumePrefix(&positive, "no-")) return nullptr;
+    if (!absl::ConsumePrefix(&positive, "no-")) return std::nullopt;
     setting = FindSetting(settings_, positive);
-    if (setting == nullptr || !setting->is_bool()) return nullptr;
+    if (!setting.has_value() || !setting->is_bool()) return std::nullopt;
     flag.value = "false";
     return setting;
   }
 
   // A misspelt variable is an error as a misspelt flag is; one of another of our binaries is not.
-  absl::Status RefuseUnknownVariables(const std::map<std::string, std::string>& environment) const {
+  absl::Status RefuseUnknown(const std::string& variable) const {
     std::vector<std::string> known(std::begin(kTaskVariables), std::end(kTaskVariables));
+    if (std::find(known.begin(), known.end(), variable) != known.end()) return absl::OkStatus();
     for (const auto* type : {config_.GetDescriptor(), v1::DirectorConfig::descriptor(),
                              v1::AgentConfig::descriptor(), v1::SchedulerConfig::descriptor(),
                              v1::CliConfig::descriptor(), v1::DevConfig::descriptor()}) {
-      for (const SettingField& setting : SettingsOf(*type)) {
-        known.push_back(setting.environment_name());
-      }
+      const std::vector<SettingField> settings = SettingsOf(*type);
+      if (FindVariable(settings, variable).has_value()) return absl::OkStatus();
+      for (const SettingField& setting : settings) known.push_back(setting.environment_name());
     }
-    const std::set<std::string> names(known.begin(), known.end());
-    for (const auto& [variable, value] : environment) {
-      if (absl::StartsWith(variable, "CALLBOARD_") && names.count(variable) == 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("environment: ", UnknownSettingText(variable, known)));
-      }
-    }
-    return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("environment: ", UnknownSettingText(variable, known)));
   }
 
   Message& config_;

@@ -28,6 +28,7 @@ enum class Ask { kRun, kHelp, kVersion, kPrintConfig };
 struct LoadedSettings {
   Ask ask = Ask::kRun;
   // By setting: `default`, `environment CALLBOARD_QUEUE_MAX_SIZE`, `file callboard.yaml:3`, `flag`.
+  // Of a map's entries only what was given.
   std::map<std::string, std::string> origins;
 };
 
@@ -36,8 +37,12 @@ struct LoadedSettings {
 //
 // Flags are --queue.max_size=50 or --queue.max_size 50; for a boolean also --insecure_listen and
 // --no-insecure_listen; a list is separated by commas. --config names the file. --help, --version
-// and
-// --print_config ask for something else than to run.
+// and --print_config ask for something else than to run.
+//
+// An entry of a map of settings is there, with the defaults of its settings, once one of them is
+// given: --flow.lanes.build.max_pending=20. Its name is of lower-case letters, digits, _ and -; the
+// environment has it in upper case, CALLBOARD_FLOW_LANES_BUILD_MAX_PENDING, and shells allow no -
+// there.
 //
 // INVALID_ARGUMENT, with `config` in no defined state, for what is no flag, an unknown setting
 // (naming the nearest), a value of the wrong type or out of range; it names the place.

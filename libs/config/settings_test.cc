@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "callboard/config/v1/agent.pb.h"
 #include "callboard/config/v1/director.pb.h"
+#include "callboard/config/v1/scheduler.pb.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::config {
@@ -17,11 +18,16 @@ using test::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Key;
 using ::testing::Pair;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 using v1::AgentConfig;
 using v1::DirectorConfig;
+using v1::LaneConfig;
 using v1::QueueConfig;
+using v1::SchedulerConfig;
 
 // A place where settings are written, and what loading them comes to.
 template <class Config>
@@ -191,6 +197,93 @@ TEST(SettingsTest, FileOfTheWrongShapeIsRefusedNamingTheLine) {
   }
   EXPECT_THAT(Director().File("queue: {\n").Error(), HasSubstr(".yaml:2: "));
   EXPECT_EQ((*Director().File("")).queue().max_size(), 50u);
+}
+
+TEST(SettingsTest, EntriesOfAMapOfSettingsComeFromEverySource) {
+  Director settings;
+  settings.Flags({"--flow.lanes.build.max_pending=1"})
+      .File(
+          "flow:\n  lanes:\n    build: {max_pending: 2, priority: high}\n    big-one:\n"
+          "      priority: low\n")
+      .Environment({{"CALLBOARD_FLOW_LANES_BUILD_PRIORITY", "low"},
+                    {"CALLBOARD_FLOW_LANES_MAX_PENDING_MAX_PENDING", "3"}});
+  const DirectorConfig config = *settings;
+  ASSERT_THAT(config.flow().lanes(),
+              UnorderedElementsAre(Key("build"), Key("big-one"), Key("max_pending")));
+  EXPECT_EQ(config.flow().lanes().at("build").max_pending(), 1u);
+  EXPECT_EQ(config.flow().lanes().at("build").priority(), LaneConfig::PRIORITY_HIGH);
+  EXPECT_EQ(config.flow().lanes().at("big-one").priority(), LaneConfig::PRIORITY_LOW);
+  EXPECT_EQ(config.flow().lanes().at("max_pending").max_pending(), 3u);
+
+  const std::map<std::string, std::string> origins = settings.Settings().origins;
+  EXPECT_EQ(origins.at("flow.lanes.build.max_pending"), "flag");
+  EXPECT_EQ(origins.at("flow.lanes.build.priority"), absl::StrCat("file ", settings.path(), ":3"));
+  EXPECT_EQ(origins.at("flow.lanes.max_pending.max_pending"),
+            "environment CALLBOARD_FLOW_LANES_MAX_PENDING_MAX_PENDING");
+}
+
+TEST(SettingsTest, EntryOfAMapBeginsWithTheDefaultsOfItsSettings) {
+  EXPECT_THAT((*Director()).flow().lanes(), IsEmpty());
+  const DirectorConfig config = *Director().Flags({"--flow.lanes.build.max_pending=20"});
+  EXPECT_EQ(config.flow().lanes().at("build").priority(), LaneConfig::PRIORITY_NORMAL);
+}
+
+TEST(SettingsTest, NameOfAnEntryIsRefusedInEverySourceSayingWhatIsWanted) {
+  const std::string wanted =
+      "is not a valid name; wanted: lower-case letters, digits, _ and -, the first a letter or "
+      "digit, at most 64 of them";
+  EXPECT_EQ(Director().Flags({"--flow.lanes.Build.max_pending=1"}).Error(),
+            "flow.lanes.Build.max_pending: 'Build' " + wanted);
+  EXPECT_EQ(Director().Environment({{"CALLBOARD_FLOW_LANES__A_PRIORITY", "low"}}).Error(),
+            "environment variable CALLBOARD_FLOW_LANES__A_PRIORITY: flow.lanes._a.priority: '_a' " +
+                wanted);
+  for (const std::string& name : {std::string("-a"), std::string("a b"), std::string("é"),
+                                  std::string("<name>"), std::string(65, 'a')}) {
+    const std::string flag = absl::StrCat("--flow.lanes.", name, ".priority=low");
+    EXPECT_THAT(Director().Flags({flag.c_str()}).Error(), EndsWith(wanted)) << name;
+  }
+  const std::string longest =
+      absl::StrCat("--flow.lanes.0-_", std::string(61, 'z'), ".priority=low");
+  EXPECT_THAT((*Director().Flags({longest.c_str()})).flow().lanes(), SizeIs(1));
+  Director file;
+  EXPECT_EQ(file.File("flow:\n  lanes:\n    a.b:\n      priority: low\n").Error(),
+            absl::StrCat(file.path(), ":4: flow.lanes.a.b.priority: 'a.b' ", wanted));
+}
+
+TEST(SettingsTest, WrongOrUnknownSettingOfAnEntryIsRefusedNamingTheNearest) {
+  EXPECT_EQ(Director().Flags({"--flow.lanes.build.max_pendig=1"}).Error(),
+            "unknown setting 'flow.lanes.build.max_pendig'; did you mean "
+            "'flow.lanes.build.max_pending'?");
+  EXPECT_EQ(Director().Flags({"--flow.lanes..max_pending=1"}).Error(),
+            "unknown setting 'flow.lanes..max_pending'; did you mean "
+            "'flow.lanes.<name>.max_pending'?");
+  EXPECT_EQ(Director().Environment({{"CALLBOARD_FLOW_LANES_BUILD_MAX_PENDIG", "1"}}).Error(),
+            "environment: unknown setting 'CALLBOARD_FLOW_LANES_BUILD_MAX_PENDIG'; did you mean "
+            "'CALLBOARD_FLOW_LANES_<NAME>_MAX_PENDING'?");
+  EXPECT_EQ(Director().Flags({"--flow.lanes.build.max_pending=many"}).Error(),
+            "flow.lanes.build.max_pending: 'many' is not valid; wanted: 0..1000000");
+  const std::pair<std::string, std::string> cases[] = {
+      {"flow:\n  lanes:\n    build:\n      max_pendig: 1\n",
+       ":4: unknown setting 'flow.lanes.build.max_pendig'; did you mean "
+       "'flow.lanes.build.max_pending'?"},
+      {"flow:\n  lanes:\n    build:\n      priority: 7\n",
+       ":4: flow.lanes.build.priority: '7' is not valid; wanted: low|normal|high"},
+      {"flow:\n  lanes:\n    build: 7\n", ":3: flow.lanes.build holds settings, not a value"},
+      {"flow:\n  lanes: [build]\n", ":2: flow.lanes holds settings, not a value"},
+      {"flow:\n  lanes:\n    build: {priority: low}\n    build: {priority: high}\n",
+       ":4: flow.lanes.build is there twice"},
+  };
+  for (const auto& [yaml, error] : cases) {
+    EXPECT_THAT(Director().File(yaml).Error(), EndsWith(error)) << yaml;
+  }
+}
+
+TEST(SettingsTest, EntryInAVariableOfAnotherBinaryIsNotOurs) {
+  Loaded<SchedulerConfig> scheduler;
+  EXPECT_EQ((*scheduler.Environment({{"CALLBOARD_FLOW_LANES_BUILD_MAX_PENDING", "many"}}))
+                .grpc()
+                .listen(),
+            "127.0.0.1:7072");
 }
 
 TEST(SettingsTest, FileThatCannotBeReadIsAnError) {

@@ -40,7 +40,7 @@ std::string HelpText(const Program& program, const google::protobuf::Descriptor&
 std::string PrintedConfig(const google::protobuf::Message& config,
                           const std::map<std::string, std::string>& origins) {
   std::string text;
-  for (const SettingField& setting : SettingsOf(*config.GetDescriptor())) {
+  for (const SettingField& setting : SettingsOf(config)) {
     const auto origin = origins.find(setting.name);
     absl::StrAppend(&text, setting.name, " = ", ValueText(setting, config), "  # ",
                     origin == origins.end() ? "default" : origin->second, "\n");

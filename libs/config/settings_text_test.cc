@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(SettingsTextTest, HelpShowsExamplesFirstAndEverySettingWithItsDefault) {
   const std::string text =
@@ -42,6 +43,27 @@ TEST(SettingsTextTest, PrintedConfigShowsEveryValueAsAFlagWouldGiveIt) {
                     HasSubstr("runner.argv = a,b  # flag\n"),
                     HasSubstr("agent.drain_timeout = 1m30s  # flag\n"),
                     HasSubstr("runner.kind = exec  # default\n")));
+}
+
+TEST(SettingsTextTest, SettingsOfAMapAreShownForAnyEntryInHelpAndForTheGivenOnesInTheConfig) {
+  EXPECT_THAT(HelpText({}, *v1::DirectorConfig::descriptor()),
+              AllOf(HasSubstr("--flow.lanes.<name>.priority=<low|normal|high>"),
+                    HasSubstr("--flow.lanes.<name>.max_pending=<0..1000000>")));
+  v1::DirectorConfig config;
+  EXPECT_THAT(PrintedConfig(config, {}), Not(HasSubstr("flow.lanes")));
+  const char* const arguments[] = {"--flow.lanes.build.max_pending=20",
+                                   "--flow.lanes.audit.priority=low"};
+  const LoadedSettings loaded = *LoadSettings(
+      {.arguments = arguments, .environment = {{"CALLBOARD_FLOW_LANES_AUDIT_MAX_PENDING", "5"}}},
+      config);
+  EXPECT_THAT(PrintedConfig(config, loaded.origins),
+              HasSubstr("flow.starvation_ms = 5000  # default\n"
+                        "flow.lanes.audit.priority = low  # flag\n"
+                        "flow.lanes.audit.max_pending = 5  "
+                        "# environment CALLBOARD_FLOW_LANES_AUDIT_MAX_PENDING\n"
+                        "flow.lanes.build.priority = normal  # default\n"
+                        "flow.lanes.build.max_pending = 20  # flag\n"
+                        "log.level"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -41,9 +42,11 @@ class Reader {
 
  private:
   absl::Status ReadEntry(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
-    const SettingField* setting = FindSetting(settings_, name);
-    if (setting != nullptr) return ReadValue(*setting, key, value);
-    if (!IsGroup(name)) return Error(key, UnknownSettingText(name, NamesOf(settings_)));
+    const std::optional<SettingField> setting = FindSetting(settings_, name);
+    if (setting.has_value()) return ReadValue(*setting, key, value);
+    if (!IsGroup(name, key.Scalar())) {
+      return Error(key, UnknownSettingText(name, NamesLike(settings_, name)));
+    }
     if (value.IsNull()) return absl::OkStatus();  // A heading with nothing under it.
     if (!value.IsMap()) return Error(key, absl::StrCat(name, " holds settings, not a value"));
     return ReadMap(value, name);
@@ -51,7 +54,7 @@ class Reader {
 
   absl::Status ReadValue(const SettingField& setting, const YAML::Node& key,
                          const YAML::Node& value) {
-    FileValue result{.setting = &setting, .elements = {}, .line = key.Mark().line + 1};
+    FileValue result{.setting = setting, .elements = {}, .line = key.Mark().line + 1};
     const bool is_map = setting.field().is_map();
     const bool is_list = setting.field().is_repeated() && !is_map;
     if (value.IsScalar() && !setting.field().is_repeated()) {
@@ -79,9 +82,10 @@ class Reader {
     return absl::OkStatus();
   }
 
-  bool IsGroup(const std::string& name) const {
+  // `key`, the last part of `name`, may be an entry of a map.
+  bool IsGroup(const std::string& name, const std::string& key) const {
     for (const SettingField& setting : settings_) {
-      if (absl::StartsWith(setting.name, name + ".")) return true;
+      if (absl::StartsWith(setting.OfEntry(key).name, name + ".")) return true;
     }
     return false;
   }

@@ -11,7 +11,7 @@ namespace callboard::config {
 
 // A setting that a file gives.
 struct FileValue {
-  const SettingField* setting;
+  SettingField setting;
   // One, or the elements of a list, or `key=value` of a map.
   std::vector<std::string> elements;
   // From 1.

@@ -62,6 +62,8 @@ TEST(SettingsPageTest, EverySettingOfTheDesignExists) {
                            "flow.memory_tokens",
                            "flow.low_resource",
                            "flow.starvation_ms",
+                           "flow.lanes.<name>.priority",
+                           "flow.lanes.<name>.max_pending",
                            "insecure_listen"}) {
     EXPECT_THAT(SettingsPage(), HasSubstr(absl::StrCat("| `", name, "` |")));
   }
