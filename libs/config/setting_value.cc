@@ -16,6 +16,7 @@
 #include "libs/base/check.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/enum_text.h"
+#include "libs/wire/time.h"
 
 namespace callboard::config {
 namespace {
@@ -46,10 +47,6 @@ bool Within(const Range& range, T number) {
 
 bool IsDuration(const FieldDescriptor& field) {
   return field.message_type() == Duration::descriptor();
-}
-
-absl::Duration ToAbsl(const Duration& proto) {
-  return absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
 }
 
 // Stores one scalar in `field` of `holder`. False when `text` is no such value.
@@ -92,10 +89,7 @@ bool SetScalar(const FieldDescriptor& field, const Range& range, const std::stri
           !Within(range, absl::ToDoubleSeconds(duration))) {
         return false;
       }
-      auto& proto = static_cast<Duration&>(*reflection.MutableMessage(&holder, &field));
-      proto.set_seconds(absl::ToInt64Seconds(duration));
-      proto.set_nanos(static_cast<int32_t>(
-          absl::ToInt64Nanoseconds(duration - absl::Seconds(absl::ToInt64Seconds(duration)))));
+      reflection.MutableMessage(&holder, &field)->CopyFrom(wire::ToProto(duration));
       return true;
     }
     default:
@@ -178,7 +172,7 @@ std::string ScalarText(const FieldDescriptor& field, const Message& holder) {
       return wire::EnumText(*reflection.GetEnum(holder, &field));
     default:
       return absl::FormatDuration(
-          ToAbsl(static_cast<const Duration&>(reflection.GetMessage(holder, &field))));
+          *wire::FromProto(static_cast<const Duration&>(reflection.GetMessage(holder, &field))));
   }
 }
 
