@@ -11,20 +11,17 @@ namespace callboard::server::internal {
 
 std::optional<absl::Duration> OwnDeadline(const grpc::CallbackServerContext& context,
                                           absl::Duration deadline_max) {
-  const gpr_timespec deadline = context.raw_deadline();
-  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  const gpr_timespec left = gpr_convert_clock_type(context.raw_deadline(), GPR_TIMESPAN);
   // gRPC itself ends a call at its caller's deadline.
   if (gpr_time_to_millis(left) <= absl::ToInt64Milliseconds(deadline_max)) return std::nullopt;
   return deadline_max;
 }
 
 void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> on_elapsed) {
-  const gpr_timespec deadline =
-      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                   gpr_time_from_millis(absl::ToInt64Milliseconds(wait), GPR_TIMESPAN));
-  alarm.Set(deadline, [on_elapsed = std::move(on_elapsed)](bool elapsed) {
-    if (elapsed) on_elapsed();
-  });
+  alarm.Set(gpr_time_from_millis(absl::ToInt64Milliseconds(wait), GPR_TIMESPAN),
+            [on_elapsed = std::move(on_elapsed)](bool elapsed) {
+              if (elapsed) on_elapsed();
+            });
 }
 
 absl::Status DeadlineExceeded(absl::Duration deadline_max) {

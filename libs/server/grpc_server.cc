@@ -9,8 +9,10 @@
 #include <grpcpp/server_builder.h>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
 #include "libs/base/log.h"
 #include "libs/server/error_detail_interceptor.h"
+#include "libs/server/rpc_metrics.h"
 
 namespace callboard::server {
 namespace {
@@ -45,6 +47,20 @@ void SetKeepalive(absl::Duration connection_age_max, grpc::ServerBuilder& builde
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 }
 
+std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> Interceptors(
+    const GrpcServerOptions& options, const std::vector<ServedService>& services) {
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(NewErrorDetailInterceptorFactory());
+  if (options.metrics != nullptr) {
+    CHECK(options.clock != nullptr);
+    std::vector<std::string> names;
+    for (const ServedService& served : services) names.push_back(served.name);
+    interceptors.push_back(
+        NewRpcMetricsInterceptorFactory(names, *options.metrics, *options.clock));
+  }
+  return interceptors;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
@@ -62,9 +78,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   builder.SetResourceQuota(grpc::ResourceQuota("callboard").SetMaxThreads(kReflectionThreadsMax));
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   SetKeepalive(options.connection_age_max, builder);
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(NewErrorDetailInterceptorFactory());
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
+  builder.experimental().SetInterceptorCreators(Interceptors(options, services));
   for (const ServedService& served : services) builder.RegisterService(served.service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
@@ -83,9 +97,7 @@ GrpcServer::~GrpcServer() { Shutdown(absl::ZeroDuration()); }
 void GrpcServer::StopServing() { server_->GetHealthCheckService()->Shutdown(); }
 
 void GrpcServer::Shutdown(absl::Duration grace) {
-  server_->Shutdown(
-      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                   gpr_time_from_millis(absl::ToInt64Milliseconds(grace), GPR_TIMESPAN)));
+  server_->Shutdown(gpr_time_from_millis(absl::ToInt64Milliseconds(grace), GPR_TIMESPAN));
   server_->Wait();
 }
 

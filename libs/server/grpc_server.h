@@ -2,6 +2,7 @@
 #define CALLBOARD_LIBS_SERVER_GRPC_SERVER_H_
 
 #include <grpcpp/server.h>
+#include <prometheus/registry.h>
 
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/ports/clock.h"
 #include "libs/server/listen_address.h"
 
 namespace callboard::server {
@@ -26,6 +28,10 @@ struct GrpcServerOptions {
   // Connections are closed gracefully when they get this old, so that clients spread over servers
   // again; calls under way get five more minutes.
   absl::Duration connection_age_max = absl::Hours(1);
+  // Where to show how calls end (libs/server/rpc_metrics.h), and the clock that times them; null
+  // when nobody wants to know. Both outlive the server.
+  prometheus::Registry* metrics = nullptr;
+  const ports::Clock* clock = nullptr;
 };
 
 // A gRPC server with everything that all of ours share: health, reflection, keepalive, limits.
@@ -33,6 +39,8 @@ class GrpcServer {
  public:
   // Serves `services`, all healthy from the start. UNAVAILABLE when the address cannot be listened
   // on.
+  //
+  // REQUIRES: with `options.metrics` there is `options.clock`.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
       const GrpcServerOptions& options, const std::vector<ServedService>& services);
   // Ends every call.

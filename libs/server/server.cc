@@ -76,8 +76,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Su
       server->http_,
       http::HttpServer::Start({.host = options.http.host, .port = options.http.port},
                               AdminRoutes(server->surface_, context.metrics(), server->ready_)));
-  ASSIGN_OR_RETURN(server->grpc_,
-                   GrpcServer::Start({.listen = options.grpc}, server->surface_.services));
+  ASSIGN_OR_RETURN(server->grpc_, GrpcServer::Start({.listen = options.grpc,
+                                                     .metrics = &context.metrics(),
+                                                     .clock = &context.clock()},
+                                                    server->surface_.services));
   server->ready_ = true;
   const Ports ports = server->ports();
   RETURN_IF_ERROR(WritePortFile(options.port_file, PortsJson(ports)));

@@ -3,8 +3,6 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
-#include <chrono>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "callboard/v1/queue.grpc.pb.h"
@@ -52,10 +50,8 @@ absl::StatusOr<std::string> ShowQueueStatus(const config::v1::CliConfig& config)
   const auto stub =
       v1::QueueService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
-  context.set_deadline(gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_millis(absl::ToInt64Milliseconds(*wire::FromProto(config.timeout())),
-                           GPR_TIMESPAN)));
+  context.set_deadline(gpr_time_from_millis(
+      absl::ToInt64Milliseconds(*wire::FromProto(config.timeout())), GPR_TIMESPAN));
   v1::QueueStatus status;
   const absl::Status answer =
       wire::FromGrpc(stub->GetQueueStatus(&context, v1::GetQueueStatusRequest(), &status));

@@ -49,6 +49,10 @@ TEST(DirectorTest, AnswersTheQueuesStatusOverGrpcAndHttp) {
   const test::HttpAnswer page = HttpGet(director.http_port(), "/status");
   EXPECT_EQ(page.status, 200);
   EXPECT_THAT(page.body, HasSubstr(R"("queue":{"depth":0,"max_size":7,"policy":"block")"));
+  EXPECT_THAT(
+      HttpGet(director.http_port(), "/metrics").body,
+      HasSubstr("callboard_rpc_duration_seconds_count{code=\"OK\",method=\"GetQueueStatus\","
+                "service=\"callboard.v1.QueueService\"} 1\n"));
 }
 
 // An open stream of the reflection service, which is gRPC's own and has no callback API inside.

@@ -1,0 +1,112 @@
+#include "libs/server/rpc_metrics.h"
+
+#include <google/protobuf/descriptor.h>
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
+
+namespace callboard::server {
+namespace {
+
+using grpc::experimental::Interceptor;
+using grpc::experimental::ServerRpcInfo;
+
+// Tells with which code a call ends: when its status is sent, which happens once in every call.
+class EndInterceptor final : public Interceptor {
+ public:
+  explicit EndInterceptor(std::function<void(absl::StatusCode)> on_end)
+      : on_end_(std::move(on_end)) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(
+            grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
+      on_end_(static_cast<absl::StatusCode>(methods->GetSendStatus().error_code()));
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::function<void(absl::StatusCode)> on_end_;
+};
+
+class RpcMetrics final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  RpcMetrics(const std::vector<std::string>& services, prometheus::Registry& registry,
+             const ports::Clock& clock)
+      : clock_(clock),
+        durations_(prometheus::BuildHistogram()
+                       .Name("callboard_rpc_duration_seconds")
+                       .Help("Unary calls, from arrival to answer.")
+                       .Register(registry)),
+        streams_ended_(prometheus::BuildCounter()
+                           .Name("callboard_rpc_streams_total")
+                           .Help("Streams that have ended.")
+                           .Register(registry)),
+        streams_open_(prometheus::BuildGauge()
+                          .Name("callboard_rpc_streams_open")
+                          .Help("Streams that have not ended.")
+                          .Register(registry)) {
+    for (const std::string& name : services) {
+      const google::protobuf::ServiceDescriptor* const service =
+          google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+      CHECK(service != nullptr) << name;
+      for (int i = 0; i < service->method_count(); ++i) {
+        const std::string& method = service->method(i)->name();
+        methods_[absl::StrCat("/", name, "/", method)] = {{"service", name}, {"method", method}};
+      }
+    }
+  }
+
+  Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
+    const auto found = methods_.find(info->method());
+    // gRPC asks for methods that do not exist as well.
+    if (found == methods_.end()) return nullptr;
+    const prometheus::Labels& method = found->second;
+    if (info->type() == ServerRpcInfo::Type::UNARY) {
+      return new EndInterceptor([this, &method, start = clock_.MonotonicNow()](auto code) {
+        durations_.Add(WithCode(method, code), buckets_)
+            .Observe(absl::ToDoubleSeconds(clock_.MonotonicNow() - start));
+      });
+    }
+    streams_open_.Add(method).Increment();
+    return new EndInterceptor([this, &method](auto code) {
+      streams_open_.Add(method).Decrement();
+      streams_ended_.Add(WithCode(method, code)).Increment();
+    });
+  }
+
+ private:
+  static prometheus::Labels WithCode(prometheus::Labels method, absl::StatusCode code) {
+    method["code"] = absl::StatusCodeToString(code);
+    return method;
+  }
+
+  const ports::Clock& clock_;
+  // In seconds: a status that is read from memory, a commit, a caller who waits for a place.
+  const prometheus::Histogram::BucketBoundaries buckets_ = {
+      0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
+  // The registry's. A family adds a series once, and returns it when asked again.
+  prometheus::Family<prometheus::Histogram>& durations_;
+  prometheus::Family<prometheus::Counter>& streams_ended_;
+  prometheus::Family<prometheus::Gauge>& streams_open_;
+  // Labels by path, as in /callboard.v1.QueueService/GetTask. Constant after construction.
+  std::map<std::string, prometheus::Labels, std::less<>> methods_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
+NewRpcMetricsInterceptorFactory(const std::vector<std::string>& services,
+                                prometheus::Registry& registry, const ports::Clock& clock) {
+  return std::make_unique<RpcMetrics>(services, registry, clock);
+}
+
+}  // namespace callboard::server
