@@ -28,7 +28,6 @@ inline constexpr uint32_t kCostUnitsMax = 100;
 inline constexpr uint32_t kOverlapMax = 1000;
 // 30 days.
 inline constexpr uint32_t kRunSecondsMax = 30 * 24 * 3600;
-inline constexpr size_t kSubmitItemsMax = 1000;
 
 inline constexpr size_t kMessageBytesMax = 4 * 1024 * 1024;
 static_assert(kBodyBytesMax + kEnvBytesMax + 2 * kLabelsMax * 2 * kNameBytesMax < kMessageBytesMax,

@@ -10,6 +10,7 @@
 namespace callboard::core {
 namespace {
 
+// Signals that a process can die of and that people know by name.
 constexpr absl::string_view kSignals[] = {
     "SIGABRT", "SIGALRM", "SIGBUS",  "SIGFPE",  "SIGHUP",  "SIGILL",    "SIGINT",   "SIGIO",
     "SIGKILL", "SIGPIPE", "SIGPROF", "SIGPWR",  "SIGQUIT", "SIGSEGV",   "SIGSYS",   "SIGTERM",
@@ -17,11 +18,11 @@ constexpr absl::string_view kSignals[] = {
 
 constexpr int kExitCodeMax = 255;
 
-}  // namespace
-
 bool IsSignalName(absl::string_view name) {
   return std::find(std::begin(kSignals), std::end(kSignals), name) != std::end(kSignals);
 }
+
+}  // namespace
 
 std::optional<RetryRule> ParseRetryRule(absl::string_view text) {
   RetryRule rule;

@@ -27,9 +27,6 @@ std::optional<RetryRule> ParseRetryRule(absl::string_view text);
 
 std::string RetryRuleText(const RetryRule& rule);
 
-// Whether `name` is that of a signal of this system that a process can die of.
-bool IsSignalName(absl::string_view name);
-
 }  // namespace callboard::core
 
 #endif  // CALLBOARD_LIBS_CORE_RETRY_RULE_H_

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -14,18 +13,25 @@
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
 #include "libs/core/retry_rule.h"
+#include "libs/core/trace_context.h"
 
 namespace callboard::core {
 
 enum class TaskSource { kApi, kWeb, kScheduler, kCli };
-inline constexpr std::pair<absl::string_view, TaskSource> kTaskSourceNames[] = {
-    {"api", TaskSource::kApi},
-    {"web", TaskSource::kWeb},
-    {"scheduler", TaskSource::kScheduler},
-    {"cli", TaskSource::kCli},
-};
+inline constexpr TaskSource kTaskSources[] = {TaskSource::kApi, TaskSource::kWeb,
+                                              TaskSource::kScheduler, TaskSource::kCli};
 constexpr absl::string_view Name(TaskSource source) {
-  return kTaskSourceNames[static_cast<size_t>(source)].first;
+  switch (source) {
+    case TaskSource::kApi:
+      return "api";
+    case TaskSource::kWeb:
+      return "web";
+    case TaskSource::kScheduler:
+      return "scheduler";
+    case TaskSource::kCli:
+      return "cli";
+  }
+  return "";
 }
 
 enum class Priority { kLow, kNormal, kHigh };
@@ -143,7 +149,8 @@ struct Task {
   std::string signal;
   std::string result;
   bool result_truncated = false;
-  std::string trace_id;
+  // Of its first dispatch.
+  std::optional<TraceId> trace_id;
   std::optional<QueueId> redrive_of;
   std::optional<QueueId> redriven_as;
 

@@ -34,6 +34,14 @@ bool FromHex(absl::string_view hex, Bytes& bytes) {
 
 }  // namespace
 
+std::optional<TraceId> ParseTraceId(absl::string_view hex) {
+  std::array<uint8_t, 16> bytes;
+  if (!FromHex(hex, bytes) || TraceId(bytes) == TraceId()) return std::nullopt;
+  return TraceId(bytes);
+}
+
+std::string ToString(const TraceId& id) { return ToHex(id.value()); }
+
 SpanContext NewTrace(const std::array<uint64_t, 3>& chance) {
   const auto bytes = std::bit_cast<std::array<uint8_t, 24>>(chance);
   std::array<uint8_t, 16> trace_id;

@@ -16,6 +16,10 @@ namespace callboard::core {
 using TraceId = base::StrongId<struct TraceIdTag, std::array<uint8_t, 16>>;
 using SpanId = base::StrongId<struct SpanIdTag, std::array<uint8_t, 8>>;
 
+// 32 digits, in lower case; null for anything else, and for the id that is none.
+std::optional<TraceId> ParseTraceId(absl::string_view hex);
+std::string ToString(const TraceId& id);
+
 // What a span's children, here or in other processes, have to know of it.
 struct SpanContext {
   TraceId trace_id;

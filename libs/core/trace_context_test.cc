@@ -20,6 +20,16 @@ const SpanContext kExampleContext = {
     .span_id = SpanId({0x00, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7}),
     .sampled = true};
 
+TEST(TraceContextTest, TraceIdReadsBackWhatItWrote) {
+  const std::string hex = "4bf92f3577b34da6a3ce929d0e0e4736";
+  ASSERT_TRUE(ParseTraceId(hex).has_value());
+  EXPECT_EQ(ToString(*ParseTraceId(hex)), hex);
+  for (const char* text :
+       {"", "4bf92f", "4BF92F3577B34DA6A3CE929D0E0E4736", "00000000000000000000000000000000"}) {
+    EXPECT_FALSE(ParseTraceId(text).has_value()) << text;
+  }
+}
+
 TEST(TraceContextTest, NewTraceUsesAllItsChance) {
   EXPECT_EQ(
       FormatTraceparent(NewTrace({0x0101010101010101, 0x0202020202020202, 0x0303030303030303})),

@@ -11,13 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/base/log.h"
+#include "libs/core/limits.h"
 #include "libs/server/error_detail_interceptor.h"
 #include "libs/server/rpc_metrics.h"
 
 namespace callboard::server {
 namespace {
-
-constexpr int kMessageBytesMax = 4 * 1024 * 1024;
 
 // Our services use no thread while a call waits. Reflection does, one for each open call: so many
 // may be open at once.
@@ -73,8 +72,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   builder.AddListeningPort(options.listen.ToString(), grpc::InsecureServerCredentials(), &port);
   // Without this, a second server on the port would silently take half of its calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(kMessageBytesMax);
-  builder.SetMaxSendMessageSize(kMessageBytesMax);
+  builder.SetMaxReceiveMessageSize(core::kMessageBytesMax);
+  builder.SetMaxSendMessageSize(core::kMessageBytesMax);
   builder.SetResourceQuota(grpc::ResourceQuota("callboard").SetMaxThreads(kReflectionThreadsMax));
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   SetKeepalive(options.connection_age_max, builder);

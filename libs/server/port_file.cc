@@ -7,8 +7,8 @@
 
 namespace callboard::server {
 
-std::string PortsJson(const Ports& ports) {
-  return absl::StrCat("{\"grpc\":", ports.grpc, ",\"http\":", ports.http, "}");
+std::string PortsJson(const Addresses& addresses) {
+  return absl::StrCat("{\"grpc\":", addresses.grpc.port, ",\"http\":", addresses.http.port, "}");
 }
 
 absl::Status WritePortFile(const std::string& path, const std::string& json) {

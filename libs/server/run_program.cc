@@ -1,6 +1,10 @@
 #include "libs/server/run_program.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -37,16 +41,19 @@ base::LogOptions LogOptionsFrom(const LogConfig& config) {
   return options;
 }
 
-// Made if it is missing, for its owner only; one that is there keeps its mode.
+// Made if it is missing, as are the folders above, for its owner only; what is there keeps its
+// mode.
 absl::Status PrepareDataDir(const std::string& path) {
-  namespace fs = std::filesystem;
   std::error_code error;
-  if (fs::is_directory(path, error)) return absl::OkStatus();
-  fs::create_directories(path, error);
-  if (!error) fs::permissions(path, fs::perms::owner_all, error);
-  if (!error) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("data_dir: cannot make the folder '", path, "': ", error.message()));
+  std::filesystem::path folder;
+  for (const std::filesystem::path& part : std::filesystem::path(path)) {
+    folder /= part;
+    if (!std::filesystem::is_directory(folder, error) && mkdir(folder.c_str(), S_IRWXU) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("data_dir: cannot make the folder '",
+                                                     folder.string(), "': ", strerror(errno)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 int Fail(const std::string& program, const absl::Status& error, ExitCode code) {

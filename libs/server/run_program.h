@@ -19,7 +19,8 @@
 
 namespace callboard::server {
 
-// What calls under way get to end by themselves; a supervisor's own patience is longer.
+// What calls under way get to end by themselves. With the default of telemetry.flush_timeout a
+// server is gone within the two seconds that it promises.
 inline constexpr absl::Duration kShutdownGrace = absl::Seconds(1);
 
 namespace internal {

@@ -81,13 +81,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Su
                                                      .clock = &context.clock()},
                                                     server->surface_.services));
   server->ready_ = true;
-  const Ports ports = server->ports();
-  RETURN_IF_ERROR(WritePortFile(options.port_file, PortsJson(ports)));
+  server->addresses_ = {.grpc = {options.grpc.host, server->grpc_->port()},
+                        .http = {options.http.host, server->http_->port()}};
+  RETURN_IF_ERROR(WritePortFile(options.port_file, PortsJson(server->addresses_)));
   base::LogInfo("server", "listening",
                 {{"service", options.name},
                  {"version", base::kVersion},
-                 {"grpc", ListenAddress{options.grpc.host, ports.grpc}.ToString()},
-                 {"http", ListenAddress{options.http.host, ports.http}.ToString()}});
+                 {"grpc", server->addresses_.grpc.ToString()},
+                 {"http", server->addresses_.http.ToString()}});
   context.telemetry().Emit(
       {.name = "server.start",
        .context = core::NewTrace(

@@ -77,7 +77,8 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  Ports ports() const { return {grpc_->port(), http_->port()}; }
+  // With the ports that were chosen.
+  const Addresses& addresses() const { return addresses_; }
 
   // Drains and closes: health and /readyz say no, calls under way get `grace` to end by themselves.
   // Does nothing the second time.
@@ -90,6 +91,7 @@ class Server {
   // What is served from stands before what serves it.
   const std::shared_ptr<void> parts_;
   const Surface surface_;
+  Addresses addresses_;
   std::atomic<bool> ready_ = false;
   bool stopped_ = false;
   std::unique_ptr<http::HttpServer> http_;

@@ -1,6 +1,7 @@
 #include "libs/wire/enum_text.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "callboard/v1/options.pb.h"
@@ -19,6 +20,11 @@ std::string EnumText(const EnumValueDescriptor& value) {
     return std::string(name);
   }
   return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
+}
+
+std::string EnumText(const EnumDescriptor& type, int number) {
+  const EnumValueDescriptor* value = type.FindValueByNumber(number);
+  return value == nullptr ? absl::StrCat(number) : EnumText(*value);
 }
 
 const EnumValueDescriptor* FindEnumValue(const EnumDescriptor& type, absl::string_view text) {

@@ -16,6 +16,9 @@ namespace callboard::wire {
 // `AGENT_LOST`.
 std::string EnumText(const google::protobuf::EnumValueDescriptor& value);
 
+// The text of the value `number`; a newer peer's value, which we have no name for, stays a number.
+std::string EnumText(const google::protobuf::EnumDescriptor& type, int number);
+
 // The value written as `text`; null when there is none or it is the unspecified one.
 const google::protobuf::EnumValueDescriptor* FindEnumValue(
     const google::protobuf::EnumDescriptor& type, absl::string_view text);

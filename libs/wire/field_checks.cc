@@ -6,8 +6,15 @@
 #include "libs/base/error.h"
 
 namespace callboard::wire {
+namespace {
+
+// gRPC sends at most 8 KiB of headers, and a violation takes up to 200 bytes.
+constexpr size_t kViolationsMax = 32;
+
+}  // namespace
 
 void FieldChecks::Refuse(absl::string_view field, absl::string_view problem) {
+  if (fields_.size() == kViolationsMax || !fields_.emplace(field).second) return;
   if (status_.ok()) {
     status_ = base::WithReason(absl::InvalidArgumentError(absl::StrCat(field, " ", problem)),
                                "INVALID_FIELD", {{"field", std::string(field)}});
@@ -15,10 +22,11 @@ void FieldChecks::Refuse(absl::string_view field, absl::string_view problem) {
   status_ = base::WithFieldViolation(std::move(status_), field, problem);
 }
 
-void FieldChecks::AtMost(absl::string_view field, uint64_t size, uint64_t limit,
+bool FieldChecks::AtMost(absl::string_view field, uint64_t size, uint64_t limit,
                          absl::string_view unit) {
-  if (size <= limit) return;
+  if (size <= limit) return true;
   Refuse(field, absl::StrCat("has ", size, " ", unit, ", at most ", limit, " are allowed"));
+  return false;
 }
 
 }  // namespace callboard::wire

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
 #include "libs/testing/status_matchers.h"
 
@@ -30,6 +31,20 @@ TEST(FieldChecksTest, NamesEveryFieldWithLimitAndSizeAndSpeaksOfTheFirst) {
   EXPECT_THAT(base::DetailsOf(checks.status()).field_violations,
               ElementsAre(Pair("labels", "has 33 entries, at most 32 are allowed"),
                           Pair("prompt", "is required")));
+}
+
+TEST(FieldChecksTest, FirstProblemOfAFieldCounts) {
+  FieldChecks checks;
+  checks.Refuse("env", "has 65 entries");
+  checks.Refuse("env", "contains a NUL byte");
+  EXPECT_THAT(base::DetailsOf(checks.status()).field_violations,
+              ElementsAre(Pair("env", "has 65 entries")));
+}
+
+TEST(FieldChecksTest, AnswerFitsIntoAHeaderHoweverMuchIsWrong) {
+  FieldChecks checks;
+  for (int i = 0; i < 100'000; ++i) checks.Refuse(absl::StrCat("retry_on[", i, "]"), "is no rule");
+  EXPECT_EQ(base::DetailsOf(checks.status()).field_violations.size(), 32u);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/duration.pb.h>
 #include <google/protobuf/timestamp.pb.h>
-#include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,6 +25,7 @@
 #include "libs/base/nearest.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/enum_text.h"
+#include "libs/wire/time.h"
 
 namespace callboard::wire {
 namespace {
@@ -37,7 +37,6 @@ using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 using google::protobuf::Reflection;
 using google::protobuf::Timestamp;
-using google::protobuf::util::TimeUtil;
 using nlohmann::json;
 
 // Deeper than any message of ours; what follows the tree recurses this far at most.
@@ -185,7 +184,7 @@ bool HasShape(absl::string_view text, absl::string_view shape) {
   });
 }
 
-// TimeUtil's own parser ends the process at a time that is out of range; Abseil's also takes forms
+// Protobuf's own parser ends the process at a time that is out of range; Abseil's also takes forms
 // that are no RFC 3339.
 bool ParseTimestamp(const std::string& text, Timestamp& timestamp) {
   constexpr absl::string_view kShape = "0000-00-00T00:00:00";
@@ -197,24 +196,19 @@ bool ParseTimestamp(const std::string& text, Timestamp& timestamp) {
       !absl::ParseTime(absl::RFC3339_full, text, &time, nullptr)) {
     return false;
   }
-  timestamp.set_seconds(absl::ToUnixSeconds(time));
-  timestamp.set_nanos(static_cast<int32_t>(
-      absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(timestamp.seconds()))));
-  return timestamp.seconds() >= TimeUtil::kTimestampMinSeconds &&
-         timestamp.seconds() <= TimeUtil::kTimestampMaxSeconds;
+  timestamp = ToProto(time);
+  return FromProto(timestamp).has_value();
 }
 
 // Of what Abseil takes, only seconds: there is one way to write a duration.
 bool ParseDuration(const std::string& text, Duration& proto) {
   absl::Duration duration;
   if (!absl::EndsWith(text, "s") || text.find_first_not_of("-.0123456789") != text.size() - 1 ||
-      !absl::ParseDuration(text, &duration) ||
-      absl::AbsDuration(duration) > absl::Seconds(TimeUtil::kDurationMaxSeconds)) {
+      !absl::ParseDuration(text, &duration)) {
     return false;
   }
-  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
-  proto.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
-  return true;
+  proto = ToProto(duration);
+  return FromProto(proto).has_value();
 }
 
 // Abseil's also takes white space and no padding.

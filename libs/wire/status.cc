@@ -1,5 +1,6 @@
 #include "libs/wire/status.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -7,18 +8,12 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "libs/base/error.h"
+#include "libs/wire/time.h"
 
 namespace callboard::wire {
 namespace {
 
 constexpr char kDomain[] = "callboard";
-
-// Seconds and nanoseconds of one sign, as google.protobuf.Duration wants them.
-void SetDuration(absl::Duration duration, google::protobuf::Duration& proto) {
-  const int64_t nanoseconds = absl::ToInt64Nanoseconds(duration);
-  proto.set_seconds(nanoseconds / 1'000'000'000);
-  proto.set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
-}
 
 void AddDetail(const google::protobuf::Message& detail, google::rpc::Status& status) {
   status.add_details()->PackFrom(detail);
@@ -33,9 +28,9 @@ absl::Status WithDetail(absl::Status error, const google::protobuf::Any& detail)
                             {info.metadata().begin(), info.metadata().end()});
   }
   if (detail.UnpackTo(&retry)) {
-    return base::WithRetryAfter(std::move(error),
-                                absl::Seconds(retry.retry_delay().seconds()) +
-                                    absl::Nanoseconds(retry.retry_delay().nanos()));
+    // A peer's nonsense is no advice.
+    const std::optional<absl::Duration> wait = FromProto(retry.retry_delay());
+    return wait.has_value() ? base::WithRetryAfter(std::move(error), *wait) : error;
   }
   if (detail.UnpackTo(&bad_request)) {
     for (const auto& violation : bad_request.field_violations()) {
@@ -64,7 +59,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
   if (details.retry_after.has_value()) {
     google::rpc::RetryInfo retry;
-    SetDuration(*details.retry_after, *retry.mutable_retry_delay());
+    *retry.mutable_retry_delay() = ToProto(*details.retry_after);
     AddDetail(retry, rich);
   }
   if (!details.field_violations.empty()) {

@@ -1,5 +1,6 @@
 #include "libs/wire/task.h"
 
+#include <optional>
 #include <string>
 
 #include "libs/base/status_macros.h"
@@ -10,13 +11,12 @@
 namespace callboard::wire {
 namespace {
 
-constexpr size_t kTraceIdDigits = 32;
-
-std::string ReadTraceId(const std::string& text, FieldChecks& checks) {
-  const bool is_hex =
-      text.size() == kTraceIdDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
-  if (!text.empty() && !is_hex) checks.Refuse("trace_id", "is not 32 lower-case hex digits");
-  return text;
+std::optional<core::TraceId> ReadTraceId(const std::string& text, FieldChecks& checks) {
+  const std::optional<core::TraceId> id = core::ParseTraceId(text);
+  if (!text.empty() && !id.has_value()) {
+    checks.Refuse("trace_id", "is not 32 lower-case hex digits with one above 0");
+  }
+  return id;
 }
 
 core::QueueId ReadRequiredQueueId(const std::string& text, FieldChecks& checks) {
@@ -125,7 +125,7 @@ v1::Task ToProto(const core::Task& task) {
   proto.set_signal(task.signal);
   proto.set_result(task.result);
   proto.set_result_truncated(task.result_truncated);
-  proto.set_trace_id(task.trace_id);
+  if (task.trace_id.has_value()) proto.set_trace_id(core::ToString(*task.trace_id));
   if (task.redrive_of.has_value()) proto.set_redrive_of(core::ToString(*task.redrive_of));
   if (task.redriven_as.has_value()) proto.set_redriven_as(core::ToString(*task.redriven_as));
   return proto;

@@ -27,7 +27,7 @@ void WriteMap(const std::map<std::string, std::string>& entries,
 std::map<std::string, std::string> ReadLabels(absl::string_view field,
                                               const Map<std::string, std::string>& proto,
                                               FieldChecks& checks) {
-  checks.AtMost(field, proto.size(), core::kLabelsMax, "entries");
+  if (!checks.AtMost(field, proto.size(), core::kLabelsMax, "entries")) return {};
   for (const auto& [key, value] : proto) {
     if (key.empty()) checks.Refuse(field, "has an entry without a key");
     checks.AtMost(field, key.size(), core::kNameBytesMax, "bytes in a key");
@@ -38,7 +38,7 @@ std::map<std::string, std::string> ReadLabels(absl::string_view field,
 
 std::map<std::string, std::string> ReadEnv(const Map<std::string, std::string>& proto,
                                            FieldChecks& checks) {
-  checks.AtMost("env", proto.size(), core::kEnvEntriesMax, "entries");
+  if (!checks.AtMost("env", proto.size(), core::kEnvEntriesMax, "entries")) return {};
   size_t bytes = 0;
   for (const auto& [name, value] : proto) {
     bytes += name.size() + value.size();
@@ -57,10 +57,10 @@ std::map<std::string, std::string> ReadEnv(const Map<std::string, std::string>& 
 }
 
 std::optional<core::TaskSource> ReadSource(const std::string& text, FieldChecks& checks) {
-  for (const auto& [name, source] : core::kTaskSourceNames) {
-    if (name == text) return source;
+  for (const core::TaskSource source : core::kTaskSources) {
+    if (core::Name(source) == text) return source;
   }
-  if (!text.empty()) checks.Refuse("source", "is none of web, scheduler, cli, api");
+  if (!text.empty()) checks.Refuse("source", "is none of api, web, scheduler, cli");
   return std::nullopt;
 }
 
@@ -81,6 +81,35 @@ std::optional<core::Overlap> ReadOverlap(const v1::Overlap& proto, FieldChecks& 
       .policy = ReadEnum("overlap.policy", kOverlapPolicies, proto.policy(), checks),
       .n = ReadNumber("overlap.n", proto.n(), core::kOverlapMax, checks),
   };
+}
+
+std::vector<core::Constraint> ReadConstraints(const google::protobuf::RepeatedField<int>& proto,
+                                              FieldChecks& checks) {
+  if (!checks.AtMost("constraints", proto.size(), core::kConstraintsMax, "entries")) return {};
+  std::vector<core::Constraint> constraints;
+  for (int i = 0; i < proto.size(); ++i) {
+    if (const auto constraint = FromProto(kConstraints, static_cast<v1::Constraint>(proto[i]))) {
+      constraints.push_back(*constraint);
+    } else {
+      checks.Refuse(absl::StrCat("constraints[", i, "]"), "is no constraint of this version");
+    }
+  }
+  return constraints;
+}
+
+std::vector<core::RetryRule> ReadRetryRules(
+    const google::protobuf::RepeatedPtrField<std::string>& proto, FieldChecks& checks) {
+  if (!checks.AtMost("retry_on", proto.size(), core::kRetryRulesMax, "entries")) return {};
+  std::vector<core::RetryRule> rules;
+  for (int i = 0; i < proto.size(); ++i) {
+    if (const auto rule = core::ParseRetryRule(proto[i])) {
+      rules.push_back(*rule);
+    } else {
+      checks.Refuse(absl::StrCat("retry_on[", i, "]"),
+                    "is none of exit:<1..255>, exit:*, signal:<name as in SIGKILL>, timeout");
+    }
+  }
+  return rules;
 }
 
 // What to do, and with what.
@@ -123,16 +152,7 @@ void ReadPlacement(const Proto& proto, core::TaskSpec& spec, FieldChecks& checks
   spec.priority = ReadEnum("priority", kPriorities, proto.priority(), checks);
   spec.fairness_key = ReadText("fairness_key", proto.fairness_key(), core::kNameBytesMax, checks);
   spec.cost_units = ReadNumber("cost_units", proto.cost_units(), core::kCostUnitsMax, checks);
-  checks.AtMost("constraints", proto.constraints_size(), core::kConstraintsMax, "entries");
-  for (int i = 0; i < proto.constraints_size(); ++i) {
-    const std::optional<core::Constraint> constraint =
-        FromProto(kConstraints, proto.constraints(i));
-    if (constraint.has_value()) {
-      spec.constraints.push_back(*constraint);
-    } else {
-      checks.Refuse(absl::StrCat("constraints[", i, "]"), "is no constraint of this version");
-    }
-  }
+  spec.constraints = ReadConstraints(proto.constraints(), checks);
   spec.run_when = ReadEnum("run_when", kRunWhens, proto.run_when(), checks);
   spec.time_sensitive = proto.time_sensitive();
   spec.earliest_start_at = ReadTime("earliest_start_at", proto.has_earliest_start_at(),
@@ -146,15 +166,7 @@ void ReadPlacement(const Proto& proto, core::TaskSpec& spec, FieldChecks& checks
       ReadSeconds("expected_duration_sec", proto.expected_duration_sec(), checks);
   spec.max_attempts =
       ReadNumber("max_attempts", proto.max_attempts(), core::kMaxAttemptsMax, checks);
-  checks.AtMost("retry_on", proto.retry_on_size(), core::kRetryRulesMax, "entries");
-  for (int i = 0; i < proto.retry_on_size(); ++i) {
-    if (const auto rule = core::ParseRetryRule(proto.retry_on(i))) {
-      spec.retry_on.push_back(*rule);
-    } else {
-      checks.Refuse(absl::StrCat("retry_on[", i, "]"),
-                    "is none of exit:<1..255>, exit:*, signal:<name as in SIGKILL>, timeout");
-    }
-  }
+  spec.retry_on = ReadRetryRules(proto.retry_on(), checks);
   spec.on_agent_lost = ReadEnum("on_agent_lost", kOnAgentLosts, proto.on_agent_lost(), checks);
 }
 

@@ -16,6 +16,8 @@
 #include "libs/testing/random_message.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/enum_pairs.h"
+#include "libs/wire/json.h"
+#include "libs/wire/json_reader.h"
 
 namespace callboard::wire {
 namespace {
@@ -31,7 +33,7 @@ using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
 // Converts random messages of a type (task_test's RC_PARAMS says how many): each comes back as it
-// was, or is refused with the name of a field that it has.
+// was, from core and from JSON, or is refused with the name of a field that it has.
 template <class Proto>
 bool IsUnchangedOrRefusedByField() {
   int accepted = 0;
@@ -43,6 +45,9 @@ bool IsUnchangedOrRefusedByField() {
     if (core.ok()) {
       ++accepted;
       RC_ASSERT(MessageDifferencer::Equals(ToProto(*core), proto));
+      Proto read;
+      RC_ASSERT(FromJson(ToJson(proto), read).ok());
+      RC_ASSERT(MessageDifferencer::Equals(read, proto));
       return;
     }
     ++refused;

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 
-#include "libs/base/check.h"
-
 namespace callboard::wire {
 namespace {
 
@@ -19,7 +17,6 @@ constexpr int32_t kNanosMax = 999'999'999;
 google::protobuf::Timestamp ToProto(absl::Time time) {
   google::protobuf::Timestamp proto;
   proto.set_seconds(absl::ToUnixSeconds(time));
-  CHECK(proto.seconds() >= kSecondsMin && proto.seconds() <= kSecondsMax) << time;
   proto.set_nanos(static_cast<int32_t>(
       absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(proto.seconds()))));
   return proto;
@@ -34,8 +31,6 @@ std::optional<absl::Time> FromProto(const google::protobuf::Timestamp& proto) {
 google::protobuf::Duration ToProto(absl::Duration duration) {
   google::protobuf::Duration proto;
   proto.set_seconds(absl::ToInt64Seconds(duration));
-  CHECK(proto.seconds() >= -kDurationSecondsMax && proto.seconds() <= kDurationSecondsMax)
-      << duration;
   proto.set_nanos(
       static_cast<int32_t>(absl::ToInt64Nanoseconds(duration - absl::Seconds(proto.seconds()))));
   return proto;
@@ -47,7 +42,9 @@ std::optional<absl::Duration> FromProto(const google::protobuf::Duration& proto)
   if (seconds < -kDurationSecondsMax || seconds > kDurationSecondsMax) return std::nullopt;
   if (nanos < -kNanosMax || nanos > kNanosMax) return std::nullopt;
   if ((seconds > 0 && nanos < 0) || (seconds < 0 && nanos > 0)) return std::nullopt;
-  return absl::Seconds(seconds) + absl::Nanoseconds(nanos);
+  const absl::Duration duration = absl::Seconds(seconds) + absl::Nanoseconds(nanos);
+  if (absl::AbsDuration(duration) > absl::Seconds(kDurationSecondsMax)) return std::nullopt;
+  return duration;
 }
 
 }  // namespace callboard::wire

@@ -10,12 +10,14 @@
 
 namespace callboard::wire {
 
-// Whole nanoseconds; what is finer is cut. REQUIRES: `time` is of the years 1 to 9999.
+// Whole nanoseconds; what is finer is cut. Of a time before the year 1 or after 9999, something
+// that FromProto() refuses.
 google::protobuf::Timestamp ToProto(absl::Time time);
 // Null when it is no time of the years 1 to 9999.
 std::optional<absl::Time> FromProto(const google::protobuf::Timestamp& proto);
 
-// Whole nanoseconds; what is finer is cut. REQUIRES: `duration` is of at most 10,000 years.
+// Whole nanoseconds; what is finer is cut. Of more than 10,000 years, something that FromProto()
+// refuses.
 google::protobuf::Duration ToProto(absl::Duration duration);
 // Null when its parts are out of range or of different signs.
 std::optional<absl::Duration> FromProto(const google::protobuf::Duration& proto);

@@ -39,6 +39,12 @@ TEST(TimeTest, WhatIsNoTimeIsRefused) {
   EXPECT_EQ(FromProto(TimestampOf(0, 1'000'000'000)), std::nullopt);
 }
 
+TEST(TimeTest, TimesBeyondAllCalendarsAreRefusedOnTheWayBack) {
+  EXPECT_EQ(FromProto(ToProto(absl::InfiniteFuture())), std::nullopt);
+  EXPECT_EQ(FromProto(ToProto(absl::InfinitePast())), std::nullopt);
+  EXPECT_EQ(FromProto(ToProto(absl::InfiniteDuration())), std::nullopt);
+}
+
 TEST(TimeTest, DurationsKeepSignAndNanoseconds) {
   for (const Duration& proto : {DurationOf(0, 0), DurationOf(1, 500'000'000), DurationOf(-1, -5),
                                 DurationOf(0, -5), DurationOf(315'576'000'000, 0)}) {

@@ -1,5 +1,8 @@
 #include "services/cli/command_line.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -57,6 +60,7 @@ class CommandLine {
                     {"callboard dev", "callboard queue-status", "callboard queue-status -o json",
                      "source <(callboard completion bash)"});
     app_.fallthrough();
+    app_.require_subcommand(0, 1);
     // Refused below, with the nearest name.
     app_.allow_extras();
     app_.set_version_flag("--version", VersionText());
@@ -98,6 +102,9 @@ class CommandLine {
       std::fputs(config::PrintedConfig(config, loaded->origins).c_str(), stdout);
       return static_cast<int>(ExitCode::kDone);
     }
+    if (app_.got_subcommand("dev")) {
+      return FailUsage("the flags of dev come after it: callboard dev --data_dir=…");
+    }
     if (!action_) {
       std::fputs(app_.help().c_str(), stderr);
       return static_cast<int>(ExitCode::kUsage);
@@ -132,6 +139,7 @@ class CommandLine {
               },
               setting.help)
           ->type_name(setting.wanted)
+          ->take_last()
           ->default_str(setting.default_text);
     }
     app_.add_flag("--print_config", print_config_,
@@ -179,6 +187,7 @@ class CommandLine {
            config::FlagsOf(name == "dev" ? *DevConfig::descriptor() : *CliConfig::descriptor())) {
         command.flags.push_back({setting.flag, setting.help});
       }
+      command.flags.push_back({"--print_config", "Show every setting and where it comes from."});
       command.flags.push_back({"--help", "Show the help text."});
       words.push_back(std::move(command));
     }
@@ -195,6 +204,9 @@ class CommandLine {
       }
     }
     const std::string name = word.substr(0, word.find('='));
+    if (!is_flag && !app_.get_subcommands().empty()) {
+      return absl::StrCat("unexpected argument '", name, "'");
+    }
     const std::string nearest = base::Nearest(name, known);
     return absl::StrCat(
         "unknown ", is_flag ? "flag '" : "command '", name, "'; ",
@@ -226,6 +238,8 @@ int RunCommandLine(std::span<const char* const> arguments) {
     for (size_t i = 1; i < words.size(); ++i) rest.push_back(words[i].c_str());
     return RunDev(rest);
   }
+  // As a shell would show it, whoever the parent is.
+  signal(SIGINT, [](int) { _exit(static_cast<int>(ExitCode::kInterrupted)); });
   return CommandLine().Run(words);
 }
 

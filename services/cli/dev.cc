@@ -28,9 +28,9 @@ using config::v1::SchedulerConfig;
 using server::StartedServer;
 
 constexpr int kParts = 4;
-// Agents and the scheduler have nothing of their own to finish; all four together stay below the
-// two seconds that a supervisor's user expects of Ctrl-C.
-constexpr absl::Duration kShortGrace = absl::Milliseconds(200);
+// What calls under way get to end by themselves. The parts stop one after the other: together with
+// the default of telemetry.flush_timeout they stay below two seconds.
+const absl::Duration kGrace = server::kShutdownGrace / kParts;
 
 // The parts end one after the other: each gets its share of the wait for the last spans.
 config::v1::TelemetryConfig TelemetryOfOne(config::v1::TelemetryConfig telemetry) {
@@ -52,6 +52,8 @@ DirectorConfig DirectorConfigFrom(const DevConfig& dev, const std::string& data_
   config.set_data_dir(absl::StrCat(data_dir, "/director"));
   *config.mutable_grpc() = dev.grpc();
   *config.mutable_http() = dev.http();
+  // A port that is chosen freely is not known yet; then the director has no scheduler to ask.
+  config.mutable_scheduler()->set_address(dev.scheduler().grpc().listen());
   *config.mutable_queue() = dev.queue();
   *config.mutable_lease() = dev.lease();
   *config.mutable_retention() = dev.retention();
@@ -97,10 +99,10 @@ struct Part {
     ASSIGN_OR_RETURN(started, server::StartServer(service, config, start));
     return absl::OkStatus();
   }
-  server::Ports ports() const { return started.server->ports(); }
+  const server::Addresses& addresses() const { return started.server->addresses(); }
   std::string Line() const {
-    return absl::StrFormat("  %-10s grpc 127.0.0.1:%-6d http://127.0.0.1:%d/status\n", name,
-                           ports().grpc, ports().http);
+    return absl::StrFormat("  %-10s grpc %-16s http://%s/status\n", name,
+                           addresses().grpc.ToString(), addresses().http.ToString());
   }
 };
 
@@ -122,22 +124,20 @@ class Cluster {
   // The scheduler first, so that nothing new comes in; the director last, because the others speak
   // to it.
   void Stop() {
-    scheduler_.started.server->Stop(kShortGrace);
-    for (Part<AgentConfig>& agent : agents_) agent.started.server->Stop(kShortGrace);
-    director_.started.server->Stop(server::kShutdownGrace);
+    scheduler_.started.server->Stop(kGrace);
+    for (Part<AgentConfig>& agent : agents_) agent.started.server->Stop(kGrace);
+    director_.started.server->Stop(kGrace);
   }
 
-  std::string director_address() const {
-    return absl::StrCat("127.0.0.1:", director_.ports().grpc);
-  }
+  std::string director_address() const { return director_.addresses().grpc.ToString(); }
 
   // The director's ports as any server writes them, and those of the others by name.
   std::string PortsJson() const {
-    std::string json = server::PortsJson(director_.ports());
+    std::string json = server::PortsJson(director_.addresses());
     json.pop_back();
-    absl::StrAppend(&json, ",\"scheduler\":", server::PortsJson(scheduler_.ports()));
+    absl::StrAppend(&json, ",\"scheduler\":", server::PortsJson(scheduler_.addresses()));
     for (const Part<AgentConfig>& agent : agents_) {
-      absl::StrAppend(&json, ",\"", agent.name, "\":", server::PortsJson(agent.ports()));
+      absl::StrAppend(&json, ",\"", agent.name, "\":", server::PortsJson(agent.addresses()));
     }
     return json + "}";
   }

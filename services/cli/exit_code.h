@@ -5,7 +5,7 @@
 
 namespace callboard::cli {
 
-// How a command ends. Scripts rely on these numbers. An interrupted one ends with 130.
+// How a command ends. Scripts rely on these numbers.
 enum class ExitCode : int {
   kDone = 0,
   kFailed = 1,
@@ -14,6 +14,7 @@ enum class ExitCode : int {
   kQueueFull = 3,
   kNotFound = 4,
   kUnreachable = 5,
+  kInterrupted = 130,
 };
 
 // Adds to `error` that no server answered.

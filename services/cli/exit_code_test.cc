@@ -14,6 +14,7 @@ TEST(ExitCodeTest, NumbersAreThoseThatScriptsRelyOn) {
   EXPECT_EQ(static_cast<int>(ExitCode::kQueueFull), 3);
   EXPECT_EQ(static_cast<int>(ExitCode::kNotFound), 4);
   EXPECT_EQ(static_cast<int>(ExitCode::kUnreachable), 5);
+  EXPECT_EQ(static_cast<int>(ExitCode::kInterrupted), 130);
 }
 
 TEST(ExitCodeTest, ScriptsCanTellTheAnswersApart) {

@@ -30,9 +30,11 @@ TEST(QueueStatusTest, TableSaysHowFullTheQueueIsAndWhatItDoes) {
             "ended      0 completed, 0 failed, 0 cancelled\n");
 }
 
-TEST(QueueStatusTest, TableSaysWhenTheQueueIsPausedDrainingOrUnbounded) {
+TEST(QueueStatusTest, TableSaysWhenTheQueueIsPausedDrainingUnboundedOrNewerThanWeAre) {
   v1::QueueStatus status;
   EXPECT_THAT(QueueStatusTable(status), HasSubstr("pending    0 no bound"));
+  status.set_policy(static_cast<v1::QueuePolicy>(99));
+  EXPECT_THAT(QueueStatusTable(status), HasSubstr("when full: 99\n"));
   status.set_paused(true);
   EXPECT_THAT(QueueStatusTable(status), StartsWith("queue      paused"));
   status.set_draining(true);

@@ -2,14 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libs/testing/held_stream.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/otlp_collector.h"
 #include "libs/testing/process.h"
@@ -20,6 +24,7 @@ namespace {
 
 using test::BuiltBinary;
 using test::FieldOf;
+using test::HeldStream;
 using test::HttpGet;
 using test::OtlpCollector;
 using test::Process;
@@ -68,6 +73,14 @@ class RunningDev {
   Process process_;
 };
 
+// The lines in which servers say where they listen.
+std::vector<std::string> ListeningLines(const std::string& output) {
+  std::vector<std::string> lines = absl::StrSplit(output, '\n');
+  std::erase_if(
+      lines, [](const std::string& line) { return !absl::StrContains(line, "server=listening"); });
+  return lines;
+}
+
 TEST(CliTest, VersionIsTextOrOneJsonDocument) {
   EXPECT_EQ(RunCallboard({"version"}).output, "callboard 0.1.0\n");
   EXPECT_EQ(RunCallboard({"version", "-o", "json"}).output, "{\"version\":\"0.1.0\"}\n");
@@ -91,6 +104,9 @@ TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
       {{"queu-status"}, "did you mean 'queue-status'?"},
       {{"queue-status", "--director.adress=x"}, "did you mean '--director.address'?"},
       {{"queue-status", "-o", "xml"}, "wanted: table|json"},
+      {{"queue-status", "queue-1"}, "unexpected argument 'queue-1'"},
+      {{"version", "queue-status"}, "unexpected argument 'queue-status'"},
+      {{"-o", "json", "dev"}, "the flags of dev come after it"},
       {{"completion", "tcsh"}, "bash,zsh,fish"},
       {{"dev", "--queue.max_sise=5"}, "did you mean 'queue.max_size'?"},
       {{"dev", "--grpc.listen=0.0.0.0:7070"}, "wanted: 127.0.0.1:7070"},
@@ -103,6 +119,10 @@ TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
     EXPECT_EQ(ended.exit_code, 2) << advice;
     EXPECT_THAT(ended.output, HasSubstr(advice));
   }
+}
+
+TEST(CliTest, LastOfAFlagWins) {
+  EXPECT_EQ(RunCallboard({"version", "-o", "json", "-o", "table"}).output, "callboard 0.1.0\n");
 }
 
 TEST(CliTest, PrintConfigShowsWhereEachSettingComesFrom) {
@@ -144,17 +164,30 @@ TEST(DevTest, RunsFourServersAndWritesTheirPorts) {
   const size_t try_at = output.find("--director.address=");
   const std::string flag = output.substr(try_at, output.find('\n', try_at) - try_at);
   EXPECT_THAT(RunCallboard({"queue-status", flag}).output, HasSubstr("pending    0 of 5"));
-  std::istringstream lines(output);
-  std::string line;
-  int listening = 0;
-  while (std::getline(lines, line)) {
-    if (!absl::StrContains(line, "server=listening")) continue;
-    ++listening;
+  const std::vector<std::string> listening = ListeningLines(output);
+  EXPECT_EQ(listening.size(), 4u);
+  for (const std::string& line : listening) {
     const std::string http = FieldOf(line, "http");
     const auto port = static_cast<uint16_t>(std::stoi(http.substr(http.rfind(':') + 1)));
     EXPECT_EQ(HttpGet(port, "/readyz").status, 200);
   }
-  EXPECT_EQ(listening, 4);
+}
+
+TEST(DevTest, DataFolderIsMadeForItsOwnerOnly) {
+  const std::string folder = absl::StrCat(testing::TempDir(), "/made-by-dev");
+  RunningDev dev({absl::StrCat("--data_dir=", folder)});
+  struct stat status;
+  ASSERT_EQ(stat(folder.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0700u);
+}
+
+TEST(DevTest, PartsFindEachOtherOnAnyLoopbackAddress) {
+  RunningDev dev({"--grpc.listen=127.0.0.2:0"});
+  const std::string output = dev.process().Output();
+  const size_t flag_at = output.find("--director.address=127.0.0.2:");
+  ASSERT_NE(flag_at, std::string::npos);
+  const std::string flag = output.substr(flag_at, output.find('\n', flag_at) - flag_at);
+  EXPECT_EQ(RunCallboard({"queue-status", flag}).exit_code, 0);
 }
 
 TEST(DevTest, StopsInOrderOnEitherSignal) {
@@ -172,10 +205,15 @@ TEST(DevTest, StopsInOrderOnEitherSignal) {
   }
 }
 
-TEST(DevTest, SilentCollectorDoesNotHoldItUp) {
+TEST(DevTest, NeitherSilentCollectorNorOpenStreamsHoldItUp) {
   OtlpCollector silent;
   silent.Hold();
   RunningDev dev({absl::StrCat("--telemetry.otlp_endpoint=", silent.address())});
+  std::vector<std::unique_ptr<HeldStream>> streams;
+  for (const std::string& line : ListeningLines(dev.process().Output())) {
+    streams.push_back(std::make_unique<HeldStream>(FieldOf(line, "grpc")));
+  }
+  EXPECT_EQ(streams.size(), 4u);
   dev.process().Signal(SIGTERM);
   EXPECT_THAT(dev.process().WaitForExit(absl::Seconds(2)), Optional(0));
 }

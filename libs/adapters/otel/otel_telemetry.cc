@@ -306,9 +306,9 @@ absl::StatusOr<std::unique_ptr<ports::Telemetry>> StartTelemetry(const Telemetry
   }
   const std::shared_ptr<grpc::Channel> channel = otlp::OtlpGrpcClient::MakeChannel(collector);
   if (channel == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("telemetry.otlp_endpoint: '", collector.endpoint,
-                     "' is no address; wanted: host:port, as in 127.0.0.1:4317"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.endpoint.empty() ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "telemetry.otlp_endpoint", ": '",
+        collector.endpoint, "' is no address; wanted: host:port, as in 127.0.0.1:4317"));
   }
   return std::make_unique<OtelTelemetry>(std::move(collector), channel, ResourceFor(options),
                                          options);
