@@ -105,8 +105,8 @@ Server::~Server() {
 
 void Server::Stop(absl::Duration grace) {
   if (std::exchange(stopped_, true)) return;
-  base::LogInfo("server", "draining", {{"service", name_}});
   ready_ = false;
+  base::LogInfo("server", "draining", {{"service", name_}});
   grpc_->StopServing();
   if (surface_.drain) surface_.drain();
   grpc_->Shutdown(grace);

@@ -75,6 +75,15 @@ TEST_P(ServerTest, StopsInOrderOnEitherSignal) {
   }
 }
 
+TEST_P(ServerTest, SaysThatItIsNotReadyWhileCallsUnderWayEnd) {
+  RunningServer server(binary());
+  const HeldStream stream(server.grpc_address());
+  server.process().Signal(SIGTERM);
+  server.process().WaitForLine("server=draining");
+  EXPECT_EQ(HttpGet(server.http_port(), "/readyz").status, 503);
+  EXPECT_EQ(HttpGet(server.http_port(), "/livez").status, 200);
+}
+
 TEST_P(ServerTest, PortFileHoldsTheChosenPortsOnceTheyAreOpen) {
   const std::string path = absl::StrCat(testing::TempDir(), "/ports.json");
   RunningServer server(binary(), {absl::StrCat("--port_file=", path)});
