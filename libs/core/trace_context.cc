@@ -59,22 +59,19 @@ std::optional<SpanContext> ParseTraceparent(absl::string_view traceparent) {
     return std::nullopt;
   }
   std::array<uint8_t, 1> version;
-  std::array<uint8_t, 16> trace_id;
   std::array<uint8_t, 8> span_id;
   std::array<uint8_t, 1> flags;
-  if (!FromHex(fields[0], version) || !FromHex(fields[1], trace_id) ||
-      !FromHex(fields[2], span_id) || !FromHex(fields[3], flags)) {
+  const std::optional<TraceId> trace_id = ParseTraceId(fields[1]);
+  if (!trace_id.has_value() || !FromHex(fields[0], version) || !FromHex(fields[2], span_id) ||
+      !FromHex(fields[3], flags) || SpanId(span_id) == SpanId()) {
     return std::nullopt;
   }
-  const SpanContext context = {.trace_id = TraceId(trace_id),
-                               .span_id = SpanId(span_id),
-                               .sampled = (flags[0] & kSampledFlag) != 0};
-  if (context.trace_id == TraceId() || context.span_id == SpanId()) return std::nullopt;
-  return context;
+  return SpanContext{
+      .trace_id = *trace_id, .span_id = SpanId(span_id), .sampled = (flags[0] & kSampledFlag) != 0};
 }
 
 std::string FormatTraceparent(const SpanContext& context) {
-  return absl::StrCat("00-", ToHex(context.trace_id.value()), "-", ToHex(context.span_id.value()),
+  return absl::StrCat("00-", ToString(context.trace_id), "-", ToHex(context.span_id.value()),
                       context.sampled ? "-01" : "-00");
 }
 

@@ -5,6 +5,8 @@
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 
+#include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <utility>
@@ -60,7 +62,8 @@ class RpcMetrics final : public grpc::experimental::ServerInterceptorFactoryInte
       CHECK(service != nullptr) << name;
       for (int i = 0; i < service->method_count(); ++i) {
         const std::string& method = service->method(i)->name();
-        methods_[absl::StrCat("/", name, "/", method)] = {{"service", name}, {"method", method}};
+        methods_[absl::StrCat("/", name, "/", method)].labels = {{"service", name},
+                                                                 {"method", method}};
       }
     }
   }
@@ -69,21 +72,41 @@ class RpcMetrics final : public grpc::experimental::ServerInterceptorFactoryInte
     const auto found = methods_.find(info->method());
     // gRPC asks for methods that do not exist as well.
     if (found == methods_.end()) return nullptr;
-    const prometheus::Labels& method = found->second;
+    Method& method = found->second;
     if (info->type() == ServerRpcInfo::Type::UNARY) {
       return new EndInterceptor([this, &method, start = clock_.MonotonicNow()](auto code) {
-        durations_.Add(WithCode(method, code), buckets_)
-            .Observe(absl::ToDoubleSeconds(clock_.MonotonicNow() - start));
+        DurationsOf(method, code).Observe(absl::ToDoubleSeconds(clock_.MonotonicNow() - start));
       });
     }
-    streams_open_.Add(method).Increment();
-    return new EndInterceptor([this, &method](auto code) {
-      streams_open_.Add(method).Decrement();
-      streams_ended_.Add(WithCode(method, code)).Increment();
+    prometheus::Gauge& open = streams_open_.Add(method.labels);
+    open.Increment();
+    return new EndInterceptor([this, &method, &open](auto code) {
+      open.Decrement();
+      streams_ended_.Add(WithCode(method.labels, code)).Increment();
     });
   }
 
  private:
+  struct Method {
+    prometheus::Labels labels;
+    // By code; null until a call has ended with it.
+    std::array<std::atomic<prometheus::Histogram*>, 17> durations = {};
+  };
+
+  // Looking a series up by its labels is a copy, a hash and a lock: not for every call.
+  prometheus::Histogram& DurationsOf(Method& method, absl::StatusCode code) {
+    const auto index = static_cast<size_t>(code);
+    if (index >= method.durations.size()) {
+      return durations_.Add(WithCode(method.labels, code), buckets_);
+    }
+    prometheus::Histogram* known = method.durations[index];
+    if (known == nullptr) {
+      known = &durations_.Add(WithCode(method.labels, code), buckets_);
+      method.durations[index] = known;
+    }
+    return *known;
+  }
+
   static prometheus::Labels WithCode(prometheus::Labels method, absl::StatusCode code) {
     method["code"] = absl::StatusCodeToString(code);
     return method;
@@ -97,8 +120,8 @@ class RpcMetrics final : public grpc::experimental::ServerInterceptorFactoryInte
   prometheus::Family<prometheus::Histogram>& durations_;
   prometheus::Family<prometheus::Counter>& streams_ended_;
   prometheus::Family<prometheus::Gauge>& streams_open_;
-  // Labels by path, as in /callboard.v1.QueueService/GetTask. Constant after construction.
-  std::map<std::string, prometheus::Labels, std::less<>> methods_;
+  // By path, as in /callboard.v1.QueueService/GetTask. No method is added after construction.
+  std::map<std::string, Method, std::less<>> methods_;
 };
 
 }  // namespace

@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libs/adapters/system_clock/system_clock.h"
-#include "libs/adapters/system_random/system_random.h"
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
@@ -51,8 +49,6 @@ http::GetRoutes AdminRoutes(const Surface& surface, prometheus::Registry& metric
 
 ServerContext::ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry)
     : options_(std::move(options)),
-      clock_(std::make_unique<adapters::SystemClock>()),
-      random_(std::make_unique<adapters::SystemRandom>()),
       telemetry_(std::move(telemetry)),
       metrics_(std::make_shared<prometheus::Registry>()) {
   prometheus::BuildGauge()

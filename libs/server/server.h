@@ -11,6 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/adapters/system_random/system_random.h"
 #include "libs/http/http_server.h"
 #include "libs/ports/clock.h"
 #include "libs/ports/random.h"
@@ -36,8 +38,8 @@ class ServerContext {
   ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry);
 
   const ServerOptions& options() const { return options_; }
-  const ports::Clock& clock() const { return *clock_; }
-  ports::Random& random() { return *random_; }
+  const ports::Clock& clock() const { return clock_; }
+  ports::Random& random() { return random_; }
   // Sends what is left when the context ends.
   ports::Telemetry& telemetry() { return *telemetry_; }
   // Metrics registered here are shown at /metrics.
@@ -45,8 +47,8 @@ class ServerContext {
 
  private:
   const ServerOptions options_;
-  const std::unique_ptr<ports::Clock> clock_;
-  const std::unique_ptr<ports::Random> random_;
+  const adapters::SystemClock clock_;
+  adapters::SystemRandom random_;
   const std::unique_ptr<ports::Telemetry> telemetry_;
   // Shared as prometheus-cpp wants it.
   const std::shared_ptr<prometheus::Registry> metrics_;

@@ -82,6 +82,12 @@ std::string Process::Output() {
   return output_;
 }
 
+Ended RunToEnd(const std::vector<std::string>& arguments) {
+  Process process(arguments);
+  const std::optional<int> exit_code = process.WaitForExit(absl::Minutes(1));
+  return {exit_code, process.Output()};
+}
+
 std::string FieldOf(absl::string_view line, absl::string_view key) {
   const std::string name = absl::StrCat(" ", key, "=");
   const size_t begin = line.find(name);

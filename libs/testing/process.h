@@ -42,6 +42,15 @@ class Process {
   size_t searched_ = 0;
 };
 
+// A program that ran to its end.
+struct Ended {
+  // Nothing when it did not end within a minute.
+  std::optional<int> exit_code;
+  std::string output;
+};
+
+Ended RunToEnd(const std::vector<std::string>& arguments);
+
 // The value of `key` in a logfmt line.
 std::string FieldOf(absl::string_view line, absl::string_view key);
 

@@ -34,9 +34,9 @@ class Filler {
       const FieldDescriptor& field = *type.field(i);
       if (field.is_repeated()) {
         const int64_t count = Extreme() ? 70 : Draw(0, 3);
-        for (int64_t n = 0; n < count; ++n) Add(message, field);
+        for (int64_t n = 0; n < count; ++n) Store(message, field);
       } else if (!field.has_presence() || field.name() == "at" || Draw(0, 2) == 1) {
-        Set(message, field);
+        Store(message, field);
       }
     }
   }
@@ -90,41 +90,31 @@ class Filler {
     }
   }
 
-  void Set(Message& message, const FieldDescriptor& field) {
+  // Sets a singular field, or adds to a repeated one.
+  void Store(Message& message, const FieldDescriptor& field) {
     const Reflection& reflection = *message.GetReflection();
+    const auto store = [&](auto set, auto add, auto value) {
+      (reflection.*(field.is_repeated() ? add : set))(&message, &field, value);
+    };
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_STRING:
-        return reflection.SetString(&message, &field, Text(field));
+        return store(&Reflection::SetString, &Reflection::AddString, Text(field));
       case FieldDescriptor::CPPTYPE_BOOL:
-        return reflection.SetBool(&message, &field,
-                                  field.name() != "prompt_truncated" ? Draw(0, 2) == 1 : Extreme());
+        return store(&Reflection::SetBool, &Reflection::AddBool,
+                     field.name() != "prompt_truncated" ? Draw(0, 2) == 1 : Extreme());
       case FieldDescriptor::CPPTYPE_INT32:
-        return reflection.SetInt32(&message, &field, static_cast<int32_t>(Number(field)));
+        return store(&Reflection::SetInt32, &Reflection::AddInt32, Number(field));
       case FieldDescriptor::CPPTYPE_UINT32:
-        return reflection.SetUInt32(&message, &field, static_cast<uint32_t>(Number(field)));
+        return store(&Reflection::SetUInt32, &Reflection::AddUInt32, Number(field));
       case FieldDescriptor::CPPTYPE_UINT64:
-        return reflection.SetUInt64(&message, &field, Number(field));
+        return store(&Reflection::SetUInt64, &Reflection::AddUInt64, Number(field));
       case FieldDescriptor::CPPTYPE_ENUM:
-        return reflection.SetEnumValue(&message, &field, EnumNumber(field));
+        return store(&Reflection::SetEnumValue, &Reflection::AddEnumValue, EnumNumber(field));
       case FieldDescriptor::CPPTYPE_MESSAGE:
-        return FillNested(*reflection.MutableMessage(&message, &field));
+        return FillNested(field.is_repeated() ? *reflection.AddMessage(&message, &field)
+                                              : *reflection.MutableMessage(&message, &field));
       default:
         RC_FAIL("a field of a type that messages of tasks do not have: " + field.full_name());
-    }
-  }
-
-  void Add(Message& message, const FieldDescriptor& field) {
-    const Reflection& reflection = *message.GetReflection();
-    switch (field.cpp_type()) {
-      case FieldDescriptor::CPPTYPE_STRING:
-        return reflection.AddString(&message, &field, Text(field));
-      case FieldDescriptor::CPPTYPE_ENUM:
-        return reflection.AddEnumValue(&message, &field, EnumNumber(field));
-      case FieldDescriptor::CPPTYPE_MESSAGE:
-        return FillNested(*reflection.AddMessage(&message, &field));
-      default:
-        RC_FAIL("a repeated field of a type that messages of tasks do not have: " +
-                field.full_name());
     }
   }
 

@@ -34,6 +34,9 @@ using config::v1::DevConfig;
 // What a command prints when it succeeds.
 using Action = std::function<absl::StatusOr<std::string>(const CliConfig&)>;
 
+// Those that a completion script can be had for.
+const std::vector<std::string> kShells = {"bash", "zsh", "fish"};
+
 // Help texts with examples first.
 class ExamplesFirst : public CLI::Formatter {
  public:
@@ -167,7 +170,7 @@ class CommandLine {
                    });
     command.add_option("shell", shell_, "bash, zsh or fish")
         ->required()
-        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+        ->check(CLI::IsMember(kShells));
   }
 
   absl::StatusOr<config::LoadedSettings> Load(CliConfig& config) const {
@@ -182,30 +185,35 @@ class CommandLine {
     std::vector<CommandWords> words;
     for (const auto& [name, summary] : summaries_) {
       CommandWords command = {.command = {name, summary}, .flags = {}, .arguments = {}};
-      if (name == "completion") command.arguments = {"bash", "zsh", "fish"};
-      for (const config::FlagText& setting :
-           config::FlagsOf(name == "dev" ? *DevConfig::descriptor() : *CliConfig::descriptor())) {
-        command.flags.push_back({setting.flag, setting.help});
-      }
-      command.flags.push_back({"--print_config", "Show every setting and where it comes from."});
-      command.flags.push_back({"--help", "Show the help text."});
+      if (name == "completion") command.arguments = kShells;
+      command.flags =
+          FlagWords(name == "dev" ? *DevConfig::descriptor() : *CliConfig::descriptor());
       words.push_back(std::move(command));
     }
     return words;
   }
 
+  static std::vector<Word> FlagWords(const google::protobuf::Descriptor& settings) {
+    std::vector<Word> words;
+    for (const config::FlagText& setting : config::FlagsOf(settings)) {
+      words.push_back({setting.flag, setting.help});
+    }
+    words.push_back({"--print_config", "Show every setting and where it comes from."});
+    words.push_back({"--help", "Show the help text."});
+    return words;
+  }
+
   std::string UnknownText(const std::string& word) const {
     const bool is_flag = absl::StartsWith(word, "-");
-    std::vector<std::string> known;
-    for (const CommandWords& command : Words()) {
-      if (!is_flag) known.push_back(command.command.text);
-      if (is_flag && command.command.text != "dev") {
-        for (const Word& flag : command.flags) known.push_back(flag.text);
-      }
-    }
     const std::string name = word.substr(0, word.find('='));
     if (!is_flag && !app_.get_subcommands().empty()) {
       return absl::StrCat("unexpected argument '", name, "'");
+    }
+    std::vector<std::string> known;
+    if (is_flag) {
+      for (const Word& flag : FlagWords(*CliConfig::descriptor())) known.push_back(flag.text);
+    } else {
+      for (const auto& [command, summary] : summaries_) known.push_back(command);
     }
     const std::string nearest = base::Nearest(name, known);
     return absl::StrCat(

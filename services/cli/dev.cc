@@ -1,7 +1,6 @@
 #include "services/cli/dev.h"
 
 #include <cstdio>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -7,9 +7,9 @@
 
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "libs/testing/file_text.h"
 #include "libs/wire/json.h"
 #include "libs/wire/json_reader.h"
 
@@ -20,9 +20,7 @@ using google::protobuf::util::MessageDifferencer;
 
 TEST(GoldenTest, JsonOfEveryMessageIsAsInItsGoldenFile) {
   for (const auto& [name, examples] : ApiExamples()) {
-    std::ostringstream golden;
-    golden << std::ifstream(absl::StrCat("tests/api/golden/", name)).rdbuf();
-    EXPECT_EQ(golden.str(), GoldenText(examples))
+    EXPECT_EQ(test::FileText(absl::StrCat("tests/api/golden/", name)), GoldenText(examples))
         << "if the change is meant, run: bazel run //tests/api:write_golden -- "
            "\"$PWD/tests/api/golden\"";
   }

@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "absl/strings/str_cat.h"
+#include "libs/testing/file_text.h"
 
 namespace callboard {
 namespace {
@@ -14,9 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(SettingsPageTest, PageInDocsIsCurrent) {
-  std::ostringstream page;
-  page << std::ifstream("docs/SETTINGS.md").rdbuf();
-  EXPECT_EQ(page.str(), SettingsPage())
+  EXPECT_EQ(test::FileText("docs/SETTINGS.md"), SettingsPage())
       << "run: bazel run //tests/api:write_settings_page > docs/SETTINGS.md";
 }
 

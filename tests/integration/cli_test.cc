@@ -4,15 +4,15 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "libs/base/check.h"
+#include "libs/testing/file_text.h"
 #include "libs/testing/held_stream.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/otlp_collector.h"
@@ -23,12 +23,15 @@ namespace callboard {
 namespace {
 
 using test::BuiltBinary;
+using test::Ended;
 using test::FieldOf;
+using test::FileText;
 using test::HeldStream;
 using test::HttpGet;
 using test::OtlpCollector;
 using test::Process;
 using test::RunningServer;
+using test::RunToEnd;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Optional;
@@ -40,15 +43,8 @@ std::vector<std::string> Command(const std::vector<std::string>& arguments) {
   return command;
 }
 
-struct Ended {
-  int exit_code;
-  std::string output;
-};
-
 Ended RunCallboard(const std::vector<std::string>& arguments) {
-  Process process(Command(arguments));
-  const std::optional<int> exit_code = process.WaitForExit(absl::Minutes(1));
-  return {exit_code.value_or(-1), process.Output()};
+  return RunToEnd(Command(arguments));
 }
 
 // `callboard dev` on free ports.
@@ -68,6 +64,14 @@ class RunningDev {
   }
 
   Process& process() { return process_; }
+
+  // The flag of the command that it says to try.
+  std::string AddressFlag() {
+    const std::string output = process_.Output();
+    const size_t begin = output.find("--director.address=");
+    CHECK(begin != std::string::npos) << output;
+    return output.substr(begin, output.find('\n', begin) - begin);
+  }
 
  private:
   Process process_;
@@ -129,11 +133,11 @@ TEST(CliTest, PrintConfigShowsWhereEachSettingComesFrom) {
   std::vector<std::string> command =
       Command({"queue-status", "--print_config", "--director.address=10.0.0.1:7070"});
   command.insert(command.begin(), {"/usr/bin/env", "CALLBOARD_OUTPUT=json"});
-  Process process(command);
-  EXPECT_THAT(process.WaitForExit(absl::Minutes(1)), Optional(0));
-  EXPECT_THAT(process.Output(), AllOf(HasSubstr("director.address = 10.0.0.1:7070  # flag\n"),
-                                      HasSubstr("output = json  # environment CALLBOARD_OUTPUT\n"),
-                                      HasSubstr("timeout = 10s  # default\n")));
+  const Ended ended = RunToEnd(command);
+  EXPECT_THAT(ended.exit_code, Optional(0));
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("director.address = 10.0.0.1:7070  # flag\n"),
+                                  HasSubstr("output = json  # environment CALLBOARD_OUTPUT\n"),
+                                  HasSubstr("timeout = 10s  # default\n")));
 }
 
 TEST(CliTest, DirectorThatDoesNotAnswerEndsItWithFive) {
@@ -155,16 +159,13 @@ TEST(CliTest, QueueStatusIsATableOrOneJsonDocument) {
 TEST(DevTest, RunsFourServersAndWritesTheirPorts) {
   const std::string path = absl::StrCat(testing::TempDir(), "/dev-ports.json");
   RunningDev dev({absl::StrCat("--port_file=", path), "--queue.max_size=5"});
-  std::ostringstream ports;
-  ports << std::ifstream(path).rdbuf();
+  const std::string ports = FileText(path);
   for (const char* name : {"{\"grpc\":", "\"scheduler\":{", "\"agent-1\":{", "\"agent-2\":{"}) {
-    EXPECT_THAT(ports.str(), HasSubstr(name));
+    EXPECT_THAT(ports, HasSubstr(name));
   }
-  const std::string output = dev.process().Output();
-  const size_t try_at = output.find("--director.address=");
-  const std::string flag = output.substr(try_at, output.find('\n', try_at) - try_at);
-  EXPECT_THAT(RunCallboard({"queue-status", flag}).output, HasSubstr("pending    0 of 5"));
-  const std::vector<std::string> listening = ListeningLines(output);
+  EXPECT_THAT(RunCallboard({"queue-status", dev.AddressFlag()}).output,
+              HasSubstr("pending    0 of 5"));
+  const std::vector<std::string> listening = ListeningLines(dev.process().Output());
   EXPECT_EQ(listening.size(), 4u);
   for (const std::string& line : listening) {
     const std::string http = FieldOf(line, "http");
@@ -183,11 +184,8 @@ TEST(DevTest, DataFolderIsMadeForItsOwnerOnly) {
 
 TEST(DevTest, PartsFindEachOtherOnAnyLoopbackAddress) {
   RunningDev dev({"--grpc.listen=127.0.0.2:0"});
-  const std::string output = dev.process().Output();
-  const size_t flag_at = output.find("--director.address=127.0.0.2:");
-  ASSERT_NE(flag_at, std::string::npos);
-  const std::string flag = output.substr(flag_at, output.find('\n', flag_at) - flag_at);
-  EXPECT_EQ(RunCallboard({"queue-status", flag}).exit_code, 0);
+  EXPECT_THAT(dev.AddressFlag(), StartsWith("--director.address=127.0.0.2:"));
+  EXPECT_EQ(RunCallboard({"queue-status", dev.AddressFlag()}).exit_code, 0);
 }
 
 TEST(DevTest, StopsInOrderOnEitherSignal) {
@@ -220,11 +218,11 @@ TEST(DevTest, NeitherSilentCollectorNorOpenStreamsHoldItUp) {
 
 TEST(DevTest, TakenPortIsAClearErrorAndNothingStaysUp) {
   RunningServer scheduler("services/scheduler/callboard-scheduler");
-  Process dev(
+  const Ended dev = RunToEnd(
       RunningDev::DevCommand({absl::StrCat("--scheduler.grpc.listen=", scheduler.grpc_address())}));
-  EXPECT_THAT(dev.WaitForExit(absl::Minutes(1)), Optional(1));
-  EXPECT_THAT(dev.Output(), HasSubstr(absl::StrCat("callboard dev: cannot listen on ",
-                                                   scheduler.grpc_address())));
+  EXPECT_THAT(dev.exit_code, Optional(1));
+  EXPECT_THAT(dev.output, HasSubstr(absl::StrCat("callboard dev: cannot listen on ",
+                                                 scheduler.grpc_address())));
 }
 
 }  // namespace

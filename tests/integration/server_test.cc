@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "libs/testing/file_text.h"
 #include "libs/testing/held_stream.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/otlp_collector.h"
@@ -18,12 +18,15 @@
 namespace callboard {
 namespace {
 
+using test::Ended;
+using test::FileText;
 using test::HeldStream;
 using test::HttpGet;
 using test::OtlpCollector;
 using test::Process;
 using test::ReceivedSpan;
 using test::RunningServer;
+using test::RunToEnd;
 using test::ServerCommand;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -87,23 +90,20 @@ TEST_P(ServerTest, SaysThatItIsNotReadyWhileCallsUnderWayEnd) {
 TEST_P(ServerTest, PortFileHoldsTheChosenPortsOnceTheyAreOpen) {
   const std::string path = absl::StrCat(testing::TempDir(), "/ports.json");
   RunningServer server(binary(), {absl::StrCat("--port_file=", path)});
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str(), absl::StrCat("{\"grpc\":", server.grpc_port(),
-                                     ",\"http\":", server.http_port(), "}\n"));
+  EXPECT_EQ(FileText(path), absl::StrCat("{\"grpc\":", server.grpc_port(),
+                                         ",\"http\":", server.http_port(), "}\n"));
 }
 
 TEST_P(ServerTest, TakenPortIsAClearErrorAndNotShared) {
   RunningServer first(binary());
-  Process same_grpc(
-      ServerCommand(binary(), {absl::StrCat("--grpc.listen=", first.grpc_address())}));
-  EXPECT_THAT(same_grpc.WaitForExit(absl::Minutes(1)), Optional(1));
-  EXPECT_THAT(same_grpc.Output(),
-              HasSubstr(absl::StrCat("cannot listen on ", first.grpc_address())));
-  Process same_http(
+  const Ended same_grpc =
+      RunToEnd(ServerCommand(binary(), {absl::StrCat("--grpc.listen=", first.grpc_address())}));
+  EXPECT_THAT(same_grpc.exit_code, Optional(1));
+  EXPECT_THAT(same_grpc.output, HasSubstr(absl::StrCat("cannot listen on ", first.grpc_address())));
+  const Ended same_http = RunToEnd(
       ServerCommand(binary(), {absl::StrCat("--http.listen=127.0.0.1:", first.http_port())}));
-  EXPECT_THAT(same_http.WaitForExit(absl::Minutes(1)), Optional(1));
-  EXPECT_THAT(same_http.Output(), HasSubstr("Address already in use"));
+  EXPECT_THAT(same_http.exit_code, Optional(1));
+  EXPECT_THAT(same_http.output, HasSubstr("Address already in use"));
 }
 
 TEST_P(ServerTest, BadSettingsEndItWithTwoAndSayWhatToDo) {
@@ -118,11 +118,10 @@ TEST_P(ServerTest, BadSettingsEndItWithTwoAndSayWhatToDo) {
       {"--data_dir=/proc/nothing", "data_dir: cannot make the folder '/proc/nothing'"},
   };
   for (const auto& [flag, advice] : cases) {
-    Process process(ServerCommand(binary(), {flag}));
-    EXPECT_THAT(process.WaitForExit(absl::Minutes(1)), Optional(2)) << flag;
-    EXPECT_THAT(
-        process.Output(),
-        AllOf(HasSubstr(absl::StrCat("callboard-", GetParam().name, ": ")), HasSubstr(advice)));
+    const Ended ended = RunToEnd(ServerCommand(binary(), {flag}));
+    EXPECT_THAT(ended.exit_code, Optional(2)) << flag;
+    EXPECT_THAT(ended.output, AllOf(HasSubstr(absl::StrCat("callboard-", GetParam().name, ": ")),
+                                    HasSubstr(advice)));
   }
 }
 
@@ -132,9 +131,9 @@ TEST_P(ServerTest, PrintConfigShowsTheFourOrigins) {
   std::vector<std::string> command = ServerCommand(
       binary(), {"--print_config", absl::StrCat("--config=", path), "--port_file=ports.json"});
   command.insert(command.begin(), {"/usr/bin/env", "CALLBOARD_LOG_FORMAT=json"});
-  Process process(command);
-  EXPECT_THAT(process.WaitForExit(absl::Minutes(1)), Optional(0));
-  EXPECT_THAT(process.Output(),
+  const Ended ended = RunToEnd(command);
+  EXPECT_THAT(ended.exit_code, Optional(0));
+  EXPECT_THAT(ended.output,
               AllOf(HasSubstr("port_file = ports.json  # flag\n"),
                     HasSubstr(absl::StrCat("log.level = warning  # file ", path, ":2\n")),
                     HasSubstr("log.format = json  # environment CALLBOARD_LOG_FORMAT\n"),
@@ -178,12 +177,12 @@ TEST_P(ServerTest, NeitherSilentNorMissingCollectorNorOpenStreamHoldsItUp) {
 }
 
 TEST_P(ServerTest, HelpAndVersionSucceed) {
-  Process help(ServerCommand(binary(), {"--help"}));
-  EXPECT_THAT(help.WaitForExit(absl::Minutes(1)), Optional(0));
-  EXPECT_THAT(help.Output(), AllOf(HasSubstr("Examples:"), HasSubstr("--grpc.listen")));
-  Process version(ServerCommand(binary(), {"--version"}));
-  EXPECT_THAT(version.WaitForExit(absl::Minutes(1)), Optional(0));
-  EXPECT_THAT(version.Output(), StartsWith(absl::StrCat("callboard-", GetParam().name, " 0.1.0")));
+  const Ended help = RunToEnd(ServerCommand(binary(), {"--help"}));
+  EXPECT_THAT(help.exit_code, Optional(0));
+  EXPECT_THAT(help.output, AllOf(HasSubstr("Examples:"), HasSubstr("--grpc.listen")));
+  const Ended version = RunToEnd(ServerCommand(binary(), {"--version"}));
+  EXPECT_THAT(version.exit_code, Optional(0));
+  EXPECT_THAT(version.output, StartsWith(absl::StrCat("callboard-", GetParam().name, " 0.1.0")));
 }
 
 TEST_P(ServerTest, JsonLogsAreJson) {

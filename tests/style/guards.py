@@ -233,6 +233,7 @@ TESTED_ELSEWHERE = {
     "libs/server/run_program.cc": "tests/integration/server_test.cc",
     "libs/server/server.cc": "tests/integration/server_test.cc",
     "libs/testing/fake_clock.h": "libs/testing/clock_contract_test.cc",
+    "libs/testing/file_text.h": "tests/integration/server_test.cc",
     "libs/testing/held_stream.cc": "tests/integration/server_test.cc",
     "libs/testing/http_client.cc": "libs/http/http_server_test.cc",
     "libs/testing/random_message.cc": "libs/wire/task_test.cc",
