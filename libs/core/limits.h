@@ -29,6 +29,15 @@ inline constexpr uint32_t kOverlapMax = 1000;
 // 30 days.
 inline constexpr uint32_t kRunSecondsMax = 30 * 24 * 3600;
 
+// Places that callers hold without a task: in a queue without bound, and by one caller in any.
+inline constexpr uint32_t kTicketsMax = 1000;
+inline constexpr uint32_t kTicketsPerCallerMax = 4;
+// What an agent may have.
+inline constexpr size_t kAgentLanesMax = 64;
+inline constexpr uint32_t kLaneSlotsMax = 1000;
+// Request ids that are remembered after their task is forgotten.
+inline constexpr size_t kRememberedRequestsMax = 1'000'000;
+
 inline constexpr size_t kMessageBytesMax = 4 * 1024 * 1024;
 static_assert(kBodyBytesMax + kEnvBytesMax + 2 * kLabelsMax * 2 * kNameBytesMax < kMessageBytesMax,
               "a task within its limits fits into a message");

@@ -17,6 +17,41 @@ struct QueueOptions {
   // Bound on pending tasks; 0 means none.
   uint32_t max_size = 50;
   QueuePolicy policy = QueuePolicy::kReject;
+  // Attempts of a task that does not say.
+  uint32_t max_attempts = 3;
+  // How long an agent may take to answer a start before it is sent again.
+  absl::Duration dispatch_timeout = absl::Seconds(30);
+  // Bounds on callers that wait for a place, and on what they hold in memory.
+  uint32_t max_waiters = 1000;
+  uint64_t max_waiting_bytes = 64 << 20;
+  // Part of max_size that tasks of the scheduler may hold.
+  double scheduler_share = 0.8;
+  // Whether a submit may ask for drop-oldest.
+  bool allow_evict = false;
+
+  friend bool operator==(const QueueOptions&, const QueueOptions&) = default;
+};
+
+// When the two ends of a Session give each other up. The director's settings; agents learn them
+// when a Session opens.
+struct LeaseOptions {
+  absl::Duration heartbeat = absl::Seconds(15);
+  // An agent kills its task so long after the time of the last acknowledged heartbeat.
+  absl::Duration self_fence = absl::Seconds(50);
+  // The director gives the task up so long after the last heartbeat that lists it.
+  absl::Duration redispatch_after = absl::Seconds(75);
+  // Between SIGTERM and SIGKILL.
+  absl::Duration kill_grace = absl::Seconds(10);
+
+  friend bool operator==(const LeaseOptions&, const LeaseOptions&) = default;
+};
+
+// How long ended tasks are kept: whichever is less.
+struct RetentionOptions {
+  absl::Duration age = absl::Hours(7 * 24);
+  uint32_t count = 10'000;
+
+  friend bool operator==(const RetentionOptions&, const RetentionOptions&) = default;
 };
 
 // Number of tasks in each state.
@@ -27,6 +62,8 @@ struct StateCounts {
   uint64_t completed = 0;
   uint64_t failed = 0;
   uint64_t cancelled = 0;
+
+  friend bool operator==(const StateCounts&, const StateCounts&) = default;
 };
 
 // Live tasks that share a key.

@@ -184,18 +184,18 @@ struct TaskEvent {
   // Counts the events of the task from 1.
   uint64_t number = 0;
   TaskEventKind kind = TaskEventKind::kSubmitted;
-  absl::Time at;
+  absl::Time at = {};
   // An identity, an agent's name, or `director`.
-  std::string who;
+  std::string who = {};
   // For people.
-  std::string why;
-  std::optional<Fault> fault;
+  std::string why = {};
+  std::optional<Fault> fault = {};
   // Positions; 0 when not pending.
   uint64_t place_before = 0;
   uint64_t place_after = 0;
   // 0 and empty when it belongs to no dispatch.
-  DispatchNumber dispatch;
-  std::string agent;
+  DispatchNumber dispatch = {};
+  std::string agent = {};
 
   friend bool operator==(const TaskEvent&, const TaskEvent&) = default;
 };

@@ -1,7 +1,7 @@
 #include "libs/director/driver.h"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
@@ -11,6 +11,8 @@ namespace {
 
 // A full command queue empties within a few turns.
 constexpr absl::Duration kOverloadedRetryAfter = absl::Milliseconds(100);
+// Longest sleep; a turn that finds nothing to do costs nothing.
+constexpr absl::Duration kIdleMax = absl::Hours(1);
 
 absl::Status Overloaded(size_t calls_max) {
   return base::WithRetryAfter(
@@ -22,11 +24,18 @@ absl::Status Overloaded(size_t calls_max) {
 
 }  // namespace
 
-DirectorDriver::DirectorDriver(const DriverOptions& options)
-    : calls_max_(options.calls_max),
-      engine_(options.queue),
-      queries_(options.calls_max),
-      thread_([this] { RunTurns(); }) {}
+absl::StatusOr<std::unique_ptr<DirectorDriver>> DirectorDriver::Open(const DriverOptions& options,
+                                                                     const World& world) {
+  auto director = std::make_unique<Director>(options.engine, world);
+  if (const absl::Status status = director->Open();
+      director->service() == Director::Service::kNone) {
+    return status;
+  }
+  return std::unique_ptr<DirectorDriver>(new DirectorDriver(options, std::move(director)));
+}
+
+DirectorDriver::DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director)
+    : options_(options), director_(std::move(director)), thread_([this] { TakeTurns(); }) {}
 
 DirectorDriver::~DirectorDriver() {
   {
@@ -37,16 +46,36 @@ DirectorDriver::~DirectorDriver() {
   thread_.join();
 }
 
-void DirectorDriver::GetQueueStatus(StatusReply reply) {
+bool DirectorDriver::HasRoom(const Command& command) const {
+  switch (command.from) {
+    case Command::From::kCaller:
+      return calls_waiting_ < options_.calls_max;
+    case Command::From::kAgent:
+      return waiting_.size() - calls_waiting_ < options_.agent_messages_max;
+    case Command::From::kLink:
+      return true;
+  }
+  return false;
+}
+
+bool DirectorDriver::Post(Command&& command) {
   {
     base::MutexLock lock(mutex_);
-    if (!queries_.full()) {
-      CHECK(queries_.TryPush(std::move(reply)));
+    if (HasRoom(command)) {
+      if (command.from == Command::From::kCaller) ++calls_waiting_;
+      waiting_.push_back(std::move(command));
       changed_.NotifyOne();
-      return;
+      return true;
     }
   }
-  reply(Overloaded(calls_max_));
+  if (command.from == Command::From::kCaller) command.refuse(Overloaded(options_.calls_max));
+  return false;
+}
+
+void DirectorDriver::GetQueueStatus(std::function<void(absl::StatusOr<core::QueueStatus>)> reply) {
+  Post(CallCommand<core::QueueStatus>(
+      Command::Need::kRead, [](DirectorEngine& engine, Moment now) { return engine.Status(now); },
+      std::move(reply)));
 }
 
 void DirectorDriver::BeginDrain() {
@@ -55,27 +84,24 @@ void DirectorDriver::BeginDrain() {
   changed_.NotifyOne();
 }
 
-void DirectorDriver::RunTurns() {
+void DirectorDriver::TakeTurns() {
   while (true) {
-    Inbox inbox;
+    std::vector<Command> commands;
+    bool stopping = false;
     {
       base::MutexLock lock(mutex_);
-      while (queries_.empty() && !drain_wanted_ && !stopping_) changed_.Wait(mutex_);
-      if (queries_.empty() && !drain_wanted_) return;
-      if (std::exchange(drain_wanted_, false)) inbox.commands.push_back(director::BeginDrain{});
-      inbox.queries = queries_.TakeAll();
+      if (waiting_.empty() && !drain_wanted_ && !stopping_) {
+        changed_.WaitFor(mutex_, std::min(director_->UntilNextTurn(), kIdleMax));
+      }
+      commands = std::exchange(waiting_, {});
+      calls_waiting_ = 0;
+      if (std::exchange(drain_wanted_, false)) director_->BeginShutdown();
+      stopping = stopping_;
     }
-    Turn(inbox);
+    if (stopping) director_->BeginShutdown();
+    director_->TakeTurn(std::move(commands));
+    if (stopping) return;
   }
-}
-
-void DirectorDriver::Turn(const Inbox& inbox) {
-  for (const Command& command : inbox.commands) {
-    for (const Event& event : engine_.Decide(command)) engine_.Apply(event);
-  }
-  // Nobody hears of a turn before all of it is decided: this is where its events are committed once
-  // there are events that last.
-  for (const StatusReply& reply : inbox.queries) reply(engine_.Status());
 }
 
 }  // namespace callboard::director

@@ -7,6 +7,10 @@
 #include <optional>
 
 #include "libs/base/error.h"
+#include "libs/testing/fake_agent_link.h"
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_random.h"
+#include "libs/testing/faulty_event_stores.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::director {
@@ -15,6 +19,21 @@ namespace {
 using test::HasReason;
 using test::IsOk;
 using test::StatusIs;
+
+class DirectorDriverTest : public testing::Test {
+ protected:
+  std::unique_ptr<DirectorDriver> Open(const DriverOptions& options = {}) {
+    auto driver = DirectorDriver::Open(options, {clock_, random_, stores_, link_});
+    EXPECT_THAT(driver, IsOk());
+    return *std::move(driver);
+  }
+
+  test::FakeClock clock_;
+  test::FakeRandom random_;
+  test::FaultyEventStores::Fate fate_;
+  test::FaultyEventStores stores_{[this] { return fate_; }};
+  test::FakeAgentLink link_;
+};
 
 // Keeps the driver's thread inside a turn until it goes out of scope.
 class HeldTurn {
@@ -40,39 +59,50 @@ absl::StatusOr<core::QueueStatus> StatusFrom(DirectorDriver& driver) {
   return answer.get_future().get();
 }
 
-TEST(DirectorDriverTest, AnswersTheEnginesStatus) {
-  DirectorDriver driver({.queue = {.max_size = 7}});
-  const absl::StatusOr<core::QueueStatus> status = StatusFrom(driver);
+TEST_F(DirectorDriverTest, AnswersTheEnginesStatus) {
+  const auto driver = Open({.engine = {.queue = {.max_size = 7}}});
+  const absl::StatusOr<core::QueueStatus> status = StatusFrom(*driver);
   ASSERT_THAT(status, IsOk());
   EXPECT_EQ(status->options.max_size, 7u);
   EXPECT_FALSE(status->draining);
 }
 
-TEST(DirectorDriverTest, AnswerAfterADrainShowsIt) {
-  DirectorDriver driver({});
-  driver.BeginDrain();
-  EXPECT_TRUE(StatusFrom(driver)->draining);
+TEST_F(DirectorDriverTest, StoreThatCannotBeOpenedIsAnError) {
+  stores_.FailToOpen(absl::DataLossError("checksum"));
+  EXPECT_THAT(DirectorDriver::Open({}, {clock_, random_, stores_, link_}),
+              StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST(DirectorDriverTest, DrainIsTakenAlsoWhenNoMoreCallsAre) {
-  DirectorDriver driver({.calls_max = 1});
+TEST_F(DirectorDriverTest, FullDiskAtTheStartLeavesReads) {
+  fate_ = {absl::ResourceExhaustedError("no space left"), /*written=*/false};
+  EXPECT_THAT(StatusFrom(*Open()), IsOk());
+}
+
+TEST_F(DirectorDriverTest, AnswerAfterADrainShowsIt) {
+  const auto driver = Open();
+  driver->BeginDrain();
+  EXPECT_TRUE(StatusFrom(*driver)->draining);
+}
+
+TEST_F(DirectorDriverTest, DrainIsTakenAlsoWhenNoMoreCallsAre) {
+  const auto driver = Open({.calls_max = 1});
   std::promise<absl::StatusOr<core::QueueStatus>> answered;
   {
-    HeldTurn held(driver);
-    driver.GetQueueStatus([&](auto status) { answered.set_value(std::move(status)); });
-    driver.BeginDrain();
+    HeldTurn held(*driver);
+    driver->GetQueueStatus([&](auto status) { answered.set_value(std::move(status)); });
+    driver->BeginDrain();
   }
   EXPECT_TRUE(answered.get_future().get()->draining);
 }
 
-TEST(DirectorDriverTest, CallBeyondTheBoundIsRefusedAtOnceAndToldWhenToRetry) {
-  DirectorDriver driver({.calls_max = 1});
+TEST_F(DirectorDriverTest, CallBeyondTheBoundIsRefusedAtOnceAndToldWhenToRetry) {
+  const auto driver = Open({.calls_max = 1});
   std::optional<absl::StatusOr<core::QueueStatus>> refused;
   std::promise<absl::StatusOr<core::QueueStatus>> answered;
   {
-    HeldTurn held(driver);
-    driver.GetQueueStatus([&](auto status) { answered.set_value(std::move(status)); });
-    driver.GetQueueStatus([&](auto status) { refused = std::move(status); });
+    HeldTurn held(*driver);
+    driver->GetQueueStatus([&](auto status) { answered.set_value(std::move(status)); });
+    driver->GetQueueStatus([&](auto status) { refused = std::move(status); });
     ASSERT_TRUE(refused.has_value());
   }
   EXPECT_THAT(*refused, StatusIs(absl::StatusCode::kUnavailable));
@@ -81,14 +111,51 @@ TEST(DirectorDriverTest, CallBeyondTheBoundIsRefusedAtOnceAndToldWhenToRetry) {
   EXPECT_THAT(answered.get_future().get(), IsOk());
 }
 
-TEST(DirectorDriverTest, CallsThatWaitAreAnsweredBeforeTheDriverIsGone) {
+TEST_F(DirectorDriverTest, AgentsMessagesHaveRoomOfTheirOwn) {
+  const auto driver = Open({.calls_max = 1, .agent_messages_max = 1});
+  const auto message = [] { return AgentCommand([](DirectorEngine&, Moment) {}); };
+  HeldTurn held(*driver);
+  driver->GetQueueStatus([](const auto&) {});
+  EXPECT_TRUE(driver->Post(message()));
+  EXPECT_FALSE(driver->Post(message())) << "a Session has to stop reading";
+}
+
+TEST_F(DirectorDriverTest, CallsThatWaitAreAnsweredBeforeTheDriverIsGone) {
   int answered = 0;
   {
-    DirectorDriver driver({});
-    HeldTurn held(driver);
-    for (int i = 0; i < 3; ++i) driver.GetQueueStatus([&](const auto&) { ++answered; });
+    const auto driver = Open();
+    HeldTurn held(*driver);
+    for (int i = 0; i < 3; ++i) driver->GetQueueStatus([&](const auto&) { ++answered; });
   }
   EXPECT_EQ(answered, 3);
+}
+
+TEST_F(DirectorDriverTest, WaitersAreAnsweredBeforeTheDriverIsGone) {
+  int answered = 0;
+  {
+    const auto driver = Open({.engine = {.queue = {.max_size = 1}}});
+    core::Submission submission;
+    submission.policy = core::QueuePolicy::kBlock;
+    for (int i = 0; i < 2; ++i) {
+      driver->Post(SubmitCommand(driver->NextCall(), "me", submission, clock_.WallNow(),
+                                 [&](const Decision&) { ++answered; }));
+    }
+    EXPECT_EQ(StatusFrom(*driver)->waiting, 1u);
+  }
+  EXPECT_EQ(answered, 2);
+}
+
+TEST_F(DirectorDriverTest, WhatTheLinkFindsIsNeverRefused) {
+  const auto driver = Open({.calls_max = 1, .agent_messages_max = 1});
+  HeldTurn held(*driver);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(driver->Post(AgentCommand([](DirectorEngine&, Moment) {}, Command::From::kLink)));
+  }
+}
+
+TEST_F(DirectorDriverTest, EachCallHasItsOwnName) {
+  const auto driver = Open();
+  EXPECT_NE(driver->NextCall(), driver->NextCall());
 }
 
 }  // namespace

@@ -1,31 +1,300 @@
 #include "libs/director/engine.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
+#include "libs/core/limits.h"
+
 namespace callboard::director {
+namespace {
 
-std::vector<Event> DirectorEngine::Decide(const Command& command) const {
-  struct Decider {
-    std::vector<Event> operator()(const BeginDrain&) const {
-      if (engine.draining_) return {};
-      return {DrainBegan{}};
+using core::TaskEventKind;
+using core::TaskState;
+
+// The director's own guard over a run begins where its agent's must have acted.
+constexpr absl::Duration kGuardMargin = absl::Seconds(60);
+// Ended tasks and ids forgotten by one command, so that no turn takes long.
+constexpr int kForgottenMax = 100;
+
+}  // namespace
+
+DirectorEngine::DirectorEngine(const EngineOptions& options, ports::Random& random)
+    : options_(options),
+      random_(random),
+      fleet_(options.lease),
+      matcher_(fleet_),
+      line_(options.queue.max_waiters, options.queue.max_waiting_bytes) {}
+
+void DirectorEngine::Begin(Moment now) {
+  Write(core::EpochBegan{book_.epoch() + 1});
+  for (const auto& [name, mark] : book_.marked_agents()) {
+    Agent& agent = fleet_.Get(name);
+    agent.draining = mark.draining;
+    agent.cordoned = !mark.cordoned_instance.empty();
+    agent.instance_id = mark.cordoned_instance;
+  }
+  for (const auto& [sequence, entry] : book_.line()) {
+    if (entry->life.is_in_flight()) {
+      fleet_.Hold(entry->life.agent, entry->life.task.queue_id, entry->life.task.spec.lane);
+      Agent& agent = fleet_.Get(entry->life.agent);
+      agent.heard_at = now.monotonic;
+      if (agent.instance_id.empty()) agent.instance_id = entry->life.instance_id;
     }
-    const DirectorEngine& engine;
-  };
-  return std::visit(Decider{*this}, command);
+    StartClocks(*entry, now);
+    if (entry->life.is_in_flight()) {
+      entry->clocks.lease_until = LeaseFrom(now.monotonic);
+      // Its agent may have been told that its director goes away, and hold on for longer.
+      if (entry->life.director_epoch <= book_.extended().epoch) {
+        entry->clocks.lease_until += book_.extended().extension;
+      }
+    }
+    Offer(*entry, now);
+  }
+  Settle(now);
 }
 
-void DirectorEngine::Apply(const Event& event) {
-  struct Applier {
-    void operator()(const DrainBegan&) const { engine.draining_ = true; }
-    DirectorEngine& engine;
-  };
-  std::visit(Applier{*this}, event);
+Outcome DirectorEngine::TakeOutcome() { return std::exchange(outcome_, {}); }
+
+void DirectorEngine::Write(const core::Record& record) {
+  book_.Apply(record);
+  outcome_.records.push_back(record);
 }
 
-core::QueueStatus DirectorEngine::Status() const {
-  core::QueueStatus status;
-  status.options = options_;
-  status.draining = draining_;
-  return status;
+void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskChange change,
+                               Moment now) {
+  const core::Life& life = entry.life;
+  core::TaskRecord record = {.queue_id = life.task.queue_id, .change = std::move(change)};
+  record.event = {.number = life.events + 1,
+                  .kind = remark.kind,
+                  .at = now.wall,
+                  .who = remark.who,
+                  .why = remark.why,
+                  .fault = remark.fault,
+                  .place_before = book_.Position(life)};
+  if (const auto* dispatched = std::get_if<core::Dispatched>(&record.change)) {
+    record.event.dispatch = dispatched->dispatch;
+    record.event.agent = remark.who;
+  } else if (life.is_in_flight()) {
+    record.event.dispatch = life.task.dispatch;
+    record.event.agent = life.agent;
+  }
+  if (remark.kind == TaskEventKind::kBusy && life.last_busy > 0 &&
+      life.task.busy_rejections + 1 >= core::kKeepsPlaceFromBounce) {
+    record.replaces = life.events - life.last_busy + 1;
+    record.event.number = life.last_busy;
+  }
+
+  const bool was_pending = life.is_pending();
+  const bool was_in_flight = life.is_in_flight();
+  const std::string held_by = life.agent;
+  if (was_pending) matcher_.Remove(entry);
+  book_.Apply(record);
+  if (was_in_flight && !life.is_in_flight()) {
+    fleet_.Release(held_by, life.task.queue_id, life.task.spec.lane);
+  }
+  if (!was_in_flight && life.is_in_flight()) {
+    fleet_.Hold(life.agent, life.task.queue_id, life.task.spec.lane);
+  }
+  if (was_pending && !life.is_pending()) drain_rate_.Count(now.monotonic);
+  record.event.place_after = book_.Position(life);
+  outcome_.records.push_back(std::move(record));
+
+  if (!std::holds_alternative<core::Noted>(
+          std::get<core::TaskRecord>(outcome_.records.back()).change)) {
+    StartClocks(entry, now);
+  }
+  Offer(entry, now);
+  const std::string& session_id = life.task.spec.session_id;
+  if (life.is_ended() && !session_id.empty()) {
+    if (Entry* next = book_.FirstOfSession(session_id)) Offer(*next, now);
+  }
+}
+
+void DirectorEngine::Note(const Entry& entry, const Remark& remark, Moment now,
+                          core::DispatchNumber dispatch) {
+  const core::Life& life = entry.life;
+  core::TaskRecord record = {.queue_id = life.task.queue_id, .change = core::Noted()};
+  record.event = {.number = life.events + 1,
+                  .kind = remark.kind,
+                  .at = now.wall,
+                  .who = remark.who,
+                  .why = remark.why,
+                  .fault = remark.fault,
+                  .place_before = book_.Position(life),
+                  .place_after = book_.Position(life),
+                  .dispatch = dispatch};
+  // Only the latest of several denials in a row is kept: agents may come and go for ever.
+  if (remark.kind == TaskEventKind::kDenied && life.last_event == TaskEventKind::kDenied) {
+    record.replaces = 1;
+    record.event.number = life.events;
+  }
+  Write(record);
+}
+
+void DirectorEngine::StartClocks(Entry& entry, Moment now) {
+  const core::Life& life = entry.life;
+  Entry::Clocks& clocks = entry.clocks;
+  switch (life.task.state) {
+    case TaskState::kPending:
+      clocks = {};
+      if (life.task.not_before.has_value()) {
+        // The wall clock may have jumped since the backoff was decided: never longer than it was.
+        clocks.not_before =
+            now.monotonic + std::min(life.backoff, *life.task.not_before - now.wall);
+      }
+      break;
+    case TaskState::kDispatching:
+      clocks.repeat_at = now.monotonic + options_.queue.dispatch_timeout;
+      break;
+    case TaskState::kWorking:
+      if (clocks.guard_at == absl::InfiniteDuration()) {
+        clocks.guard_at =
+            now.monotonic + life.task.spec.timeout + options_.lease.kill_grace + kGuardMargin;
+      }
+      clocks.repeat_at = life.task.cancel_requested_at.has_value()
+                             ? now.monotonic + options_.queue.dispatch_timeout
+                             : absl::InfiniteDuration();
+      break;
+    case TaskState::kCompleted:
+    case TaskState::kFailed:
+    case TaskState::kCancelled:
+      clocks = {};
+      break;
+  }
+}
+
+void DirectorEngine::Watch(const Entry& entry, Moment now) {
+  const core::Life& life = entry.life;
+  const core::TaskSpec& spec = life.task.spec;
+  std::optional<absl::Duration> due;
+  std::optional<absl::Time> wall_due;
+  if (life.is_pending()) {
+    if (entry.clocks.not_before > now.monotonic) due = entry.clocks.not_before;
+    if (spec.earliest_start_at.has_value() && *spec.earliest_start_at > now.wall) {
+      wall_due = spec.earliest_start_at;
+    }
+    if (spec.deadline_at.has_value()) {
+      wall_due = std::min(wall_due.value_or(absl::InfiniteFuture()), *spec.deadline_at);
+    }
+  } else if (life.is_in_flight()) {
+    due = std::min({entry.clocks.lease_until, entry.clocks.repeat_at, entry.clocks.guard_at});
+  }
+  pending_agenda_.Set(life.task.queue_id, life.is_pending() ? due : std::nullopt);
+  wall_agenda_.Set(life.task.queue_id, wall_due);
+  in_flight_agenda_.Set(life.task.queue_id, life.is_in_flight() ? due : std::nullopt);
+}
+
+bool DirectorEngine::IsReadyNow(const Entry& entry, Moment now) const {
+  const core::Life& life = entry.life;
+  const core::TaskSpec& spec = life.task.spec;
+  if (!life.is_pending() || entry.clocks.not_before > now.monotonic) return false;
+  if (spec.earliest_start_at.has_value() && *spec.earliest_start_at > now.wall) return false;
+  return spec.session_id.empty() || book_.FirstOfSession(spec.session_id) == &entry;
+}
+
+Demand DirectorEngine::DemandOf(const Entry& entry) const {
+  const core::TaskSpec& spec = entry.life.task.spec;
+  Demand demand = {.lane = spec.lane, .labels = spec.required_labels};
+  if (!spec.session_id.empty()) demand.session_agent = book_.AgentOfSession(spec.session_id);
+  return demand;
+}
+
+void DirectorEngine::Offer(Entry& entry, Moment now) {
+  Watch(entry, now);
+  if (matcher_.IsReady(entry) || !IsReadyNow(entry, now)) return;
+  matcher_.Add(entry, DemandOf(entry));
+}
+
+bool DirectorEngine::IsReady(core::QueueId id) const {
+  const Entry* entry = book_.Find(id);
+  return entry != nullptr && matcher_.IsReady(*entry);
+}
+
+void DirectorEngine::Settle(Moment now) {
+  while (WakeNext(now) || DispatchNext(now) || AdmitNextWaiter(now) || Retain(now)) {
+  }
+  NoteDenials(now);
+  RetainRequests(now);
+}
+
+// What has become ready by now stands in line, and what is too late is over, before anything is
+// dispatched.
+bool DirectorEngine::WakeNext(Moment now) {
+  std::optional<core::QueueId> id = pending_agenda_.TakeDue(now.monotonic);
+  if (!id.has_value()) id = wall_agenda_.TakeDue(now.wall);
+  if (!id.has_value()) return false;
+  OnPendingDue(*book_.Find(*id), now);
+  return true;
+}
+
+bool DirectorEngine::DispatchNext(Moment now) {
+  if (book_.switched().paused || is_going_away()) return false;
+  const std::optional<Matcher::Match> match = matcher_.Next(now);
+  if (!match.has_value()) return false;
+  if (IsReadyNow(*match->entry, now)) {
+    Dispatch(*match->entry, *match->agent, now);
+  } else {
+    // The wall clock was set back behind its earliest start.
+    matcher_.Remove(*match->entry);
+    Watch(*match->entry, now);
+  }
+  return true;
+}
+
+void DirectorEngine::NoteDenials(Moment now) {
+  const std::vector<Group*> changed = matcher_.TakeChanged();
+  if (book_.switched().paused) return;
+  for (Group* group : changed) {
+    const std::string why = fleet_.WhyNobody(group->served_by, now);
+    if (why == group->denied) continue;
+    group->denied = why;
+    Note(*group->tasks.begin()->second, {TaskEventKind::kDenied, "director", why}, now);
+  }
+}
+
+bool DirectorEngine::Retain(Moment now) {
+  bool released = false;
+  for (int forgotten = 0; forgotten < kForgottenMax && !book_.ended().empty(); ++forgotten) {
+    const core::Life& life = book_.ended().begin()->second->life;
+    const absl::Time finished_at = *life.task.finished_at;
+    if (book_.ended().size() <= options_.retention.count &&
+        now.wall < finished_at + options_.retention.age) {
+      break;
+    }
+    const core::QueueId id = life.task.queue_id;
+    const std::string session_id = life.task.spec.session_id;
+    const std::optional<KnownRequest> request =
+        life.task.spec.request_id.empty()
+            ? std::nullopt
+            : book_.FindRequest(life.identity, life.task.spec.request_id, now.wall);
+    if (request.has_value() && request->queue_id == id) {
+      Write(core::RequestRemembered{.identity = life.identity,
+                                    .request_id = life.task.spec.request_id,
+                                    .fingerprint = life.fingerprint,
+                                    .queue_id = id,
+                                    .state = life.task.state,
+                                    .forget_at = finished_at + core::kRequestMemory});
+    }
+    Write(core::TaskForgotten{id});
+    // With it may go the memory of which agent the session belongs to.
+    Entry* next = session_id.empty() ? nullptr : book_.FirstOfSession(session_id);
+    if (next != nullptr && matcher_.IsReady(*next)) {
+      matcher_.Remove(*next);
+      Offer(*next, now);
+      released = true;
+    }
+  }
+  return released;
+}
+
+void DirectorEngine::RetainRequests(Moment now) {
+  for (int forgotten = 0; forgotten < kForgottenMax && !book_.remembered().empty(); ++forgotten) {
+    const auto& [forget_at, key] = *book_.remembered().begin();
+    if (book_.remembered().size() <= core::kRememberedRequestsMax && now.wall < forget_at) return;
+    Write(core::RequestForgotten{.identity = key.first, .request_id = key.second});
+  }
 }
 
 }  // namespace callboard::director

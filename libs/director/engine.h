@@ -1,42 +1,311 @@
 #ifndef CALLBOARD_LIBS_DIRECTOR_ENGINE_H_
 #define CALLBOARD_LIBS_DIRECTOR_ENGINE_H_
 
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/core/drain_rate.h"
 #include "libs/core/queue.h"
+#include "libs/core/record.h"
+#include "libs/core/session.h"
+#include "libs/core/task.h"
+#include "libs/director/agenda.h"
+#include "libs/director/book.h"
+#include "libs/director/fleet.h"
+#include "libs/director/matcher.h"
+#include "libs/director/moment.h"
+#include "libs/director/waiting_line.h"
+#include "libs/ports/random.h"
 
 namespace callboard::director {
 
-// Stops admission for the rest of this process's life.
-struct BeginDrain {};
+struct EngineOptions {
+  core::QueueOptions queue = {};
+  core::LeaseOptions lease = {};
+  core::RetentionOptions retention = {};
 
-using Command = std::variant<BeginDrain>;
+  friend bool operator==(const EngineOptions&, const EngineOptions&) = default;
+};
 
-// Admission has stopped.
-struct DrainBegan {};
+// The answer to a submit that was accepted, now or before.
+struct Submitted {
+  // As admitted: pending, with its place. Of a request id that outlived its task only `queue_id`
+  // and `state` are known.
+  core::Task task;
+  bool deduplicated = false;
+};
 
-using Event = std::variant<DrainBegan>;
+// A place in the queue, held for a while.
+struct TicketGranted {
+  std::string ticket;
+  absl::Time expires_at;
+};
 
-// The rules of the queue as a state machine: a command is decided into events, and events are the
-// only way the state changes.
+// What becomes of somebody at the door. One who waits gets another decision later.
+using Decision = std::variant<absl::Status, Submitted, TicketGranted, WaiterId>;
+
+struct CancelReceipt {
+  enum class Answer { kCancelled, kRequested, kAlreadyEnded };
+
+  Answer answer = Answer::kCancelled;
+  core::Task task;
+};
+
+// Why a task has not started.
+struct Explanation {
+  struct Verdict {
+    std::string agent;
+    bool fits = false;
+    std::string why_not;
+  };
+
+  core::Task task;
+  // Pending tasks ahead of it that may start now.
+  uint64_t ready_ahead = 0;
+  // The whole answer in one sentence.
+  std::string summary;
+  // Of a task in backoff or delayed.
+  std::optional<absl::Time> not_before;
+  std::vector<Verdict> agents;
+  // Absent when no rate was measured.
+  std::optional<absl::Time> estimated_start_at;
+};
+
+// What follows from commands: to be committed first, and only then to be said.
+struct Outcome {
+  struct Answer {
+    WaiterId waiter;
+    Decision decision;
+  };
+  struct Message {
+    core::SessionId session;
+    core::DirectorItem item;
+  };
+
+  std::vector<core::Record> records;
+  std::vector<Answer> answers;
+  std::vector<Message> messages;
+};
+
+// The rules of the queue as a state machine. Each call is a command: it decides, applies the
+// records that follow from it, matches ready tasks with free slots, lets waiters in, and returns
+// its answer. Nobody may hear the answer, nor anything in the outcome, before the records are on
+// disk.
 //
-// Passive and pure: no threads, no I/O, no clock. Not thread-safe.
+// Passive and pure: no threads, no I/O; time comes in as an argument and chance from `random`,
+// which outlives the engine. Not thread-safe.
+//
+// The way of a submit: Submit() → Admit() → AddTask() → Settle() → Dispatch(). Of a 409:
+// OnStartAnswered() → OnRefused() → Bounce(). Of a lost agent: OnOpened() → ReconcileAbsent(), or
+// OnInFlightDue(); then Lose(), which fails the task or, if it may be requeued, ReturnOrFail().
 class DirectorEngine {
  public:
-  explicit DirectorEngine(const core::QueueOptions& options) : options_(options) {}
+  DirectorEngine(const EngineOptions& options, ports::Random& random);
+  DirectorEngine(const DirectorEngine&) = delete;
+  DirectorEngine& operator=(const DirectorEngine&) = delete;
 
-  // What `command` leads to; changes nothing.
-  std::vector<Event> Decide(const Command& command) const;
+  // ---- Beginning ----
 
-  void Apply(const Event& event);
+  // A record of the store, as its Load() hands them over. REQUIRES: not yet begun.
+  void Recover(const core::Record& record) { book_.Apply(record); }
+  // Begins a new epoch. Every dispatch under way gets a full lease: its agent knows best.
+  void Begin(Moment now);
 
-  core::QueueStatus Status() const;
+  // What has followed since the last call.
+  Outcome TakeOutcome();
+
+  // ---- Callers ----
+
+  // `arrived`: when the call did.
+  Decision Submit(const std::string& identity, core::Submission submission, absl::Time arrived,
+                  Moment now);
+  // Asks for a place to submit into later. REQUIRES: 0 < lifetime.
+  Decision ReserveSlot(const std::string& identity, absl::Duration lifetime, Moment now);
+  // The caller has gone. Nothing happens to one that is no longer waiting.
+  void Leave(WaiterId waiter, Moment now);
+  // Idempotent. NOT_FOUND/TASK_NOT_FOUND.
+  absl::StatusOr<CancelReceipt> Cancel(core::QueueId id, const std::string& who, Moment now);
+  // Submits an ended task again, as a new one.
+  Decision Redrive(core::QueueId id, Moment now);
+
+  // ---- Operators ----
+
+  void Pause(Moment now);
+  // Ends a pause and a drain.
+  void Resume(Moment now);
+  // Stops admission until Resume(), over restarts.
+  void Drain(Moment now);
+  // Stops admission for the rest of this process's life.
+  void BeginShutdown(Moment now);
+  // Tells the agents that the director will be away for a while.
+  void GoAway(Moment now);
+  // Ends all backoffs and suspicions.
+  void Kick(Moment now);
+  // NOT_FOUND/AGENT_NOT_FOUND for an agent that was never heard of.
+  absl::Status DrainAgent(const std::string& name, Moment now);
+  absl::Status UndrainAgent(const std::string& name, Moment now);
+
+  // ---- Agents ----
+
+  // ALREADY_EXISTS/AGENT_NAME_TAKEN while another life of that name is connected.
+  absl::Status Announce(const std::string& name, const std::string& instance_id, Moment now);
+  // INVALID_ARGUMENT when it says what no agent may, ALREADY_EXISTS as Announce(); then the Session
+  // is to be ended. REQUIRES: the Session was not opened before.
+  absl::Status OnOpened(core::SessionId session, const core::AgentOpened& opened, Moment now);
+  // Ignored when the Session has ended or was replaced.
+  void OnItem(core::SessionId session, const core::AgentItem& item, Moment now);
+  void OnBroken(core::SessionId session, Moment now);
+  void OnUnreachable(const std::string& name, Moment now);
+  // A copy of a start could not be handed to its Session.
+  void OnNotWritten(const core::FenceToken& token, Moment now);
+
+  // ---- Time ----
+
+  // Does whatever is due.
+  void FireTimers(Moment now);
+  // How long until something is; for ever when nothing is. At most a second while something waits
+  // for the wall clock, which may jump.
+  absl::Duration UntilNextTimer(Moment now) const;
+
+  // ---- Reads ----
+
+  core::QueueStatus Status(Moment now) const;
+  // NOT_FOUND/TASK_NOT_FOUND.
+  absl::StatusOr<core::Task> GetTask(core::QueueId id) const;
+  absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const;
+  const Book& book() const { return book_; }
+  const Fleet& fleet() const { return fleet_; }
+  const WaitingLine& waiting_line() const { return line_; }
+  uint64_t epoch() const { return book_.epoch(); }
+  bool IsReady(core::QueueId id) const;
+  // Whether it said so: then nothing is dispatched any more.
+  bool is_going_away() const { return lease_extension_ > absl::ZeroDuration(); }
 
  private:
-  const core::QueueOptions options_;
-  bool draining_ = false;
+  // What is said of an event beside its change.
+  struct Remark {
+    core::TaskEventKind kind;
+    std::string who;
+    std::string why;
+    std::optional<core::Fault> fault = {};
+  };
+  // How a dispatch came to nothing.
+  struct Return {
+    uint64_t sequence;
+    bool counts = false;
+    core::Blame blame = core::Blame::kNobody;
+    absl::Duration backoff = {};
+    // Of the task, when no attempt is left.
+    core::FailureReason final_reason = core::FailureReason::kMaxAttempts;
+    std::string who;
+    std::string why;
+    std::optional<core::Fault> fault;
+    std::optional<core::RunResult> run = {};
+  };
+
+  // engine.cc: the one way to change anything, and what follows from every change.
+  void Write(const core::Record& record);
+  void WriteTask(Entry& entry, const Remark& remark, core::TaskChange change, Moment now);
+  // Something to remember that changes nothing.
+  void Note(const Entry& entry, const Remark& remark, Moment now,
+            core::DispatchNumber dispatch = {});
+  void StartClocks(Entry& entry, Moment now);
+  absl::Duration LeaseFrom(absl::Duration heard_at) const {
+    return heard_at + options_.lease.redispatch_after + lease_extension_;
+  }
+  void Watch(const Entry& entry, Moment now);
+  void Offer(Entry& entry, Moment now);
+  bool IsReadyNow(const Entry& entry, Moment now) const;
+  Demand DemandOf(const Entry& entry) const;
+  void Settle(Moment now);
+  bool WakeNext(Moment now);
+  bool DispatchNext(Moment now);
+  void NoteDenials(Moment now);
+  // Whether something that waited may start because of it.
+  bool Retain(Moment now);
+  void RetainRequests(Moment now);
+
+  // engine_admission.cc: the door.
+  struct Place;
+  Decision Admit(Caller& caller, bool arriving, Moment now);
+  std::optional<Decision> FindSame(const Caller& caller, Moment now);
+  absl::Status CheckOverlap(const Caller& caller, Place& place) const;
+  absl::Status FindPlace(const Caller& caller, Place& place, Moment now) const;
+  Decision WaitOrRefuse(Caller& caller, const absl::Status& refusal, bool arriving, Moment now);
+  Decision WaitInLine(Caller& caller, Moment now);
+  Submitted AddTask(const Caller& caller, const Place& place, Moment now);
+  Decision AdmitTicket(Caller& caller, bool arriving, Moment now);
+  bool AdmitNextWaiter(Moment now);
+  absl::Status FullError(core::QueuePolicy policy, Moment now) const;
+  absl::Status ShareError(core::QueuePolicy policy, Moment now) const;
+  absl::Status DrainingError(Moment now) const;
+  uint64_t SchedulerPlaces() const;
+  bool is_draining() const { return shutting_down_ || book_.switched().draining; }
+  bool is_bounded() const { return options_.queue.max_size > 0; }
+  void DismissWaiters(const absl::Status& why);
+  void Switch(bool paused, bool draining, Moment now);
+
+  // engine_dispatch.cc: how dispatches begin and end.
+  void Dispatch(Entry& entry, Agent& agent, Moment now);
+  void SayStart(Entry& entry);
+  void Accept(Entry& entry, Moment now);
+  void Bounce(Entry& entry, Agent& agent, Moment now);
+  void Finish(Entry& entry, const core::RunResult& result, Moment now);
+  void Lose(Entry& entry, const std::string& why, Moment now);
+  void GiveUpStart(Entry& entry, bool counts, const std::string& why, Moment now);
+  void ReturnOrFail(Entry& entry, const Return& returned, Moment now);
+  void End(Entry& entry, core::Ended ended, const Remark& remark, Moment now);
+  void EndCancelled(Entry& entry, const std::string& who, const std::string& why,
+                    std::optional<core::RunResult> run, Moment now);
+
+  // engine_agents.cc: what agents say.
+  void OnStartAnswered(Agent& agent, const core::StartAnswered& answered, Moment now);
+  void OnRefused(Entry& entry, Agent& agent, const absl::Status& refusal, Moment now);
+  void OnRunEnded(Agent& agent, const core::RunEnded& ended, Moment now);
+  void OnHeartbeat(Agent& agent, const core::Heartbeat& heartbeat, Moment now);
+  void OnLoad(Agent& agent, const core::LoadReported& load);
+  absl::Status CheckNewcomer(const std::string& name, const std::string& instance_id);
+  void EndExtension();
+  void Reconcile(Agent& agent, const core::AgentOpened& opened, Moment now);
+  void ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, Moment now);
+  void Adopt(Entry& entry, Moment now);
+  // The dispatch that the token names, if it is under way on that agent; else null.
+  Entry* Current(const Agent& agent, const core::FenceToken& token);
+  void Say(const Agent& agent, core::DirectorItem item);
+  void SayTo(const std::string& agent, core::DirectorItem item);
+  void Suspect(Agent& agent, Moment now);
+  void NoteInfrastructureError(Agent& agent, core::QueueId task);
+  void MarkAgent(Agent& agent, bool draining, bool cordoned);
+
+  // engine_control.cc
+  void OnPendingDue(Entry& entry, Moment now);
+  void OnInFlightDue(Entry& entry, Moment now);
+
+  const EngineOptions options_;
+  ports::Random& random_;
+
+  Book book_;
+  Fleet fleet_;
+  Matcher matcher_;
+  WaitingLine line_;
+  Tickets tickets_;
+  // Ends of backoffs; earliest starts and deadlines; leases, repeats and guards.
+  Agenda<absl::Duration> pending_agenda_;
+  Agenda<absl::Time> wall_agenda_;
+  Agenda<absl::Duration> in_flight_agenda_;
+  core::DrainRate drain_rate_;
+  uint64_t dispatched_count_ = 0;
+  bool shutting_down_ = false;
+  // What agents were told that leases last longer by.
+  absl::Duration lease_extension_ = {};
+  Outcome outcome_;
 };
 
 }  // namespace callboard::director

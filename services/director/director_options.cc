@@ -51,8 +51,23 @@ absl::Status CheckLease(const config::v1::LeaseConfig& lease) {
 absl::StatusOr<director::DriverOptions> DriverOptionsFrom(
     const config::v1::DirectorConfig& config) {
   RETURN_IF_ERROR(CheckLease(config.lease()));
-  return director::DriverOptions{.queue = {.max_size = config.queue().max_size(),
-                                           .policy = PolicyFrom(config.queue().policy())}};
+  const config::v1::QueueConfig& queue = config.queue();
+  const config::v1::LeaseConfig& lease = config.lease();
+  return director::DriverOptions{
+      .engine = {.queue = {.max_size = queue.max_size(),
+                           .policy = PolicyFrom(queue.policy()),
+                           .max_attempts = queue.max_attempts(),
+                           .dispatch_timeout = FromProto(queue.dispatch_timeout()),
+                           .max_waiters = queue.max_waiters(),
+                           .max_waiting_bytes = queue.max_waiting_bytes(),
+                           .scheduler_share = queue.scheduler_share(),
+                           .allow_evict = queue.allow_evict()},
+                 .lease = {.heartbeat = FromProto(lease.heartbeat()),
+                           .self_fence = FromProto(lease.self_fence()),
+                           .redispatch_after = FromProto(lease.redispatch_after()),
+                           .kill_grace = FromProto(lease.kill_grace())},
+                 .retention = {.age = FromProto(config.retention().age()),
+                               .count = config.retention().count()}}};
 }
 
 }  // namespace callboard

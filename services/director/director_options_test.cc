@@ -34,9 +34,38 @@ TEST(DirectorOptionsTest, EveryPolicyHasItsCounterpart) {
   for (const auto& [flag, policy] : policies) {
     const auto options = DriverOptionsFrom(Configured({flag, "--queue.max_size=7"}));
     ASSERT_THAT(options, IsOk());
-    EXPECT_EQ(options->queue.policy, policy);
-    EXPECT_EQ(options->queue.max_size, 7u);
+    EXPECT_EQ(options->engine.queue.policy, policy);
+    EXPECT_EQ(options->engine.queue.max_size, 7u);
   }
+}
+
+TEST(DirectorOptionsTest, EngineHasWhatTheSettingsSay) {
+  const auto options = DriverOptionsFrom(Configured(
+      {"--queue.max_attempts=4", "--queue.dispatch_timeout=5s", "--queue.max_waiters=6",
+       "--queue.max_waiting_bytes=7", "--queue.scheduler_share=0.5", "--queue.allow_evict",
+       "--lease.heartbeat=8s", "--lease.self_fence=20s", "--lease.kill_grace=9s",
+       "--lease.redispatch_after=40s", "--retention.age=10h", "--retention.count=11"}));
+  ASSERT_THAT(options, IsOk());
+  const director::EngineOptions& engine = options->engine;
+  EXPECT_EQ(engine.queue.max_attempts, 4u);
+  EXPECT_EQ(engine.queue.dispatch_timeout, absl::Seconds(5));
+  EXPECT_EQ(engine.queue.max_waiters, 6u);
+  EXPECT_EQ(engine.queue.max_waiting_bytes, 7u);
+  EXPECT_EQ(engine.queue.scheduler_share, 0.5);
+  EXPECT_TRUE(engine.queue.allow_evict);
+  EXPECT_EQ(engine.lease.heartbeat, absl::Seconds(8));
+  EXPECT_EQ(engine.lease.self_fence, absl::Seconds(20));
+  EXPECT_EQ(engine.lease.kill_grace, absl::Seconds(9));
+  EXPECT_EQ(engine.lease.redispatch_after, absl::Seconds(40));
+  EXPECT_EQ(engine.retention.age, absl::Hours(10));
+  EXPECT_EQ(engine.retention.count, 11u);
+}
+
+// Settings and engine each state the defaults; they must not drift apart.
+TEST(DirectorOptionsTest, DefaultsAreTheEngines) {
+  const auto options = DriverOptionsFrom(Configured({}));
+  ASSERT_THAT(options, IsOk());
+  EXPECT_EQ(options->engine, director::EngineOptions());
 }
 
 TEST(DirectorOptionsTest, TaskMustBeGoneFromItsAgentBeforeAnotherGetsIt) {

@@ -1,8 +1,14 @@
 #include "services/director/start_director.h"
 
+#include <memory>
+#include <optional>
+#include <vector>
+
 #include "callboard/v1/fleet.grpc.pb.h"
 #include "libs/base/status_macros.h"
 #include "libs/director/driver.h"
+#include "libs/ports/agent_link.h"
+#include "libs/ports/event_store.h"
 #include "services/director/director_options.h"
 #include "services/director/queue_service.h"
 #include "services/director/status_page.h"
@@ -10,11 +16,36 @@
 namespace callboard {
 namespace {
 
-struct Parts {
-  explicit Parts(const director::DriverOptions& options) : driver(options), queue(driver) {}
+// TODO(#5): a store on disk. Until then nothing can be submitted, so that nothing of worth is lost.
+class NoStore final : public ports::EventStore {
+ public:
+  absl::Status Commit(absl::Span<const core::Record>) override { return absl::OkStatus(); }
+  absl::Status Load(const std::function<void(const core::Record&)>&) const override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId) const override {
+    return std::vector<core::TaskRecord>();
+  }
+};
+class NoStores final : public ports::EventStoreOpener {
+ public:
+  absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess) override {
+    return std::make_unique<NoStore>();
+  }
+};
 
-  director::DirectorDriver driver;
-  QueueService queue;
+// TODO(#7): Sessions with agents.
+class NoAgents final : public ports::AgentLink {
+ public:
+  void Say(core::SessionId, core::DirectorItem) override {}
+  void Redial(uint64_t) override {}
+};
+
+struct Parts {
+  NoStores stores;
+  NoAgents agents;
+  std::unique_ptr<director::DirectorDriver> driver;
+  std::optional<QueueService> queue;
   v1::FleetService::CallbackService fleet;
 };
 
@@ -23,10 +54,14 @@ struct Parts {
 absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
     const config::v1::DirectorConfig& config, server::ServerContext& context) {
   ASSIGN_OR_RETURN(const director::DriverOptions options, DriverOptionsFrom(config));
-  auto parts = std::make_shared<Parts>(options);
-  director::DirectorDriver& driver = parts->driver;
+  auto parts = std::make_shared<Parts>();
+  ASSIGN_OR_RETURN(parts->driver,
+                   director::DirectorDriver::Open(
+                       options, {context.clock(), context.random(), parts->stores, parts->agents}));
+  director::DirectorDriver& driver = *parts->driver;
+  parts->queue.emplace(driver);
   server::Surface surface = {
-      .services = {{v1::QueueService::service_full_name(), &parts->queue},
+      .services = {{v1::QueueService::service_full_name(), &*parts->queue},
                    {v1::FleetService::service_full_name(), &parts->fleet}},
       .status =
           [&driver](server::Surface::StatusReply reply) {

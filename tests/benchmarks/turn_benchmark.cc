@@ -4,8 +4,12 @@
 #include <optional>
 #include <thread>
 
+#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/adapters/system_random/system_random.h"
 #include "libs/base/mutex.h"
 #include "libs/director/driver.h"
+#include "libs/testing/fake_agent_link.h"
+#include "libs/testing/memory_event_store.h"
 
 namespace callboard {
 namespace {
@@ -46,10 +50,14 @@ void BM_BareHandOver(benchmark::State& state) {
 BENCHMARK(BM_BareHandOver)->UseRealTime();
 
 void BM_DriverTurn(benchmark::State& state) {
-  director::DirectorDriver driver({});
+  adapters::SystemClock clock;
+  adapters::SystemRandom random;
+  test::MemoryEventStores stores;
+  test::FakeAgentLink agents;
+  const auto driver = *director::DirectorDriver::Open({}, {clock, random, stores, agents});
   Slot answered;
   for (auto _ : state) {
-    driver.GetQueueStatus([&answered](const auto& status) { answered.Put(status.ok()); });
+    driver->GetQueueStatus([&answered](const auto& status) { answered.Put(status.ok()); });
     benchmark::DoNotOptimize(answered.Take());
   }
 }

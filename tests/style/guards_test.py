@@ -100,6 +100,14 @@ class GuardsTest(unittest.TestCase):
         }, *["libs/config/settings_test.cc is missing"] * 3, "libs/core/a_test.cc is missing",
                    "libs/core/c_test.cc is missing")
 
+    def test_rule_whose_test_or_planted_bug_is_gone_is_found(self):
+        self.finds(guards.rules_without_tests, {
+            "libs/core/a_test.cc": "TEST(ATest, Holds) {\n}\nTEST_F(BTest, Holds) {\n}\n",
+            "tests/simulation/planted/bug.txt": "",
+            "docs/RULES.md": "| rule | `ATest.Holds` | bug |\n| rule | `BTest.Holds` | |\n"
+                             "| rule | `ATest.Gone` | other |\n",
+        }, "docs/RULES.md:3: ATest.Gone does not exist", "docs/RULES.md:3: other is not planted")
+
     def test_test_without_an_assertion_is_found(self):
         self.finds(guards.assertion_free_tests, {
             "libs/core/a_test.cc": "TEST(A, B) {\n  Run();\n}\n\nTEST(A, C) {\n  EXPECT_EQ(1, 1);\n}\n",

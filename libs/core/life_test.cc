@@ -1,0 +1,155 @@
+#include "libs/core/life.h"
+
+#include <gtest/gtest.h>
+
+namespace callboard::core {
+namespace {
+
+constexpr QueueId kId = QueueId(Ulid(0, 1));
+
+absl::Time At(int second) { return absl::FromUnixSeconds(1'000 + second); }
+
+// A task's life, told change by change; one second passes with each.
+class Story {
+ public:
+  Story() {
+    TaskSpec spec;
+    spec.prompt = "echo hello";
+    spec.max_attempts = 3;
+    Then(Admitted{.spec = spec, .submitted_at = At(0), .sequence = 7, .redrive_of = {}});
+  }
+
+  Story& Then(TaskChange change) {
+    TaskRecord record = {.queue_id = kId, .event = {}, .change = std::move(change)};
+    record.event.number = life_.events + 1;
+    return ThenRecord(std::move(record));
+  }
+  Story& ThenRecord(TaskRecord record) {
+    record.event.at = At(++second_);
+    record.event.agent = agent_;
+    Apply(record, life_);
+    return *this;
+  }
+  Story& Dispatch(uint64_t number) { return Then(Dispatched{.dispatch = DispatchNumber(number)}); }
+  Story& OnAgent(const std::string& agent) {
+    agent_ = agent;
+    return *this;
+  }
+
+  const Life& life() const { return life_; }
+  const Task& task() const { return life_.task; }
+
+ private:
+  Life life_;
+  std::string agent_ = "a";
+  int second_ = 0;
+};
+
+TEST(LifeTest, RunsFromSubmitToResult) {
+  Story story;
+  EXPECT_EQ(story.task().state, TaskState::kPending);
+  EXPECT_EQ(story.life().sequence, 7u);
+  story.Dispatch(1);
+  EXPECT_EQ(story.task().state, TaskState::kDispatching);
+  EXPECT_EQ(story.task().dispatched_at, At(2));
+  story.Then(Accepted());
+  EXPECT_EQ(story.task().state, TaskState::kWorking);
+  story.Then(Ended{.run = RunResult{.exit_code = 0, .result = "hello"}});
+  EXPECT_EQ(story.task().state, TaskState::kCompleted);
+  EXPECT_EQ(story.task().result, "hello");
+  EXPECT_EQ(story.task().finished_at, At(4));
+  EXPECT_EQ(story.task().attempts, 0u);
+}
+
+TEST(LifeTest, CountsOnlyTheAttemptsThatCount) {
+  Story story;
+  story.Dispatch(1).Then(Returned{.sequence = 7, .counts = false});
+  EXPECT_EQ(story.task().attempts, 0u);
+  story.Dispatch(2).Then(Returned{.sequence = 7, .counts = true, .error = "unreachable"});
+  EXPECT_EQ(story.task().attempts, 1u);
+  EXPECT_EQ(story.task().last_error, "unreachable");
+}
+
+TEST(LifeTest, BackoffIsAnInstantForPeopleAndALengthForRestarts) {
+  Story story;
+  story.Dispatch(1).Then(Returned{.sequence = 7, .counts = true, .backoff = absl::Seconds(20)});
+  EXPECT_EQ(story.task().not_before, At(3) + absl::Seconds(20));
+  EXPECT_EQ(story.life().backoff, absl::Seconds(20));
+  story.Dispatch(2);
+  EXPECT_EQ(story.task().not_before, std::nullopt);
+}
+
+TEST(LifeTest, RemembersWhichAgentsFailedItAndWhichItTookDown) {
+  Story story;
+  story.OnAgent("a").Dispatch(1).Then(
+      Returned{.sequence = 7, .counts = true, .blame = Blame::kAgentFailedIt});
+  story.OnAgent("b")
+      .Dispatch(2)
+      .Then(Accepted())
+      .Then(Returned{.sequence = 7, .counts = true, .blame = Blame::kTookAgentDown});
+  EXPECT_EQ(story.life().failed_on, (std::set<std::string>{"a", "b"}));
+  EXPECT_EQ(story.life().took_down, (std::set<std::string>{"b"}));
+}
+
+TEST(LifeTest, BounceThatReplacesRecordsLeavesWhatTheyWouldHave) {
+  const auto bounced = [](uint64_t number, absl::Time at) {
+    return Bounced{.dispatched = {.dispatch = DispatchNumber(number)},
+                   .dispatched_at = at,
+                   .sequence = 9,
+                   .busy_rejections = static_cast<uint32_t>(number)};
+  };
+  Story live;
+  live.Dispatch(1).Then(bounced(1, At(2))).Dispatch(2);
+  TaskRecord second = {.queue_id = kId, .event = {}, .change = bounced(2, At(4)), .replaces = 2};
+  second.event.number = 3;
+  live.ThenRecord(second);
+  EXPECT_EQ(live.life().events, 3u);
+
+  Story recovered;
+  recovered.Dispatch(1).ThenRecord(second);
+  EXPECT_EQ(recovered.life(), live.life());
+  EXPECT_EQ(recovered.task().dispatch, DispatchNumber(2));
+  EXPECT_EQ(recovered.task().busy_rejections, 2u);
+}
+
+TEST(LifeDeathTest, NothingLeavesATerminalState) {
+  Story ended;
+  ended.Then(Ended{.state = TaskState::kFailed, .reason = FailureReason::kEvicted});
+  EXPECT_DEATH(ended.Dispatch(1), "check failed");
+  EXPECT_DEATH(ended.Then(Ended()), "check failed");
+  EXPECT_DEATH(ended.Then(CancelRequested()), "check failed");
+}
+
+TEST(LifeDeathTest, DispatchNumbersAreNeverReused) {
+  Story story;
+  story.Dispatch(2).Then(Returned{.sequence = 7});
+  EXPECT_DEATH(story.Dispatch(2), "check failed");
+  EXPECT_DEATH(story.Dispatch(1), "check failed");
+}
+
+TEST(LifeDeathTest, OnceCancelIsAskedForEveryWayLeadsToCancelled) {
+  Story story;
+  story.Dispatch(1).Then(CancelRequested());
+  EXPECT_DEATH(story.Then(Returned{.sequence = 7}), "check failed");
+  EXPECT_DEATH(story.Then(Ended()), "check failed");
+  story.Then(Ended{.state = TaskState::kCancelled});
+  EXPECT_EQ(story.task().state, TaskState::kCancelled);
+}
+
+TEST(LifeDeathTest, TaskDoesNotReturnWithoutAttemptsLeft) {
+  Story story;
+  story.Dispatch(1).Then(Returned{.sequence = 7, .counts = true});
+  story.Dispatch(2).Then(Returned{.sequence = 7, .counts = true});
+  story.Dispatch(3);
+  EXPECT_DEATH(story.Then(Returned{.sequence = 7, .counts = true}), "check failed");
+}
+
+TEST(LifeDeathTest, RecordsComeInOrder) {
+  Story story;
+  TaskRecord record = {.queue_id = kId, .event = {}, .change = Noted()};
+  record.event.number = 3;
+  EXPECT_DEATH(story.ThenRecord(record), "record 3 after 1");
+}
+
+}  // namespace
+}  // namespace callboard::core

@@ -1,0 +1,109 @@
+// What a director and an agent say to each other in a Session, as values. Each side has to live
+// with items that are lost, late, repeated or out of order: a Session may break after any of them.
+#ifndef CALLBOARD_LIBS_CORE_SESSION_H_
+#define CALLBOARD_LIBS_CORE_SESSION_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "libs/base/strong_id.h"
+#include "libs/core/ids.h"
+#include "libs/core/record.h"
+#include "libs/core/task.h"
+
+namespace callboard::core {
+
+// One conversation. Never reused while the director's process lives.
+using SessionId = base::StrongId<struct SessionIdTag, uint64_t>;
+
+// How full a lane of an agent is.
+struct LaneLoad {
+  uint32_t slots = 0;
+  uint32_t used = 0;
+
+  friend bool operator==(const LaneLoad&, const LaneLoad&) = default;
+};
+using LaneLoads = std::map<std::string, LaneLoad>;
+
+// A run is over. Said again until it is acknowledged or fenced.
+struct RunEnded {
+  FenceToken token;
+  RunResult result;
+};
+
+// The first thing an agent says: who it is and everything it knows of earlier dispatches.
+struct AgentOpened {
+  std::string name = {};
+  // Names this life of its process.
+  std::string instance_id = {};
+  // grpc://host:port
+  std::string url = {};
+  std::map<std::string, std::string> labels = {};
+  LaneLoads lanes = {};
+  // Its monotonic time.
+  absl::Duration agent_time = {};
+  std::vector<FenceToken> running = {};
+  // Accepted once, no longer running, and without a result.
+  std::vector<FenceToken> lost = {};
+  std::vector<RunEnded> unacknowledged = {};
+};
+
+// The answer to a start, the same for every copy of it.
+struct StartAnswered {
+  FenceToken token;
+  absl::Status answer;
+};
+
+// The agent lives, and so do these: only their leases are renewed.
+struct Heartbeat {
+  absl::Duration agent_time;
+  std::vector<FenceToken> running;
+};
+
+// How full the agent is: said at every change, with a busy answer and with every heartbeat.
+struct LoadReported {
+  LaneLoads lanes;
+  // It shuts down and takes no more tasks.
+  bool leaving = false;
+};
+
+using AgentItem = std::variant<StartAnswered, RunEnded, Heartbeat, LoadReported>;
+
+struct StartRun {
+  FenceToken token;
+  TaskSpec spec;
+  // The agent's own time that the lease counts from.
+  absl::Duration agent_time;
+};
+
+// Answered with a RunEnded, also by an agent that does not know the dispatch.
+struct CancelRun {
+  FenceToken token;
+};
+
+// The result is on disk: the agent may forget it.
+struct ResultAcknowledged {
+  FenceToken token;
+};
+
+// The dispatch does not count: the agent kills its process and forgets it.
+struct FencedOff {
+  FenceToken token;
+};
+
+// The director restarts; leases last so much longer, until the agent opens the next Session. Then a
+// task has self_fence from the agent's opening on, as it had before, to be renewed by a heartbeat.
+struct GoingAway {
+  absl::Duration extension;
+};
+
+using DirectorItem = std::variant<StartRun, CancelRun, ResultAcknowledged, FencedOff, GoingAway>;
+
+}  // namespace callboard::core
+
+#endif  // CALLBOARD_LIBS_CORE_SESSION_H_

@@ -1,0 +1,19 @@
+#include "libs/core/stable_hash.h"
+
+#include <gtest/gtest.h>
+
+namespace callboard::core {
+namespace {
+
+TEST(StableHashTest, StaysWhatItWasWhenItWasStored) {
+  EXPECT_EQ(StableHash().Add("callboard").Add(7).value(), 8629678271781981169u);
+}
+
+TEST(StableHashTest, DependsOnSeedOrderAndWhereATextEnds) {
+  EXPECT_NE(StableHash(1).Add("a").value(), StableHash(2).Add("a").value());
+  EXPECT_NE(StableHash().Add("a").Add("b").value(), StableHash().Add("b").Add("a").value());
+  EXPECT_NE(StableHash().Add("ab").Add("c").value(), StableHash().Add("a").Add("bc").value());
+}
+
+}  // namespace
+}  // namespace callboard::core

@@ -1,0 +1,295 @@
+#include "libs/director/book.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "libs/base/check.h"
+
+namespace callboard::director {
+namespace {
+
+using core::Life;
+using core::TaskState;
+
+uint64_t& CountOf(core::StateCounts& counts, TaskState state) {
+  switch (state) {
+    case TaskState::kPending:
+      return counts.pending;
+    case TaskState::kDispatching:
+      return counts.dispatching;
+    case TaskState::kWorking:
+      return counts.working;
+    case TaskState::kCompleted:
+      return counts.completed;
+    case TaskState::kFailed:
+      return counts.failed;
+    case TaskState::kCancelled:
+      return counts.cancelled;
+  }
+  CHECK(false) << "no such state";
+  return counts.pending;
+}
+
+bool IsOfScheduler(const Life& life) {
+  return life.task.spec.source == core::TaskSource::kScheduler;
+}
+
+std::pair<std::string, std::string> RequestOf(const Life& life) {
+  return {life.identity, life.task.spec.request_id};
+}
+
+// Moves `entry` in an index from one key to another; an absent key means not in it.
+template <class Index, class Key>
+void Rekey(Index& index, const std::optional<Key>& was, const std::optional<Key>& is,
+           Entry* entry) {
+  if (was == is) return;
+  if (was.has_value()) CHECK_EQ(index.erase(*was), 1u);
+  if (is.has_value()) CHECK(index.emplace(*is, entry).second);
+}
+
+}  // namespace
+
+struct Book::Keys {
+  static Keys Of(const Life& life) {
+    Keys keys;
+    if (life.events == 0) return keys;
+    if (life.is_ended()) {
+      keys.ended = {{*life.task.finished_at, life.task.queue_id}};
+    } else {
+      keys.line = life.sequence;
+      keys.turn = life.admitted;
+    }
+    if (life.is_pending()) {
+      keys.place = life.sequence;
+      keys.pending = life.admitted;
+      if (life.task.dispatch == core::DispatchNumber()) keys.fresh = life.sequence;
+    }
+    if (!life.ran_on.empty()) keys.ran_on = life.ran_on;
+    return keys;
+  }
+
+  // Of live tasks: the sequence number, and the first one they had.
+  std::optional<uint64_t> line = {};
+  std::optional<uint64_t> turn = {};
+  // The same of pending ones.
+  std::optional<uint64_t> place = {};
+  std::optional<uint64_t> pending = {};
+  // Of those that were never dispatched.
+  std::optional<uint64_t> fresh = {};
+  std::optional<std::pair<absl::Time, core::QueueId>> ended = {};
+  std::optional<std::string> ran_on = {};
+};
+
+void Book::Apply(const core::Record& record) {
+  struct Step {
+    void operator()(const core::TaskRecord& task) const { book.ApplyTask(task); }
+    void operator()(const core::TaskForgotten& forgotten) const { book.Forget(forgotten.queue_id); }
+    void operator()(const core::EpochBegan& began) const {
+      CHECK_GT(began.epoch, book.epoch_);
+      book.epoch_ = began.epoch;
+    }
+    void operator()(const core::QueueSwitched& switched) const { book.switched_ = switched; }
+    void operator()(const core::LeasesExtended& extended) const { book.extended_ = extended; }
+    void operator()(const core::AgentMarked& marked) const {
+      if (marked.draining || !marked.cordoned_instance.empty()) {
+        book.marked_[marked.name] = marked;
+      } else {
+        book.marked_.erase(marked.name);
+      }
+    }
+    void operator()(const core::RequestRemembered& request) const {
+      RequestKey key = {request.identity, request.request_id};
+      const auto [found, is_new] = book.remembered_.emplace(key, request);
+      // The id was used again before it was forgotten here: it stands for the later task.
+      if (!is_new) book.remembered_order_.erase({found->second.forget_at, key});
+      found->second = request;
+      book.remembered_order_.emplace(request.forget_at, std::move(key));
+    }
+    void operator()(const core::RequestForgotten& request) const {
+      const auto found = book.remembered_.find({request.identity, request.request_id});
+      CHECK(found != book.remembered_.end());
+      book.remembered_order_.erase({found->second.forget_at, found->first});
+      book.remembered_.erase(found);
+    }
+    Book& book;
+  };
+  std::visit(Step{*this}, record);
+}
+
+void Book::ApplyTask(const core::TaskRecord& record) {
+  std::unique_ptr<Entry>& slot = entries_[record.queue_id];
+  const bool is_new = slot == nullptr;
+  if (is_new) {
+    CHECK(std::holds_alternative<core::Admitted>(record.change)) << ToString(record.queue_id);
+    slot = std::make_unique<Entry>();
+  }
+  Entry& entry = *slot;
+  Life& life = entry.life;
+  const Keys was = Keys::Of(life);
+  const TaskState state_before = life.task.state;
+  core::Apply(record, life);
+  next_sequence_ = std::max(next_sequence_, life.sequence + 1);
+  if (is_new) {
+    Introduce(entry);
+    Count(life, life.task.state, 1);
+  } else if (life.task.state != state_before) {
+    Count(life, state_before, -1);
+    Count(life, life.task.state, 1);
+  }
+  Reindex(entry, was, Keys::Of(life));
+}
+
+void Book::Introduce(Entry& entry) {
+  const Life& life = entry.life;
+  if (life.task.redrive_of.has_value()) {
+    redriven_as_[*life.task.redrive_of] = life.task.queue_id;
+  }
+  if (life.task.spec.request_id.empty()) return;
+  // An id may be used again a day after its task has ended; then it stands for the later task.
+  Entry*& holder = requests_[RequestOf(life)];
+  if (holder == nullptr || holder->life.admitted < life.admitted) holder = &entry;
+}
+
+void Book::Count(const Life& life, TaskState state, int change) {
+  CountOf(counts_, state) += change;
+  if (state == TaskState::kPending && IsOfScheduler(life)) pending_of_scheduler_ += change;
+  const auto count = [&](std::map<std::string, core::LiveCount>& counts, const std::string& key) {
+    core::LiveCount& live = counts[key];
+    if (state == TaskState::kPending) live.queued += change;
+    if (state == TaskState::kDispatching || state == TaskState::kWorking) live.running += change;
+    if (live.queued == 0 && live.running == 0) counts.erase(key);
+  };
+  count(sources_, std::string(Name(life.task.spec.source.value_or(core::TaskSource::kApi))));
+  if (!life.task.spec.fairness_key.empty()) count(fairness_keys_, life.task.spec.fairness_key);
+}
+
+void Book::Reindex(Entry& entry, const Keys& was, const Keys& is) {
+  Rekey(line_, was.line, is.line, &entry);
+  Rekey(pending_by_admission_, was.pending, is.pending, &entry);
+  Rekey(fresh_, was.fresh, is.fresh, &entry);
+  if (IsOfScheduler(entry.life)) Rekey(fresh_of_scheduler_, was.fresh, is.fresh, &entry);
+  Rekey(ended_, was.ended, is.ended, &entry);
+  if (was.place != is.place) {
+    if (was.place.has_value()) places_.Erase(*was.place);
+    if (is.place.has_value()) places_.Insert(*is.place);
+  }
+  const core::TaskSpec& spec = entry.life.task.spec;
+  if (!spec.session_id.empty()) ReindexSession(spec.session_id, entry, was, is);
+  if (spec.overlap.has_value() && was.turn != is.turn) {
+    absl::btree_map<uint64_t, Entry*>& others = overlaps_[spec.overlap->key];
+    Rekey(others, was.turn, is.turn, &entry);
+    if (others.empty()) overlaps_.erase(spec.overlap->key);
+  }
+}
+
+void Book::ReindexSession(const std::string& session_id, Entry& entry, const Keys& was,
+                          const Keys& is) {
+  if (was.turn == is.turn && was.ran_on == is.ran_on) return;
+  Session& session = sessions_[session_id];
+  Rekey(session.live, was.turn, is.turn, &entry);
+  if (is.ran_on.has_value()) {
+    session.ran_on[entry.life.admitted] = *is.ran_on;
+  } else {
+    session.ran_on.erase(entry.life.admitted);
+  }
+  if (session.live.empty() && session.ran_on.empty()) sessions_.erase(session_id);
+}
+
+void Book::Forget(core::QueueId id) {
+  const auto found = entries_.find(id);
+  CHECK(found != entries_.end()) << ToString(id);
+  Entry& entry = *found->second;
+  CHECK(entry.life.is_ended()) << ToString(id);
+  Reindex(entry, Keys::Of(entry.life), Keys());
+  Count(entry.life, entry.life.task.state, -1);
+  redriven_as_.erase(id);
+  const auto request = requests_.find(RequestOf(entry.life));
+  if (request != requests_.end() && request->second == &entry) requests_.erase(request);
+  entries_.erase(found);
+}
+
+Entry* Book::Find(core::QueueId id) {
+  const auto found = entries_.find(id);
+  return found == entries_.end() ? nullptr : found->second.get();
+}
+
+uint64_t Book::Position(const Life& life) const {
+  return life.is_pending() ? 1 + places_.CountBelow(life.sequence) : 0;
+}
+
+core::Task Book::TaskOf(const Life& life) const {
+  core::Task task = life.task;
+  task.position = Position(life);
+  const auto redriven = redriven_as_.find(task.queue_id);
+  if (redriven != redriven_as_.end()) task.redriven_as = redriven->second;
+  return task;
+}
+
+const Entry* Book::OldestPending() const {
+  return pending_by_admission_.empty() ? nullptr : pending_by_admission_.begin()->second;
+}
+
+Entry* Book::OldestFresh(bool of_scheduler, const Entry* except) const {
+  for (const auto& [sequence, entry] : of_scheduler ? fresh_of_scheduler_ : fresh_) {
+    if (entry != except) return entry;
+  }
+  return nullptr;
+}
+
+Entry* Book::FirstOfSession(const std::string& session_id) const {
+  const auto found = sessions_.find(session_id);
+  if (found == sessions_.end() || found->second.live.empty()) return nullptr;
+  return found->second.live.begin()->second;
+}
+
+std::string Book::AgentOfSession(const std::string& session_id) const {
+  const auto found = sessions_.find(session_id);
+  if (found == sessions_.end() || found->second.ran_on.empty()) return "";
+  return found->second.ran_on.rbegin()->second;
+}
+
+const absl::btree_map<uint64_t, Entry*>* Book::Overlapping(const std::string& key) const {
+  const auto found = overlaps_.find(key);
+  return found == overlaps_.end() ? nullptr : &found->second;
+}
+
+std::optional<KnownRequest> Book::FindRequest(const std::string& identity,
+                                              const std::string& request_id, absl::Time now) const {
+  const RequestKey key = {identity, request_id};
+  if (const auto found = requests_.find(key); found != requests_.end()) {
+    const Life& life = found->second->life;
+    if (!life.is_ended() || now < *life.task.finished_at + core::kRequestMemory) {
+      return KnownRequest{life.task.queue_id, life.task.state, life.fingerprint};
+    }
+  }
+  if (const auto found = remembered_.find(key); found != remembered_.end()) {
+    const core::RequestRemembered& request = found->second;
+    if (now < request.forget_at) {
+      return KnownRequest{request.queue_id, request.state, request.fingerprint};
+    }
+  }
+  return std::nullopt;
+}
+
+void Book::CheckIndexes() const {
+  core::StateCounts counts;
+  size_t live = 0;
+  for (const auto& [id, entry] : entries_) {
+    const Keys keys = Keys::Of(entry->life);
+    ++CountOf(counts, entry->life.task.state);
+    if (keys.line.has_value()) {
+      ++live;
+      CHECK(line_.at(*keys.line) == entry.get()) << ToString(id);
+    }
+    if (keys.place.has_value()) CHECK(places_.Contains(*keys.place)) << ToString(id);
+    if (keys.fresh.has_value()) CHECK(fresh_.at(*keys.fresh) == entry.get()) << ToString(id);
+    if (keys.ended.has_value()) CHECK(ended_.contains(*keys.ended)) << ToString(id);
+  }
+  CHECK(counts == counts_);
+  CHECK_EQ(line_.size(), live);
+  CHECK_EQ(places_.size(), counts.pending);
+  CHECK_EQ(pending_by_admission_.size(), counts.pending);
+  CHECK_EQ(ended_.size(), entries_.size() - live);
+}
+
+}  // namespace callboard::director

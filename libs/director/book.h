@@ -1,0 +1,176 @@
+#ifndef CALLBOARD_LIBS_DIRECTOR_BOOK_H_
+#define CALLBOARD_LIBS_DIRECTOR_BOOK_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "libs/core/life.h"
+#include "libs/core/queue.h"
+#include "libs/core/ranked_set.h"
+#include "libs/core/record.h"
+
+namespace callboard::director {
+
+// A task in memory: what its records say, and what the clocks of this process say. Of the latter
+// nothing survives a restart.
+struct Entry {
+  core::Life life;
+
+  // All monotonic; of the current stay in line or dispatch.
+  struct Clocks {
+    // The end of its backoff.
+    absl::Duration not_before = -absl::InfiniteDuration();
+    // The agent's own time that the lease counts from, and when the lease ends here.
+    absl::Duration agent_time = {};
+    absl::Duration lease_until = absl::InfiniteDuration();
+    // Copies of the start that were said and, as far as we know, written.
+    uint32_t starts_said = 0;
+    // When the start, or the cancel, is said again.
+    absl::Duration repeat_at = absl::InfiniteDuration();
+    // When the director itself ends a run that its agent should have ended.
+    absl::Duration guard_at = absl::InfiniteDuration();
+  };
+  Clocks clocks = {};
+};
+
+// What an ended or live task has to do with a request id.
+struct KnownRequest {
+  core::QueueId queue_id;
+  core::TaskState state = core::TaskState::kPending;
+  core::Fingerprint fingerprint = {};
+};
+
+// Everything that the records say, and every index over it.
+//
+// Apply() is the only way in which it changes, live and at recovery. A record touches its own task
+// and that task's entries in the indexes, so the tasks of a store may come in any order. Each
+// operation costs at most the logarithm of the number of tasks.
+//
+// Not thread-safe. Pointers to entries stay valid until their task is forgotten.
+class Book {
+ public:
+  Book() = default;
+  Book(const Book&) = delete;
+  Book& operator=(const Book&) = delete;
+
+  // Dies of a record that what is known does not allow.
+  void Apply(const core::Record& record);
+
+  // ---- The queue ----
+
+  uint64_t epoch() const { return epoch_; }
+  const core::QueueSwitched& switched() const { return switched_; }
+  const core::LeasesExtended& extended() const { return extended_; }
+  // Those that are drained or cordoned.
+  const std::map<std::string, core::AgentMarked>& marked_agents() const { return marked_; }
+  // Larger than every sequence number in use.
+  uint64_t next_sequence() const { return next_sequence_; }
+
+  // ---- Tasks ----
+
+  // Null when there is none.
+  Entry* Find(core::QueueId id);
+  const Entry* Find(core::QueueId id) const { return const_cast<Book*>(this)->Find(id); }
+
+  // 1 + the pending tasks with a smaller sequence number; 0 when it is not pending.
+  uint64_t Position(const core::Life& life) const;
+  // As its users see it.
+  core::Task TaskOf(const core::Life& life) const;
+
+  const core::StateCounts& counts() const { return counts_; }
+  // By Name(source), and by fairness key for tasks that have one.
+  const std::map<std::string, core::LiveCount>& sources() const { return sources_; }
+  const std::map<std::string, core::LiveCount>& fairness_keys() const { return fairness_keys_; }
+  uint64_t pending_of_scheduler() const { return pending_of_scheduler_; }
+  // Null when nothing is pending. The one that was admitted first.
+  const Entry* OldestPending() const;
+  // The first in line that was never dispatched, other than `except`; of the scheduler alone when
+  // `of_scheduler`. Null when there is none.
+  Entry* OldestFresh(bool of_scheduler, const Entry* except = nullptr) const;
+
+  // Every live task in line order: pending ones and, at the place they would return to, others.
+  const absl::btree_map<uint64_t, Entry*>& line() const { return line_; }
+  // Ended tasks, the one that ended first first.
+  const absl::btree_map<std::pair<absl::Time, core::QueueId>, Entry*>& ended() const {
+    return ended_;
+  }
+
+  // ---- Relations between tasks ----
+
+  // The live task of the session that was admitted first: the only one whose turn it is.
+  Entry* FirstOfSession(const std::string& session_id) const;
+  // The agent that ran the session's latest task; empty when it is not known.
+  std::string AgentOfSession(const std::string& session_id) const;
+
+  // Live tasks of an overlap key, in the order of their admission; null when there are none.
+  const absl::btree_map<uint64_t, Entry*>* Overlapping(const std::string& key) const;
+
+  // The task that the id stood for at `now`; nothing when it is free.
+  std::optional<KnownRequest> FindRequest(const std::string& identity,
+                                          const std::string& request_id, absl::Time now) const;
+  // Request ids that outlive their task, in the order in which they may be forgotten.
+  const absl::btree_set<std::pair<absl::Time, std::pair<std::string, std::string>>>& remembered()
+      const {
+    return remembered_order_;
+  }
+
+  // Dies when an index differs from what the tasks say. Costs as much as rebuilding them all.
+  void CheckIndexes() const;
+
+ private:
+  using RequestKey = std::pair<std::string, std::string>;
+  struct Session {
+    absl::btree_map<uint64_t, Entry*> live;
+    absl::btree_map<uint64_t, std::string> ran_on;
+  };
+  // Where the indexes have a task. An absent key: not there.
+  struct Keys;
+
+  void ApplyTask(const core::TaskRecord& record);
+  void Forget(core::QueueId id);
+  void Reindex(Entry& entry, const Keys& was, const Keys& is);
+  void ReindexSession(const std::string& session_id, Entry& entry, const Keys& was, const Keys& is);
+  void Count(const core::Life& life, core::TaskState was, int change);
+  // What never changes while a task is known.
+  void Introduce(Entry& entry);
+
+  uint64_t epoch_ = 0;
+  core::QueueSwitched switched_;
+  core::LeasesExtended extended_;
+  std::map<std::string, core::AgentMarked> marked_;
+  uint64_t next_sequence_ = 1;
+
+  absl::flat_hash_map<core::QueueId, std::unique_ptr<Entry>> entries_;
+
+  core::StateCounts counts_;
+  std::map<std::string, core::LiveCount> sources_;
+  std::map<std::string, core::LiveCount> fairness_keys_;
+  uint64_t pending_of_scheduler_ = 0;
+
+  absl::btree_map<uint64_t, Entry*> line_;
+  core::RankedSet places_;
+  absl::btree_map<uint64_t, Entry*> pending_by_admission_;
+  absl::btree_map<uint64_t, Entry*> fresh_;
+  absl::btree_map<uint64_t, Entry*> fresh_of_scheduler_;
+  absl::btree_map<std::pair<absl::Time, core::QueueId>, Entry*> ended_;
+
+  absl::flat_hash_map<std::string, Session> sessions_;
+  absl::flat_hash_map<std::string, absl::btree_map<uint64_t, Entry*>> overlaps_;
+  absl::flat_hash_map<RequestKey, Entry*> requests_;
+  absl::flat_hash_map<RequestKey, core::RequestRemembered> remembered_;
+  absl::btree_set<std::pair<absl::Time, RequestKey>> remembered_order_;
+  absl::flat_hash_map<core::QueueId, core::QueueId> redriven_as_;
+};
+
+}  // namespace callboard::director
+
+#endif  // CALLBOARD_LIBS_DIRECTOR_BOOK_H_

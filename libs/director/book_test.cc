@@ -1,0 +1,120 @@
+#include "libs/director/book.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "libs/testing/engine_fixture.h"
+#include "libs/testing/fake_random.h"
+
+namespace callboard::director {
+namespace {
+
+using test::EngineFixture;
+using ::testing::ElementsAreArray;
+
+// Tasks in every state, with sessions, overlap keys, request ids and a successor.
+std::vector<core::Record> ManyRecords() {
+  EngineFixture director;
+  std::vector<core::QueueId> tasks;
+  for (int i = 0; i < 12; ++i) {
+    core::Submission submission = EngineFixture::Prompt();
+    submission.spec.request_id = "request-" + std::to_string(i);
+    if (i % 3 == 0) submission.spec.session_id = "session";
+    if (i % 4 == 0) submission.spec.source = core::TaskSource::kScheduler;
+    if (i % 5 == 0) submission.spec.overlap = core::Overlap{"key", core::OverlapPolicy::kAllow, 0};
+    tasks.push_back(director.Add(submission));
+  }
+  core::AgentOpened agent = EngineFixture::Knowing("a");
+  agent.lanes["default"].slots = 3;
+  director.Connect(agent);
+  director.Accept(tasks[0]);
+  director.Finish(tasks[0]);
+  director.RefuseAsBusy(tasks[1]);
+  director.Answer(tasks[2], absl::InvalidArgumentError(""));
+  director.Redrive(tasks[2]);
+  director.Cancel(tasks[7]);
+  return director.Stored();
+}
+
+std::vector<core::QueueId> LineOf(const Book& book) {
+  std::vector<core::QueueId> line;
+  for (const auto& [sequence, entry] : book.line()) line.push_back(entry->life.task.queue_id);
+  return line;
+}
+
+TEST(BookTest, TasksMayBeLoadedInAnyOrder) {
+  std::vector<core::Record> records = ManyRecords();
+  Book book;
+  for (const core::Record& record : records) book.Apply(record);
+  book.CheckIndexes();
+  test::FakeRandom random;
+  for (int round = 0; round < 20; ++round) {
+    // Whole tasks change places; the records of each keep their order.
+    std::map<core::QueueId, uint64_t> order;
+    std::stable_sort(records.begin(), records.end(), [&](const auto& a, const auto& b) {
+      const auto key = [&](const core::Record& record) -> uint64_t {
+        const auto* task = std::get_if<core::TaskRecord>(&record);
+        if (task == nullptr) return 0;
+        return order.try_emplace(task->queue_id, random.Next()).first->second;
+      };
+      return key(a) < key(b);
+    });
+    Book shuffled;
+    for (const core::Record& record : records) shuffled.Apply(record);
+    shuffled.CheckIndexes();
+    ASSERT_THAT(LineOf(shuffled), ElementsAreArray(LineOf(book)));
+    ASSERT_EQ(shuffled.counts(), book.counts());
+    ASSERT_EQ(shuffled.next_sequence(), book.next_sequence());
+    ASSERT_EQ(shuffled.AgentOfSession("session"), book.AgentOfSession("session"));
+    ASSERT_EQ(shuffled.OldestFresh(true)->life, book.OldestFresh(true)->life);
+    ASSERT_EQ(shuffled.Overlapping("key")->size(), book.Overlapping("key")->size());
+  }
+}
+
+TEST(BookTest, PositionCountsThePendingTasksAhead) {
+  Book book;
+  for (const core::Record& record : ManyRecords()) book.Apply(record);
+  uint64_t position = 0;
+  for (const auto& [sequence, entry] : book.line()) {
+    if (!entry->life.is_pending()) {
+      EXPECT_EQ(book.Position(entry->life), 0u);
+      continue;
+    }
+    EXPECT_EQ(book.Position(entry->life), ++position);
+  }
+  EXPECT_EQ(position, book.counts().pending);
+}
+
+TEST(BookTest, NothingIsLeftOfAForgottenTask) {
+  Book book;
+  for (const core::Record& record : ManyRecords()) book.Apply(record);
+  while (!book.ended().empty()) {
+    const core::Life life = book.ended().begin()->second->life;
+    book.Apply(core::TaskForgotten{life.task.queue_id});
+    book.CheckIndexes();
+    EXPECT_EQ(book.Find(life.task.queue_id), nullptr);
+    EXPECT_EQ(book.FindRequest(life.identity, life.task.spec.request_id, *life.task.finished_at),
+              std::nullopt);
+  }
+  EXPECT_EQ(book.AgentOfSession("session"), "");
+}
+
+TEST(BookDeathTest, LiveTasksAreNotForgotten) {
+  Book book;
+  for (const core::Record& record : ManyRecords()) book.Apply(record);
+  const core::QueueId live = LineOf(book).front();
+  EXPECT_DEATH(book.Apply(core::TaskForgotten{live}), "check failed");
+}
+
+TEST(BookDeathTest, EpochsOnlyGrow) {
+  Book book;
+  book.Apply(core::EpochBegan{2});
+  EXPECT_DEATH(book.Apply(core::EpochBegan{2}), "check failed");
+}
+
+}  // namespace
+}  // namespace callboard::director

@@ -1,0 +1,244 @@
+#include "libs/director/director.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libs/testing/fake_agent_link.h"
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_random.h"
+#include "libs/testing/faulty_event_stores.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::director {
+namespace {
+
+using test::HasReason;
+using test::IsOk;
+using test::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Fate = test::FaultyEventStores::Fate;
+
+const Fate kFails = {absl::InternalError("I/O error"), /*written=*/false};
+const Fate kFailsButWrote = {absl::InternalError("I/O error"), /*written=*/true};
+const Fate kDiskIsFull = {absl::ResourceExhaustedError("no space left"), /*written=*/false};
+
+// A director on a store that does what the test says, and callers whose answers it keeps.
+class DirectorTest : public testing::Test {
+ protected:
+  DirectorTest() { EXPECT_THAT(director_.Open(), IsOk()); }
+
+  // A submit that waits for its place when there is none.
+  Command Submit(uint64_t call, const std::string& prompt = "echo") {
+    core::Submission submission;
+    submission.spec.prompt = prompt;
+    submission.policy = core::QueuePolicy::kBlock;
+    return SubmitCommand(CallId(call), "me", submission, clock_.WallNow(),
+                         [this, call](const Decision& decision) {
+                           EXPECT_FALSE(answers_.contains(call)) << "answered twice";
+                           answers_[call] = decision;
+                         });
+  }
+  Command GetStatus() {
+    return CallCommand<core::QueueStatus>(
+        Command::Need::kRead, [](DirectorEngine& engine, Moment now) { return engine.Status(now); },
+        [this](absl::StatusOr<core::QueueStatus> status) { status_ = std::move(status); });
+  }
+  Command Open(uint64_t session) {
+    core::AgentOpened opened = {.name = "a", .instance_id = "a/1", .url = "grpc://a"};
+    opened.lanes = {{"default", {.slots = 1, .used = 0}}};
+    return AgentCommand([session, opened](DirectorEngine& engine, Moment now) {
+      CHECK_OK(engine.OnOpened(core::SessionId(session), opened, now));
+    });
+  }
+  Command Say(uint64_t session, core::AgentItem item) {
+    return AgentCommand([session, item](DirectorEngine& engine, Moment now) {
+      engine.OnItem(core::SessionId(session), item, now);
+    });
+  }
+  template <class... Commands>
+  void Turn(Commands... commands) {
+    director_.TakeTurn({std::move(commands)...});
+  }
+  absl::Status ErrorOf(uint64_t call) { return std::get<absl::Status>(answers_.at(call)); }
+  bool IsAccepted(uint64_t call) {
+    return answers_.contains(call) && std::holds_alternative<Submitted>(answers_.at(call));
+  }
+
+  test::FakeClock clock_;
+  test::FakeRandom random_;
+  Fate fate_;
+  size_t commits_ = 0;
+  // What was said by the time of the last commit.
+  size_t answers_at_commit_ = 0;
+  size_t said_at_commit_ = 0;
+  test::FakeAgentLink link_;
+  test::FaultyEventStores stores_{[this] {
+    ++commits_;
+    answers_at_commit_ = answers_.size();
+    said_at_commit_ = link_.TakeSaid().size();
+    return fate_;
+  }};
+  std::map<uint64_t, Decision> answers_;
+  absl::StatusOr<core::QueueStatus> status_ = absl::UnknownError("not asked yet");
+  Director director_{{.queue = {.max_size = 1}}, {clock_, random_, stores_, link_}};
+};
+
+TEST_F(DirectorTest, NobodyHearsOfATurnBeforeItIsOnDisk) {
+  Turn(Open(1), Submit(1));
+  EXPECT_EQ(answers_at_commit_, 0u);
+  EXPECT_EQ(said_at_commit_, 0u);
+  EXPECT_TRUE(IsAccepted(1));
+  EXPECT_THAT(link_.TakeSaid(), SizeIs(1));
+}
+
+TEST_F(DirectorTest, TurnIsOneCommit) {
+  Turn(Open(1));
+  const size_t before = commits_;
+  Turn(Submit(1), Submit(2));
+  EXPECT_EQ(commits_ - before, 1u);
+}
+
+TEST_F(DirectorTest, HeartbeatNeedsNoCommit) {
+  Turn(Open(1));
+  const size_t before = commits_;
+  Turn(Say(1, core::Heartbeat{absl::Seconds(1), {}}));
+  EXPECT_EQ(commits_, before);
+}
+
+TEST_F(DirectorTest, LeaseIsRenewedByWhatArrivedBeforeItIsFoundToHaveEnded) {
+  Turn(Open(1), Submit(1));
+  const core::FenceToken token = std::get<core::StartRun>(link_.TakeSaid().front().item).token;
+  Turn(Say(1, core::StartAnswered{token, absl::OkStatus()}));
+  // The disk was slow: the lease ended long ago, and a heartbeat waits.
+  clock_.Advance(absl::Minutes(2));
+  Turn(Say(1, core::Heartbeat{absl::Minutes(2), {token}}));
+  EXPECT_EQ(director_.engine()->GetTask(token.queue_id)->state, core::TaskState::kWorking);
+}
+
+TEST_F(DirectorTest, OutcomeOfAFailedCommitIsUnknownToItsCallers) {
+  fate_ = kFails;
+  Turn(Submit(1), GetStatus());
+  EXPECT_THAT(ErrorOf(1), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(ErrorOf(1), HasReason("OUTCOME_UNKNOWN"));
+  EXPECT_THAT(status_, HasReason("OUTCOME_UNKNOWN"));
+}
+
+TEST_F(DirectorTest, NothingIsSaidToAgentsOfAFailedCommit) {
+  Turn(Open(1));
+  fate_ = kFails;
+  Turn(Submit(1));
+  EXPECT_THAT(link_.TakeSaid(), IsEmpty());
+}
+
+TEST_F(DirectorTest, WaitersEndWithAFailedCommit) {
+  Turn(Submit(1), Submit(2));
+  ASSERT_FALSE(answers_.contains(2));
+  fate_ = kFails;
+  Turn(Submit(3), AgentCommand([](DirectorEngine& engine, Moment now) { engine.Pause(now); }));
+  EXPECT_THAT(ErrorOf(2), HasReason("STORE_UNAVAILABLE"));
+  EXPECT_THAT(ErrorOf(3), HasReason("STORE_UNAVAILABLE"));
+}
+
+TEST_F(DirectorTest, WaiterThatWasLetInByAFailedCommitDoesNotKnowEither) {
+  Turn(Submit(1), Submit(2));
+  fate_ = kFails;
+  Turn(Open(1));
+  EXPECT_THAT(ErrorOf(2), HasReason("OUTCOME_UNKNOWN"));
+}
+
+TEST_F(DirectorTest, ReopenedStoreIsARestart) {
+  Turn(Open(1), Submit(1));
+  const uint64_t epoch = director_.engine()->epoch();
+  fate_ = kFailsButWrote;
+  Turn(Submit(2));
+  // The new epoch could not be written either.
+  EXPECT_NE(director_.service(), Director::Service::kFull);
+  fate_ = {};
+  clock_.Advance(absl::Seconds(1));
+  Turn();
+  EXPECT_EQ(director_.service(), Director::Service::kFull);
+  EXPECT_GT(director_.engine()->epoch(), epoch);
+  EXPECT_THAT(link_.epochs(), ElementsAre(epoch, director_.engine()->epoch()));
+  // What was written is there, although its caller could not be told.
+  EXPECT_EQ(director_.engine()->Status({clock_.WallNow(), clock_.MonotonicNow()}).counts.pending,
+            1u);
+  EXPECT_FALSE(director_.engine()->fleet().agents().at("a").is_connected());
+}
+
+TEST_F(DirectorTest, WithoutAStoreNothingIsServedAndTheProcessGoesOn) {
+  fate_ = kFails;
+  stores_.FailToOpen(absl::InternalError("I/O error"));
+  Turn(Submit(1));
+  Turn(Submit(2), GetStatus());
+  EXPECT_THAT(ErrorOf(2), HasReason("STORE_UNAVAILABLE"));
+  EXPECT_THAT(status_, HasReason("STORE_UNAVAILABLE"));
+  EXPECT_EQ(director_.UntilNextTurn(), absl::Seconds(1));
+}
+
+TEST_F(DirectorTest, FullDiskLeavesReadsAndEndsByItself) {
+  Turn(Open(1), Submit(1));
+  link_.TakeSaid();
+  fate_ = kDiskIsFull;
+  Turn(Submit(2));
+  EXPECT_THAT(ErrorOf(2), HasReason("OUTCOME_UNKNOWN"));
+  Turn(Submit(3), GetStatus());
+  EXPECT_THAT(ErrorOf(3), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(ErrorOf(3), HasReason("STORE_FULL"));
+  ASSERT_THAT(status_, IsOk());
+  EXPECT_EQ(status_->counts.dispatching, 1u);
+  clock_.Advance(absl::Seconds(1));
+  Turn(Submit(4));
+  EXPECT_THAT(ErrorOf(4), HasReason("STORE_FULL"));
+  fate_ = {};
+  clock_.Advance(absl::Seconds(1));
+  Turn(Submit(5));
+  EXPECT_TRUE(IsAccepted(5));
+}
+
+TEST_F(DirectorTest, ResultsAreNotAcknowledgedWhileTheDiskIsFull) {
+  Turn(Open(1), Submit(1));
+  const core::FenceToken token = std::get<core::StartRun>(link_.TakeSaid().front().item).token;
+  fate_ = kDiskIsFull;
+  Turn(Say(1, core::RunEnded{token, {}}));
+  Turn(Say(1, core::RunEnded{token, {}}));
+  EXPECT_THAT(link_.TakeSaid(), IsEmpty());
+  EXPECT_EQ(director_.engine()->GetTask(token.queue_id)->state, core::TaskState::kDispatching);
+}
+
+TEST_F(DirectorTest, ShutdownOutlivesAReopenedStore) {
+  director_.BeginShutdown();
+  Turn(Submit(1));
+  EXPECT_THAT(ErrorOf(1), HasReason("QUEUE_DRAINING"));
+  fate_ = kFails;
+  Turn(AgentCommand([](DirectorEngine& engine, Moment now) { engine.Pause(now); }));
+  fate_ = {};
+  clock_.Advance(absl::Seconds(1));
+  Turn(Submit(2));
+  EXPECT_THAT(ErrorOf(2), HasReason("QUEUE_DRAINING"));
+}
+
+TEST_F(DirectorTest, CallerWhoLeavesWhileItWaitsLeavesNothingBehind) {
+  Turn(Submit(1), Submit(2), Submit(3));
+  Turn(LeaveCommand(CallId(2)));
+  EXPECT_THAT(ErrorOf(2), StatusIs(absl::StatusCode::kCancelled));
+  Turn(Open(1));
+  EXPECT_TRUE(IsAccepted(3));
+  EXPECT_THAT(director_.engine()->book().line(), SizeIs(2));
+}
+
+TEST_F(DirectorTest, CallerWhoLeavesAfterItWasLetInStaysAccepted) {
+  Turn(Submit(1), Submit(2));
+  Turn(Open(1), LeaveCommand(CallId(2)));
+  EXPECT_THAT(director_.engine()->book().line(), SizeIs(2));
+}
+
+}  // namespace
+}  // namespace callboard::director

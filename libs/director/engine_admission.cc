@@ -1,0 +1,371 @@
+// The door: who gets a place in the queue, who waits for one, who is sent away.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+#include "libs/base/status_macros.h"
+#include "libs/core/fingerprint.h"
+#include "libs/core/limits.h"
+#include "libs/director/engine.h"
+
+namespace callboard::director {
+namespace {
+
+using base::WithReason;
+using base::WithRetryAfter;
+using core::QueuePolicy;
+using core::TaskEventKind;
+
+constexpr absl::string_view kDefaultLane = "default";
+constexpr absl::Duration kDefaultTimeout = absl::Seconds(1800);
+
+absl::string_view PolicyName(QueuePolicy policy) {
+  switch (policy) {
+    case QueuePolicy::kReject:
+      return "reject";
+    case QueuePolicy::kBlock:
+      return "block";
+    case QueuePolicy::kDropOldest:
+      return "drop-oldest";
+    case QueuePolicy::kDropLatest:
+      return "drop-latest";
+  }
+  return "";
+}
+
+// What a submit may ask for only once it is built.
+absl::Status CheckSupported(const core::TaskSpec& spec) {
+  absl::string_view field;
+  if (spec.priority.has_value()) field = "priority";
+  if (!spec.fairness_key.empty()) field = "fairness_key";
+  if (spec.cost_units != 0) field = "cost_units";
+  if (!spec.constraints.empty()) field = "constraints";
+  if (spec.run_when.has_value()) field = "run_when";
+  if (spec.time_sensitive) field = "time_sensitive";
+  if (field.empty()) return absl::OkStatus();
+  return WithReason(absl::UnimplementedError(
+                        absl::StrCat(field, " is not supported by this version; leave it out")),
+                    "FIELD_NOT_SUPPORTED", {{"field", std::string(field)}});
+}
+
+absl::Status OverlapError(const std::string& key, const core::Task& task) {
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "a task of overlap key ", key, " is live: ", ToString(task.queue_id))),
+                    "OVERLAP", {{"key", key}, {"queue_id", ToString(task.queue_id)}});
+}
+
+}  // namespace
+
+// How a newcomer gets in: what has to make way for it.
+struct DirectorEngine::Place {
+  // The pending task of its overlap key that it takes the place of.
+  Entry* coalesced = nullptr;
+  // The task that the queue's policy gives up for it.
+  Entry* evicted = nullptr;
+};
+
+Decision DirectorEngine::Submit(const std::string& identity, core::Submission submission,
+                                absl::Time arrived, Moment now) {
+  Caller caller = {.identity = identity, .arrived = arrived, .submission = std::move(submission)};
+  Decision decision = Admit(caller, /*arriving=*/true, now);
+  Settle(now);
+  return decision;
+}
+
+Decision DirectorEngine::Redrive(core::QueueId id, Moment now) {
+  const Entry* entry = book_.Find(id);
+  if (entry == nullptr) return GetTask(id).status();
+  const core::Task& old = entry->life.task;
+  if (!entry->life.is_ended() || old.state == core::TaskState::kCompleted) {
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          ToString(id), entry->life.is_ended() ? " is completed" : " is live",
+                          "; only failed and cancelled tasks can be redriven")),
+                      "NOT_REDRIVABLE", {{"queue_id", ToString(id)}});
+  }
+  if (const auto successor = book_.TaskOf(entry->life).redriven_as) {
+    if (const Entry* found = book_.Find(*successor)) {
+      return Submitted{book_.TaskOf(found->life), /*deduplicated=*/true};
+    }
+  }
+  core::Submission submission = {.spec = old.spec, .policy = QueuePolicy::kReject, .ticket = {}};
+  submission.spec.request_id = absl::StrCat("redrive/", ToString(id));
+  submission.spec.overlap.reset();
+  submission.spec.deadline_at.reset();
+  submission.spec.earliest_start_at.reset();
+  // In its submitter's name, whoever asks: an old task has one successor.
+  Caller caller = {.identity = entry->life.identity,
+                   .arrived = now.wall,
+                   .submission = std::move(submission),
+                   .redrive_of = id};
+  Decision decision = Admit(caller, /*arriving=*/true, now);
+  Settle(now);
+  return decision;
+}
+
+Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
+  if (caller.wants_ticket()) return AdmitTicket(caller, arriving, now);
+  const core::Submission& submission = *caller.submission;
+  if (absl::Status status = CheckSupported(submission.spec); !status.ok()) return status;
+  const QueuePolicy policy = submission.policy.value_or(options_.queue.policy);
+  if (policy == QueuePolicy::kDropOldest && policy != options_.queue.policy &&
+      !options_.queue.allow_evict) {
+    return WithReason(absl::FailedPreconditionError(
+                          "drop-oldest is not allowed here (setting queue.allow_evict)"),
+                      "EVICT_NOT_ALLOWED");
+  }
+  if (std::optional<Decision> same = FindSame(caller, now)) return *std::move(same);
+  if (is_draining()) return DrainingError(now);
+  Place place;
+  if (absl::Status status = CheckOverlap(caller, place); !status.ok()) return status;
+  if (absl::Status status = FindPlace(caller, place, now); !status.ok()) {
+    return WaitOrRefuse(caller, status, arriving, now);
+  }
+  if (submission.validate_only) {
+    Submitted would_be;
+    would_be.task.spec = submission.spec;
+    return would_be;
+  }
+  return AddTask(caller, place, now);
+}
+
+std::optional<Decision> DirectorEngine::FindSame(const Caller& caller, Moment now) {
+  const core::Submission& submission = *caller.submission;
+  const std::string& request_id = submission.spec.request_id;
+  if (request_id.empty()) return std::nullopt;
+  const std::optional<KnownRequest> known =
+      book_.FindRequest(caller.identity, request_id, now.wall);
+  if (!known.has_value()) return std::nullopt;
+  if (known->fingerprint != core::FingerprintOf(submission.spec)) {
+    return WithReason(absl::AlreadyExistsError(absl::StrCat(
+                          "request_id ", request_id, " stands for another task, ",
+                          ToString(known->queue_id), "; use a new one for new content")),
+                      "REQUEST_ID_REUSED", {{"queue_id", ToString(known->queue_id)}});
+  }
+  if (!submission.validate_only &&
+      tickets_.IsValid(submission.ticket, caller.identity, now.monotonic)) {
+    tickets_.Release(submission.ticket);
+  }
+  const Entry* entry = book_.Find(known->queue_id);
+  if (entry != nullptr) return Submitted{book_.TaskOf(entry->life), /*deduplicated=*/true};
+  Submitted before;
+  before.deduplicated = true;
+  before.task.queue_id = known->queue_id;
+  before.task.state = known->state;
+  return before;
+}
+
+absl::Status DirectorEngine::CheckOverlap(const Caller& caller, Place& place) const {
+  const std::optional<core::Overlap>& overlap = caller.submission->spec.overlap;
+  if (!overlap.has_value() || overlap->policy == core::OverlapPolicy::kAllow) {
+    return absl::OkStatus();
+  }
+  const absl::btree_map<uint64_t, Entry*>* others = book_.Overlapping(overlap->key);
+  if (others == nullptr || others->size() < std::max(1u, overlap->n)) return absl::OkStatus();
+  if (overlap->policy == core::OverlapPolicy::kQueueOne) {
+    // The one that waits makes way for the newcomer; what runs is let run. With nothing waiting the
+    // newcomer is the one that waits.
+    for (auto other = others->rbegin(); other != others->rend(); ++other) {
+      if (!other->second->life.is_pending()) continue;
+      place.coalesced = other->second;
+      break;
+    }
+    return absl::OkStatus();
+  }
+  return OverlapError(overlap->key, others->begin()->second->life.task);
+}
+
+absl::Status DirectorEngine::FindPlace(const Caller& caller, Place& place, Moment now) const {
+  const core::Submission& submission = *caller.submission;
+  const QueuePolicy policy = submission.policy.value_or(options_.queue.policy);
+  const bool has_ticket = !submission.ticket.empty();
+  const uint64_t freed = place.coalesced != nullptr ? 1 : 0;
+  if (is_bounded() && caller.is_scheduler()) {
+    const uint64_t freed_share =
+        freed == 1 && place.coalesced->life.task.spec.source == core::TaskSource::kScheduler ? 1
+                                                                                             : 0;
+    if (book_.pending_of_scheduler() - freed_share >= SchedulerPlaces()) {
+      if (policy != QueuePolicy::kDropOldest || has_ticket) return ShareError(policy, now);
+      place.evicted = book_.OldestFresh(/*of_scheduler=*/true, /*except=*/place.coalesced);
+      if (place.evicted == nullptr) return ShareError(policy, now);
+      return absl::OkStatus();
+    }
+  }
+  if (has_ticket) {
+    if (tickets_.IsValid(submission.ticket, caller.identity, now.monotonic)) {
+      return absl::OkStatus();
+    }
+    return WithReason(absl::FailedPreconditionError(
+                          "the ticket has expired or was lost by a restart; reserve a new one"),
+                      "TICKET_EXPIRED");
+  }
+  if (!is_bounded() || book_.counts().pending + tickets_.size() - freed < options_.queue.max_size) {
+    return absl::OkStatus();
+  }
+  if (policy != QueuePolicy::kDropOldest) return FullError(policy, now);
+  place.evicted = book_.OldestFresh(/*of_scheduler=*/false, /*except=*/place.coalesced);
+  if (place.evicted == nullptr) return FullError(policy, now);
+  return absl::OkStatus();
+}
+
+Decision DirectorEngine::WaitOrRefuse(Caller& caller, const absl::Status& refusal, bool arriving,
+                                      Moment now) {
+  const core::Submission& submission = *caller.submission;
+  const bool may_wait = submission.policy.value_or(options_.queue.policy) == QueuePolicy::kBlock &&
+                        arriving && submission.ticket.empty() && !submission.validate_only;
+  if (!may_wait) return refusal;
+  return WaitInLine(caller, now);
+}
+
+Decision DirectorEngine::WaitInLine(Caller& caller, Moment now) {
+  if (const std::optional<WaiterId> id = line_.Add(std::move(caller))) return *id;
+  return WithRetryAfter(WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                       "too many callers wait for a place (", line_.size(), ")")),
+                                   "TOO_MANY_WAITERS", {{"waiting", absl::StrCat(line_.size())}}),
+                        drain_rate_.RetryAfter(now.monotonic));
+}
+
+Submitted DirectorEngine::AddTask(const Caller& caller, const Place& place, Moment now) {
+  const core::Submission& submission = *caller.submission;
+  if (place.coalesced != nullptr) {
+    End(*place.coalesced,
+        {.state = core::TaskState::kFailed, .reason = core::FailureReason::kCoalesced},
+        {TaskEventKind::kFailed, caller.identity, "a later task of its overlap key took its place",
+         core::Fault::kCaller},
+        now);
+  }
+  if (place.evicted != nullptr) {
+    End(*place.evicted,
+        {.state = core::TaskState::kFailed, .reason = core::FailureReason::kEvicted},
+        {TaskEventKind::kEvicted, caller.identity,
+         "the queue was full and its policy drops the oldest", core::Fault::kCaller},
+        now);
+  }
+  if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
+
+  core::Admitted admitted = {.spec = submission.spec,
+                             .fingerprint = core::FingerprintOf(submission.spec),
+                             .policy = submission.policy,
+                             .identity = caller.identity,
+                             .submitted_at = caller.arrived,
+                             .sequence = book_.next_sequence(),
+                             .redrive_of = caller.redrive_of};
+  core::TaskSpec& spec = admitted.spec;
+  if (spec.lane.empty()) spec.lane = std::string(kDefaultLane);
+  if (spec.timeout == absl::ZeroDuration()) spec.timeout = kDefaultTimeout;
+  if (spec.max_attempts == 0) spec.max_attempts = options_.queue.max_attempts;
+  if (!spec.source.has_value()) spec.source = core::TaskSource::kApi;
+
+  core::TaskRecord record = {
+      .queue_id = core::QueueId(core::Ulid::At(now.wall, {random_.Next(), random_.Next()})),
+      .change = std::move(admitted)};
+  record.event = {.number = 1,
+                  .kind = TaskEventKind::kAdmitted,
+                  .at = now.wall,
+                  .who = caller.identity,
+                  .place_after = book_.counts().pending + 1};
+  Write(record);
+  Entry& entry = *book_.Find(record.queue_id);
+  StartClocks(entry, now);
+  Offer(entry, now);
+  return Submitted{book_.TaskOf(entry.life)};
+}
+
+Decision DirectorEngine::ReserveSlot(const std::string& identity, absl::Duration lifetime,
+                                     Moment now) {
+  Caller caller = {.identity = identity, .arrived = now.wall, .ticket_lifetime = lifetime};
+  Decision decision = Admit(caller, /*arriving=*/true, now);
+  Settle(now);
+  return decision;
+}
+
+Decision DirectorEngine::AdmitTicket(Caller& caller, bool arriving, Moment now) {
+  if (is_draining()) return DrainingError(now);
+  const uint32_t tickets_max =
+      is_bounded() ? std::max(1u, options_.queue.max_size / 2) : core::kTicketsMax;
+  const uint32_t in_all = tickets_.size() + line_.wanting_tickets();
+  const uint32_t of_caller =
+      tickets_.HeldBy(caller.identity) + line_.WantingTickets(caller.identity);
+  if (in_all >= tickets_max || of_caller >= core::kTicketsPerCallerMax) {
+    return WithRetryAfter(
+        WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                       "too many tickets (", in_all, " of ", tickets_max, "; ", of_caller,
+                       " of yours, at most ", core::kTicketsPerCallerMax, ")")),
+                   "TOO_MANY_TICKETS", {{"tickets", absl::StrCat(in_all)}}),
+        drain_rate_.RetryAfter(now.monotonic));
+  }
+  if (is_bounded() && book_.counts().pending + tickets_.size() >= options_.queue.max_size) {
+    return arriving ? WaitInLine(caller, now) : FullError(QueuePolicy::kBlock, now);
+  }
+  const core::Ulid chance = core::Ulid::At(now.wall, {random_.Next(), random_.Next()});
+  TicketGranted granted = {absl::StrCat("ticket-", chance.ToString()),
+                           now.wall + caller.ticket_lifetime};
+  tickets_.Add(granted.ticket, {caller.identity, now.monotonic + caller.ticket_lifetime});
+  return granted;
+}
+
+bool DirectorEngine::AdmitNextWaiter(Moment now) {
+  if (is_bounded() && book_.counts().pending + tickets_.size() >= options_.queue.max_size) {
+    return false;
+  }
+  const bool scheduler_may = !is_bounded() || book_.pending_of_scheduler() < SchedulerPlaces();
+  const std::optional<WaiterId> next = line_.Next(scheduler_may);
+  if (!next.has_value()) return false;
+  Caller caller = *line_.Remove(*next);
+  Decision decision = Admit(caller, /*arriving=*/false, now);
+  outcome_.answers.push_back({*next, std::move(decision)});
+  return true;
+}
+
+void DirectorEngine::Leave(WaiterId waiter, Moment now) {
+  line_.Remove(waiter);
+  Settle(now);
+}
+
+uint64_t DirectorEngine::SchedulerPlaces() const {
+  // 0.29 of 100 is 29, whatever its binary digits say.
+  constexpr double kRounding = 1e-9;
+  const double share =
+      std::floor(options_.queue.scheduler_share * options_.queue.max_size + kRounding);
+  return std::max<uint64_t>(1, static_cast<uint64_t>(share));
+}
+
+absl::Status DirectorEngine::FullError(QueuePolicy policy, Moment now) const {
+  const uint64_t depth = book_.counts().pending + tickets_.size();
+  return WithRetryAfter(
+      WithReason(absl::ResourceExhaustedError(
+                     absl::StrCat("queue is at capacity (", options_.queue.max_size, " tasks)")),
+                 "QUEUE_FULL",
+                 {{"policy", std::string(PolicyName(policy))},
+                  {"depth", absl::StrCat(depth)},
+                  {"max_size", absl::StrCat(options_.queue.max_size)}}),
+      drain_rate_.RetryAfter(now.monotonic));
+}
+
+absl::Status DirectorEngine::ShareError(QueuePolicy policy, Moment now) const {
+  return WithRetryAfter(WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                       "scheduler share is used up (", SchedulerPlaces(), " of ",
+                                       options_.queue.max_size, " tasks)")),
+                                   "QUEUE_FULL",
+                                   {{"policy", std::string(PolicyName(policy))},
+                                    {"depth", absl::StrCat(book_.pending_of_scheduler())},
+                                    {"max_size", absl::StrCat(SchedulerPlaces())}}),
+                        drain_rate_.RetryAfter(now.monotonic));
+}
+
+absl::Status DirectorEngine::DrainingError(Moment now) const {
+  return WithRetryAfter(
+      WithReason(absl::UnavailableError("the queue is draining; retry later"), "QUEUE_DRAINING"),
+      drain_rate_.RetryAfter(now.monotonic));
+}
+
+void DirectorEngine::DismissWaiters(const absl::Status& why) {
+  while (const std::optional<WaiterId> next = line_.Next(/*scheduler_may=*/true)) {
+    line_.Remove(*next);
+    outcome_.answers.push_back({*next, why});
+  }
+  tickets_.Clear();
+}
+
+}  // namespace callboard::director

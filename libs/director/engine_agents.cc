@@ -1,0 +1,411 @@
+// What agents say, and what follows from it.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
+#include "libs/base/error.h"
+#include "libs/base/status_macros.h"
+#include "libs/core/answer.h"
+#include "libs/core/backoff.h"
+#include "libs/core/limits.h"
+#include "libs/director/engine.h"
+
+namespace callboard::director {
+namespace {
+
+using core::FenceToken;
+using core::RunResult;
+using core::TaskEventKind;
+using core::TaskState;
+
+// An agent that fails so many different tasks in a row is broken.
+constexpr size_t kCordonTasks = 3;
+// 409s in a row from which on only a heartbeat's report counts.
+constexpr uint32_t kRefusalsBeforeHeartbeat = 3;
+
+absl::Status CheckSize(const core::AgentOpened& opened) {
+  const size_t tokens = opened.running.size() + opened.lost.size() + opened.unacknowledged.size();
+  const bool labels_fit =
+      opened.labels.size() <= core::kLabelsMax &&
+      std::all_of(opened.labels.begin(), opened.labels.end(), [](const auto& label) {
+        return label.first.size() <= core::kNameBytesMax &&
+               label.second.size() <= core::kNameBytesMax;
+      });
+  if (labels_fit && opened.url.size() <= core::kPathBytesMax &&
+      tokens <= core::kAgentLanesMax * core::kLaneSlotsMax) {
+    return absl::OkStatus();
+  }
+  return base::WithReason(absl::InvalidArgumentError(absl::StrCat(
+                              "the agent ", opened.name, " says too much: ", opened.labels.size(),
+                              " labels, ", tokens, " dispatches")),
+                          "BAD_AGENT");
+}
+
+// What is kept of a result: the end of a long one.
+RunResult Cut(RunResult result) {
+  if (result.result.size() > core::kResultBytesMax) {
+    result.result.erase(0, result.result.size() - core::kResultBytesMax);
+    result.result_truncated = true;
+  }
+  result.error.resize(std::min(result.error.size(), core::kErrorBytesMax));
+  result.signal.resize(std::min(result.signal.size(), core::kNameBytesMax));
+  return result;
+}
+
+}  // namespace
+
+absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
+                                           const std::string& instance_id) {
+  if (name.empty() || instance_id.empty() || name.size() > core::kNameBytesMax ||
+      instance_id.size() > core::kNameBytesMax) {
+    return base::WithReason(
+        absl::InvalidArgumentError(absl::StrCat("an agent has a name and an instance id of 1 to ",
+                                                core::kNameBytesMax, " bytes")),
+        "BAD_AGENT");
+  }
+  const Agent* agent = fleet_.Find(name);
+  if (agent == nullptr || !agent->is_connected() || agent->instance_id == instance_id) {
+    return absl::OkStatus();
+  }
+  return base::WithReason(
+      absl::AlreadyExistsError(absl::StrCat("an agent named ", name, " is connected from ",
+                                            agent->url, "; give each its own agent.name")),
+      "AGENT_NAME_TAKEN", {{"name", name}, {"agent_url", agent->url}});
+}
+
+absl::Status DirectorEngine::Announce(const std::string& name, const std::string& instance_id,
+                                      Moment now) {
+  RETURN_IF_ERROR(CheckNewcomer(name, instance_id));
+  Agent& agent = fleet_.Get(name);
+  if (!agent.is_connected()) agent.heard_at = now.monotonic;
+  return absl::OkStatus();
+}
+
+absl::Status DirectorEngine::OnOpened(core::SessionId session, const core::AgentOpened& opened,
+                                      Moment now) {
+  RETURN_IF_ERROR(CheckNewcomer(opened.name, opened.instance_id));
+  RETURN_IF_ERROR(CheckSize(opened));
+  Agent& agent = fleet_.Get(opened.name);
+  const bool is_new_life = agent.instance_id != opened.instance_id;
+  fleet_.OpenSession(agent, session, now);
+  agent.instance_id = opened.instance_id;
+  agent.url = opened.url;
+  agent.labels = opened.labels;
+  agent.agent_time = opened.agent_time;
+  agent.suspect_until = -absl::InfiniteDuration();
+  OnLoad(agent, {opened.lanes});
+  if (is_new_life) {
+    agent.failed_tasks.clear();
+    MarkAgent(agent, agent.draining, /*cordoned=*/false);
+  }
+  matcher_.Relink();
+  Reconcile(agent, opened, now);
+  EndExtension();
+  Settle(now);
+  return absl::OkStatus();
+}
+
+// Once every agent that has something is heard of again, nobody holds on longer than usual.
+void DirectorEngine::EndExtension() {
+  if (book_.extended().extension == absl::ZeroDuration() ||
+      book_.extended().epoch == book_.epoch()) {
+    return;
+  }
+  for (const auto& [name, agent] : fleet_.agents()) {
+    if (!agent.holds.empty() && !agent.has_opened) return;
+  }
+  Write(core::LeasesExtended{.epoch = book_.extended().epoch});
+}
+
+void DirectorEngine::Reconcile(Agent& agent, const core::AgentOpened& opened, Moment now) {
+  const std::vector<core::QueueId> holds(agent.holds.begin(), agent.holds.end());
+  const std::set<FenceToken> running(opened.running.begin(), opened.running.end());
+  const std::set<FenceToken> lost(opened.lost.begin(), opened.lost.end());
+  for (const core::RunEnded& ended : opened.unacknowledged) OnRunEnded(agent, ended, now);
+  for (const core::QueueId& id : holds) {
+    Entry& entry = *book_.Find(id);
+    if (!entry.life.is_in_flight()) continue;
+    const FenceToken token = entry.life.token();
+    if (running.contains(token)) {
+      Adopt(entry, now);
+    } else {
+      ReconcileAbsent(entry, agent, lost.contains(token), now);
+    }
+  }
+  for (const std::set<FenceToken>& tokens : {running, lost}) {
+    for (const FenceToken& token : tokens) {
+      if (Current(agent, token) == nullptr) Say(agent, core::FencedOff{token});
+    }
+  }
+}
+
+void DirectorEngine::Adopt(Entry& entry, Moment now) {
+  entry.clocks.lease_until = LeaseFrom(now.monotonic);
+  if (entry.life.task.state == TaskState::kDispatching) {
+    Accept(entry, now);
+  } else if (entry.life.task.cancel_requested_at.has_value()) {
+    SayTo(entry.life.agent, core::CancelRun{entry.life.token()});
+  }
+  Watch(entry, now);
+}
+
+// The agent neither runs it nor has its result, and hears no more of starts from earlier Sessions.
+void DirectorEngine::ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, Moment now) {
+  const core::Life& life = entry.life;
+  if (life.task.cancel_requested_at.has_value()) {
+    EndCancelled(entry, agent.name, "the agent does not run it", {}, now);
+  } else if (was_lost || life.task.state == TaskState::kWorking) {
+    Lose(entry, absl::StrCat(agent.name, " no longer runs it and has no result"), now);
+  } else if (life.instance_id != agent.instance_id) {
+    GiveUpStart(entry, /*counts=*/true, absl::StrCat(agent.name, " restarted before it answered"),
+                now);
+  } else if (life.director_epoch != book_.epoch()) {
+    GiveUpStart(entry, /*counts=*/false, "the director restarted before the start was heard", now);
+  } else {
+    // Same lives on both ends: the start was lost on its way. As good as a first one.
+    entry.clocks.agent_time = agent.agent_time;
+    entry.clocks.lease_until = LeaseFrom(now.monotonic);
+    entry.clocks.repeat_at = now.monotonic + options_.queue.dispatch_timeout;
+    Watch(entry, now);
+    SayStart(entry);
+  }
+}
+
+void DirectorEngine::OnItem(core::SessionId session, const core::AgentItem& item, Moment now) {
+  Agent* agent = fleet_.FindBySession(session);
+  if (agent == nullptr) return;
+  struct Step {
+    void operator()(const core::StartAnswered& answered) const {
+      engine.OnStartAnswered(agent, answered, now);
+    }
+    void operator()(const core::RunEnded& ended) const { engine.OnRunEnded(agent, ended, now); }
+    void operator()(const core::Heartbeat& heartbeat) const {
+      engine.OnHeartbeat(agent, heartbeat, now);
+    }
+    void operator()(const core::LoadReported& load) const { engine.OnLoad(agent, load); }
+    DirectorEngine& engine;
+    Agent& agent;
+    Moment now;
+  };
+  std::visit(Step{*this, *agent, now}, item);
+  Settle(now);
+}
+
+Entry* DirectorEngine::Current(const Agent& agent, const FenceToken& token) {
+  Entry* entry = book_.Find(token.queue_id);
+  if (entry == nullptr || !entry->life.is_in_flight()) return nullptr;
+  return entry->life.token() == token && entry->life.agent == agent.name ? entry : nullptr;
+}
+
+void DirectorEngine::OnStartAnswered(Agent& agent, const core::StartAnswered& answered,
+                                     Moment now) {
+  Entry* entry = Current(agent, answered.token);
+  if (entry == nullptr) {
+    // It runs something that nobody waits for.
+    if (answered.answer.ok()) Say(agent, core::FencedOff{answered.token});
+    return;
+  }
+  if (entry->life.task.state != TaskState::kDispatching) return;
+  if (answered.answer.ok()) {
+    Accept(*entry, now);
+  } else {
+    OnRefused(*entry, agent, answered.answer, now);
+  }
+}
+
+void DirectorEngine::OnRefused(Entry& entry, Agent& agent, const absl::Status& refusal,
+                               Moment now) {
+  const core::AnswerMeaning meaning = core::MeaningOf(refusal);
+  if (meaning == core::AnswerMeaning::kStale) return;
+  const std::string why =
+      absl::StrCat(absl::StatusCodeToString(refusal.code()), ": ", refusal.message())
+          .substr(0, core::kErrorBytesMax);
+  if (entry.life.task.cancel_requested_at.has_value()) {
+    EndCancelled(entry, agent.name, "the agent refused to start it", {}, now);
+    return;
+  }
+  switch (meaning) {
+    case core::AnswerMeaning::kAccepted:
+    case core::AnswerMeaning::kStale:
+      return;
+    case core::AnswerMeaning::kBusy:
+      Bounce(entry, agent, now);
+      return;
+    case core::AnswerMeaning::kRejected:
+      End(entry,
+          {.state = TaskState::kFailed,
+           .reason = core::FailureReason::kAgentRejected,
+           .error = why},
+          {TaskEventKind::kFailed, agent.name, why, core::Fault::kTask}, now);
+      return;
+    case core::AnswerMeaning::kAgentAtFault:
+      MarkAgent(agent, agent.draining, /*cordoned=*/true);
+      ReturnOrFail(entry,
+                   {.sequence = entry.life.sequence,
+                    .blame = core::Blame::kAgentFailedIt,
+                    .who = agent.name,
+                    .why = why,
+                    .fault = core::Fault::kAgent},
+                   now);
+      return;
+    case core::AnswerMeaning::kTransient: {
+      const core::Life& life = entry.life;
+      NoteInfrastructureError(agent, life.task.queue_id);
+      ReturnOrFail(entry,
+                   {.sequence = life.sequence,
+                    .counts = true,
+                    .blame = core::Blame::kAgentFailedIt,
+                    .backoff = core::BackoffAfter(life.task.queue_id, life.task.attempts + 1,
+                                                  base::DetailsOf(refusal).retry_after),
+                    .who = agent.name,
+                    .why = why,
+                    .fault = core::Fault::kAgent},
+                   now);
+      return;
+    }
+  }
+}
+
+void DirectorEngine::OnRunEnded(Agent& agent, const core::RunEnded& ended, Moment now) {
+  const FenceToken& token = ended.token;
+  if (Entry* current = Current(agent, token)) {
+    Finish(*current, Cut(ended.result), now);
+    Say(agent, core::ResultAcknowledged{token});
+    return;
+  }
+  Entry* entry = book_.Find(token.queue_id);
+  if (entry != nullptr && entry->life.reported.contains(token.dispatch)) {
+    Say(agent, core::ResultAcknowledged{token});
+    return;
+  }
+  // The task is forgotten, has ended without it, or is elsewhere by now.
+  Say(agent, core::FencedOff{token});
+  if (entry == nullptr || ended.result.end == core::RunResult::End::kCancelled ||
+      token.dispatch <= entry->life.orphaned || token.dispatch > entry->life.task.dispatch) {
+    return;
+  }
+  Note(*entry,
+       {TaskEventKind::kOrphanResult, agent.name,
+        "the result of a dispatch that no longer counts was thrown away", core::Fault::kAgent},
+       now, token.dispatch);
+}
+
+void DirectorEngine::OnHeartbeat(Agent& agent, const core::Heartbeat& heartbeat, Moment now) {
+  // One that was overtaken by a later one says nothing new of the agent.
+  if (heartbeat.agent_time < agent.agent_time) return;
+  agent.agent_time = heartbeat.agent_time;
+  agent.heard_at = now.monotonic;
+  agent.unreachable = 0;
+  for (auto& [name, lane] : agent.lanes) lane.heartbeat_since_refusal = true;
+  for (const FenceToken& token : heartbeat.running) {
+    Entry* entry = Current(agent, token);
+    if (entry == nullptr) {
+      Say(agent, core::FencedOff{token});
+      continue;
+    }
+    entry->clocks.lease_until = LeaseFrom(now.monotonic);
+    // Its answer was lost, or is yet to come.
+    if (entry->life.task.state == TaskState::kDispatching) Accept(*entry, now);
+    Watch(*entry, now);
+  }
+}
+
+void DirectorEngine::OnLoad(Agent& agent, const core::LoadReported& load) {
+  bool changed = agent.leaving != load.leaving;
+  agent.leaving = load.leaving;
+  for (const auto& [name, reported] : load.lanes) {
+    // More than anybody needs is more than the matcher should have to look at.
+    if (!agent.lanes.contains(name) && agent.lanes.size() >= core::kAgentLanesMax) break;
+    Lane& lane = agent.lanes[name];
+    const uint32_t slots = std::min(reported.slots, core::kLaneSlotsMax);
+    changed = changed || lane.slots != slots;
+    lane.slots = slots;
+    lane.reported = reported.used;
+    if (lane.refusals < kRefusalsBeforeHeartbeat || lane.heartbeat_since_refusal) {
+      lane.refused = false;
+    }
+  }
+  for (auto& [name, lane] : agent.lanes) {
+    if (load.lanes.contains(name) || lane.slots == 0) continue;
+    lane.slots = 0;
+    changed = true;
+  }
+  if (changed) matcher_.Relink();
+  std::erase_if(agent.lanes,
+                [](const auto& lane) { return lane.second.slots == 0 && lane.second.held == 0; });
+}
+
+void DirectorEngine::OnBroken(core::SessionId session, Moment now) {
+  Agent* agent = fleet_.FindBySession(session);
+  if (agent == nullptr) return;
+  fleet_.EndSession(*agent);
+  Suspect(*agent, now);
+  matcher_.Relink();
+  Settle(now);
+}
+
+void DirectorEngine::OnUnreachable(const std::string& name, Moment now) {
+  // One that was never heard of is known from now on.
+  if (fleet_.Find(name) == nullptr) fleet_.Get(name).heard_at = now.monotonic;
+  Suspect(fleet_.Get(name), now);
+  Settle(now);
+}
+
+void DirectorEngine::OnNotWritten(const FenceToken& token, Moment now) {
+  Entry* entry = book_.Find(token.queue_id);
+  if (entry == nullptr || entry->life.task.state != TaskState::kDispatching ||
+      entry->life.token() != token || token.director_epoch != book_.epoch()) {
+    return;
+  }
+  // Another copy may have been heard, and then the agent runs it: that it is unreachable is known
+  // only of a start that was never written.
+  CHECK_GT(entry->clocks.starts_said, 0u);
+  if (--entry->clocks.starts_said > 0) return;
+  const core::Life& life = entry->life;
+  Agent& agent = fleet_.Get(life.agent);
+  Suspect(agent, now);
+  ReturnOrFail(*entry,
+               {.sequence = life.sequence,
+                .counts = true,
+                .blame = core::Blame::kAgentFailedIt,
+                .backoff = core::BackoffAfter(life.task.queue_id, life.task.attempts + 1, {}),
+                .who = "director",
+                .why = absl::StrCat(agent.name, " cannot be reached"),
+                .fault = core::Fault::kAgent},
+               now);
+  Settle(now);
+}
+
+void DirectorEngine::Say(const Agent& agent, core::DirectorItem item) {
+  if (agent.is_connected()) outcome_.messages.push_back({agent.session, std::move(item)});
+}
+
+void DirectorEngine::SayTo(const std::string& agent, core::DirectorItem item) {
+  Say(fleet_.Get(agent), std::move(item));
+}
+
+void DirectorEngine::Suspect(Agent& agent, Moment now) {
+  agent.suspect_until = now.monotonic + core::SuspicionAfter(++agent.unreachable);
+}
+
+void DirectorEngine::NoteInfrastructureError(Agent& agent, core::QueueId task) {
+  agent.failed_tasks.insert(task);
+  if (agent.failed_tasks.size() >= kCordonTasks) {
+    MarkAgent(agent, agent.draining, /*cordoned=*/true);
+  }
+}
+
+void DirectorEngine::MarkAgent(Agent& agent, bool draining, bool cordoned) {
+  if (agent.draining == draining && agent.cordoned == cordoned) return;
+  agent.draining = draining;
+  agent.cordoned = cordoned;
+  if (!cordoned) agent.failed_tasks.clear();
+  Write(core::AgentMarked{.name = agent.name,
+                          .draining = draining,
+                          .cordoned_instance = cordoned ? agent.instance_id : ""});
+  matcher_.Relink();
+}
+
+}  // namespace callboard::director

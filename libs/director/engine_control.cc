@@ -1,0 +1,189 @@
+// Cancels, switches, and what time brings.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+#include "libs/base/status_macros.h"
+#include "libs/director/engine.h"
+
+namespace callboard::director {
+namespace {
+
+using core::FailureReason;
+using core::TaskEventKind;
+using core::TaskState;
+
+constexpr absl::Duration kLeaseExtension = absl::Minutes(5);
+constexpr absl::Duration kAgentMemory = absl::Hours(1);
+// The wall clock may jump, so that what waits for it is looked at this often.
+constexpr absl::Duration kWallPeriod = absl::Seconds(1);
+
+absl::Status AgentNotFound(const std::string& name) {
+  return base::WithReason(absl::NotFoundError(absl::StrCat(
+                              "no agent named ", name, " is known; `callboard agents` lists them")),
+                          "AGENT_NOT_FOUND", {{"name", name}});
+}
+
+}  // namespace
+
+absl::StatusOr<CancelReceipt> DirectorEngine::Cancel(core::QueueId id, const std::string& who,
+                                                     Moment now) {
+  RETURN_IF_ERROR(GetTask(id).status());
+  Entry& entry = *book_.Find(id);
+  CancelReceipt::Answer answer = CancelReceipt::Answer::kRequested;
+  if (entry.life.is_ended()) {
+    answer = CancelReceipt::Answer::kAlreadyEnded;
+  } else if (entry.life.is_pending()) {
+    answer = CancelReceipt::Answer::kCancelled;
+    EndCancelled(entry, who, "cancelled while it waited", {}, now);
+  } else if (!entry.life.task.cancel_requested_at.has_value()) {
+    WriteTask(entry, {TaskEventKind::kCancelRequested, who, ""}, core::CancelRequested(), now);
+    SayTo(entry.life.agent, core::CancelRun{entry.life.token()});
+  }
+  CancelReceipt receipt = {answer, book_.TaskOf(entry.life)};
+  Settle(now);
+  return receipt;
+}
+
+void DirectorEngine::Switch(bool paused, bool draining, Moment now) {
+  const core::QueueSwitched wanted = {.paused = paused, .draining = draining};
+  // Denials are not noted during a pause.
+  if (book_.switched().paused && !paused) matcher_.Relink();
+  if (!(wanted == book_.switched())) Write(wanted);
+  if (is_draining()) DismissWaiters(DrainingError(now));
+  Settle(now);
+}
+
+void DirectorEngine::Pause(Moment now) { Switch(true, book_.switched().draining, now); }
+
+void DirectorEngine::Resume(Moment now) { Switch(false, false, now); }
+
+void DirectorEngine::Drain(Moment now) { Switch(book_.switched().paused, true, now); }
+
+void DirectorEngine::BeginShutdown(Moment now) {
+  shutting_down_ = true;
+  DismissWaiters(DrainingError(now));
+}
+
+void DirectorEngine::GoAway(Moment now) {
+  BeginShutdown(now);
+  Write(core::LeasesExtended{.epoch = book_.epoch(), .extension = kLeaseExtension});
+  // What was told to agents holds here too; nothing more is begun.
+  lease_extension_ = kLeaseExtension;
+  for (const auto& [sequence, entry] : book_.line()) {
+    if (!entry->life.is_in_flight()) continue;
+    entry->clocks.lease_until += kLeaseExtension;
+    Watch(*entry, now);
+  }
+  for (const auto& [name, agent] : fleet_.agents()) Say(agent, core::GoingAway{kLeaseExtension});
+}
+
+void DirectorEngine::Kick(Moment now) {
+  for (auto& [name, agent] : fleet_.agents()) agent.suspect_until = -absl::InfiniteDuration();
+  for (const auto& [sequence, entry] : book_.line()) {
+    if (entry->clocks.not_before <= now.monotonic) continue;
+    entry->clocks.not_before = -absl::InfiniteDuration();
+    Offer(*entry, now);
+  }
+  Settle(now);
+}
+
+absl::Status DirectorEngine::DrainAgent(const std::string& name, Moment now) {
+  Agent* agent = fleet_.Find(name);
+  if (agent == nullptr) return AgentNotFound(name);
+  MarkAgent(*agent, /*draining=*/true, agent->cordoned);
+  Settle(now);
+  return absl::OkStatus();
+}
+
+absl::Status DirectorEngine::UndrainAgent(const std::string& name, Moment now) {
+  Agent* agent = fleet_.Find(name);
+  if (agent == nullptr) return AgentNotFound(name);
+  MarkAgent(*agent, /*draining=*/false, /*cordoned=*/false);
+  Settle(now);
+  return absl::OkStatus();
+}
+
+void DirectorEngine::FireTimers(Moment now) {
+  while (const auto id = in_flight_agenda_.TakeDue(now.monotonic)) {
+    OnInFlightDue(*book_.Find(*id), now);
+  }
+  tickets_.Expire(now.monotonic);
+  fleet_.ForgetSilent(now.monotonic - kAgentMemory);
+  Settle(now);
+}
+
+absl::Duration DirectorEngine::UntilNextTimer(Moment now) const {
+  absl::Duration next =
+      std::min({in_flight_agenda_.Next().value_or(absl::InfiniteDuration()),
+                pending_agenda_.Next().value_or(absl::InfiniteDuration()), tickets_.NextEnd()});
+  for (const auto& [name, agent] : fleet_.agents()) {
+    if (agent.suspect_until > now.monotonic) next = std::min(next, agent.suspect_until);
+    if (agent.is_forgettable()) next = std::min(next, agent.heard_at + kAgentMemory);
+  }
+  absl::Time wall = wall_agenda_.Next().value_or(absl::InfiniteFuture());
+  if (!book_.ended().empty()) {
+    wall = std::min(wall, book_.ended().begin()->first.first + options_.retention.age);
+  }
+  if (!book_.remembered().empty()) wall = std::min(wall, book_.remembered().begin()->first);
+  absl::Duration wait = next - now.monotonic;
+  if (wall < absl::InfiniteFuture()) {
+    wait = std::min({wait, wall - now.wall, kWallPeriod});
+  }
+  return std::max(wait, absl::ZeroDuration());
+}
+
+void DirectorEngine::OnPendingDue(Entry& entry, Moment now) {
+  const core::TaskSpec& spec = entry.life.task.spec;
+  if (spec.deadline_at.has_value() && *spec.deadline_at <= now.wall) {
+    End(entry, {.state = TaskState::kFailed, .reason = FailureReason::kExpired},
+        {TaskEventKind::kExpired, "director", "it did not start before its deadline",
+         core::Fault::kCaller},
+        now);
+    return;
+  }
+  Offer(entry, now);
+}
+
+void DirectorEngine::OnInFlightDue(Entry& entry, Moment now) {
+  const core::Life& life = entry.life;
+  const bool cancelled = life.task.cancel_requested_at.has_value();
+  if (entry.clocks.lease_until <= now.monotonic) {
+    const std::string why = absl::StrCat("nothing was heard of it from ", life.agent, " in time");
+    if (life.task.state == TaskState::kWorking) {
+      Lose(entry, why, now);
+    } else {
+      GiveUpStart(entry, /*counts=*/true, why, now);
+    }
+    return;
+  }
+  if (entry.clocks.guard_at <= now.monotonic) {
+    SayTo(life.agent, core::CancelRun{life.token()});
+    // Nobody knows when its process ends: the slot is taken until the agent says otherwise.
+    Lane& lane = fleet_.Get(life.agent).lanes[life.task.spec.lane];
+    lane.reported = std::max(lane.reported, lane.held);
+    const std::string why = "its agent let it run beyond its timeout";
+    if (cancelled) {
+      EndCancelled(entry, "director", why, {}, now);
+    } else {
+      End(entry,
+          {.state = TaskState::kFailed,
+           .reason = FailureReason::kTimedOut,
+           .counts = true,
+           .error = why},
+          {TaskEventKind::kTimeout, "director", why, core::Fault::kAgent}, now);
+    }
+    return;
+  }
+  entry.clocks.repeat_at = life.task.state == TaskState::kDispatching || cancelled
+                               ? now.monotonic + options_.queue.dispatch_timeout
+                               : absl::InfiniteDuration();
+  if (cancelled) {
+    SayTo(life.agent, core::CancelRun{life.token()});
+  } else if (life.task.state == TaskState::kDispatching) {
+    SayStart(entry);
+  }
+  Watch(entry, now);
+}
+
+}  // namespace callboard::director

@@ -1,0 +1,233 @@
+// How a dispatch begins, and every way in which it can end.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/core/backoff.h"
+#include "libs/core/limits.h"
+#include "libs/director/engine.h"
+
+namespace callboard::director {
+namespace {
+
+using core::Blame;
+using core::FailureReason;
+using core::Fault;
+using core::RunResult;
+using core::TaskEventKind;
+using core::TaskState;
+
+// Two agents lost under the same task are no accident.
+constexpr size_t kPoisonAgents = 2;
+
+bool Matches(const core::RetryRule& rule, const RunResult& run) {
+  using Kind = core::RetryRule::Kind;
+  const bool timed_out = run.end == RunResult::End::kTimedOut;
+  switch (rule.kind) {
+    case Kind::kTimeout:
+      return timed_out;
+    case Kind::kSignal:
+      return !timed_out && run.signal == rule.signal;
+    case Kind::kExitCode:
+      return !timed_out && run.exit_code == rule.exit_code;
+    case Kind::kAnyExit:
+      return !timed_out && run.exit_code.value_or(0) != 0;
+  }
+  return false;
+}
+
+TaskEventKind EndEvent(TaskState state, std::optional<FailureReason> reason) {
+  if (state == TaskState::kCompleted) return TaskEventKind::kDone;
+  if (state == TaskState::kCancelled) return TaskEventKind::kCanceled;
+  return reason == FailureReason::kTimedOut ? TaskEventKind::kTimeout : TaskEventKind::kFailed;
+}
+
+std::string Cut(absl::string_view text) {
+  return std::string(text.substr(0, core::kErrorBytesMax));
+}
+
+}  // namespace
+
+void DirectorEngine::Dispatch(Entry& entry, Agent& agent, Moment now) {
+  WriteTask(entry, {TaskEventKind::kDispatching, agent.name, ""},
+            core::Dispatched{
+                .dispatch = core::DispatchNumber(entry.life.task.dispatch.value() + 1),
+                .director_epoch = book_.epoch(),
+                .instance_id = agent.instance_id,
+                .agent_url = agent.url,
+            },
+            now);
+  entry.clocks.agent_time = agent.agent_time;
+  entry.clocks.lease_until = LeaseFrom(agent.heard_at);
+  Watch(entry, now);
+  ++dispatched_count_;
+  SayStart(entry);
+}
+
+void DirectorEngine::SayStart(Entry& entry) {
+  const Agent& agent = fleet_.Get(entry.life.agent);
+  if (!agent.is_connected()) return;
+  ++entry.clocks.starts_said;
+  Say(agent, core::StartRun{entry.life.token(), entry.life.task.spec, entry.clocks.agent_time});
+}
+
+void DirectorEngine::Accept(Entry& entry, Moment now) {
+  WriteTask(entry, {TaskEventKind::kRunning, entry.life.agent, ""}, core::Accepted(), now);
+  Agent& agent = fleet_.Get(entry.life.agent);
+  agent.unreachable = 0;
+  agent.lanes[entry.life.task.spec.lane].refusals = 0;
+  if (entry.life.task.cancel_requested_at.has_value()) {
+    Say(agent, core::CancelRun{entry.life.token()});
+  }
+}
+
+void DirectorEngine::Bounce(Entry& entry, Agent& agent, Moment now) {
+  const core::Life& life = entry.life;
+  Lane& lane = agent.lanes[life.task.spec.lane];
+  lane.refused = true;
+  lane.heartbeat_since_refusal = false;
+  ++lane.refusals;
+  const uint32_t bounces = life.task.busy_rejections + 1;
+  WriteTask(entry, {TaskEventKind::kBusy, agent.name, "the agent is busy (409)", Fault::kAgent},
+            core::Bounced{.dispatched = {.dispatch = life.task.dispatch,
+                                         .director_epoch = life.director_epoch,
+                                         .instance_id = life.instance_id,
+                                         .agent_url = life.task.agent_url},
+                          .dispatched_at = *life.task.dispatched_at,
+                          .sequence = bounces < core::kKeepsPlaceFromBounce ? book_.next_sequence()
+                                                                            : life.sequence,
+                          .busy_rejections = bounces},
+            now);
+}
+
+void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
+  const core::Life& life = entry.life;
+  const std::string agent = life.agent;
+  if (life.task.cancel_requested_at.has_value()) {
+    EndCancelled(entry, agent, "the run is over", result, now);
+    return;
+  }
+  if (result.end == RunResult::End::kCancelled) {
+    Lose(entry, "the agent ended the run without being asked to", now);
+    return;
+  }
+  fleet_.Get(agent).failed_tasks.clear();
+  if (result.end == RunResult::End::kCompleted) {
+    End(entry, {.state = TaskState::kCompleted, .run = result}, {TaskEventKind::kDone, agent, ""},
+        now);
+    return;
+  }
+  const bool timed_out = result.end == RunResult::End::kTimedOut;
+  const FailureReason reason = timed_out ? FailureReason::kTimedOut : FailureReason::kExecFailed;
+  const std::string why = !result.error.empty() ? Cut(result.error)
+                          : timed_out           ? "it ran longer than its timeout"
+                          : !result.signal.empty()
+                              ? absl::StrCat("it died of ", result.signal)
+                              : absl::StrCat("it exited with ", result.exit_code.value_or(-1));
+  const auto& rules = life.task.spec.retry_on;
+  const bool retry = std::any_of(rules.begin(), rules.end(),
+                                 [&result](const auto& rule) { return Matches(rule, result); });
+  if (retry) {
+    ReturnOrFail(entry,
+                 {.sequence = book_.next_sequence(),
+                  .counts = true,
+                  .backoff = core::BackoffAfter(life.task.queue_id, life.task.attempts + 1, {}),
+                  .final_reason = reason,
+                  .who = agent,
+                  .why = why,
+                  .fault = Fault::kTask,
+                  .run = result},
+                 now);
+    return;
+  }
+  End(entry,
+      {.state = TaskState::kFailed, .reason = reason, .counts = true, .run = result, .error = why},
+      {EndEvent(TaskState::kFailed, reason), agent, why, Fault::kTask}, now);
+}
+
+void DirectorEngine::Lose(Entry& entry, const std::string& why, Moment now) {
+  const core::Life& life = entry.life;
+  if (!life.task.cancel_requested_at.has_value() &&
+      life.task.spec.on_agent_lost != core::OnAgentLost::kRequeue) {
+    End(entry,
+        {.state = TaskState::kFailed,
+         .reason = FailureReason::kAgentLost,
+         .counts = true,
+         .blame = Blame::kTookAgentDown,
+         .error = why},
+        {TaskEventKind::kFailed, "director", why, Fault::kAgent}, now);
+    return;
+  }
+  ReturnOrFail(entry,
+               {.sequence = life.sequence,
+                .counts = true,
+                .blame = Blame::kTookAgentDown,
+                .final_reason = FailureReason::kAgentLost,
+                .who = "director",
+                .why = why,
+                .fault = Fault::kAgent},
+               now);
+}
+
+void DirectorEngine::GiveUpStart(Entry& entry, bool counts, const std::string& why, Moment now) {
+  ReturnOrFail(entry,
+               {.sequence = entry.life.sequence,
+                .counts = counts,
+                .blame = counts ? Blame::kAgentFailedIt : Blame::kNobody,
+                .who = "director",
+                .why = why,
+                .fault = counts ? Fault::kAgent : Fault::kDirector},
+               now);
+}
+
+void DirectorEngine::ReturnOrFail(Entry& entry, const Return& returned, Moment now) {
+  const core::Life& life = entry.life;
+  if (life.task.cancel_requested_at.has_value()) {
+    EndCancelled(entry, returned.who, returned.why, returned.run, now);
+    return;
+  }
+  std::set<std::string> took_down = life.took_down;
+  if (returned.blame == Blame::kTookAgentDown) took_down.insert(life.agent);
+  std::optional<FailureReason> failed;
+  if (life.task.attempts + (returned.counts ? 1 : 0) >= life.task.spec.max_attempts) {
+    failed = returned.final_reason;
+  }
+  if (took_down.size() >= kPoisonAgents) failed = FailureReason::kPoison;
+  if (failed.has_value()) {
+    End(entry,
+        {.state = TaskState::kFailed,
+         .reason = failed,
+         .counts = returned.counts,
+         .blame = returned.blame,
+         .run = returned.run,
+         .error = returned.why},
+        {EndEvent(TaskState::kFailed, failed), returned.who, returned.why, returned.fault}, now);
+    return;
+  }
+  WriteTask(entry, {TaskEventKind::kRetry, returned.who, returned.why, returned.fault},
+            core::Returned{.sequence = returned.sequence,
+                           .counts = returned.counts,
+                           .blame = returned.blame,
+                           .reported = returned.run.has_value(),
+                           .backoff = returned.backoff,
+                           .error = returned.why},
+            now);
+}
+
+void DirectorEngine::End(Entry& entry, core::Ended ended, const Remark& remark, Moment now) {
+  WriteTask(entry, remark, std::move(ended), now);
+}
+
+void DirectorEngine::EndCancelled(Entry& entry, const std::string& who, const std::string& why,
+                                  std::optional<RunResult> run, Moment now) {
+  // What it produced nobody asked for any more.
+  if (run.has_value()) {
+    run->result.clear();
+    run->result_truncated = false;
+  }
+  End(entry, {.state = TaskState::kCancelled, .run = std::move(run)},
+      {TaskEventKind::kCanceled, who, why}, now);
+}
+
+}  // namespace callboard::director

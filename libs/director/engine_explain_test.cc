@@ -1,0 +1,384 @@
+// What can be seen: explanations, status, events.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "libs/testing/engine_fixture.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::director {
+namespace {
+
+using core::Fault;
+using core::TaskEvent;
+using core::TaskEventKind;
+using core::TaskState;
+using test::EngineFixture;
+using test::HasReason;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Explanation Explain(EngineFixture& director, core::QueueId task) {
+  return *director.engine().Explain(task, director.now());
+}
+
+std::vector<TaskEventKind> KindsOf(const EngineFixture& director, core::QueueId task) {
+  std::vector<TaskEventKind> kinds;
+  for (const TaskEvent& event : director.Events(task)) kinds.push_back(event.kind);
+  return kinds;
+}
+
+std::vector<std::string> Denials(const EngineFixture& director, core::QueueId task) {
+  std::vector<std::string> denials;
+  for (const TaskEvent& event : director.Events(task)) {
+    if (event.kind == TaskEventKind::kDenied) denials.push_back(event.why);
+  }
+  return denials;
+}
+
+std::string WhyNot(EngineFixture& director, core::QueueId task, const std::string& agent) {
+  for (const Explanation::Verdict& verdict : Explain(director, task).agents) {
+    if (verdict.agent == agent) return verdict.fits ? "fits" : verdict.why_not;
+  }
+  return "unknown";
+}
+
+// ---- Explain ----
+
+TEST(EngineExplainTest, UnknownTaskIsNotFound) {
+  EngineFixture director;
+  EXPECT_THAT(director.engine().Explain(core::QueueId(), director.now()),
+              HasReason("TASK_NOT_FOUND"));
+}
+
+TEST(EngineExplainTest, EveryAgentHasItsReason) {
+  EngineFixture director;
+  core::AgentOpened agent = EngineFixture::Knowing("lane");
+  agent.lanes = {{"build", {.slots = 1, .used = 0}}};
+  director.Connect(agent);
+  for (const std::string name : {"label", "busy", "drained", "silent", "suspect", "gone"}) {
+    agent = EngineFixture::Knowing(name);
+    if (name != "label") agent.labels = {{"gpu", "yes"}};
+    if (name == "busy") agent.lanes["default"].used = 1;
+    director.Connect(agent);
+  }
+  director.Tell(&DirectorEngine::DrainAgent, "drained");
+  director.Break("gone");
+  director.Advance(absl::Seconds(31));
+  for (const std::string name : {"lane", "label", "busy", "drained", "suspect"}) {
+    director.Beat(name, {});
+  }
+  director.engine().OnUnreachable("suspect", director.now());
+  core::Submission submission = EngineFixture::Prompt();
+  submission.spec.required_labels = {{"gpu", "yes"}};
+  const core::QueueId task = director.Add(submission);
+  EXPECT_EQ(WhyNot(director, task, "lane"), "has no lane default");
+  EXPECT_EQ(WhyNot(director, task, "label"), "lacks the label gpu=yes");
+  EXPECT_EQ(WhyNot(director, task, "busy"), "busy");
+  EXPECT_EQ(WhyNot(director, task, "drained"), "draining");
+  EXPECT_EQ(WhyNot(director, task, "silent"), "silent");
+  EXPECT_EQ(WhyNot(director, task, "suspect"), "suspect");
+  EXPECT_EQ(WhyNot(director, task, "gone"), "not connected");
+  EXPECT_THAT(Explain(director, task).summary, HasSubstr("no agent can take it"));
+}
+
+TEST(EngineExplainTest, SessionsAgentIsAReason) {
+  EngineFixture director;
+  director.Connect("a");
+  core::Submission submission = EngineFixture::Prompt();
+  submission.spec.session_id = "s";
+  const core::QueueId first = director.Add(submission);
+  director.Accept(first);
+  director.Finish(first);
+  director.Accept(director.Add());
+  director.Connect("b");
+  const core::QueueId second = director.Add(submission);
+  EXPECT_EQ(WhyNot(director, second, "a"), "busy");
+  EXPECT_EQ(WhyNot(director, second, "b"), "its session is on a");
+}
+
+TEST(EngineExplainTest, CordonIsAReason) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.Answer(task, absl::UnauthenticatedError(""));
+  EXPECT_EQ(WhyNot(director, task, "a"), "cordoned");
+}
+
+TEST(EngineExplainTest, PositionCountsAllAheadAndReadyAheadOnlyTheReadyOnes) {
+  EngineFixture director;
+  core::Submission later = EngineFixture::Prompt();
+  later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
+  director.Add(later);
+  director.Add();
+  const core::QueueId task = director.Add();
+  const Explanation explanation = Explain(director, task);
+  EXPECT_EQ(explanation.task.position, 3u);
+  EXPECT_EQ(explanation.ready_ahead, 1u);
+}
+
+TEST(EngineExplainTest, BackoffAndDelayTellTheTime) {
+  EngineFixture director;
+  core::Submission later = EngineFixture::Prompt();
+  later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
+  EXPECT_EQ(Explain(director, director.Add(later)).not_before, later.spec.earliest_start_at);
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.Answer(task, base::WithRetryAfter(absl::UnavailableError("down"), absl::Minutes(1)));
+  EXPECT_EQ(Explain(director, task).not_before, director.now().wall + absl::Minutes(1));
+  EXPECT_THAT(Explain(director, task).summary, HasSubstr("down"));
+}
+
+TEST(EngineExplainTest, SummaryNamesPauseAndTheSession) {
+  EngineFixture director;
+  core::Submission submission = EngineFixture::Prompt();
+  submission.spec.session_id = "s";
+  const core::QueueId first = director.Add(submission);
+  const core::QueueId second = director.Add(submission);
+  EXPECT_THAT(Explain(director, second).summary, HasSubstr(ToString(first)));
+  director.Tell(&DirectorEngine::Pause);
+  EXPECT_THAT(Explain(director, second).summary, HasSubstr("paused"));
+}
+
+TEST(EngineExplainTest, EstimateComesFromTheMeasuredRate) {
+  EngineFixture director;
+  director.Add();
+  const core::QueueId task = director.Add();
+  EXPECT_FALSE(Explain(director, task).estimated_start_at.has_value()) << "nothing was measured";
+  director.Connect("a");
+  const double rate = director.engine().Status(director.now()).drain_rate_per_second;
+  ASSERT_GT(rate, 0);
+  EXPECT_EQ(Explain(director, task).estimated_start_at,
+            director.now().wall + absl::Seconds(1 / rate));
+}
+
+TEST(EngineExplainTest, TaskThatStartedOrEndedIsSaidToHave) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  EXPECT_THAT(Explain(director, task).summary, HasSubstr("with a"));
+  director.Finish(task);
+  EXPECT_THAT(Explain(director, task).summary, HasSubstr("over"));
+}
+
+// ---- Status ----
+
+TEST(EngineExplainTest, StatusCountsEverything) {
+  EngineFixture director({.queue = {.max_size = 4}});
+  director.Connect("a");
+  const core::QueueId done = director.Add();
+  director.Finish(done);
+  director.Accept(director.Add());
+  core::Submission later = EngineFixture::Prompt();
+  later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
+  later.spec.source = core::TaskSource::kScheduler;
+  director.Add(later);
+  director.Advance(absl::Seconds(3));
+  director.Add();
+  director.Add();
+  director.Ticket();
+  director.AddWaiter();
+  director.Tell(&DirectorEngine::Pause);
+  const core::QueueStatus status = director.engine().Status(director.now());
+  EXPECT_EQ(status.counts, (core::StateCounts{.pending = 3, .working = 1, .completed = 1}));
+  EXPECT_EQ(status.ready, 2u);
+  EXPECT_EQ(status.delayed, 1u);
+  EXPECT_EQ(status.waiting, 1u);
+  EXPECT_EQ(status.tickets, 1u);
+  EXPECT_EQ(status.max_in_flight, 1u);
+  EXPECT_EQ(status.dispatched_count, 2u);
+  EXPECT_EQ(status.oldest_age, absl::Seconds(3));
+  EXPECT_TRUE(status.paused);
+  EXPECT_FALSE(status.draining);
+  EXPECT_EQ(status.sources.at("scheduler").queued, 1u);
+  EXPECT_EQ(status.sources.at("api").running, 1u);
+}
+
+TEST(EngineExplainTest, TaskIsReadyWhenItMayStartNow) {
+  EngineFixture director;
+  const core::QueueId task = director.Add();
+  core::Submission later = EngineFixture::Prompt();
+  later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
+  EXPECT_TRUE(director.engine().IsReady(task));
+  EXPECT_FALSE(director.engine().IsReady(director.Add(later)));
+  director.Connect("a");
+  EXPECT_FALSE(director.engine().IsReady(task)) << "it has started";
+}
+
+// ---- Events ----
+
+TEST(EngineExplainTest, EventsTellWhoWhyWhoseFaultAndThePlaces) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  const core::QueueId other = director.Add();
+  director.RefuseAsBusy(task);
+  const std::vector<TaskEvent> events = director.Events(task);
+  ASSERT_THAT(events, SizeIs(3));
+  EXPECT_EQ(events[0].kind, TaskEventKind::kAdmitted);
+  EXPECT_EQ(events[0].who, "me");
+  EXPECT_EQ(events[0].place_before, 0u);
+  EXPECT_EQ(events[0].place_after, 1u);
+  EXPECT_EQ(events[1].kind, TaskEventKind::kDispatching);
+  EXPECT_EQ(events[1].agent, "a");
+  EXPECT_EQ(events[1].dispatch, core::DispatchNumber(1));
+  EXPECT_EQ(events[1].place_before, 1u);
+  EXPECT_EQ(events[1].place_after, 0u);
+  EXPECT_EQ(events[2].kind, TaskEventKind::kBusy);
+  EXPECT_EQ(events[2].who, "a");
+  EXPECT_THAT(events[2].why, HasSubstr("busy"));
+  EXPECT_EQ(events[2].fault, Fault::kAgent);
+  EXPECT_EQ(events[2].place_before, 0u);
+  EXPECT_EQ(events[2].place_after, 2u) << "behind the other";
+  EXPECT_EQ(director.Task(other).position, 1u);
+}
+
+TEST(EngineExplainTest, EndsTellWhoseFaultTheyWere) {
+  EngineFixture director({.queue = {.max_size = 1, .allow_evict = true}});
+  core::Submission evicting = EngineFixture::Prompt();
+  evicting.policy = core::QueuePolicy::kDropOldest;
+  const core::QueueId evicted = director.Add();
+  const core::QueueId cancelled = director.Add(evicting);
+  director.Cancel(cancelled, "you");
+  director.Connect("a");
+  const core::QueueId failed = director.Add();
+  director.Accept(failed);
+  director.Finish(failed, {.end = core::RunResult::End::kFailed, .exit_code = 7});
+  const core::QueueId lost = director.Add();
+  director.Accept(lost);
+  director.Break("a");
+  director.Advance(absl::Seconds(75));
+
+  const TaskEvent eviction = director.Events(evicted).back();
+  EXPECT_EQ(eviction.kind, TaskEventKind::kEvicted);
+  EXPECT_EQ(eviction.who, "me");
+  EXPECT_EQ(eviction.fault, Fault::kCaller);
+  EXPECT_EQ(eviction.place_before, 1u);
+  const TaskEvent cancel = director.Events(cancelled).back();
+  EXPECT_EQ(cancel.kind, TaskEventKind::kCanceled);
+  EXPECT_EQ(cancel.who, "you");
+  const TaskEvent failure = director.Events(failed).back();
+  EXPECT_EQ(failure.kind, TaskEventKind::kFailed);
+  EXPECT_THAT(failure.why, HasSubstr("7"));
+  EXPECT_EQ(failure.fault, Fault::kTask);
+  EXPECT_EQ(failure.dispatch, core::DispatchNumber(1));
+  const TaskEvent loss = director.Events(lost).back();
+  EXPECT_EQ(loss.who, "director");
+  EXPECT_EQ(loss.fault, Fault::kAgent);
+}
+
+TEST(EngineExplainTest, LifeOfATaskIsItsEvents) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.Answer(task, absl::UnavailableError(""));
+  director.AdvanceBeating(absl::Seconds(5));
+  director.Accept(task);
+  director.Cancel(task);
+  director.Finish(task, {.end = core::RunResult::End::kCancelled});
+  EXPECT_THAT(
+      KindsOf(director, task),
+      ElementsAre(TaskEventKind::kAdmitted, TaskEventKind::kDispatching, TaskEventKind::kRetry,
+                  TaskEventKind::kDispatching, TaskEventKind::kRunning,
+                  TaskEventKind::kCancelRequested, TaskEventKind::kCanceled));
+}
+
+// ---- Denials ----
+
+TEST(EngineExplainTest, DenialIsNotedForTheHeadOfAGroupOnly) {
+  EngineFixture director;
+  const core::QueueId head = director.Add();
+  const core::QueueId behind = director.Add();
+  core::Submission build = EngineFixture::Prompt();
+  build.spec.lane = "build";
+  const core::QueueId other_group = director.Add(build);
+  EXPECT_THAT(Denials(director, head), SizeIs(1));
+  EXPECT_THAT(Denials(director, behind), IsEmpty());
+  EXPECT_THAT(Denials(director, other_group), SizeIs(1));
+}
+
+TEST(EngineExplainTest, DenialIsNotedAgainOnlyWhenItsReasonChanges) {
+  EngineFixture director;
+  const core::QueueId head = director.Add();
+  ASSERT_THAT(Denials(director, head), SizeIs(1));
+  director.Advance(absl::Minutes(5));
+  director.Add();
+  EXPECT_THAT(Denials(director, head), SizeIs(1));
+  core::AgentOpened busy = EngineFixture::Knowing("a");
+  busy.lanes["default"].used = 1;
+  director.Connect(busy);
+  EXPECT_THAT(Denials(director, head), ElementsAre(HasSubstr("is busy")));
+  const size_t before = director.records_written();
+  director.Report("a", /*used=*/1);
+  EXPECT_EQ(director.records_written(), before);
+}
+
+TEST(EngineExplainTest, AgentThatComesAndGoesLeavesOneDenial) {
+  EngineFixture director;
+  const core::QueueId head = director.Add();
+  core::AgentOpened busy = EngineFixture::Knowing("a");
+  busy.lanes["default"].used = 1;
+  for (int i = 0; i < 20; ++i) {
+    director.Connect(busy);
+    director.Break("a");
+  }
+  EXPECT_THAT(Denials(director, head), SizeIs(1));
+  EXPECT_EQ(director.Lives(), director.ReloadedLives());
+}
+
+TEST(EngineExplainTest, QueueThatStandsStillHasNoEstimate) {
+  EngineFixture director;
+  director.Connect("a");
+  director.Finish(director.Add());
+  director.Tell(&DirectorEngine::Pause);
+  const core::QueueId task = director.Add();
+  EXPECT_NE(Explain(director, task).estimated_start_at, std::nullopt);
+  director.Advance(absl::Hours(2));
+  EXPECT_EQ(Explain(director, task).estimated_start_at, std::nullopt);
+}
+
+TEST(EngineExplainTest, NextHeadIsNotDeniedForAReasonAlreadyNoted) {
+  EngineFixture director;
+  director.Connect("a");
+  director.Accept(director.Add());
+  const core::QueueId second = director.Add();
+  const core::QueueId third = director.Add();
+  ASSERT_THAT(Denials(director, second), ElementsAre(HasSubstr("is busy")));
+  director.Cancel(second);
+  EXPECT_THAT(Denials(director, third), IsEmpty());
+}
+
+TEST(EngineExplainTest, ReasonThatAPauseHidIsNotedAfterIt) {
+  EngineFixture director;
+  director.Tell(&DirectorEngine::Pause);
+  const core::QueueId task = director.Add();
+  EXPECT_THAT(Denials(director, task), IsEmpty());
+  director.Tell(&DirectorEngine::Resume);
+  EXPECT_THAT(Denials(director, task), SizeIs(1));
+}
+
+// ---- Kick ----
+
+TEST(EngineExplainTest, KickEndsBackoffsAndSuspicionsButNotDelays) {
+  EngineFixture director;
+  core::AgentOpened agent = EngineFixture::Knowing("a");
+  agent.lanes["default"].slots = 3;
+  director.Connect(agent);
+  const core::QueueId backing_off = director.Add();
+  director.LoseStart(backing_off);
+  core::Submission later = EngineFixture::Prompt();
+  later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
+  const core::QueueId delayed = director.Add(later);
+  const core::QueueId waits = director.Add();
+  ASSERT_THAT(director.Line(), SizeIs(3));
+  director.Tell(&DirectorEngine::Kick);
+  EXPECT_EQ(director.State(backing_off), TaskState::kDispatching);
+  EXPECT_EQ(director.State(waits), TaskState::kDispatching);
+  EXPECT_THAT(director.Line(), ElementsAre(delayed));
+}
+
+}  // namespace
+}  // namespace callboard::director

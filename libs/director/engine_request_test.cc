@@ -1,0 +1,323 @@
+// Tasks and their likes: request ids, overlap, redrive, and the order of the checks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libs/testing/engine_fixture.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::director {
+namespace {
+
+using core::FailureReason;
+using core::OverlapPolicy;
+using core::QueuePolicy;
+using core::TaskState;
+using test::EngineFixture;
+using test::HasReason;
+using test::IsOk;
+using test::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+core::Submission Named(const std::string& request_id, const std::string& prompt = "echo") {
+  core::Submission submission = EngineFixture::Prompt(prompt);
+  submission.spec.request_id = request_id;
+  return submission;
+}
+
+core::Submission OfKey(OverlapPolicy policy, uint32_t n = 0) {
+  core::Submission submission = EngineFixture::Prompt();
+  submission.spec.overlap = {.key = "k", .policy = policy, .n = n};
+  return submission;
+}
+
+Submitted Again(EngineFixture& director, const core::Submission& submission) {
+  return std::get<Submitted>(director.Submit(submission));
+}
+
+// ---- Request ids ----
+
+TEST(EngineRequestTest, SameIdAndContentReturnTheFirstTask) {
+  EngineFixture director;
+  const core::QueueId task = director.Add(Named("r"));
+  const Submitted again = Again(director, Named("r"));
+  EXPECT_TRUE(again.deduplicated);
+  EXPECT_EQ(again.task.queue_id, task);
+  EXPECT_THAT(director.Line(), SizeIs(1));
+}
+
+TEST(EngineRequestTest, PolicyAndTicketAreNoContent) {
+  EngineFixture director;
+  director.Add(Named("r"));
+  core::Submission other = Named("r");
+  other.policy = QueuePolicy::kBlock;
+  other.ticket = "ticket-none";
+  EXPECT_TRUE(Again(director, other).deduplicated);
+}
+
+TEST(EngineRequestTest, SameIdWithOtherContentIsRefused) {
+  EngineFixture director;
+  const core::QueueId task = director.Add(Named("r", "one"));
+  const absl::Status refused = director.Try(Named("r", "two"));
+  EXPECT_THAT(refused,
+              AllOf(StatusIs(absl::StatusCode::kAlreadyExists), HasReason("REQUEST_ID_REUSED")));
+  EXPECT_EQ(base::DetailsOf(refused).metadata.at("queue_id"), ToString(task));
+}
+
+TEST(EngineRequestTest, IdsBelongToTheirCaller) {
+  EngineFixture director;
+  director.Add(Named("r", "one"));
+  EXPECT_THAT(director.Try(Named("r", "two"), "you"), IsOk());
+  EXPECT_THAT(director.Line(), SizeIs(2));
+}
+
+TEST(EngineRequestTest, TasksWithoutAnIdAreNeverTheSame) {
+  EngineFixture director;
+  director.Add();
+  director.Add();
+  EXPECT_THAT(director.Line(), SizeIs(2));
+}
+
+TEST(EngineRequestTest, IdFindsItsTaskWhenTheQueueIsFullAndWhenItWasEvicted) {
+  EngineFixture director({.queue = {.max_size = 1, .allow_evict = true}});
+  const core::QueueId task = director.Add(Named("r"));
+  EXPECT_EQ(Again(director, Named("r")).task.queue_id, task);
+  core::Submission evicting = EngineFixture::Prompt();
+  evicting.policy = QueuePolicy::kDropOldest;
+  director.Add(evicting);
+  const Submitted again = Again(director, Named("r"));
+  EXPECT_TRUE(again.deduplicated);
+  EXPECT_EQ(again.task.reason, FailureReason::kEvicted);
+}
+
+TEST(EngineRequestTest, IdIsRememberedUntilADayAfterItsTaskEnded) {
+  EngineFixture director;
+  const core::QueueId task = director.Add(Named("r", "one"));
+  director.Advance(absl::Hours(30));
+  director.Cancel(task);
+  director.Advance(absl::Hours(24) - absl::Seconds(1));
+  EXPECT_TRUE(Again(director, Named("r", "one")).deduplicated);
+  EXPECT_THAT(director.Try(Named("r", "two")), HasReason("REQUEST_ID_REUSED"));
+  director.Advance(absl::Seconds(1));
+  const Submitted later = Again(director, Named("r", "two"));
+  EXPECT_FALSE(later.deduplicated);
+  EXPECT_EQ(Again(director, Named("r", "two")).task.queue_id, later.task.queue_id)
+      << "it stands for the later task";
+}
+
+TEST(EngineRequestTest, IdOutlivesItsForgottenTask) {
+  EngineFixture director({.retention = {.count = 0}});
+  const core::QueueId task = director.Add(Named("r", "one"));
+  director.Cancel(task);
+  ASSERT_FALSE(director.engine().GetTask(task).ok());
+  for (int restart = 0; restart < 2; ++restart) {
+    const Submitted again = Again(director, Named("r", "one"));
+    EXPECT_TRUE(again.deduplicated);
+    EXPECT_EQ(again.task.queue_id, task);
+    EXPECT_EQ(again.task.state, TaskState::kCancelled);
+    EXPECT_EQ(again.task.spec, core::TaskSpec()) << "that is all that is known";
+    EXPECT_THAT(director.Try(Named("r", "two")), HasReason("REQUEST_ID_REUSED"));
+    director.Restart();
+  }
+  director.Advance(absl::Hours(24));
+  EXPECT_FALSE(Again(director, Named("r", "two")).deduplicated);
+}
+
+TEST(EngineRequestTest, OfTwoWaitersWithOneIdTheSecondGetsTheFirstsTask) {
+  EngineFixture director({.queue = {.max_size = 1}});
+  const core::QueueId task = director.Add();
+  const WaiterId first = director.AddWaiter(Named("r"));
+  const WaiterId second = director.AddWaiter(Named("r"));
+  director.Cancel(task);
+  ASSERT_NE(director.AnswerTo(first), nullptr);
+  const core::QueueId admitted = std::get<Submitted>(*director.AnswerTo(first)).task.queue_id;
+  director.Connect("a");
+  ASSERT_NE(director.AnswerTo(second), nullptr);
+  const auto again = std::get<Submitted>(*director.AnswerTo(second));
+  EXPECT_TRUE(again.deduplicated);
+  EXPECT_EQ(again.task.queue_id, admitted);
+}
+
+// ---- Overlap ----
+
+TEST(EngineRequestTest, SkipRefusesWhileATaskOfTheKeyLives) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add(OfKey(OverlapPolicy::kSkip));
+  for (const bool working : {false, true}) {
+    if (working) director.Accept(task);
+    const absl::Status refused = director.Try(OfKey(OverlapPolicy::kSkip));
+    EXPECT_THAT(refused,
+                AllOf(StatusIs(absl::StatusCode::kFailedPrecondition), HasReason("OVERLAP")));
+    EXPECT_EQ(base::DetailsOf(refused).metadata.at("queue_id"), ToString(task));
+  }
+  director.Finish(task);
+  EXPECT_THAT(director.Try(OfKey(OverlapPolicy::kSkip)), IsOk());
+}
+
+TEST(EngineRequestTest, SkipCountsPendingTasksAndOnlyThoseOfTheKey) {
+  EngineFixture director;
+  director.Add(OfKey(OverlapPolicy::kSkip));
+  EXPECT_THAT(director.Try(OfKey(OverlapPolicy::kSkip)), HasReason("OVERLAP"));
+  core::Submission other = OfKey(OverlapPolicy::kSkip);
+  other.spec.overlap->key = "another";
+  EXPECT_THAT(director.Try(other), IsOk());
+}
+
+TEST(EngineRequestTest, SkipAllowsAsManyAsItSays) {
+  EngineFixture director;
+  director.Add(OfKey(OverlapPolicy::kSkip, 2));
+  director.Add(OfKey(OverlapPolicy::kSkip, 2));
+  EXPECT_THAT(director.Try(OfKey(OverlapPolicy::kSkip, 2)), HasReason("OVERLAP"));
+}
+
+TEST(EngineRequestTest, AllowNeverRefuses) {
+  EngineFixture director;
+  for (int i = 0; i < 3; ++i) director.Add(OfKey(OverlapPolicy::kAllow));
+  EXPECT_THAT(director.Line(), SizeIs(3));
+}
+
+TEST(EngineRequestTest, QueueOneReplacesThePendingTaskAndLetsTheRunningOneRun) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId running = director.Add(OfKey(OverlapPolicy::kQueueOne));
+  const core::QueueId pending = director.Add(OfKey(OverlapPolicy::kQueueOne));
+  EXPECT_EQ(director.State(pending), TaskState::kPending);
+  const core::QueueId newcomer = director.Add(OfKey(OverlapPolicy::kQueueOne));
+  EXPECT_EQ(director.Reason(pending), FailureReason::kCoalesced);
+  EXPECT_EQ(director.State(running), TaskState::kDispatching);
+  EXPECT_THAT(director.Line(), ElementsAre(newcomer));
+}
+
+TEST(EngineRequestTest, QueueOneTakesThePlaceOfTheTaskItReplacesInAFullQueue) {
+  EngineFixture director({.queue = {.max_size = 2}});
+  const core::QueueId replaced = director.Add(OfKey(OverlapPolicy::kQueueOne));
+  const core::QueueId other = director.Add();
+  const core::QueueId newcomer = director.Add(OfKey(OverlapPolicy::kQueueOne));
+  EXPECT_EQ(director.Reason(replaced), FailureReason::kCoalesced);
+  EXPECT_THAT(director.Line(), ElementsAre(other, newcomer)) << "at the back";
+}
+
+TEST(EngineRequestTest, QueueOneTakesTheShareOfTheTaskItReplaces) {
+  EngineFixture director({.queue = {.max_size = 1}});
+  core::Submission scheduled = OfKey(OverlapPolicy::kQueueOne);
+  scheduled.spec.source = core::TaskSource::kScheduler;
+  const core::QueueId replaced = director.Add(scheduled);
+  director.Add(scheduled);
+  EXPECT_EQ(director.Reason(replaced), FailureReason::kCoalesced);
+}
+
+TEST(EngineRequestTest, RefusedNewcomerReplacesNothing) {
+  EngineFixture director({.queue = {.max_size = 1}});
+  const core::QueueId task = director.Add(OfKey(OverlapPolicy::kQueueOne));
+  core::Submission newcomer = OfKey(OverlapPolicy::kQueueOne);
+  newcomer.ticket = "ticket-none";
+  EXPECT_THAT(director.Try(newcomer), HasReason("TICKET_EXPIRED"));
+  EXPECT_THAT(director.Line(), ElementsAre(task));
+}
+
+TEST(EngineRequestTest, OverlapIsCheckedAgainWhenAWaiterIsAdmitted) {
+  EngineFixture director({.queue = {.max_size = 1}});
+  const core::QueueId task = director.Add();
+  const WaiterId first = director.AddWaiter(OfKey(OverlapPolicy::kSkip));
+  const WaiterId second = director.AddWaiter(OfKey(OverlapPolicy::kSkip));
+  director.Cancel(task);
+  director.Connect("a");
+  ASSERT_NE(director.AnswerTo(first), nullptr);
+  EXPECT_THAT(EngineFixture::ErrorOf(*director.AnswerTo(first)), IsOk());
+  ASSERT_NE(director.AnswerTo(second), nullptr);
+  EXPECT_THAT(EngineFixture::ErrorOf(*director.AnswerTo(second)), HasReason("OVERLAP"));
+}
+
+// ---- Redrive ----
+
+TEST(EngineRequestTest, RedriveMakesANewTaskAndNotesIt) {
+  EngineFixture director;
+  core::Submission submission = OfKey(OverlapPolicy::kSkip);
+  submission.spec.prompt = "work";
+  submission.spec.deadline_at = director.now().wall + absl::Hours(1);
+  submission.spec.earliest_start_at = director.now().wall + absl::Minutes(1);
+  const core::QueueId old = director.Add(submission);
+  director.Advance(absl::Hours(1));
+  ASSERT_EQ(director.Reason(old), FailureReason::kExpired);
+  const auto redriven = std::get<Submitted>(director.Redrive(old));
+  EXPECT_FALSE(redriven.deduplicated);
+  const core::Task task = director.Task(redriven.task.queue_id);
+  EXPECT_NE(task.queue_id, old);
+  EXPECT_EQ(task.redrive_of, old);
+  EXPECT_EQ(task.spec.prompt, "work");
+  EXPECT_EQ(task.spec.request_id, "redrive/" + ToString(old));
+  EXPECT_FALSE(task.spec.overlap.has_value());
+  EXPECT_FALSE(task.spec.deadline_at.has_value());
+  EXPECT_FALSE(task.spec.earliest_start_at.has_value());
+  EXPECT_EQ(director.Task(old).redriven_as, task.queue_id);
+  EXPECT_EQ(director.State(old), TaskState::kFailed);
+}
+
+TEST(EngineRequestTest, RedriveHappensOnceAlsoAcrossARestart) {
+  EngineFixture director;
+  const core::QueueId old = director.Add();
+  director.Cancel(old);
+  const core::QueueId successor = std::get<Submitted>(director.Redrive(old)).task.queue_id;
+  for (int restart = 0; restart < 2; ++restart) {
+    const auto again = std::get<Submitted>(director.Redrive(old));
+    EXPECT_TRUE(again.deduplicated);
+    EXPECT_EQ(again.task.queue_id, successor);
+    director.Restart();
+    EXPECT_EQ(director.Task(old).redriven_as, successor);
+  }
+  EXPECT_THAT(director.Line(), SizeIs(1));
+}
+
+TEST(EngineRequestTest, RedriveGoesThroughAdmission) {
+  EngineFixture director({.queue = {.max_size = 1}});
+  const core::QueueId old = director.Add();
+  director.Cancel(old);
+  director.Add();
+  EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(old)), HasReason("QUEUE_FULL"));
+  EXPECT_FALSE(director.Task(old).redriven_as.has_value());
+  director.Tell(&DirectorEngine::Drain);
+  EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(old)), HasReason("QUEUE_DRAINING"));
+}
+
+TEST(EngineRequestTest, LiveTaskIsNotRedriven) {
+  EngineFixture director;
+  const core::QueueId task = director.Add();
+  EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(task)),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(core::QueueId())),
+              HasReason("TASK_NOT_FOUND"));
+}
+
+// ---- The order of the checks ----
+
+TEST(EngineRequestTest, ChecksComeInTheirOrder) {
+  EngineFixture director({.queue = {.max_size = 1}});
+  core::Submission known = Named("r");
+  known.spec.overlap = {.key = "k", .policy = OverlapPolicy::kSkip};
+  known.spec.source = core::TaskSource::kScheduler;
+  director.Add(known);
+  director.Tell(&DirectorEngine::Drain);
+
+  EXPECT_THAT(director.Try(known), IsOk()) << "a known id before the drain";
+  core::Submission submission = known;
+  submission.spec.cost_units = 1;
+  EXPECT_THAT(director.Try(submission), StatusIs(absl::StatusCode::kUnimplemented));
+  submission = known;
+  submission.spec.prompt = "other";
+  EXPECT_THAT(director.Try(submission), HasReason("REQUEST_ID_REUSED"));
+  submission.spec.request_id = "";
+  EXPECT_THAT(director.Try(submission), HasReason("QUEUE_DRAINING"));
+  director.Tell(&DirectorEngine::Resume);
+  EXPECT_THAT(director.Try(submission), HasReason("OVERLAP"));
+  submission.spec.overlap.reset();
+  EXPECT_THAT(director.Try(submission),
+              StatusIs(absl::StatusCode::kResourceExhausted, ::testing::HasSubstr("share")));
+  submission.spec.source = core::TaskSource::kApi;
+  EXPECT_THAT(director.Try(submission),
+              StatusIs(absl::StatusCode::kResourceExhausted, ::testing::HasSubstr("capacity")));
+}
+
+}  // namespace
+}  // namespace callboard::director

@@ -1,0 +1,99 @@
+#include "libs/director/matcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libs/base/check.h"
+
+namespace callboard::director {
+
+void Matcher::Add(Entry& entry, Demand demand) {
+  const auto [found, is_new] = groups_.try_emplace(std::move(demand));
+  Group& group = found->second;
+  if (is_new) {
+    group.demand = found->first;
+    Link(group);
+  }
+  std::optional<uint64_t> head;
+  if (!group.tasks.empty()) head = group.tasks.begin()->first;
+  CHECK(group.tasks.emplace(entry.life.sequence, &entry).second);
+  CHECK(group_of_.emplace(&entry, &group).second);
+  ready_.Insert(entry.life.sequence);
+  if (group.tasks.begin()->second == &entry) MoveHead(group, head);
+}
+
+void Matcher::Remove(const Entry& entry) {
+  const auto found = group_of_.find(&entry);
+  if (found == group_of_.end()) return;
+  Group& group = *found->second;
+  group_of_.erase(found);
+  const uint64_t sequence = entry.life.sequence;
+  const uint64_t head = group.tasks.begin()->first;
+  CHECK_EQ(group.tasks.erase(sequence), 1u);
+  ready_.Erase(sequence);
+  if (sequence == head) MoveHead(group, head);
+  if (group.tasks.empty()) {
+    changed_.erase(std::remove(changed_.begin(), changed_.end(), &group), changed_.end());
+    const Demand demand = group.demand;
+    groups_.erase(demand);
+  }
+}
+
+void Matcher::MoveHead(Group& group, std::optional<uint64_t> was) {
+  for (Agent* agent : group.served_by) {
+    Lane& lane = agent->lanes.at(group.demand.lane);
+    if (was.has_value()) CHECK_EQ(lane.heads.erase(*was), 1u);
+    if (!group.tasks.empty()) lane.heads.emplace(group.tasks.begin()->first, &group);
+  }
+  if (changed_.empty() || changed_.back() != &group) changed_.push_back(&group);
+}
+
+void Matcher::Link(Group& group) {
+  group.served_by.clear();
+  for (auto& [name, agent] : fleet_.agents()) {
+    if (fleet_.Serves(agent, group.demand)) group.served_by.push_back(&agent);
+  }
+}
+
+void Matcher::Relink() {
+  for (auto& [name, agent] : fleet_.agents()) {
+    for (auto& [lane_name, lane] : agent.lanes) lane.heads.clear();
+  }
+  for (auto& [demand, group] : groups_) {
+    Link(group);
+    MoveHead(group, std::nullopt);
+  }
+}
+
+std::optional<Matcher::Match> Matcher::Next(Moment now) const {
+  if (group_of_.empty()) return std::nullopt;
+  uint64_t first = 0;
+  Group* group = nullptr;
+  for (const auto& [name, agent] : fleet_.agents()) {
+    if (!fleet_.TakesTasks(agent, now)) continue;
+    for (const auto& [lane_name, lane] : agent.lanes) {
+      if (lane.heads.empty() || !lane.has_free_slot()) continue;
+      const auto& [sequence, candidate] = *lane.heads.begin();
+      if (group == nullptr || sequence < first) {
+        first = sequence;
+        group = candidate;
+      }
+    }
+  }
+  if (group == nullptr) return std::nullopt;
+  Entry* entry = group->tasks.begin()->second;
+  Agent* chosen = nullptr;
+  for (Agent* agent : group->served_by) {
+    if (!fleet_.TakesTasks(*agent, now)) continue;
+    if (!agent->lanes.at(group->demand.lane).has_free_slot()) continue;
+    const bool failed_there = entry->life.failed_on.contains(agent->name);
+    if (chosen == nullptr || !failed_there) chosen = agent;
+    if (!failed_there) break;
+  }
+  CHECK(chosen != nullptr);
+  return Match{entry, chosen};
+}
+
+std::vector<Group*> Matcher::TakeChanged() { return std::exchange(changed_, {}); }
+
+}  // namespace callboard::director

@@ -1,0 +1,98 @@
+#include "libs/director/waiting_line.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace callboard::director {
+namespace {
+
+// What a waiter costs beside its task: a call of gRPC's that stays open.
+constexpr uint64_t kWaiterBytes = 16 * 1024;
+
+}  // namespace
+
+uint64_t WaitingLine::BytesOf(const Caller& caller) {
+  uint64_t bytes = kWaiterBytes;
+  if (caller.wants_ticket()) return bytes;
+  const core::TaskSpec& spec = caller.submission->spec;
+  bytes += spec.prompt.size() + spec.payload.size();
+  for (const auto& [name, value] : spec.env) bytes += name.size() + value.size();
+  return bytes;
+}
+
+std::optional<WaiterId> WaitingLine::Add(Caller&& caller) {
+  const uint64_t bytes = BytesOf(caller);
+  if (size() >= waiters_max_ || bytes_ + bytes > bytes_max_) return std::nullopt;
+  bytes_ += bytes;
+  if (caller.wants_ticket()) {
+    ++wanting_tickets_;
+    ++wanting_by_identity_[caller.identity];
+  }
+  const WaiterId id(++last_id_);
+  (caller.is_scheduler() ? schedulers_ : others_).emplace(id, std::move(caller));
+  return id;
+}
+
+std::optional<Caller> WaitingLine::Remove(WaiterId id) {
+  for (auto* line : {&others_, &schedulers_}) {
+    const auto found = line->find(id);
+    if (found == line->end()) continue;
+    Caller caller = std::move(found->second);
+    line->erase(found);
+    bytes_ -= BytesOf(caller);
+    if (caller.wants_ticket()) {
+      --wanting_tickets_;
+      const auto wanting = wanting_by_identity_.find(caller.identity);
+      if (--wanting->second == 0) wanting_by_identity_.erase(wanting);
+    }
+    return caller;
+  }
+  return std::nullopt;
+}
+
+std::optional<WaiterId> WaitingLine::Next(bool scheduler_may) const {
+  std::optional<WaiterId> next;
+  if (!others_.empty()) next = others_.begin()->first;
+  if (scheduler_may && !schedulers_.empty()) {
+    const WaiterId first = schedulers_.begin()->first;
+    if (!next.has_value() || first < *next) next = first;
+  }
+  return next;
+}
+
+uint32_t WaitingLine::WantingTickets(const std::string& identity) const {
+  const auto found = wanting_by_identity_.find(identity);
+  return found == wanting_by_identity_.end() ? 0 : found->second;
+}
+
+void Tickets::Add(const std::string& name, Ticket ticket) {
+  tickets_.emplace(name, std::move(ticket));
+}
+
+bool Tickets::IsValid(const std::string& name, const std::string& identity,
+                      absl::Duration now) const {
+  const auto found = tickets_.find(name);
+  return found != tickets_.end() && found->second.identity == identity && now < found->second.until;
+}
+
+void Tickets::Release(const std::string& name) { tickets_.erase(name); }
+
+void Tickets::Expire(absl::Duration now) {
+  std::erase_if(tickets_, [now](const auto& ticket) { return now >= ticket.second.until; });
+}
+
+void Tickets::Clear() { tickets_.clear(); }
+
+uint32_t Tickets::HeldBy(const std::string& identity) const {
+  return static_cast<uint32_t>(std::count_if(
+      tickets_.begin(), tickets_.end(),
+      [&identity](const auto& ticket) { return ticket.second.identity == identity; }));
+}
+
+absl::Duration Tickets::NextEnd() const {
+  absl::Duration next = absl::InfiniteDuration();
+  for (const auto& [name, ticket] : tickets_) next = std::min(next, ticket.until);
+  return next;
+}
+
+}  // namespace callboard::director

@@ -1,0 +1,99 @@
+#ifndef CALLBOARD_LIBS_DIRECTOR_WAITING_LINE_H_
+#define CALLBOARD_LIBS_DIRECTOR_WAITING_LINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/container/btree_map.h"
+#include "absl/time/time.h"
+#include "libs/base/strong_id.h"
+#include "libs/core/task.h"
+
+namespace callboard::director {
+
+// A caller who waits. Ids grow in the order of arrival.
+using WaiterId = base::StrongId<struct WaiterIdTag, uint64_t>;
+
+// A caller at the door: somebody who submits, or who asks for a ticket.
+struct Caller {
+  std::string identity;
+  // When the call arrived.
+  absl::Time arrived;
+  // Absent for one who asks for a ticket.
+  std::optional<core::Submission> submission = {};
+  // Of a task that is being tried again.
+  std::optional<core::QueueId> redrive_of = {};
+  absl::Duration ticket_lifetime = {};
+
+  bool wants_ticket() const { return !submission.has_value(); }
+  bool is_scheduler() const {
+    return !wants_ticket() && submission->spec.source == core::TaskSource::kScheduler;
+  }
+};
+
+// Callers without a place, first come first served, except that those of the scheduler are passed
+// by while its share of the queue is used up. Bounded in number and in what they hold in memory.
+//
+// Not thread-safe.
+class WaitingLine {
+ public:
+  WaitingLine(uint32_t waiters_max, uint64_t bytes_max)
+      : waiters_max_(waiters_max), bytes_max_(bytes_max) {}
+
+  // Nothing, and `caller` is as before, when the line has no room.
+  std::optional<WaiterId> Add(Caller&& caller);
+  // Nothing when it is not in line.
+  std::optional<Caller> Remove(WaiterId id);
+  // The next in turn; nothing when nobody may come.
+  std::optional<WaiterId> Next(bool scheduler_may) const;
+
+  size_t size() const { return others_.size() + schedulers_.size(); }
+  uint32_t wanting_tickets() const { return wanting_tickets_; }
+  // Of this caller.
+  uint32_t WantingTickets(const std::string& identity) const;
+
+ private:
+  static uint64_t BytesOf(const Caller& caller);
+
+  const uint32_t waiters_max_;
+  const uint64_t bytes_max_;
+  uint64_t bytes_ = 0;
+  uint64_t last_id_ = 0;
+  uint32_t wanting_tickets_ = 0;
+  std::map<std::string, uint32_t> wanting_by_identity_;
+  absl::btree_map<WaiterId, Caller> others_;
+  absl::btree_map<WaiterId, Caller> schedulers_;
+};
+
+// Places that callers hold without a task yet. Not thread-safe.
+class Tickets {
+ public:
+  struct Ticket {
+    std::string identity;
+    absl::Duration until;
+  };
+
+  void Add(const std::string& name, Ticket ticket);
+  // Whether it holds a place for this caller.
+  bool IsValid(const std::string& name, const std::string& identity, absl::Duration now) const;
+  // Does nothing when there is no such ticket.
+  void Release(const std::string& name);
+  // Drops those that are over.
+  void Expire(absl::Duration now);
+  void Clear();
+
+  uint32_t size() const { return static_cast<uint32_t>(tickets_.size()); }
+  uint32_t HeldBy(const std::string& identity) const;
+  // When the first is over; never when there is none.
+  absl::Duration NextEnd() const;
+
+ private:
+  std::map<std::string, Ticket> tickets_;
+};
+
+}  // namespace callboard::director
+
+#endif  // CALLBOARD_LIBS_DIRECTOR_WAITING_LINE_H_

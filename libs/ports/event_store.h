@@ -1,0 +1,55 @@
+#ifndef CALLBOARD_LIBS_PORTS_EVENT_STORE_H_
+#define CALLBOARD_LIBS_PORTS_EVENT_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "libs/core/ids.h"
+#include "libs/core/record.h"
+
+namespace callboard::ports {
+
+// The events: what the director has promised, and all that it needs to go on after a crash.
+//
+// Commit() has one caller, the director's thread; the rest is thread-safe.
+class EventStore {
+ public:
+  // Releases the store, so that it can be opened again.
+  virtual ~EventStore() = default;
+
+  // Writes the records, all or none, in their order. When it returns OK they survive a crash of the
+  // machine. A record takes the place of an earlier one about the same thing: for a task, of those
+  // from its own number on, as its `replaces` says.
+  //
+  // After an error the outcome is unknown: the batch may be there at the next opening. The caller
+  // closes the store and opens it anew; no further Commit() succeeds on this one.
+  // RESOURCE_EXHAUSTED: the disk is full.
+  virtual absl::Status Commit(absl::Span<const core::Record> batch) = 0;
+
+  // Hands over every record that counts. Those of a task come in the order of their numbers; beyond
+  // that there is no order. DATA_LOSS when what is stored cannot be trusted.
+  virtual absl::Status Load(const std::function<void(const core::Record&)>& take) const = 0;
+
+  // The committed records of a task, oldest first; none for a task that it does not know.
+  virtual absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const = 0;
+};
+
+enum class StoreAccess { kReadOnly, kReadWrite };
+
+// Where an EventStore comes from, again and again: a store that failed is closed and opened anew.
+class EventStoreOpener {
+ public:
+  virtual ~EventStoreOpener() = default;
+
+  // REQUIRES: the store opened before is gone.
+  virtual absl::StatusOr<std::unique_ptr<EventStore>> Open(StoreAccess access) = 0;
+};
+
+}  // namespace callboard::ports
+
+#endif  // CALLBOARD_LIBS_PORTS_EVENT_STORE_H_

@@ -1,0 +1,251 @@
+// What every event store has to do, as a suite to instantiate for each:
+//
+//   struct MemoryHarness {
+//     ports::EventStoreOpener& stores();  // The same store for as long as the harness lives.
+//   };
+//   INSTANTIATE_TYPED_TEST_SUITE_P(Memory, EventStoreContractTest, MemoryHarness);
+#ifndef CALLBOARD_LIBS_TESTING_EVENT_STORE_CONTRACT_H_
+#define CALLBOARD_LIBS_TESTING_EVENT_STORE_CONTRACT_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "libs/ports/event_store.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::test {
+
+template <class Harness>
+class EventStoreContractTest : public testing::Test {
+ protected:
+  static constexpr core::QueueId kTask = core::QueueId(core::Ulid(1, 2));
+  static constexpr core::QueueId kOtherTask = core::QueueId(core::Ulid(1, 3));
+
+  // Closes the store, if it is open, and opens it.
+  void Reopen(ports::StoreAccess access = ports::StoreAccess::kReadWrite) {
+    store_.reset();
+    auto store = harness_.stores().Open(access);
+    ASSERT_THAT(store, IsOk());
+    store_ = *std::move(store);
+  }
+  void SetUp() override { Reopen(); }
+
+  void Commit(const std::vector<core::Record>& batch) {
+    ASSERT_THAT(store_->Commit(batch), IsOk());
+  }
+  // What a director would find.
+  std::vector<core::Record> Loaded() {
+    std::vector<core::Record> records;
+    EXPECT_THAT(store_->Load([&records](const core::Record& record) { records.push_back(record); }),
+                IsOk());
+    return records;
+  }
+
+  // A record with something in every field that all changes share.
+  static core::TaskRecord RecordOf(core::QueueId task, uint64_t number, core::TaskChange change,
+                                   uint64_t replaces = 0) {
+    core::TaskRecord record = {.queue_id = task, .change = std::move(change), .replaces = replaces};
+    record.event = {.number = number,
+                    .kind = core::TaskEventKind::kRetry,
+                    .at = absl::FromUnixMicros(1'700'000'000'123'456),
+                    .who = "agent-1",
+                    .why = "because",
+                    .fault = core::Fault::kAgent,
+                    .place_before = 3,
+                    .place_after = 4,
+                    .dispatch = core::DispatchNumber(5),
+                    .agent = "agent-1"};
+    return record;
+  }
+  static core::Admitted FullAdmitted() {
+    core::Admitted admitted;
+    core::TaskSpec& spec = admitted.spec;
+    spec.prompt = std::string("line\n\0bytes", 11);
+    spec.payload = "payload";
+    spec.model = "model";
+    spec.timeout = absl::Seconds(30);
+    spec.session_id = "session";
+    spec.project = core::Project{"name", "path"};
+    spec.env = {{"A", "1"}, {"B", ""}};
+    spec.thinking = false;
+    spec.request_id = "request";
+    spec.source = core::TaskSource::kScheduler;
+    spec.source_job = "job";
+    spec.job_type = "type";
+    spec.labels = {{"team", "a"}};
+    spec.required_labels = {{"os", "linux"}};
+    spec.lane = "gpu";
+    spec.priority = core::Priority::kHigh;
+    spec.fairness_key = "key";
+    spec.cost_units = 7;
+    spec.constraints = {core::Constraint::kNetworkHeavy};
+    spec.run_when = core::RunWhen::kQuiet;
+    spec.time_sensitive = true;
+    spec.earliest_start_at = absl::FromUnixMicros(1);
+    spec.deadline_at = absl::FromUnixMicros(2);
+    spec.expected_duration = absl::Seconds(9);
+    spec.max_attempts = 4;
+    spec.retry_on = {{core::RetryRule::Kind::kExitCode, 3, ""},
+                     {core::RetryRule::Kind::kSignal, 0, "SIGKILL"}};
+    spec.on_agent_lost = core::OnAgentLost::kRequeue;
+    spec.overlap = core::Overlap{"overlap", core::OverlapPolicy::kQueueOne, 2};
+    admitted.fingerprint = {1, ~uint64_t{0}};
+    admitted.policy = core::QueuePolicy::kBlock;
+    admitted.identity = "me";
+    admitted.submitted_at = absl::FromUnixMicros(3);
+    admitted.sequence = uint64_t{1} << 40;
+    admitted.redrive_of = kOtherTask;
+    return admitted;
+  }
+  // One of each kind of change, with every field set.
+  static std::vector<core::TaskChange> EveryChange() {
+    const core::Dispatched dispatched = {core::DispatchNumber(1), 2, "instance", "grpc://a:1"};
+    const core::RunResult run = {.end = core::RunResult::End::kFailed,
+                                 .exit_code = -1,
+                                 .signal = "SIGTERM",
+                                 .result = std::string("\0\xff", 2),
+                                 .result_truncated = true,
+                                 .error = "error"};
+    return {FullAdmitted(),
+            dispatched,
+            core::Accepted(),
+            core::Bounced{dispatched, absl::FromUnixMicros(4), 6, 5},
+            core::Returned{.sequence = 7,
+                           .counts = true,
+                           .blame = core::Blame::kTookAgentDown,
+                           .reported = true,
+                           .backoff = absl::Milliseconds(1500),
+                           .error = "why"},
+            core::CancelRequested(),
+            core::Noted(),
+            core::Ended{.state = core::TaskState::kFailed,
+                        .reason = core::FailureReason::kPoison,
+                        .counts = true,
+                        .blame = core::Blame::kAgentFailedIt,
+                        .run = run,
+                        .error = "why"}};
+  }
+
+  Harness harness_;
+  std::unique_ptr<ports::EventStore> store_;
+};
+
+TYPED_TEST_SUITE_P(EventStoreContractTest);
+
+TYPED_TEST_P(EventStoreContractTest, NewStoreIsEmpty) {
+  EXPECT_THAT(this->Loaded(), testing::IsEmpty());
+  EXPECT_THAT(*this->store_->TaskRecords(this->kTask), testing::IsEmpty());
+}
+
+TYPED_TEST_P(EventStoreContractTest, EveryFieldOfEveryChangeSurvivesReopening) {
+  std::vector<core::Record> batch;
+  for (core::TaskChange& change : this->EveryChange()) {
+    batch.push_back(this->RecordOf(this->kTask, batch.size() + 1, std::move(change)));
+  }
+  this->Commit(batch);
+  EXPECT_EQ(this->Loaded(), batch);
+  this->Reopen();
+  EXPECT_EQ(this->Loaded(), batch);
+  EXPECT_EQ(this->store_->TaskRecords(this->kTask)->size(), batch.size());
+  EXPECT_EQ(core::Record(this->store_->TaskRecords(this->kTask)->front()), batch.front());
+}
+
+TYPED_TEST_P(EventStoreContractTest, RecordsOfATaskComeInTheOrderOfTheirNumbers) {
+  for (uint64_t number = 1; number <= 300; ++number) {
+    this->Commit({this->RecordOf(this->kTask, number, core::Noted()),
+                  this->RecordOf(this->kOtherTask, number, core::Noted())});
+  }
+  this->Reopen();
+  uint64_t last = 0;
+  size_t count = 0;
+  for (const core::Record& record : this->Loaded()) {
+    const auto& task = std::get<core::TaskRecord>(record);
+    if (task.queue_id != this->kTask) continue;
+    EXPECT_EQ(task.event.number, ++last);
+    ++count;
+  }
+  EXPECT_EQ(count, 300u);
+}
+
+TYPED_TEST_P(EventStoreContractTest, RecordTakesThePlaceOfThoseFromItsNumberOn) {
+  this->Commit({this->RecordOf(this->kTask, 1, core::Noted()),
+                this->RecordOf(this->kTask, 2, core::Noted()),
+                this->RecordOf(this->kTask, 3, core::Accepted())});
+  const core::TaskRecord later = this->RecordOf(this->kTask, 2, core::CancelRequested(), 2);
+  this->Commit({later});
+  this->Reopen();
+  const std::vector<core::Record> expected = {this->RecordOf(this->kTask, 1, core::Noted()), later};
+  EXPECT_EQ(this->Loaded(), expected);
+}
+
+TYPED_TEST_P(EventStoreContractTest, NothingIsLeftOfAForgottenTask) {
+  this->Commit({this->RecordOf(this->kTask, 1, core::Noted()),
+                this->RecordOf(this->kTask, 2, core::Noted()),
+                this->RecordOf(this->kOtherTask, 1, core::Noted())});
+  this->Commit({core::TaskForgotten{this->kTask}});
+  this->Reopen();
+  EXPECT_EQ(this->Loaded(),
+            std::vector<core::Record>{this->RecordOf(this->kOtherTask, 1, core::Noted())});
+  EXPECT_THAT(*this->store_->TaskRecords(this->kTask), testing::IsEmpty());
+}
+
+TYPED_TEST_P(EventStoreContractTest, OfTheQueueTheLastRecordOfEachKindCounts) {
+  const core::AgentMarked marked = {"agent-1", true, "instance"};
+  const core::RequestRemembered remembered = {
+      "me", "request", {5, 6}, this->kTask, core::TaskState::kFailed, absl::FromUnixMicros(7)};
+  this->Commit({core::EpochBegan{1}, core::QueueSwitched{true, false},
+                core::LeasesExtended{1, absl::Minutes(1)}, core::AgentMarked{"agent-1", true, ""},
+                core::RequestRemembered{"me", "request", {}, this->kOtherTask}});
+  const std::vector<core::Record> last = {core::EpochBegan{2}, core::QueueSwitched{false, true},
+                                          core::LeasesExtended{2, absl::Minutes(5)}, marked,
+                                          remembered};
+  this->Commit(last);
+  this->Reopen();
+  EXPECT_THAT(this->Loaded(), testing::UnorderedElementsAreArray(last));
+}
+
+TYPED_TEST_P(EventStoreContractTest, UnmarkedAgentsAndForgottenRequestsHaveNoRecord) {
+  this->Commit({core::AgentMarked{"agent-1", true, ""}, core::AgentMarked{"agent-2", false, "x"},
+                core::RequestRemembered{"me", "one"}, core::RequestRemembered{"me", "two"}});
+  this->Commit({core::AgentMarked{"agent-1", false, ""}, core::RequestForgotten{"me", "one"}});
+  this->Reopen();
+  EXPECT_THAT(this->Loaded(),
+              testing::UnorderedElementsAre(core::Record(core::AgentMarked{"agent-2", false, "x"}),
+                                            core::Record(core::RequestRemembered{"me", "two"})));
+}
+
+TYPED_TEST_P(EventStoreContractTest, OneBatchMayWriteAndForgetTheSameThing) {
+  this->Commit({this->RecordOf(this->kTask, 1, core::Noted()), core::TaskForgotten{this->kTask},
+                core::RequestRemembered{"me", "one"}, core::RequestForgotten{"me", "one"},
+                core::EpochBegan{1}, core::EpochBegan{2}});
+  this->Reopen();
+  EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{2}});
+}
+
+TYPED_TEST_P(EventStoreContractTest, StoreOpenForReadingShowsEverythingAndTakesNothing) {
+  this->Commit({core::EpochBegan{1}});
+  this->Reopen(ports::StoreAccess::kReadOnly);
+  EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{1}});
+  const std::vector<core::Record> batch = {core::EpochBegan{2}};
+  EXPECT_FALSE(this->store_->Commit(batch).ok());
+  this->Reopen();
+  EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{1}});
+}
+
+REGISTER_TYPED_TEST_SUITE_P(EventStoreContractTest, NewStoreIsEmpty,
+                            EveryFieldOfEveryChangeSurvivesReopening,
+                            RecordsOfATaskComeInTheOrderOfTheirNumbers,
+                            RecordTakesThePlaceOfThoseFromItsNumberOn,
+                            NothingIsLeftOfAForgottenTask, OfTheQueueTheLastRecordOfEachKindCounts,
+                            UnmarkedAgentsAndForgottenRequestsHaveNoRecord,
+                            OneBatchMayWriteAndForgetTheSameThing,
+                            StoreOpenForReadingShowsEverythingAndTakesNothing);
+
+}  // namespace callboard::test
+
+#endif  // CALLBOARD_LIBS_TESTING_EVENT_STORE_CONTRACT_H_

@@ -1,0 +1,97 @@
+#include "libs/testing/memory_event_store.h"
+
+#include <variant>
+
+#include "libs/base/check.h"
+
+namespace callboard::test {
+namespace {
+
+class MemoryEventStore final : public ports::EventStore {
+ public:
+  MemoryEventStore(MemoryDisk& disk, ports::StoreAccess access, bool& is_open)
+      : disk_(disk), access_(access), is_open_(is_open) {
+    CHECK(!is_open_) << "the store is open already";
+    is_open_ = true;
+  }
+  ~MemoryEventStore() override { is_open_ = false; }
+
+  absl::Status Commit(absl::Span<const core::Record> batch) override {
+    if (access_ == ports::StoreAccess::kReadOnly) {
+      return absl::FailedPreconditionError("the store is open for reading only");
+    }
+    for (const core::Record& record : batch) disk_.Write(record);
+    return absl::OkStatus();
+  }
+  absl::Status Load(const std::function<void(const core::Record&)>& take) const override {
+    disk_.Read(take);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
+    std::vector<core::TaskRecord> records;
+    if (const auto* numbered = disk_.Find(id)) {
+      for (const auto& [number, record] : *numbered) records.push_back(record);
+    }
+    return records;
+  }
+
+ private:
+  MemoryDisk& disk_;
+  const ports::StoreAccess access_;
+  bool& is_open_;
+};
+
+}  // namespace
+
+void MemoryDisk::Write(const core::Record& record) {
+  struct Step {
+    void operator()(const core::TaskRecord& task) const {
+      auto& numbered = disk.tasks_[task.queue_id];
+      numbered.erase(numbered.lower_bound(task.event.number), numbered.end());
+      numbered.emplace(task.event.number, task);
+    }
+    void operator()(const core::TaskForgotten& forgotten) const {
+      disk.tasks_.erase(forgotten.queue_id);
+    }
+    void operator()(const core::EpochBegan& began) const { disk.epoch_ = began; }
+    void operator()(const core::QueueSwitched& switched) const { disk.switched_ = switched; }
+    void operator()(const core::LeasesExtended& extended) const { disk.extended_ = extended; }
+    void operator()(const core::AgentMarked& marked) const {
+      disk.agents_.erase(marked.name);
+      if (marked.draining || !marked.cordoned_instance.empty()) {
+        disk.agents_.emplace(marked.name, marked);
+      }
+    }
+    void operator()(const core::RequestRemembered& request) const {
+      disk.requests_[{request.identity, request.request_id}] = request;
+    }
+    void operator()(const core::RequestForgotten& request) const {
+      disk.requests_.erase({request.identity, request.request_id});
+    }
+    MemoryDisk& disk;
+  };
+  std::visit(Step{*this}, record);
+}
+
+void MemoryDisk::Read(const std::function<void(const core::Record&)>& take) const {
+  if (epoch_.has_value()) take(*epoch_);
+  if (switched_.has_value()) take(*switched_);
+  if (extended_.has_value()) take(*extended_);
+  for (const auto& [name, agent] : agents_) take(agent);
+  for (const auto& [id, numbered] : tasks_) {
+    for (const auto& [number, record] : numbered) take(record);
+  }
+  for (const auto& [key, request] : requests_) take(request);
+}
+
+const std::map<uint64_t, core::TaskRecord>* MemoryDisk::Find(core::QueueId id) const {
+  const auto found = tasks_.find(id);
+  return found == tasks_.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<std::unique_ptr<ports::EventStore>> MemoryEventStores::Open(
+    ports::StoreAccess access) {
+  return std::make_unique<MemoryEventStore>(disk_, access, is_open_);
+}
+
+}  // namespace callboard::test

@@ -1,0 +1,131 @@
+// What the engine's decisions cost, and that this does not depend on how many tasks are pending.
+// Nothing is written: a store's cost comes on top (tests/benchmarks of the store).
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
+#include "libs/director/engine.h"
+#include "libs/testing/fake_random.h"
+
+namespace callboard {
+namespace {
+
+using director::DirectorEngine;
+using director::Moment;
+
+// An engine with so many pending tasks, and an agent that takes one at a time. Time stands still.
+class LoadedEngine {
+ public:
+  explicit LoadedEngine(int64_t pending)
+      : engine_({.queue = {.max_size = 0}, .retention = {.count = 100}}, random_) {
+    engine_.Begin(now_);
+    core::AgentOpened opened = {.name = "a", .instance_id = "a/1", .url = "grpc://a"};
+    opened.lanes = {{"default", {.slots = 1, .used = 0}}};
+    engine_.Pause(now_);
+    for (int64_t i = 0; i < pending; ++i) Submit();
+    CHECK_OK(engine_.OnOpened(core::SessionId(1), opened, now_));
+    engine_.TakeOutcome();
+  }
+
+  core::QueueId Submit() {
+    core::Submission submission;
+    submission.spec.prompt = "echo hello";
+    submission.spec.request_id = absl::StrCat("request-", ++requests_);
+    auto decision = engine_.Submit("me", std::move(submission), now_.wall, now_);
+    return std::get<director::Submitted>(decision).task.queue_id;
+  }
+  // The first in line goes the whole way: dispatched, accepted, completed.
+  void RunOne() {
+    engine_.Resume(now_);
+    core::FenceToken token;
+    for (const director::Outcome::Message& message : engine_.TakeOutcome().messages) {
+      if (const auto* start = std::get_if<core::StartRun>(&message.item)) token = start->token;
+    }
+    engine_.OnItem(core::SessionId(1), core::StartAnswered{token, absl::OkStatus()}, now_);
+    engine_.Pause(now_);
+    engine_.OnItem(core::SessionId(1), core::RunEnded{token, {}}, now_);
+    benchmark::DoNotOptimize(engine_.TakeOutcome());
+  }
+  void Cancel(core::QueueId id) {
+    CHECK_OK(engine_.Cancel(id, "me", now_).status());
+    benchmark::DoNotOptimize(engine_.TakeOutcome());
+  }
+  DirectorEngine& engine() { return engine_; }
+  Moment now() const { return now_; }
+  test::FakeRandom& random() { return random_; }
+
+ private:
+  test::FakeRandom random_;
+  Moment now_ = {absl::FromUnixSeconds(1'700'000'000), absl::Hours(1)};
+  DirectorEngine engine_;
+  uint64_t requests_ = 0;
+};
+
+void Pending(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Arg(50)->Arg(10'000)->Arg(1'000'000);
+}
+
+// Submits and cancels, so that as many stay pending.
+void BM_SubmitAndCancel(benchmark::State& state) {
+  LoadedEngine loaded(state.range(0));
+  for (auto _ : state) loaded.Cancel(loaded.Submit());
+  state.SetItemsProcessed(state.iterations() * 2);
+}
+BENCHMARK(BM_SubmitAndCancel)->Apply(Pending);
+
+// A task's whole life: submitted behind all others, while the first in line is dispatched,
+// accepted and completed.
+void BM_FullCycle(benchmark::State& state) {
+  LoadedEngine loaded(state.range(0));
+  for (auto _ : state) {
+    loaded.Submit();
+    loaded.RunOne();
+  }
+  state.SetItemsProcessed(state.iterations() * 5);
+}
+BENCHMARK(BM_FullCycle)->Apply(Pending);
+
+// Cancels a task anywhere in line, and submits another.
+void BM_CancelAnywhere(benchmark::State& state) {
+  LoadedEngine loaded(state.range(0));
+  std::vector<core::QueueId> tasks;
+  for (const auto& [sequence, entry] : loaded.engine().book().line()) {
+    tasks.push_back(entry->life.task.queue_id);
+  }
+  for (auto _ : state) {
+    core::QueueId& task = tasks[loaded.random().Below(tasks.size())];
+    loaded.Cancel(task);
+    task = loaded.Submit();
+  }
+  state.SetItemsProcessed(state.iterations() * 2);
+}
+BENCHMARK(BM_CancelAnywhere)->Apply(Pending);
+
+// Where in line a task is, for one anywhere in it.
+void BM_GetTask(benchmark::State& state) {
+  LoadedEngine loaded(state.range(0));
+  std::vector<core::QueueId> some;
+  const auto& line = loaded.engine().book().line();
+  const size_t step = std::max<size_t>(1, line.size() / 50);
+  size_t i = 0;
+  for (const auto& [sequence, entry] : line) {
+    if (i++ % step == 0) some.push_back(entry->life.task.queue_id);
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(loaded.engine().GetTask(some[loaded.random().Below(some.size())]));
+  }
+}
+BENCHMARK(BM_GetTask)->Apply(Pending);
+
+void BM_Status(benchmark::State& state) {
+  LoadedEngine loaded(state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(loaded.engine().Status(loaded.now()));
+}
+BENCHMARK(BM_Status)->Apply(Pending);
+
+}  // namespace
+}  // namespace callboard

@@ -1,0 +1,58 @@
+"""Programs that simulate a director with a bug in it, to see that the simulation finds it."""
+
+load("//bazel:callboard.bzl", "callboard_cc_binary", "callboard_cc_test")
+
+# The file of libs/director that has the bug, and the median number of worlds until it is found, from
+# 20 searches (tests/simulation/measure_planted_bugs.sh).
+PLANTED_BUGS = {
+    "act_before_commit": ("director.cc", 5),
+    "backoff_without_a_timer": ("engine.cc", 4),
+    "bound_off_by_one": ("engine_admission.cc", 2),
+    "broken_session_means_lost": ("engine_agents.cc", 7),
+    "busy_keeps_its_place": ("engine_dispatch.cc", 3),
+    "cancel_overwrites_the_end": ("engine_control.cc", 2),
+    "epoch_not_begun": ("director.cc", 1),
+    "heartbeat_renews_what_it_does_not_list": ("engine_agents.cc", 140),
+    "leases_in_memory_only": ("engine.cc", 31),
+    "order_by_wall_clock": ("engine_admission.cc", 2),
+    "permit_lost": ("engine.cc", 11),
+    "reply_before_commit": ("director.cc", 4),
+    "request_id_forgotten_by_restart": ("director.cc", 1),
+    "request_id_ignored": ("engine_admission.cc", 1),
+    "result_not_fenced": ("engine_agents.cc", 50),
+    "second_agent_too_early": ("engine_dispatch.cc", 3),
+    "session_order_ignored": ("engine.cc", 14),
+    "unwritten_copy_means_unreachable": ("engine_agents.cc", 240),
+    "waiters_last_come_first_served": ("waiting_line.cc", 5),
+}
+
+def planted_bugs_test(name, srcs, deps):
+    """A program per planted bug, and the test that runs them.
+
+    The planted file is compiled into the program itself, where the linker prefers it to the healthy
+    one in its library.
+    """
+    for bug, (source, _) in PLANTED_BUGS.items():
+        native.genrule(
+            name = bug + "_source",
+            testonly = True,
+            srcs = ["//libs/director:" + source, "planted/%s.txt" % bug],
+            outs = ["planted/%s.cc" % bug],
+            cmd = "python3 $(location plant.py) $(SRCS) $@",
+            tools = ["plant.py"],
+        )
+        callboard_cc_binary(
+            name = bug,
+            testonly = True,
+            srcs = ["planted/%s.cc" % bug, "simulate.cc"],
+            deps = [":simulation"],
+        )
+    callboard_cc_test(
+        name = name,
+        size = "medium",
+        srcs = srcs,
+        args = ["%s=%d" % (bug, median) for bug, (_, median) in PLANTED_BUGS.items()],
+        data = [":" + bug for bug in PLANTED_BUGS],
+        tier = "simulation",
+        deps = deps,
+    )

@@ -1,0 +1,153 @@
+#ifndef CALLBOARD_TESTS_SIMULATION_REFEREE_H_
+#define CALLBOARD_TESTS_SIMULATION_REFEREE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "libs/core/record.h"
+#include "libs/core/stable_hash.h"
+#include "libs/director/engine.h"
+#include "libs/testing/memory_event_store.h"
+#include "tests/simulation/settings.h"
+#include "tests/simulation/timeline.h"
+
+namespace callboard::simulation {
+
+// Watches a world and says when a promise is broken. Knows what reached the disk, what the director
+// said to callers and agents, and which processes run; believes nothing that the engine says of
+// itself where it can count for itself.
+class Referee {
+ public:
+  // With a `log`, everything of note is written there.
+  Referee(const Settings& settings, const Timeline& timeline, std::ostream* log)
+      : settings_(settings), timeline_(timeline), log_(log) {}
+
+  void Note(absl::string_view what) const;
+
+  // The first broken promise; empty while there is none.
+  const std::string& failure() const { return failure_; }
+  bool failed() const { return !failure_.empty(); }
+  void Fail(const std::string& what);
+  // Equal for two runs of a world in which the same happened at the same times.
+  uint64_t hash() const { return hash_.value(); }
+
+  struct Counts {
+    uint64_t records = 0;
+    uint64_t tasks = 0;
+    uint64_t ended = 0;
+    uint64_t turns = 0;
+  };
+  const Counts& counts() const { return counts_; }
+
+  // ---- The disk ----
+
+  void OnWritten(const core::Record& record, director::Moment now);
+
+  // ---- What is said ----
+
+  void OnSubmitAcknowledged(const std::string& identity, const std::string& request_id,
+                            core::QueueId id, bool deduplicated);
+  void OnCancelAcknowledged(core::QueueId id);
+  // An agent forgets a result, because it was told that it may.
+  void OnResultForgotten(const core::FenceToken& token);
+
+  // ---- Callers who may have to wait ----
+
+  // Of those who take their turn and nothing else: neither ticket nor overlap nor the scheduler.
+  void OnKnock(uint64_t call) { waiting_.emplace(call, ++knocks_); }
+  void OnKnockAnswered(uint64_t call, bool admitted);
+  // With the director's process everybody's place in line is gone.
+  void OnKnocksLost() { waiting_.clear(); }
+
+  // ---- Processes ----
+
+  void OnProcessStarted(const std::string& agent, const core::FenceToken& token);
+  void OnProcessGone(const std::string& agent, const core::FenceToken& token);
+
+  // ---- Looking in ----
+
+  // After every turn of a director that serves.
+  void OnTurn(const director::DirectorEngine& engine, const test::MemoryDisk& disk,
+              director::Moment now);
+  // After the quiet phase: everything has to be over.
+  void OnEnd();
+
+ private:
+  // What the disk says of a task.
+  struct Told {
+    core::TaskSpec spec;
+    std::string identity;
+    core::TaskState state = core::TaskState::kPending;
+    uint64_t number = 0;
+    uint64_t sequence = 0;
+    // Its first sequence number.
+    uint64_t admitted = 0;
+    uint64_t dispatch = 0;
+    uint32_t attempts = 0;
+    uint32_t bounces = 0;
+    std::string agent;
+    bool cancel_requested = false;
+    // Dispatches whose result the disk has.
+    std::set<uint64_t> reported;
+    absl::Duration backoff;
+    absl::Duration ready_at = -absl::InfiniteDuration();
+    absl::Time not_before = absl::InfinitePast();
+
+    bool is_live() const { return state == core::TaskState::kPending || is_in_flight(); }
+    bool is_in_flight() const {
+      return state == core::TaskState::kDispatching || state == core::TaskState::kWorking;
+    }
+  };
+
+  // A director begins from what is on disk.
+  void OnRestart(director::Moment now);
+  void OnTask(const core::TaskRecord& record, director::Moment now);
+  void OnAdmitted(const core::TaskRecord& record, const core::Admitted& admitted, Told& told);
+  void OnDispatched(const core::TaskRecord& record, const core::Dispatched& dispatched, Told& told,
+                    director::Moment now);
+  void OnBounced(const core::Bounced& bounced, Told& told);
+  void OnReturned(const core::Returned& returned, Told& told, director::Moment now);
+  void OnEnded(const core::TaskRecord& record, const core::Ended& ended, Told& told);
+  void CheckFirstInLine(const Told& told, const std::string& agent, director::Moment now);
+  void CheckWorkConservation(const director::DirectorEngine& engine, director::Moment now);
+  void CheckAgainstDisk(const director::DirectorEngine& engine, const test::MemoryDisk& disk);
+  // Larger than every sequence number of a live task.
+  uint64_t BackOfLine() const;
+  uint64_t Pending() const;
+
+  const Settings& settings_;
+  const Timeline& timeline_;
+  std::ostream* const log_;
+  std::string failure_;
+  core::StableHash hash_;
+  Counts counts_;
+
+  std::map<core::QueueId, Told> told_;
+  std::map<core::QueueId, core::TaskState> forgotten_;
+  // Pending tasks that were dropped for the newcomer whose record comes next.
+  uint64_t dropped_for_next_ = 0;
+  // Places that were held without a task after the last turn.
+  uint64_t tickets_ = 0;
+  uint64_t epoch_ = 0;
+  std::map<std::pair<std::string, std::string>, core::QueueId> by_request_;
+  std::set<core::QueueId> cancel_acknowledged_;
+  // By call: when it came, in the order of all that came; of those let in, the last to come.
+  std::map<uint64_t, uint64_t> waiting_;
+  uint64_t last_let_in_ = 0;
+  uint64_t knocks_ = 0;
+  // By task: which agents run a process of it.
+  std::map<core::QueueId, std::set<std::pair<std::string, core::FenceToken>>> processes_;
+};
+
+// What the agents of a world can do: the same for the agents and for the referee.
+std::map<std::string, std::string> LabelsOfAgent(const std::string& name);
+
+}  // namespace callboard::simulation
+
+#endif  // CALLBOARD_TESTS_SIMULATION_REFEREE_H_

@@ -1,0 +1,222 @@
+#include "tests/simulation/simulated_caller.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+
+namespace callboard::simulation {
+namespace {
+
+using core::QueuePolicy;
+
+}  // namespace
+
+SimulatedCaller::SimulatedCaller(Ground& ground, SimulatedDirector& director, Address address)
+    : ground_(ground),
+      director_(director),
+      address_(address),
+      identity_(absl::StrCat("caller-", address)),
+      submits_left_(ground.settings.submits_per_caller) {}
+
+void SimulatedCaller::Start() {
+  ground_.timeline.After(absl::Milliseconds(ground_.random.Below(20'000)), [this] { Next(); });
+}
+
+void SimulatedCaller::BecomeQuiet() { submits_left_ = 0; }
+
+void SimulatedCaller::Next() {
+  if (pending_.has_value() || submits_left_ == 0) return;
+  --submits_left_;
+  const Settings& settings = ground_.settings;
+  if (!sent_before_.empty() && ground_.random.Chance(settings.repeats_request)) {
+    pending_ = sent_before_[ground_.random.Below(sent_before_.size())];
+    pending_->ticket.clear();
+  } else {
+    pending_ = MakeSubmission();
+    sent_before_.push_back(*pending_);
+  }
+  wants_ticket_ = ground_.random.Chance(settings.uses_ticket);
+  TryAgain();
+}
+
+core::Submission SimulatedCaller::MakeSubmission() {
+  const Settings& settings = ground_.settings;
+  test::FakeRandom& random = ground_.random;
+  core::Submission submission;
+  core::TaskSpec& spec = submission.spec;
+  spec.prompt = absl::StrCat(identity_, " wants number ", ++last_request_);
+  spec.request_id = absl::StrCat("request-", last_request_);
+  spec.timeout = absl::Seconds(10 + random.Below(60));
+  const absl::Time now = ground_.clock.WallNow();
+  if (random.Chance(settings.uses_session)) {
+    spec.session_id = absl::StrCat("session-", random.Below(3));
+  }
+  if (random.Chance(settings.uses_overlap)) {
+    spec.overlap = core::Overlap{
+        absl::StrCat("key-", random.Below(2)),
+        random.Chance(0.5) ? core::OverlapPolicy::kQueueOne : core::OverlapPolicy::kSkip,
+        static_cast<uint32_t>(random.Below(3))};
+  }
+  if (random.Chance(settings.uses_delay)) {
+    spec.earliest_start_at = now + absl::Seconds(random.Below(60));
+  }
+  if (random.Chance(settings.uses_deadline)) {
+    spec.deadline_at = now + absl::Seconds(60 + random.Below(300));
+  }
+  if (settings.agents > 1 && random.Chance(settings.uses_labels)) {
+    spec.required_labels = {{"os", "linux"}};
+  }
+  if (random.Chance(settings.is_scheduler)) spec.source = core::TaskSource::kScheduler;
+  if (random.Chance(settings.requeues_when_lost)) spec.on_agent_lost = core::OnAgentLost::kRequeue;
+  if (random.Chance(0.3)) spec.retry_on = {{core::RetryRule::Kind::kAnyExit, 0, ""}};
+  if (random.Chance(0.5)) submission.policy = QueuePolicy::kBlock;
+  if (random.Chance(0.1)) submission.policy = QueuePolicy::kDropOldest;
+  return submission;
+}
+
+// A call in the ordinary line, so that the order of arrival is the order of admission.
+bool SimulatedCaller::TakesItsTurn() const {
+  const core::TaskSpec& spec = pending_->spec;
+  return pending_->policy == QueuePolicy::kBlock && pending_->ticket.empty() &&
+         !spec.overlap.has_value() && spec.source != core::TaskSource::kScheduler;
+}
+
+void SimulatedCaller::TryAgain() {
+  call_ = 0;
+  ground_.timeline.After(absl::Milliseconds(10 + ground_.random.Below(5000)), [this] {
+    if (!pending_.has_value() || call_ != 0) return;
+    if (wants_ticket_ && pending_->ticket.empty()) {
+      Reserve();
+    } else {
+      Submit();
+    }
+  });
+}
+
+void SimulatedCaller::GiveUp() {
+  pending_.reset();
+  call_ = 0;
+  Start();
+}
+
+void SimulatedCaller::Reserve() {
+  const director::CallId id = director_.NextCall();
+  call_ = id.value();
+  ground_.network.Send(address_, kDirector, [this, id] {
+    director_.Post(director::ReserveCommand(
+        id, identity_, absl::Seconds(30), [this, id](const director::Decision& decision) {
+          director_.Tell(address_, [this, id, decision] { OnDecision(id.value(), decision); });
+        }));
+  });
+  // Nobody waits for a ticket for ever.
+  ground_.timeline.After(absl::Seconds(40), [this, id] {
+    if (call_ != id.value()) return;
+    director_.Post(director::LeaveCommand(id));
+    wants_ticket_ = false;
+    TryAgain();
+  });
+}
+
+void SimulatedCaller::Submit() {
+  const director::CallId id = director_.NextCall();
+  call_ = id.value();
+  const bool takes_its_turn = TakesItsTurn();
+  ground_.network.Send(address_, kDirector, [this, id, takes_its_turn, submission = *pending_] {
+    // The request of a caller who has hung up is not taken in.
+    if (call_ != id.value()) return;
+    Referee& referee = ground_.referee;
+    const bool posted = director_.Post(director::SubmitCommand(
+        id, identity_, submission, ground_.clock.WallNow(),
+        [this, id, takes_its_turn, &referee](const director::Decision& decision) {
+          const auto* submitted = std::get_if<director::Submitted>(&decision);
+          if (takes_its_turn) {
+            referee.OnKnockAnswered(id.value(), submitted != nullptr && !submitted->deduplicated);
+          }
+          director_.Tell(address_, [this, id, decision] { OnDecision(id.value(), decision); });
+        }));
+    if (posted && takes_its_turn) referee.OnKnock(id.value());
+  });
+  const bool leaves = !ground_.quiet && ground_.random.Chance(ground_.settings.leaves);
+  ground_.timeline.After(
+      leaves ? absl::Milliseconds(ground_.random.Below(20'000)) : absl::Seconds(150), [this, id] {
+        if (call_ != id.value()) return;
+        director_.Post(director::LeaveCommand(id));
+        TryAgain();
+      });
+}
+
+void SimulatedCaller::OnDirectorDied() {
+  if (call_ == 0) return;
+  if (pending_.has_value()) TryAgain();
+}
+
+void SimulatedCaller::OnDecision(uint64_t call, const director::Decision& decision) {
+  if (const auto* submitted = std::get_if<director::Submitted>(&decision)) OnSubmitted(*submitted);
+  if (call != call_ || !pending_.has_value()) return;
+  if (const auto* granted = std::get_if<director::TicketGranted>(&decision)) {
+    pending_->ticket = granted->ticket;
+    return TryAgain();
+  }
+  if (std::holds_alternative<director::Submitted>(decision)) return GiveUp();
+  const absl::Status& error = std::get<absl::Status>(decision);
+  const std::string reason = base::DetailsOf(error).reason;
+  if (reason == "TICKET_EXPIRED" || reason == "TOO_MANY_TICKETS") {
+    pending_->ticket.clear();
+    wants_ticket_ = false;
+    return TryAgain();
+  }
+  if (error.code() == absl::StatusCode::kUnavailable ||
+      error.code() == absl::StatusCode::kCancelled) {
+    return TryAgain();
+  }
+  // Full, or not allowed: that is an answer.
+  GiveUp();
+}
+
+void SimulatedCaller::OnSubmitted(const director::Submitted& submitted) {
+  const core::QueueId id = submitted.task.queue_id;
+  const std::string& request_id = submitted.task.spec.request_id;
+  if (!request_id.empty()) {
+    ground_.referee.OnSubmitAcknowledged(identity_, request_id, id, submitted.deduplicated);
+  }
+  if (ground_.quiet) return;
+  const Settings& settings = ground_.settings;
+  if (ground_.random.Chance(settings.cancels)) {
+    ground_.timeline.After(absl::Milliseconds(ground_.random.Below(60'000)),
+                           [this, id] { Cancel(id); });
+  }
+  if (ground_.random.Chance(settings.redrives)) {
+    ground_.timeline.After(absl::Seconds(ground_.random.Below(300)), [this, id] { Redrive(id); });
+  }
+}
+
+void SimulatedCaller::Cancel(core::QueueId id) {
+  if (ground_.quiet) return;
+  ground_.network.Send(address_, kDirector, [this, id] {
+    director_.Post(director::CallCommand<director::CancelReceipt>(
+        director::Command::Need::kWrite,
+        [this, id](director::DirectorEngine& engine, director::Moment now) {
+          return engine.Cancel(id, identity_, now);
+        },
+        [this, id](absl::StatusOr<director::CancelReceipt> receipt) {
+          if (!receipt.ok() || receipt->answer == director::CancelReceipt::Answer::kAlreadyEnded) {
+            return;
+          }
+          director_.Tell(address_, [this, id] { ground_.referee.OnCancelAcknowledged(id); });
+        }));
+  });
+}
+
+void SimulatedCaller::Redrive(core::QueueId id) {
+  if (ground_.quiet) return;
+  ground_.network.Send(address_, kDirector, [this, id] {
+    director_.Post(director::CallCommand<director::Decision>(
+        director::Command::Need::kWrite,
+        [id](director::DirectorEngine& engine, director::Moment now)
+            -> absl::StatusOr<director::Decision> { return engine.Redrive(id, now); },
+        [](const absl::StatusOr<director::Decision>&) {}));
+  });
+}
+
+}  // namespace callboard::simulation

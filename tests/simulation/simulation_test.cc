@@ -1,0 +1,75 @@
+#include "tests/simulation/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace callboard::simulation {
+namespace {
+
+constexpr uint64_t kWorlds = 2500;
+// One of so many worlds is run twice.
+constexpr uint64_t kRunTwice = 100;
+
+// The seeds in regressions.txt: each line begins with one; what follows says what it found.
+std::vector<uint64_t> Regressions() {
+  std::ifstream file("tests/simulation/regressions.txt");
+  std::vector<uint64_t> seeds;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.empty() || line.front() == '#') continue;
+    uint64_t seed = 0;
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    EXPECT_TRUE(absl::SimpleAtoi(words.front(), &seed)) << line;
+    seeds.push_back(seed);
+  }
+  return seeds;
+}
+
+TEST(SimulationTest, NoWorldBreaksAPromise) {
+  Report all;
+  for (uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    const Report report = Simulate(seed);
+    ASSERT_EQ(report.failure, "") << "seed=" << seed << "\n" << ReplayHint(seed);
+    all.time += report.time;
+    all.steps += report.steps;
+    all.tasks += report.tasks;
+    all.director_crashes += report.director_crashes;
+    all.agent_crashes += report.agent_crashes;
+    all.partitions += report.partitions;
+  }
+  std::cout << kWorlds << " worlds: " << absl::ToInt64Hours(all.time) << " h, " << all.steps
+            << " steps, " << all.tasks << " tasks, " << all.director_crashes
+            << " crashes of the director, " << all.agent_crashes << " of agents, " << all.partitions
+            << " partitions\n";
+  // A simulation in which nothing goes wrong shows nothing.
+  EXPECT_GT(all.director_crashes, kWorlds);
+  EXPECT_GT(all.agent_crashes, kWorlds);
+  EXPECT_GT(all.partitions, kWorlds);
+  EXPECT_GT(all.tasks, 10 * kWorlds);
+}
+
+TEST(SimulationTest, NoWorldThatEverBrokeAPromiseDoesAgain) {
+  const std::vector<uint64_t> seeds = Regressions();
+  ASSERT_FALSE(seeds.empty());
+  for (const uint64_t seed : seeds) {
+    EXPECT_EQ(Simulate(seed).failure, "") << "seed=" << seed << "\n" << ReplayHint(seed);
+  }
+}
+
+TEST(SimulationTest, SameSeedIsTheSameWorld) {
+  for (uint64_t seed = kRunTwice; seed <= kWorlds; seed += kRunTwice) {
+    EXPECT_EQ(Simulate(seed).hash, Simulate(seed).hash) << "seed=" << seed;
+  }
+}
+
+}  // namespace
+}  // namespace callboard::simulation
