@@ -239,7 +239,9 @@ void SimulatedAgent::Begin(const core::StartRun& start) {
   ground_.timeline.After(length, [this, token] {
     const auto found = runs_.find(token);
     if (found == runs_.end() || found->second.ending) return;
-    OnProcessGone(token, found->second.result);
+    // A copy: the run is gone by the time its result is told.
+    const RunResult result = found->second.result;
+    OnProcessGone(token, result);
   });
   WatchFence(token);
 }
