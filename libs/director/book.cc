@@ -220,9 +220,14 @@ uint64_t Book::Position(const Life& life) const {
 core::Task Book::TaskOf(const Life& life) const {
   core::Task task = life.task;
   task.position = Position(life);
-  const auto redriven = redriven_as_.find(task.queue_id);
-  if (redriven != redriven_as_.end()) task.redriven_as = redriven->second;
+  task.redriven_as = RedrivenAs(task.queue_id);
   return task;
+}
+
+std::optional<core::QueueId> Book::RedrivenAs(core::QueueId id) const {
+  const auto found = redriven_as_.find(id);
+  if (found == redriven_as_.end()) return std::nullopt;
+  return found->second;
 }
 
 const Entry* Book::OldestPending() const {

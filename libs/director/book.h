@@ -83,6 +83,8 @@ class Book {
 
   // 1 + the pending tasks with a smaller sequence number; 0 when it is not pending.
   uint64_t Position(const core::Life& life) const;
+  // The task that was made of it anew; nothing when there is none.
+  std::optional<core::QueueId> RedrivenAs(core::QueueId id) const;
   // As its users see it.
   core::Task TaskOf(const core::Life& life) const;
 

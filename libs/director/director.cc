@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
 
@@ -41,9 +39,7 @@ absl::Status OutcomeUnknown() {
 
 Director::~Director() { desk_.TellAll(StoreUnavailable()); }
 
-absl::Status Director::Open() { return OpenWritable(); }
-
-absl::Status Director::OpenWritable() {
+absl::Status Director::Open() {
   Close();
   absl::Status status = Load(ports::StoreAccess::kReadWrite);
   if (status.ok()) {
@@ -86,7 +82,7 @@ void Director::Close() {
 }
 
 void Director::TakeTurn(std::vector<Command> commands) {
-  if (service_ != Service::kFull && Now().monotonic >= reopen_at_) OpenWritable().IgnoreError();
+  if (service_ != Service::kFull && Now().monotonic >= reopen_at_) Open().IgnoreError();
   const Moment now = Now();
   if (service_ == Service::kFull && shutting_down_) engine_->BeginShutdown(now);
   std::vector<std::pair<Command::Reply, const Command*>> replies;
@@ -115,13 +111,14 @@ void Director::TakeTurn(std::vector<Command> commands) {
     disk_full_ = absl::IsResourceExhausted(status);
     Close();
     for (const auto& [reply, command] : replies) command->refuse(OutcomeUnknown());
-    for (const Outcome::Answer& answer : outcome.answers)
+    for (const Outcome::Answer& answer : outcome.answers) {
       desk_.Tell(answer.waiter, OutcomeUnknown());
+    }
     desk_.TellAll(StoreUnavailable());
     if (disk_full_) {
       OpenReadOnly();
     } else {
-      OpenWritable().IgnoreError();
+      Open().IgnoreError();
     }
   }
 }

@@ -57,7 +57,6 @@ class Director {
 
  private:
   Moment Now() const { return {world_.clock.WallNow(), world_.clock.MonotonicNow()}; }
-  absl::Status OpenWritable();
   // What is left when the store cannot be written: reads, if it can be read.
   void OpenReadOnly();
   absl::Status Load(ports::StoreAccess access);

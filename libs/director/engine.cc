@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "libs/base/check.h"
 #include "libs/core/limits.h"
 
 namespace callboard::director {
@@ -57,23 +55,27 @@ void DirectorEngine::Begin(Moment now) {
 
 Outcome DirectorEngine::TakeOutcome() { return std::exchange(outcome_, {}); }
 
-void DirectorEngine::Write(const core::Record& record) {
+core::Record& DirectorEngine::Write(core::Record record) {
   book_.Apply(record);
-  outcome_.records.push_back(record);
+  return outcome_.records.emplace_back(std::move(record));
+}
+
+core::TaskEvent DirectorEngine::EventOf(const core::Life& life, const Remark& remark,
+                                        Moment now) const {
+  return {.number = life.events + 1,
+          .kind = remark.kind,
+          .at = now.wall,
+          .who = remark.who,
+          .why = remark.why,
+          .fault = remark.fault,
+          .place_before = book_.Position(life)};
 }
 
 void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskChange change,
                                Moment now) {
   const core::Life& life = entry.life;
-  core::TaskRecord record = {.queue_id = life.task.queue_id, .change = std::move(change)};
-  record.event = {.number = life.events + 1,
-                  .kind = remark.kind,
-                  .at = now.wall,
-                  .who = remark.who,
-                  .why = remark.why,
-                  .fault = remark.fault,
-                  .place_before = book_.Position(life)};
-  if (const auto* dispatched = std::get_if<core::Dispatched>(&record.change)) {
+  core::TaskRecord record = {.queue_id = life.task.queue_id, .event = EventOf(life, remark, now)};
+  if (const auto* dispatched = std::get_if<core::Dispatched>(&change)) {
     record.event.dispatch = dispatched->dispatch;
     record.event.agent = remark.who;
   } else if (life.is_in_flight()) {
@@ -85,12 +87,14 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
     record.replaces = life.events - life.last_busy + 1;
     record.event.number = life.last_busy;
   }
+  record.change = std::move(change);
 
   const bool was_pending = life.is_pending();
   const bool was_in_flight = life.is_in_flight();
   const std::string held_by = life.agent;
   if (was_pending) matcher_.Remove(entry);
-  book_.Apply(record);
+  core::Record& written = Write(std::move(record));
+  std::get<core::TaskRecord>(written).event.place_after = book_.Position(life);
   if (was_in_flight && !life.is_in_flight()) {
     fleet_.Release(held_by, life.task.queue_id, life.task.spec.lane);
   }
@@ -98,13 +102,8 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
     fleet_.Hold(life.agent, life.task.queue_id, life.task.spec.lane);
   }
   if (was_pending && !life.is_pending()) drain_rate_.Count(now.monotonic);
-  record.event.place_after = book_.Position(life);
-  outcome_.records.push_back(std::move(record));
 
-  if (!std::holds_alternative<core::Noted>(
-          std::get<core::TaskRecord>(outcome_.records.back()).change)) {
-    StartClocks(entry, now);
-  }
+  StartClocks(entry, now);
   Offer(entry, now);
   const std::string& session_id = life.task.spec.session_id;
   if (life.is_ended() && !session_id.empty()) {
@@ -115,22 +114,16 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
 void DirectorEngine::Note(const Entry& entry, const Remark& remark, Moment now,
                           core::DispatchNumber dispatch) {
   const core::Life& life = entry.life;
-  core::TaskRecord record = {.queue_id = life.task.queue_id, .change = core::Noted()};
-  record.event = {.number = life.events + 1,
-                  .kind = remark.kind,
-                  .at = now.wall,
-                  .who = remark.who,
-                  .why = remark.why,
-                  .fault = remark.fault,
-                  .place_before = book_.Position(life),
-                  .place_after = book_.Position(life),
-                  .dispatch = dispatch};
+  core::TaskRecord record = {
+      .queue_id = life.task.queue_id, .event = EventOf(life, remark, now), .change = core::Noted()};
+  record.event.place_after = record.event.place_before;
+  record.event.dispatch = dispatch;
   // Only the latest of several denials in a row is kept: agents may come and go for ever.
   if (remark.kind == TaskEventKind::kDenied && life.last_event == TaskEventKind::kDenied) {
     record.replaces = 1;
     record.event.number = life.events;
   }
-  Write(record);
+  Write(std::move(record));
 }
 
 void DirectorEngine::StartClocks(Entry& entry, Moment now) {

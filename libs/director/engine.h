@@ -210,8 +210,13 @@ class DirectorEngine {
     std::optional<core::RunResult> run = {};
   };
 
+  // engine_views.cc
+  static absl::Status TaskNotFound(core::QueueId id);
+
   // engine.cc: the one way to change anything, and what follows from every change.
-  void Write(const core::Record& record);
+  // The record as it is in the outcome: what it says for people may still be completed.
+  core::Record& Write(core::Record record);
+  core::TaskEvent EventOf(const core::Life& life, const Remark& remark, Moment now) const;
   void WriteTask(Entry& entry, const Remark& remark, core::TaskChange change, Moment now);
   // Something to remember that changes nothing.
   void Note(const Entry& entry, const Remark& remark, Moment now,
@@ -249,6 +254,14 @@ class DirectorEngine {
   uint64_t SchedulerPlaces() const;
   bool is_draining() const { return shutting_down_ || book_.switched().draining; }
   bool is_bounded() const { return options_.queue.max_size > 0; }
+  // Whether there is no place for one more, when `freed` are given up for it.
+  bool IsFull(uint64_t freed = 0) const {
+    return is_bounded() &&
+           book_.counts().pending + tickets_.size() - freed >= options_.queue.max_size;
+  }
+  core::QueuePolicy PolicyOf(const core::Submission& submission) const {
+    return submission.policy.value_or(options_.queue.policy);
+  }
   void DismissWaiters(const absl::Status& why);
   void Switch(bool paused, bool draining, Moment now);
 
@@ -259,6 +272,9 @@ class DirectorEngine {
   void Bounce(Entry& entry, Agent& agent, Moment now);
   void Finish(Entry& entry, const core::RunResult& result, Moment now);
   void Lose(Entry& entry, const std::string& why, Moment now);
+  // Back to its place after a backoff: the agent's fault, and counted. `asked`: its RetryInfo.
+  void TryLater(Entry& entry, const std::string& who, const std::string& why,
+                std::optional<absl::Duration> asked, Moment now);
   void GiveUpStart(Entry& entry, bool counts, const std::string& why, Moment now);
   void ReturnOrFail(Entry& entry, const Return& returned, Moment now);
   void End(Entry& entry, core::Ended ended, const Remark& remark, Moment now);

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
 #include "libs/core/fingerprint.h"
 #include "libs/core/limits.h"
 #include "libs/director/engine.h"
@@ -76,7 +75,7 @@ Decision DirectorEngine::Submit(const std::string& identity, core::Submission su
 
 Decision DirectorEngine::Redrive(core::QueueId id, Moment now) {
   const Entry* entry = book_.Find(id);
-  if (entry == nullptr) return GetTask(id).status();
+  if (entry == nullptr) return TaskNotFound(id);
   const core::Task& old = entry->life.task;
   if (!entry->life.is_ended() || old.state == core::TaskState::kCompleted) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat(
@@ -84,7 +83,7 @@ Decision DirectorEngine::Redrive(core::QueueId id, Moment now) {
                           "; only failed and cancelled tasks can be redriven")),
                       "NOT_REDRIVABLE", {{"queue_id", ToString(id)}});
   }
-  if (const auto successor = book_.TaskOf(entry->life).redriven_as) {
+  if (const std::optional<core::QueueId> successor = book_.RedrivenAs(id)) {
     if (const Entry* found = book_.Find(*successor)) {
       return Submitted{book_.TaskOf(found->life), /*deduplicated=*/true};
     }
@@ -108,7 +107,7 @@ Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
   if (caller.wants_ticket()) return AdmitTicket(caller, arriving, now);
   const core::Submission& submission = *caller.submission;
   if (absl::Status status = CheckSupported(submission.spec); !status.ok()) return status;
-  const QueuePolicy policy = submission.policy.value_or(options_.queue.policy);
+  const QueuePolicy policy = PolicyOf(submission);
   if (policy == QueuePolicy::kDropOldest && policy != options_.queue.policy &&
       !options_.queue.allow_evict) {
     return WithReason(absl::FailedPreconditionError(
@@ -178,7 +177,7 @@ absl::Status DirectorEngine::CheckOverlap(const Caller& caller, Place& place) co
 
 absl::Status DirectorEngine::FindPlace(const Caller& caller, Place& place, Moment now) const {
   const core::Submission& submission = *caller.submission;
-  const QueuePolicy policy = submission.policy.value_or(options_.queue.policy);
+  const QueuePolicy policy = PolicyOf(submission);
   const bool has_ticket = !submission.ticket.empty();
   const uint64_t freed = place.coalesced != nullptr ? 1 : 0;
   if (is_bounded() && caller.is_scheduler()) {
@@ -200,9 +199,7 @@ absl::Status DirectorEngine::FindPlace(const Caller& caller, Place& place, Momen
                           "the ticket has expired or was lost by a restart; reserve a new one"),
                       "TICKET_EXPIRED");
   }
-  if (!is_bounded() || book_.counts().pending + tickets_.size() - freed < options_.queue.max_size) {
-    return absl::OkStatus();
-  }
+  if (!IsFull(freed)) return absl::OkStatus();
   if (policy != QueuePolicy::kDropOldest) return FullError(policy, now);
   place.evicted = book_.OldestFresh(/*of_scheduler=*/false, /*except=*/place.coalesced);
   if (place.evicted == nullptr) return FullError(policy, now);
@@ -212,8 +209,8 @@ absl::Status DirectorEngine::FindPlace(const Caller& caller, Place& place, Momen
 Decision DirectorEngine::WaitOrRefuse(Caller& caller, const absl::Status& refusal, bool arriving,
                                       Moment now) {
   const core::Submission& submission = *caller.submission;
-  const bool may_wait = submission.policy.value_or(options_.queue.policy) == QueuePolicy::kBlock &&
-                        arriving && submission.ticket.empty() && !submission.validate_only;
+  const bool may_wait = PolicyOf(submission) == QueuePolicy::kBlock && arriving &&
+                        submission.ticket.empty() && !submission.validate_only;
   if (!may_wait) return refusal;
   return WaitInLine(caller, now);
 }
@@ -265,8 +262,9 @@ Submitted DirectorEngine::AddTask(const Caller& caller, const Place& place, Mome
                   .at = now.wall,
                   .who = caller.identity,
                   .place_after = book_.counts().pending + 1};
-  Write(record);
-  Entry& entry = *book_.Find(record.queue_id);
+  const core::QueueId id = record.queue_id;
+  Write(std::move(record));
+  Entry& entry = *book_.Find(id);
   StartClocks(entry, now);
   Offer(entry, now);
   return Submitted{book_.TaskOf(entry.life)};
@@ -295,7 +293,7 @@ Decision DirectorEngine::AdmitTicket(Caller& caller, bool arriving, Moment now) 
                    "TOO_MANY_TICKETS", {{"tickets", absl::StrCat(in_all)}}),
         drain_rate_.RetryAfter(now.monotonic));
   }
-  if (is_bounded() && book_.counts().pending + tickets_.size() >= options_.queue.max_size) {
+  if (IsFull()) {
     return arriving ? WaitInLine(caller, now) : FullError(QueuePolicy::kBlock, now);
   }
   const core::Ulid chance = core::Ulid::At(now.wall, {random_.Next(), random_.Next()});
@@ -306,9 +304,7 @@ Decision DirectorEngine::AdmitTicket(Caller& caller, bool arriving, Moment now) 
 }
 
 bool DirectorEngine::AdmitNextWaiter(Moment now) {
-  if (is_bounded() && book_.counts().pending + tickets_.size() >= options_.queue.max_size) {
-    return false;
-  }
+  if (IsFull()) return false;
   const bool scheduler_may = !is_bounded() || book_.pending_of_scheduler() < SchedulerPlaces();
   const std::optional<WaiterId> next = line_.Next(scheduler_may);
   if (!next.has_value()) return false;

@@ -134,8 +134,8 @@ void DirectorEngine::Reconcile(Agent& agent, const core::AgentOpened& opened, Mo
       ReconcileAbsent(entry, agent, lost.contains(token), now);
     }
   }
-  for (const std::set<FenceToken>& tokens : {running, lost}) {
-    for (const FenceToken& token : tokens) {
+  for (const std::set<FenceToken>* tokens : {&running, &lost}) {
+    for (const FenceToken& token : *tokens) {
       if (Current(agent, token) == nullptr) Say(agent, core::FencedOff{token});
     }
   }
@@ -250,21 +250,10 @@ void DirectorEngine::OnRefused(Entry& entry, Agent& agent, const absl::Status& r
                     .fault = core::Fault::kAgent},
                    now);
       return;
-    case core::AnswerMeaning::kTransient: {
-      const core::Life& life = entry.life;
-      NoteInfrastructureError(agent, life.task.queue_id);
-      ReturnOrFail(entry,
-                   {.sequence = life.sequence,
-                    .counts = true,
-                    .blame = core::Blame::kAgentFailedIt,
-                    .backoff = core::BackoffAfter(life.task.queue_id, life.task.attempts + 1,
-                                                  base::DetailsOf(refusal).retry_after),
-                    .who = agent.name,
-                    .why = why,
-                    .fault = core::Fault::kAgent},
-                   now);
+    case core::AnswerMeaning::kTransient:
+      NoteInfrastructureError(agent, entry.life.task.queue_id);
+      TryLater(entry, agent.name, why, base::DetailsOf(refusal).retry_after, now);
       return;
-    }
   }
 }
 
@@ -363,18 +352,9 @@ void DirectorEngine::OnNotWritten(const FenceToken& token, Moment now) {
   // only of a start that was never written.
   CHECK_GT(entry->clocks.starts_said, 0u);
   if (--entry->clocks.starts_said > 0) return;
-  const core::Life& life = entry->life;
-  Agent& agent = fleet_.Get(life.agent);
+  Agent& agent = fleet_.Get(entry->life.agent);
   Suspect(agent, now);
-  ReturnOrFail(*entry,
-               {.sequence = life.sequence,
-                .counts = true,
-                .blame = core::Blame::kAgentFailedIt,
-                .backoff = core::BackoffAfter(life.task.queue_id, life.task.attempts + 1, {}),
-                .who = "director",
-                .why = absl::StrCat(agent.name, " cannot be reached"),
-                .fault = core::Fault::kAgent},
-               now);
+  TryLater(*entry, "director", absl::StrCat(agent.name, " cannot be reached"), {}, now);
   Settle(now);
 }
 

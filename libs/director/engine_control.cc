@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
 #include "libs/director/engine.h"
 
 namespace callboard::director {
@@ -28,8 +27,9 @@ absl::Status AgentNotFound(const std::string& name) {
 
 absl::StatusOr<CancelReceipt> DirectorEngine::Cancel(core::QueueId id, const std::string& who,
                                                      Moment now) {
-  RETURN_IF_ERROR(GetTask(id).status());
-  Entry& entry = *book_.Find(id);
+  Entry* found = book_.Find(id);
+  if (found == nullptr) return TaskNotFound(id);
+  Entry& entry = *found;
   CancelReceipt::Answer answer = CancelReceipt::Answer::kRequested;
   if (entry.life.is_ended()) {
     answer = CancelReceipt::Answer::kAlreadyEnded;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/core/backoff.h"
-#include "libs/core/limits.h"
 #include "libs/director/engine.h"
 
 namespace callboard::director {
@@ -37,14 +36,8 @@ bool Matches(const core::RetryRule& rule, const RunResult& run) {
   return false;
 }
 
-TaskEventKind EndEvent(TaskState state, std::optional<FailureReason> reason) {
-  if (state == TaskState::kCompleted) return TaskEventKind::kDone;
-  if (state == TaskState::kCancelled) return TaskEventKind::kCanceled;
+TaskEventKind FailureEvent(FailureReason reason) {
   return reason == FailureReason::kTimedOut ? TaskEventKind::kTimeout : TaskEventKind::kFailed;
-}
-
-std::string Cut(absl::string_view text) {
-  return std::string(text.substr(0, core::kErrorBytesMax));
 }
 
 }  // namespace
@@ -120,7 +113,7 @@ void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
   }
   const bool timed_out = result.end == RunResult::End::kTimedOut;
   const FailureReason reason = timed_out ? FailureReason::kTimedOut : FailureReason::kExecFailed;
-  const std::string why = !result.error.empty() ? Cut(result.error)
+  const std::string why = !result.error.empty() ? result.error
                           : timed_out           ? "it ran longer than its timeout"
                           : !result.signal.empty()
                               ? absl::StrCat("it died of ", result.signal)
@@ -143,7 +136,7 @@ void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
   }
   End(entry,
       {.state = TaskState::kFailed, .reason = reason, .counts = true, .run = result, .error = why},
-      {EndEvent(TaskState::kFailed, reason), agent, why, Fault::kTask}, now);
+      {FailureEvent(reason), agent, why, Fault::kTask}, now);
 }
 
 void DirectorEngine::Lose(Entry& entry, const std::string& why, Moment now) {
@@ -165,6 +158,20 @@ void DirectorEngine::Lose(Entry& entry, const std::string& why, Moment now) {
                 .blame = Blame::kTookAgentDown,
                 .final_reason = FailureReason::kAgentLost,
                 .who = "director",
+                .why = why,
+                .fault = Fault::kAgent},
+               now);
+}
+
+void DirectorEngine::TryLater(Entry& entry, const std::string& who, const std::string& why,
+                              std::optional<absl::Duration> asked, Moment now) {
+  const core::Task& task = entry.life.task;
+  ReturnOrFail(entry,
+               {.sequence = entry.life.sequence,
+                .counts = true,
+                .blame = Blame::kAgentFailedIt,
+                .backoff = core::BackoffAfter(task.queue_id, task.attempts + 1, asked),
+                .who = who,
                 .why = why,
                 .fault = Fault::kAgent},
                now);
@@ -202,7 +209,7 @@ void DirectorEngine::ReturnOrFail(Entry& entry, const Return& returned, Moment n
          .blame = returned.blame,
          .run = returned.run,
          .error = returned.why},
-        {EndEvent(TaskState::kFailed, failed), returned.who, returned.why, returned.fault}, now);
+        {FailureEvent(*failed), returned.who, returned.why, returned.fault}, now);
     return;
   }
   WriteTask(entry, {TaskEventKind::kRetry, returned.who, returned.why, returned.fault},

@@ -429,8 +429,7 @@ TEST(EngineDispatchTest, SessionDoesNotWaitForAnAgentThatCannotTakeIt) {
   for (const bool cordoned : {true, false}) {
     EngineFixture director;
     director.Connect("a");
-    core::Submission submission = EngineFixture::Prompt();
-    submission.spec.session_id = "s";
+    core::Submission submission = InSession("s");
     const core::QueueId first = director.Add(submission);
     director.Accept(first);
     director.Finish(first);
@@ -476,8 +475,7 @@ TEST(EngineDispatchTest, TaskDoesNotStartBeforeItsTimeAlsoWhenTheClockWasSetBack
 TEST(EngineDispatchTest, DelayedTaskOfASessionStartsAlsoWhenTheClockWasSetBackBeforeItsTurn) {
   EngineFixture director;
   director.Connect("a");
-  core::Submission submission = EngineFixture::Prompt();
-  submission.spec.session_id = "s";
+  core::Submission submission = InSession("s");
   const core::QueueId first = director.Add(submission);
   director.Accept(first);
   submission.spec.earliest_start_at = director.now().wall + absl::Seconds(10);

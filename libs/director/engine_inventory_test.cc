@@ -19,19 +19,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-core::Submission Requeued() {
-  core::Submission submission = EngineFixture::Prompt();
-  submission.spec.on_agent_lost = core::OnAgentLost::kRequeue;
-  return submission;
-}
-
-core::AgentOpened Running(std::vector<FenceToken> tokens) {
-  core::AgentOpened opened = EngineFixture::Knowing("a");
-  opened.lanes["default"].used = static_cast<uint32_t>(tokens.size());
-  opened.running = std::move(tokens);
-  return opened;
-}
-
 // The tokens of everything that was said of one kind.
 template <class Item>
 std::vector<FenceToken> TakeTokens(EngineFixture& director) {
@@ -70,7 +57,7 @@ TEST(EngineInventoryTest, WhatTheAgentRunsIsAdopted) {
       director.Break("a");
       if (restart) director.Restart();
       director.Advance(absl::Seconds(60));
-      director.Connect(Running({director.token}));
+      director.Connect(EngineFixture::Running("a", {director.token}));
       EXPECT_EQ(director.State(director.task), TaskState::kWorking);
       EXPECT_EQ(director.Token(director.task), director.token);
       director.Advance(absl::Seconds(74));
@@ -96,11 +83,11 @@ TEST(EngineInventoryTest, UnacknowledgedResultFinishesItsTaskInALaterEpoch) {
 }
 
 TEST(EngineInventoryTest, WhatIsNotTheAgentsToRunIsFencedOff) {
-  InFlight director(/*working=*/true, Requeued());
+  InFlight director(/*working=*/true, EngineFixture::Requeued());
   director.Break("a");
   director.Advance(absl::Seconds(75));
   ASSERT_EQ(director.State(director.task), TaskState::kPending);
-  director.Connect(Running({director.token}));
+  director.Connect(EngineFixture::Running("a", {director.token}));
   EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
   EXPECT_EQ(director.State(director.task), TaskState::kPending) << "and changes no task";
 }
@@ -116,7 +103,7 @@ TEST(EngineInventoryTest, RunThatTheAgentNoLongerHasIsLost) {
 }
 
 TEST(EngineInventoryTest, LostRunThatMayBeRequeuedKeepsItsPlace) {
-  InFlight director(/*working=*/true, Requeued());
+  InFlight director(/*working=*/true, EngineFixture::Requeued());
   const core::QueueId later = director.Add();
   director.Tell(&DirectorEngine::Pause);
   director.Connect("a");
@@ -259,7 +246,7 @@ TEST(EngineInventoryTest, OrphanResultIsNotedOnceAndChangesNothing) {
 }
 
 TEST(EngineInventoryTest, OrphanOfARequeuedTaskDoesNotTouchItsNewDispatch) {
-  InFlight director(/*working=*/true, Requeued());
+  InFlight director(/*working=*/true, EngineFixture::Requeued());
   director.Break("a");
   director.Connect("b");
   director.AdvanceBeating(absl::Seconds(75));

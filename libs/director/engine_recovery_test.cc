@@ -20,23 +20,10 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-core::Submission Requeued() {
-  core::Submission submission = EngineFixture::Prompt();
-  submission.spec.on_agent_lost = core::OnAgentLost::kRequeue;
-  return submission;
-}
-
 core::Submission Retried() {
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.retry_on = {*core::ParseRetryRule("exit:*")};
   return submission;
-}
-
-core::AgentOpened Running(const std::string& agent, std::vector<FenceToken> tokens) {
-  core::AgentOpened opened = EngineFixture::Knowing(agent);
-  opened.running = std::move(tokens);
-  opened.lanes["default"].used = static_cast<uint32_t>(opened.running.size());
-  return opened;
 }
 
 // ---- The book ----
@@ -48,7 +35,7 @@ TEST(EngineRecoveryTest, RestartReproducesTheOrderOfTheLineExactly) {
   director.Connect(agent);
   const core::QueueId bounced = director.Add();
   const core::QueueId backing_off = director.Add();
-  const core::QueueId lost = director.Add(Requeued());
+  const core::QueueId lost = director.Add(EngineFixture::Requeued());
   const core::QueueId fresh = director.Add();
   director.Tell(&DirectorEngine::Pause);
   director.RefuseAsBusy(bounced);
@@ -73,7 +60,8 @@ TEST(EngineRecoveryTest, MemoryEqualsWhatTheStoreWouldReload) {
   }
   const auto equal = [&director] { return director.Lives() == director.ReloadedLives(); };
   std::vector<core::QueueId> tasks;
-  for (int i = 0; i < 16; ++i) tasks.push_back(director.Add(i % 2 == 0 ? Requeued() : Retried()));
+  for (int i = 0; i < 16; ++i)
+    tasks.push_back(director.Add(i % 2 == 0 ? EngineFixture::Requeued() : Retried()));
   EXPECT_TRUE(equal());
   director.RefuseAsBusy(tasks[0]);
   director.Answer(tasks[1], absl::UnavailableError("down"));
@@ -300,7 +288,7 @@ TEST(EngineRecoveryTest, FirstHeartbeatMakesAnExtendedLeaseNormal) {
   director.Accept(task);
   director.Tell(&DirectorEngine::GoAway);
   director.Restart();
-  director.Connect(Running("a", {director.Token(task)}));
+  director.Connect(EngineFixture::Running("a", {director.Token(task)}));
   director.Beat("a", {director.Token(task)});
   director.Break("a");
   director.Advance(absl::Seconds(75));
@@ -316,7 +304,7 @@ TEST(EngineRecoveryTest, GuardOverARunStartsAnew) {
   director.Accept(task);
   director.AdvanceBeating(absl::Seconds(70));
   director.Restart();
-  director.Connect(Running("a", {director.Token(task)}));
+  director.Connect(EngineFixture::Running("a", {director.Token(task)}));
   director.AdvanceBeating(absl::Seconds(79));
   EXPECT_EQ(director.State(task), TaskState::kWorking);
   director.AdvanceBeating(absl::Seconds(1));

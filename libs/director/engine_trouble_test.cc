@@ -14,12 +14,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-core::Submission Requeued() {
-  core::Submission submission = EngineFixture::Prompt();
-  submission.spec.on_agent_lost = core::OnAgentLost::kRequeue;
-  return submission;
-}
-
 core::Submission Until(absl::Time deadline) {
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.deadline_at = deadline;
@@ -78,7 +72,7 @@ TEST(EngineTroubleTest, HeartbeatOvertakenByALaterOneRenewsNothing) {
 TEST(EngineTroubleTest, LostTaskThatMayBeRequeuedReturnsAheadOfEverythingLater) {
   EngineFixture director;
   director.Connect("a");
-  const core::QueueId task = director.Add(Requeued());
+  const core::QueueId task = director.Add(EngineFixture::Requeued());
   const core::QueueId other = director.Add();
   director.Accept(task);
   director.Break("a");
@@ -90,7 +84,7 @@ TEST(EngineTroubleTest, LostTaskThatMayBeRequeuedReturnsAheadOfEverythingLater) 
 
 TEST(EngineTroubleTest, LostTwiceOnTheLastAttemptsIsAgentLost) {
   EngineFixture director;
-  core::Submission submission = Requeued();
+  core::Submission submission = EngineFixture::Requeued();
   submission.spec.max_attempts = 1;
   director.Connect("a");
   const core::QueueId task = director.Add(submission);
@@ -113,7 +107,7 @@ TEST(EngineTroubleTest, AnnouncementAloneEndsNothing) {
 
 TEST(EngineTroubleTest, TaskThatTookDownTwoAgentsIsPoison) {
   EngineFixture director;
-  core::Submission submission = Requeued();
+  core::Submission submission = EngineFixture::Requeued();
   submission.spec.max_attempts = 10;
   const core::QueueId task = director.Add(submission);
   for (const std::string agent : {"a", "b"}) {
@@ -127,7 +121,7 @@ TEST(EngineTroubleTest, TaskThatTookDownTwoAgentsIsPoison) {
 
 TEST(EngineTroubleTest, SameAgentLostTwiceIsNoPoison) {
   EngineFixture director;
-  const core::QueueId task = director.Add(Requeued());
+  const core::QueueId task = director.Add(EngineFixture::Requeued());
   for (int loss = 1; loss <= 2; ++loss) {
     director.Connect("a");
     director.AdvanceBeating(absl::Seconds(20));

@@ -7,12 +7,18 @@
 #include "libs/director/engine.h"
 
 namespace callboard::director {
-
 namespace {
 
 constexpr absl::Duration kEstimateMax = absl::Hours(24 * 30);
 
 }  // namespace
+
+absl::Status DirectorEngine::TaskNotFound(core::QueueId id) {
+  return base::WithReason(
+      absl::NotFoundError(absl::StrCat("no task ", ToString(id),
+                                       " is known; ended tasks are forgotten after a while")),
+      "TASK_NOT_FOUND", {{"queue_id", ToString(id)}});
+}
 
 core::QueueStatus DirectorEngine::Status(Moment now) const {
   core::QueueStatus status;
@@ -37,11 +43,8 @@ core::QueueStatus DirectorEngine::Status(Moment now) const {
 
 absl::StatusOr<core::Task> DirectorEngine::GetTask(core::QueueId id) const {
   const Entry* entry = book_.Find(id);
-  if (entry != nullptr) return book_.TaskOf(entry->life);
-  return base::WithReason(
-      absl::NotFoundError(absl::StrCat("no task ", ToString(id),
-                                       " is known; ended tasks are forgotten after a while")),
-      "TASK_NOT_FOUND", {{"queue_id", ToString(id)}});
+  if (entry == nullptr) return TaskNotFound(id);
+  return book_.TaskOf(entry->life);
 }
 
 absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now) const {

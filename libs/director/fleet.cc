@@ -68,7 +68,7 @@ bool Fleet::Serves(const Agent& agent, const Demand& demand) const {
          !IsAble(owner->second, demand);
 }
 
-std::string Fleet::WhyIdle(const Agent& agent, Moment now) const {
+absl::string_view Fleet::WhyIdle(const Agent& agent, Moment now) const {
   if (!agent.is_connected()) return "not connected";
   if (agent.draining || agent.leaving) return "draining";
   if (agent.cordoned) return "cordoned";
@@ -80,7 +80,7 @@ std::string Fleet::WhyIdle(const Agent& agent, Moment now) const {
 bool Fleet::TakesTasks(const Agent& agent, Moment now) const { return WhyIdle(agent, now).empty(); }
 
 std::string Fleet::WhyNot(const Agent& agent, const Demand& demand, Moment now) const {
-  if (agent.is_connected() && !IsAble(agent, demand)) {
+  if (agent.is_connected()) {
     const auto lane = agent.lanes.find(demand.lane);
     if (lane == agent.lanes.end() || lane->second.slots == 0) {
       return absl::StrCat("has no lane ", demand.lane);
@@ -92,7 +92,7 @@ std::string Fleet::WhyNot(const Agent& agent, const Demand& demand, Moment now) 
       }
     }
   }
-  if (std::string idle = WhyIdle(agent, now); !idle.empty()) return idle;
+  if (const absl::string_view idle = WhyIdle(agent, now); !idle.empty()) return std::string(idle);
   if (!Serves(agent, demand)) return absl::StrCat("its session is on ", demand.session_agent);
   return agent.lanes.at(demand.lane).has_free_slot() ? "" : "busy";
 }

@@ -10,6 +10,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
@@ -130,7 +131,7 @@ class Fleet {
   bool IsAble(const Agent& agent, const Demand& demand) const;
   // Why it takes nothing at all now; empty when it does. One that is silent would have to refuse a
   // start, because of the time it carries.
-  std::string WhyIdle(const Agent& agent, Moment now) const;
+  absl::string_view WhyIdle(const Agent& agent, Moment now) const;
 
   const core::LeaseOptions lease_;
   std::map<std::string, Agent> agents_;

@@ -85,6 +85,12 @@ class EngineFixture {
     submission.spec.prompt = prompt;
     return submission;
   }
+  // One that goes back in line when its agent is lost.
+  static core::Submission Requeued() {
+    core::Submission submission = Prompt();
+    submission.spec.on_agent_lost = core::OnAgentLost::kRequeue;
+    return submission;
+  }
   director::Decision Submit(core::Submission submission, const std::string& identity = "me") {
     director::Decision decision = engine_->Submit(identity, std::move(submission), now_.wall, now_);
     Take();
@@ -166,6 +172,13 @@ class EngineFixture {
     opened.instance_id = name + "/1";
     opened.url = "grpc://" + name;
     opened.lanes = {{"default", {.slots = 1, .used = 0}}};
+    return opened;
+  }
+  // One that has these under way.
+  static core::AgentOpened Running(const std::string& name, std::vector<core::FenceToken> tokens) {
+    core::AgentOpened opened = Knowing(name);
+    opened.running = std::move(tokens);
+    opened.lanes["default"].used = static_cast<uint32_t>(opened.running.size());
     return opened;
   }
   void Connect(const std::string& name) { Connect(Knowing(name)); }

@@ -214,6 +214,22 @@ class World {
 
 }  // namespace
 
+void Report::Add(const Report& other) {
+  steps += other.steps;
+  turns += other.turns;
+  tasks += other.tasks;
+  director_crashes += other.director_crashes;
+  agent_crashes += other.agent_crashes;
+  partitions += other.partitions;
+  time += other.time;
+}
+
+std::string Report::Counts() const {
+  return absl::StrCat(absl::ToInt64Hours(time), " h, ", steps, " steps, ", turns, " turns, ", tasks,
+                      " tasks, ", director_crashes, " crashes of the director, ", agent_crashes,
+                      " of agents, ", partitions, " partitions");
+}
+
 Report Simulate(uint64_t seed, std::ostream* log) { return World(seed, log).Run(); }
 
 std::string ReplayHint(uint64_t seed) {

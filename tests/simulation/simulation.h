@@ -12,7 +12,7 @@ namespace callboard::simulation {
 // What happened in a world.
 struct Report {
   // The first broken promise; empty when all were kept.
-  std::string failure;
+  std::string failure = {};
   // Equal for two runs of one seed.
   uint64_t hash = 0;
   uint64_t steps = 0;
@@ -21,7 +21,12 @@ struct Report {
   uint64_t director_crashes = 0;
   uint64_t agent_crashes = 0;
   uint64_t partitions = 0;
-  absl::Duration time;
+  absl::Duration time = {};
+
+  // Adds what happened in another world; its hash and failure are its own.
+  void Add(const Report& other);
+  // What happened, for people.
+  std::string Counts() const;
 };
 
 // Lets the world of a seed run: first with everything that its settings allow to go wrong, then,
