@@ -124,6 +124,7 @@ void SimulatedAgent::HearOpen(core::SessionId session, uint64_t director_epoch) 
   // A director is back: what its predecessor granted beyond the usual ends, without an answer.
   for (auto& [token, run] : runs_) {
     run.fence_at = std::min(run.fence_at, Time() + ground_.settings.engine.lease.self_fence);
+    WatchFence(token);
   }
   ground_.network.Send(address_, kDirector,
                        [this, session, opened] { director_.HearOpened(session, opened); });
