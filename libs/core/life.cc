@@ -15,7 +15,7 @@ struct Step {
     CHECK_EQ(life.events, 0u);
     Task& task = life.task;
     task.queue_id = record.queue_id;
-    task.spec = change.spec;
+    task.spec = *change.spec;
     task.policy = change.policy;
     task.state = TaskState::kPending;
     task.submitted_at = change.submitted_at;

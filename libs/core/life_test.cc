@@ -16,7 +16,10 @@ class Story {
     TaskSpec spec;
     spec.prompt = "echo hello";
     spec.max_attempts = 3;
-    Then(Admitted{.spec = spec, .submitted_at = At(0), .sequence = 7, .redrive_of = {}});
+    Then(Admitted{.spec = std::make_shared<const TaskSpec>(spec),
+                  .submitted_at = At(0),
+                  .sequence = 7,
+                  .redrive_of = {}});
   }
 
   Story& Then(TaskChange change) {

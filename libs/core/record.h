@@ -17,8 +17,8 @@ namespace callboard::core {
 
 // The first record of a task; the only one that holds what was asked for.
 struct Admitted {
-  // With the queue's defaults filled in.
-  TaskSpec spec = {};
+  // With the queue's defaults filled in. Never null.
+  SpecPtr spec = {};
   // Of what was asked for, before that.
   Fingerprint fingerprint = {};
   std::optional<QueuePolicy> policy = {};
@@ -28,7 +28,11 @@ struct Admitted {
   uint64_t sequence = 0;
   std::optional<QueueId> redrive_of = {};
 
-  friend bool operator==(const Admitted&, const Admitted&) = default;
+  friend bool operator==(const Admitted& a, const Admitted& b) {
+    return *a.spec == *b.spec && a.fingerprint == b.fingerprint && a.policy == b.policy &&
+           a.identity == b.identity && a.submitted_at == b.submitted_at &&
+           a.sequence == b.sequence && a.redrive_of == b.redrive_of;
+  }
 };
 
 // Given to an agent. The lease begins with it.
@@ -140,6 +144,8 @@ struct TaskRecord {
 // The task and all its records are gone.
 struct TaskForgotten {
   QueueId queue_id = {};
+  // How many there were: numbers 1 to this.
+  uint64_t records = 0;
 
   friend bool operator==(const TaskForgotten&, const TaskForgotten&) = default;
 };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,6 +93,8 @@ struct TaskSpec {
 
   friend bool operator==(const TaskSpec&, const TaskSpec&) = default;
 };
+// One that no longer changes, and so is never copied.
+using SpecPtr = std::shared_ptr<const TaskSpec>;
 
 // A submit: a task to be, and how to get it in.
 struct Submission {

@@ -94,7 +94,7 @@ TEST(BookTest, NothingIsLeftOfAForgottenTask) {
   for (const core::Record& record : ManyRecords()) book.Apply(record);
   while (!book.ended().empty()) {
     const core::Life life = book.ended().begin()->second->life;
-    book.Apply(core::TaskForgotten{life.task.queue_id});
+    book.Apply(core::TaskForgotten{life.task.queue_id, life.events});
     book.CheckIndexes();
     EXPECT_EQ(book.Find(life.task.queue_id), nullptr);
     EXPECT_EQ(book.FindRequest(life.identity, life.task.spec.request_id, *life.task.finished_at),

@@ -270,7 +270,7 @@ bool DirectorEngine::Retain(Moment now) {
                                     .state = life.task.state,
                                     .forget_at = finished_at + core::kRequestMemory});
     }
-    Write(core::TaskForgotten{id});
+    Write(core::TaskForgotten{id, life.events});
     // With it may go the memory of which agent the session belongs to.
     Entry* next = session_id.empty() ? nullptr : book_.FirstOfSession(session_id);
     if (next != nullptr && matcher_.IsReady(*next)) {

@@ -241,18 +241,18 @@ Submitted DirectorEngine::AddTask(const Caller& caller, const Place& place, Mome
   }
   if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
 
-  core::Admitted admitted = {.spec = submission.spec,
+  auto spec = std::make_shared<core::TaskSpec>(submission.spec);
+  if (spec->lane.empty()) spec->lane = std::string(kDefaultLane);
+  if (spec->timeout == absl::ZeroDuration()) spec->timeout = kDefaultTimeout;
+  if (spec->max_attempts == 0) spec->max_attempts = options_.queue.max_attempts;
+  if (!spec->source.has_value()) spec->source = core::TaskSource::kApi;
+  core::Admitted admitted = {.spec = std::move(spec),
                              .fingerprint = core::FingerprintOf(submission.spec),
                              .policy = submission.policy,
                              .identity = caller.identity,
                              .submitted_at = caller.arrived,
                              .sequence = book_.next_sequence(),
                              .redrive_of = caller.redrive_of};
-  core::TaskSpec& spec = admitted.spec;
-  if (spec.lane.empty()) spec.lane = std::string(kDefaultLane);
-  if (spec.timeout == absl::ZeroDuration()) spec.timeout = kDefaultTimeout;
-  if (spec.max_attempts == 0) spec.max_attempts = options_.queue.max_attempts;
-  if (!spec.source.has_value()) spec.source = core::TaskSource::kApi;
 
   core::TaskRecord record = {
       .queue_id = core::QueueId(core::Ulid::At(now.wall, {random_.Next(), random_.Next()})),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +14,14 @@
 #include "libs/core/record.h"
 
 namespace callboard::ports {
+
+// A copy of a store, from which another can be started.
+struct Checkpoint {
+  std::string path;
+  // The last commit that is in it.
+  uint64_t sequence = 0;
+  uint64_t size_bytes = 0;
+};
 
 // The events: what the director has promised, and all that it needs to go on after a crash.
 //
@@ -37,6 +46,12 @@ class EventStore {
 
   // The committed records of a task, oldest first; none for a task that it does not know.
   virtual absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const = 0;
+  // What was asked for, from the first of them; null for a task that it does not know.
+  virtual absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const = 0;
+
+  // Copies all that is committed into a new folder, while commits go on. ALREADY_EXISTS when there
+  // is one of that name. REQUIRES: the name is one of a file.
+  virtual absl::StatusOr<Checkpoint> CreateCheckpoint(const std::string& name) const = 0;
 };
 
 enum class StoreAccess { kReadOnly, kReadWrite };

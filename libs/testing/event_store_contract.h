@@ -64,7 +64,7 @@ class EventStoreContractTest : public testing::Test {
   }
   static core::Admitted FullAdmitted() {
     core::Admitted admitted;
-    core::TaskSpec& spec = admitted.spec;
+    core::TaskSpec spec;
     spec.prompt = std::string("line\n\0bytes", 11);
     spec.payload = "payload";
     spec.model = "model";
@@ -94,6 +94,7 @@ class EventStoreContractTest : public testing::Test {
                      {core::RetryRule::Kind::kSignal, 0, "SIGKILL"}};
     spec.on_agent_lost = core::OnAgentLost::kRequeue;
     spec.overlap = core::Overlap{"overlap", core::OverlapPolicy::kQueueOne, 2};
+    admitted.spec = std::make_shared<const core::TaskSpec>(spec);
     admitted.fingerprint = {1, ~uint64_t{0}};
     admitted.policy = core::QueuePolicy::kBlock;
     admitted.identity = "me";
@@ -155,6 +156,23 @@ TYPED_TEST_P(EventStoreContractTest, EveryFieldOfEveryChangeSurvivesReopening) {
   EXPECT_EQ(core::Record(this->store_->TaskRecords(this->kTask)->front()), batch.front());
 }
 
+TYPED_TEST_P(EventStoreContractTest, SpecOfATaskIsThatOfItsFirstRecord) {
+  const core::Admitted admitted = this->FullAdmitted();
+  this->Commit({this->RecordOf(this->kTask, 1, admitted)});
+  EXPECT_EQ(**this->store_->TaskSpec(this->kTask), *admitted.spec);
+  EXPECT_EQ(*this->store_->TaskSpec(this->kOtherTask), nullptr);
+}
+
+TYPED_TEST_P(EventStoreContractTest, NameOfACheckpointIsUsedOnce) {
+  this->Commit({core::EpochBegan{1}});
+  EXPECT_THAT(this->store_->CreateCheckpoint("one"), IsOk());
+  EXPECT_EQ(this->store_->CreateCheckpoint("one").status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(this->store_->CreateCheckpoint("two"), IsOk());
+  this->Commit({core::EpochBegan{2}});
+  EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{2}});
+}
+
 TYPED_TEST_P(EventStoreContractTest, RecordsOfATaskComeInTheOrderOfTheirNumbers) {
   for (uint64_t number = 1; number <= 300; ++number) {
     this->Commit({this->RecordOf(this->kTask, number, core::Noted()),
@@ -187,7 +205,7 @@ TYPED_TEST_P(EventStoreContractTest, NothingIsLeftOfAForgottenTask) {
   this->Commit({this->RecordOf(this->kTask, 1, core::Noted()),
                 this->RecordOf(this->kTask, 2, core::Noted()),
                 this->RecordOf(this->kOtherTask, 1, core::Noted())});
-  this->Commit({core::TaskForgotten{this->kTask}});
+  this->Commit({core::TaskForgotten{this->kTask, 2}});
   this->Reopen();
   EXPECT_EQ(this->Loaded(),
             std::vector<core::Record>{this->RecordOf(this->kOtherTask, 1, core::Noted())});
@@ -220,7 +238,7 @@ TYPED_TEST_P(EventStoreContractTest, UnmarkedAgentsAndForgottenRequestsHaveNoRec
 }
 
 TYPED_TEST_P(EventStoreContractTest, OneBatchMayWriteAndForgetTheSameThing) {
-  this->Commit({this->RecordOf(this->kTask, 1, core::Noted()), core::TaskForgotten{this->kTask},
+  this->Commit({this->RecordOf(this->kTask, 1, core::Noted()), core::TaskForgotten{this->kTask, 1},
                 core::RequestRemembered{"me", "one"}, core::RequestForgotten{"me", "one"},
                 core::EpochBegan{1}, core::EpochBegan{2}});
   this->Reopen();
@@ -239,6 +257,7 @@ TYPED_TEST_P(EventStoreContractTest, StoreOpenForReadingShowsEverythingAndTakesN
 
 REGISTER_TYPED_TEST_SUITE_P(EventStoreContractTest, NewStoreIsEmpty,
                             EveryFieldOfEveryChangeSurvivesReopening,
+                            SpecOfATaskIsThatOfItsFirstRecord, NameOfACheckpointIsUsedOnce,
                             RecordsOfATaskComeInTheOrderOfTheirNumbers,
                             RecordTakesThePlaceOfThoseFromItsNumberOn,
                             NothingIsLeftOfAForgottenTask, OfTheQueueTheLastRecordOfEachKindCounts,

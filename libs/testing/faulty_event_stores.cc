@@ -35,6 +35,12 @@ class FaultyEventStore final : public ports::EventStore {
   absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
     return store_->TaskRecords(id);
   }
+  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
+    return store_->TaskSpec(id);
+  }
+  absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
+    return store_->CreateCheckpoint(name);
+  }
 
  private:
   const std::unique_ptr<ports::EventStore> store_;

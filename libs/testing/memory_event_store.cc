@@ -34,6 +34,14 @@ class MemoryEventStore final : public ports::EventStore {
     }
     return records;
   }
+  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
+    const auto* numbered = disk_.Find(id);
+    if (numbered == nullptr) return core::SpecPtr();
+    return std::get<core::Admitted>(numbered->begin()->second.change).spec;
+  }
+  absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
+    return disk_.Copy(name);
+  }
 
  private:
   MemoryDisk& disk_;
@@ -87,6 +95,11 @@ void MemoryDisk::Read(const std::function<void(const core::Record&)>& take) cons
 const std::map<uint64_t, core::TaskRecord>* MemoryDisk::Find(core::QueueId id) const {
   const auto found = tasks_.find(id);
   return found == tasks_.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<ports::Checkpoint> MemoryDisk::Copy(const std::string& name) {
+  if (!copies_.insert(name).second) return absl::AlreadyExistsError(name);
+  return ports::Checkpoint{.path = name};
 }
 
 absl::StatusOr<std::unique_ptr<ports::EventStore>> MemoryEventStores::Open(

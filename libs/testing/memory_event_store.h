@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,9 @@ class MemoryDisk {
   // Records of a task by number; null for a task that is not there.
   const std::map<uint64_t, core::TaskRecord>* Find(core::QueueId id) const;
 
+  // Remembers the name only. ALREADY_EXISTS when it does already.
+  absl::StatusOr<ports::Checkpoint> Copy(const std::string& name);
+
  private:
   std::map<core::QueueId, std::map<uint64_t, core::TaskRecord>> tasks_;
   std::optional<core::EpochBegan> epoch_;
@@ -30,6 +34,7 @@ class MemoryDisk {
   std::optional<core::LeasesExtended> extended_;
   std::map<std::string, core::AgentMarked> agents_;
   std::map<std::pair<std::string, std::string>, core::RequestRemembered> requests_;
+  std::set<std::string> copies_;
 };
 
 // The EventStore of tests: what is committed stays for as long as this object does, whatever

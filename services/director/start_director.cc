@@ -26,6 +26,10 @@ class NoStore final : public ports::EventStore {
   absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId) const override {
     return std::vector<core::TaskRecord>();
   }
+  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId) const override { return core::SpecPtr(); }
+  absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string&) const override {
+    return absl::UnimplementedError("");
+  }
 };
 class NoStores final : public ports::EventStoreOpener {
  public:

@@ -109,7 +109,7 @@ void Referee::OnAdmitted(const core::TaskRecord& record, const core::Admitted& a
   ++counts_.tasks;
   const uint64_t bound = settings_.engine.queue.max_size;
   const uint64_t before = Pending() - 1 + std::exchange(dropped_for_next_, 0) + tickets_;
-  told.spec = admitted.spec;
+  told.spec = *admitted.spec;
   told.identity = admitted.identity;
   told.sequence = 0;
   if (admitted.sequence < BackOfLine()) return Fail("a submit did not go to the back of the line");
@@ -117,10 +117,10 @@ void Referee::OnAdmitted(const core::TaskRecord& record, const core::Admitted& a
   if (bound > 0 && Pending() > std::max(bound, before)) {
     return Fail(absl::StrCat("an admission raised pending to ", Pending(), " of ", bound));
   }
-  if (admitted.spec.request_id.empty()) return;
+  if (admitted.spec->request_id.empty()) return;
   const auto [found, is_new] = by_request_.emplace(
-      std::make_pair(admitted.identity, admitted.spec.request_id), record.queue_id);
-  if (!is_new) Fail(absl::StrCat("two tasks for request ", admitted.spec.request_id));
+      std::make_pair(admitted.identity, admitted.spec->request_id), record.queue_id);
+  if (!is_new) Fail(absl::StrCat("two tasks for request ", admitted.spec->request_id));
 }
 
 void Referee::OnDispatched(const core::TaskRecord& record, const core::Dispatched& dispatched,
