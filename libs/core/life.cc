@@ -7,22 +7,38 @@
 namespace callboard::core {
 namespace {
 
+Terms TermsOf(const Admitted& admitted) {
+  const TaskSpec& spec = *admitted.spec;
+  return {.identity = admitted.identity,
+          .source = spec.source.value_or(TaskSource::kApi),
+          .source_job = spec.source_job,
+          .labels = spec.labels,
+          .required_labels = spec.required_labels,
+          .lane = spec.lane,
+          .fairness_key = spec.fairness_key,
+          .timeout = spec.timeout,
+          .max_attempts = spec.max_attempts,
+          .retry_on = spec.retry_on,
+          .on_agent_lost = spec.on_agent_lost.value_or(OnAgentLost::kFail),
+          .overlap = spec.overlap};
+}
+
 struct Step {
   const TaskRecord& record;
   Life& life;
 
   void operator()(const Admitted& change) const {
     CHECK_EQ(life.events, 0u);
-    Task& task = life.task;
-    task.queue_id = record.queue_id;
-    task.spec = *change.spec;
-    task.policy = change.policy;
-    task.state = TaskState::kPending;
-    task.submitted_at = change.submitted_at;
-    task.created_at = record.event.at;
-    task.redrive_of = change.redrive_of;
-    life.identity = change.identity;
+    const TaskSpec& spec = *change.spec;
+    life.queue_id = record.queue_id;
+    life.terms = base::CopyOnWrite<Terms>(TermsOf(change));
+    life.request_id = spec.request_id;
+    life.session_id = spec.session_id;
+    life.earliest_start_at = spec.earliest_start_at.value_or(absl::InfinitePast());
+    life.deadline_at = spec.deadline_at.value_or(absl::InfiniteFuture());
     life.fingerprint = change.fingerprint;
+    life.created_at = record.event.at;
+    life.state = TaskState::kPending;
     life.sequence = change.sequence;
     life.admitted = change.sequence;
   }
@@ -30,93 +46,97 @@ struct Step {
   void operator()(const Dispatched& change) const {
     CHECK(life.is_pending());
     // Never reused, in any epoch.
-    CHECK(change.dispatch > life.task.dispatch);
-    life.task.state = TaskState::kDispatching;
-    life.task.not_before.reset();
-    life.backoff = absl::ZeroDuration();
+    CHECK(change.dispatch > life.dispatch);
+    life.state = TaskState::kDispatching;
+    Tries& tries = life.tries.Mutable();
+    tries.not_before.reset();
+    tries.backoff = absl::ZeroDuration();
     SetDispatch(change, record.event.at);
   }
 
   void operator()(const Accepted&) const {
-    CHECK(life.task.state == TaskState::kDispatching);
-    life.task.state = TaskState::kWorking;
-    life.ran_on = life.agent;
+    CHECK(life.state == TaskState::kDispatching);
+    life.state = TaskState::kWorking;
+    life.tries.Mutable().ran_on = life.tries->agent;
   }
 
   void operator()(const Bounced& change) const {
-    CHECK(life.task.state == TaskState::kDispatching);
-    CHECK(!life.task.cancel_requested_at.has_value());
-    CHECK(change.dispatched.dispatch >= life.task.dispatch);
+    CHECK(life.state == TaskState::kDispatching);
+    CHECK(!life.is_cancel_requested());
+    CHECK(change.dispatched.dispatch >= life.dispatch);
     SetDispatch(change.dispatched, change.dispatched_at);
-    life.task.state = TaskState::kPending;
-    life.task.busy_rejections = change.busy_rejections;
+    life.state = TaskState::kPending;
+    life.tries.Mutable().busy_rejections = change.busy_rejections;
     life.sequence = change.sequence;
   }
 
   void operator()(const Returned& change) const {
     CHECK(life.is_in_flight());
-    CHECK(!life.task.cancel_requested_at.has_value());
+    CHECK(!life.is_cancel_requested());
     EndDispatch(change.counts, change.blame, change.error);
-    CHECK_LT(life.task.attempts, life.task.spec.max_attempts);
-    life.task.state = TaskState::kPending;
+    CHECK_LT(life.attempts, life.terms->max_attempts);
+    life.state = TaskState::kPending;
     life.sequence = change.sequence;
-    life.backoff = change.backoff;
+    Tries& tries = life.tries.Mutable();
+    tries.backoff = change.backoff;
     if (change.backoff > absl::ZeroDuration()) {
-      life.task.not_before = record.event.at + change.backoff;
+      tries.not_before = record.event.at + change.backoff;
     }
     if (change.reported) {
-      life.reported.insert(life.task.dispatch);
-      life.ran_on = life.agent;
+      tries.reported.insert(life.dispatch);
+      tries.ran_on = tries.agent;
     }
   }
 
   void operator()(const CancelRequested&) const {
     CHECK(life.is_in_flight());
-    CHECK(!life.task.cancel_requested_at.has_value());
-    life.task.cancel_requested_at = record.event.at;
+    CHECK(!life.is_cancel_requested());
+    life.tries.Mutable().cancel_requested_at = record.event.at;
   }
 
   void operator()(const Ended& change) const {
     CHECK(!life.is_ended());
-    CHECK(!life.task.cancel_requested_at.has_value() || change.state == TaskState::kCancelled);
+    CHECK(!life.is_cancel_requested() || change.state == TaskState::kCancelled);
     EndDispatch(change.counts, change.blame, change.error);
-    CHECK_LE(life.task.attempts, life.task.spec.max_attempts);
-    life.task.state = change.state;
+    CHECK_LE(life.attempts, life.terms->max_attempts);
+    life.state = change.state;
     CHECK(life.is_ended());
     CHECK_EQ(change.reason.has_value(), change.state == TaskState::kFailed);
-    life.task.reason = change.reason;
-    life.task.finished_at = record.event.at;
-    life.task.not_before.reset();
+    life.finished_at = record.event.at;
+    if (life.dispatch == DispatchNumber()) return;
+    Tries& tries = life.tries.Mutable();
+    tries.not_before.reset();
     if (change.run.has_value()) {
-      life.reported.insert(life.task.dispatch);
-      if (change.run->end != RunResult::End::kCancelled) life.ran_on = life.agent;
-      life.task.exit_code = change.run->exit_code;
-      life.task.signal = change.run->signal;
-      life.task.result = change.run->result;
-      life.task.result_truncated = change.run->result_truncated;
+      tries.reported.insert(life.dispatch);
+      if (change.run->end != RunResult::End::kCancelled) tries.ran_on = tries.agent;
     }
   }
 
   void operator()(const Noted&) const {
     CHECK_GT(life.events, 0u);
-    if (record.event.kind == TaskEventKind::kOrphanResult) life.orphaned = record.event.dispatch;
+    if (record.event.kind == TaskEventKind::kOrphanResult) {
+      life.tries.Mutable().orphaned = record.event.dispatch;
+    }
   }
 
  private:
   void SetDispatch(const Dispatched& dispatched, absl::Time at) const {
-    life.task.dispatch = dispatched.dispatch;
-    life.task.dispatched_at = at;
-    life.task.agent_url = dispatched.agent_url;
-    life.agent = record.event.agent;
-    life.instance_id = dispatched.instance_id;
-    life.director_epoch = dispatched.director_epoch;
+    life.dispatch = dispatched.dispatch;
+    Tries& tries = life.tries.Mutable();
+    tries.dispatched_at = at;
+    tries.agent_url = dispatched.agent_url;
+    tries.agent = record.event.agent;
+    tries.instance_id = dispatched.instance_id;
+    tries.director_epoch = dispatched.director_epoch;
   }
 
   void EndDispatch(bool counts, Blame blame, const std::string& error) const {
-    if (counts) ++life.task.attempts;
-    if (!error.empty()) life.task.last_error = error;
-    if (blame != Blame::kNobody) life.failed_on.insert(life.agent);
-    if (blame == Blame::kTookAgentDown) life.took_down.insert(life.agent);
+    if (counts) ++life.attempts;
+    if (error.empty() && blame == Blame::kNobody) return;
+    Tries& tries = life.tries.Mutable();
+    if (!error.empty()) tries.last_error = error;
+    if (blame != Blame::kNobody) tries.failed_on.insert(tries.agent);
+    if (blame == Blame::kTookAgentDown) tries.took_down.insert(tries.agent);
   }
 };
 
@@ -132,11 +152,45 @@ void Apply(const TaskRecord& record, Life& life) {
   life.events = record.event.number;
   life.last_event = record.event.kind;
   if (record.event.kind == TaskEventKind::kBusy) {
-    life.last_busy = record.event.number;
-  } else if (record.event.kind != TaskEventKind::kDispatching &&
+    life.tries.Mutable().last_busy = record.event.number;
+  } else if (life.tries->last_busy != 0 && record.event.kind != TaskEventKind::kDispatching &&
              record.event.kind != TaskEventKind::kDenied) {
-    life.last_busy = 0;
+    life.tries.Mutable().last_busy = 0;
   }
+}
+
+Task TaskFrom(absl::Span<const TaskRecord> records) {
+  Life life;
+  Task task;
+  for (const TaskRecord& record : records) {
+    Apply(record, life);
+    if (const auto* admitted = std::get_if<Admitted>(&record.change)) {
+      task.spec = *admitted->spec;
+      task.policy = admitted->policy;
+      task.submitted_at = admitted->submitted_at;
+      task.redrive_of = admitted->redrive_of;
+    } else if (const auto* ended = std::get_if<Ended>(&record.change)) {
+      task.reason = ended->reason;
+      task.finished_at = record.event.at;
+      if (!ended->run.has_value()) continue;
+      task.exit_code = ended->run->exit_code;
+      task.signal = ended->run->signal;
+      task.result = ended->run->result;
+      task.result_truncated = ended->run->result_truncated;
+    }
+  }
+  task.queue_id = life.queue_id;
+  task.state = life.state;
+  task.created_at = life.created_at;
+  task.dispatch = life.dispatch;
+  task.attempts = life.attempts;
+  if (life.dispatch != DispatchNumber()) task.dispatched_at = life.tries->dispatched_at;
+  task.agent_url = life.tries->agent_url;
+  task.busy_rejections = life.tries->busy_rejections;
+  task.not_before = life.tries->not_before;
+  task.last_error = life.tries->last_error;
+  task.cancel_requested_at = life.tries->cancel_requested_at;
+  return task;
 }
 
 }  // namespace callboard::core

@@ -2,10 +2,15 @@
 #define CALLBOARD_LIBS_CORE_LIFE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "libs/base/copy_on_write.h"
 #include "libs/core/record.h"
 #include "libs/core/task.h"
 
@@ -15,48 +20,96 @@ namespace callboard::core {
 // its place, so that it gets its turn.
 inline constexpr uint32_t kKeepsPlaceFromBounce = 5;
 
-// Everything about a task that its records determine: the same live and after a restart.
-//
-//   pending ──► dispatching ──► working ──► completed | failed | cancelled
-//      ▲             │             │
-//      └─────────────┴─────────────┘  returned
-struct Life {
-  // As its users see it, but for its position, which depends on others.
-  Task task;
+// What of a spec the director decides by, and many tasks have in common.
+struct Terms {
   std::string identity;
-  Fingerprint fingerprint = {};
-  // Number of its last record.
-  uint64_t events = 0;
-  // Its place in line; in flight, the one it would return to.
-  uint64_t sequence = 0;
-  // The first place it had, which never changes: the order within its session.
-  uint64_t admitted = 0;
-  // Of the current or last dispatch.
+  TaskSource source = TaskSource::kApi;
+  std::string source_job;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> required_labels;
+  std::string lane;
+  std::string fairness_key;
+  absl::Duration timeout;
+  uint32_t max_attempts = 0;
+  std::vector<RetryRule> retry_on;
+  OnAgentLost on_agent_lost = OnAgentLost::kFail;
+  std::optional<Overlap> overlap;
+
+  friend bool operator==(const Terms&, const Terms&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const Terms& terms) {
+    // The rest seldom differs where these do not.
+    return H::combine(std::move(h), terms.identity, terms.source_job, terms.labels, terms.lane,
+                      terms.fairness_key, terms.timeout, terms.max_attempts);
+  }
+};
+
+// What the dispatches of a task have left behind.
+struct Tries {
+  // Of the current or last one.
   std::string agent;
+  std::string agent_url;
   std::string instance_id;
   uint64_t director_epoch = 0;
+  absl::Time dispatched_at = absl::InfinitePast();
+  uint32_t busy_rejections = 0;
+  // Number of the BUSY event that the next one may take the place of; 0 when something else has
+  // happened since.
+  uint64_t last_busy = 0;
   // Agents that it is better not tried on again, and those that were lost while it ran.
   std::set<std::string> failed_on;
   std::set<std::string> took_down;
   absl::Duration backoff;
+  std::optional<absl::Time> not_before;
+  std::string last_error;
+  std::optional<absl::Time> cancel_requested_at;
   // The last agent that accepted it or said how its run ended; empty before.
   std::string ran_on;
   // The dispatches whose result was accepted, each of which was an attempt.
   std::set<DispatchNumber> reported;
   // The last dispatch whose result came too late; 0 for none.
   DispatchNumber orphaned;
-  // What happened last.
-  TaskEventKind last_event = TaskEventKind::kSubmitted;
-  // Number of the BUSY event that the next one may take the place of; 0 when something else has
-  // happened since.
-  uint64_t last_busy = 0;
 
-  bool is_pending() const { return task.state == TaskState::kPending; }
+  friend bool operator==(const Tries&, const Tries&) = default;
+};
+
+// Everything about a task that the director decides by. Its records determine it: the same live and
+// after a restart. What only its users look at stays in them (TaskFrom()).
+//
+//   pending ──► dispatching ──► working ──► completed | failed | cancelled
+//      ▲             │             │
+//      └─────────────┴─────────────┘  returned
+struct Life {
+  QueueId queue_id;
+  base::CopyOnWrite<Terms> terms;
+  std::string request_id;
+  std::string session_id;
+  absl::Time earliest_start_at = absl::InfinitePast();
+  absl::Time deadline_at = absl::InfiniteFuture();
+  Fingerprint fingerprint = {};
+  absl::Time created_at = absl::InfinitePast();
+  // The future while it is live.
+  absl::Time finished_at = absl::InfiniteFuture();
+  // Number of its last record, and what that said.
+  uint64_t events = 0;
+  TaskEventKind last_event = TaskEventKind::kSubmitted;
+  TaskState state = TaskState::kPending;
+  // Its place in line; in flight, the one it would return to.
+  uint64_t sequence = 0;
+  // The first place it had, which never changes: the order within its session.
+  uint64_t admitted = 0;
+  // The current or last one; 0 before the first.
+  DispatchNumber dispatch;
+  uint32_t attempts = 0;
+  base::CopyOnWrite<Tries> tries;
+
+  bool is_pending() const { return state == TaskState::kPending; }
   bool is_in_flight() const {
-    return task.state == TaskState::kDispatching || task.state == TaskState::kWorking;
+    return state == TaskState::kDispatching || state == TaskState::kWorking;
   }
   bool is_ended() const { return !is_pending() && !is_in_flight(); }
-  FenceToken token() const { return {task.queue_id, task.dispatch, director_epoch}; }
+  bool is_cancel_requested() const { return tries->cancel_requested_at.has_value(); }
+  FenceToken token() const { return {queue_id, dispatch, tries->director_epoch}; }
 
   friend bool operator==(const Life&, const Life&) = default;
 };
@@ -64,6 +117,10 @@ struct Life {
 // The one way in which a task changes. Dies when the change is not one that the task's state
 // allows: a decision that would break an invariant must not reach the store.
 void Apply(const TaskRecord& record, Life& life);
+
+// A task as its users see it, from its records; what depends on other tasks is left out: position
+// and redriven_as. REQUIRES: all the records there are, oldest first, and at least one.
+Task TaskFrom(absl::Span<const TaskRecord> records);
 
 }  // namespace callboard::core
 

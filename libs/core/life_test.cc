@@ -31,6 +31,8 @@ class Story {
     record.event.at = At(++second_);
     record.event.agent = agent_;
     Apply(record, life_);
+    records_.resize(record.event.number - 1);
+    records_.push_back(std::move(record));
     return *this;
   }
   Story& Dispatch(uint64_t number) { return Then(Dispatched{.dispatch = DispatchNumber(number)}); }
@@ -40,10 +42,11 @@ class Story {
   }
 
   const Life& life() const { return life_; }
-  const Task& task() const { return life_.task; }
+  Task task() const { return TaskFrom(records_); }
 
  private:
   Life life_;
+  std::vector<TaskRecord> records_;
   std::string agent_ = "a";
   int second_ = 0;
 };
@@ -77,7 +80,7 @@ TEST(LifeTest, BackoffIsAnInstantForPeopleAndALengthForRestarts) {
   Story story;
   story.Dispatch(1).Then(Returned{.sequence = 7, .counts = true, .backoff = absl::Seconds(20)});
   EXPECT_EQ(story.task().not_before, At(3) + absl::Seconds(20));
-  EXPECT_EQ(story.life().backoff, absl::Seconds(20));
+  EXPECT_EQ(story.life().tries->backoff, absl::Seconds(20));
   story.Dispatch(2);
   EXPECT_EQ(story.task().not_before, std::nullopt);
 }
@@ -90,8 +93,8 @@ TEST(LifeTest, RemembersWhichAgentsFailedItAndWhichItTookDown) {
       .Dispatch(2)
       .Then(Accepted())
       .Then(Returned{.sequence = 7, .counts = true, .blame = Blame::kTookAgentDown});
-  EXPECT_EQ(story.life().failed_on, (std::set<std::string>{"a", "b"}));
-  EXPECT_EQ(story.life().took_down, (std::set<std::string>{"b"}));
+  EXPECT_EQ(story.life().tries->failed_on, (std::set<std::string>{"a", "b"}));
+  EXPECT_EQ(story.life().tries->took_down, (std::set<std::string>{"b"}));
 }
 
 TEST(LifeTest, BounceThatReplacesRecordsLeavesWhatTheyWouldHave) {

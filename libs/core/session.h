@@ -76,7 +76,8 @@ using AgentItem = std::variant<StartAnswered, RunEnded, Heartbeat, LoadReported>
 
 struct StartRun {
   FenceToken token;
-  TaskSpec spec;
+  // Null where the engine does not have it at hand; whoever sends the start has to read it.
+  SpecPtr spec;
   // The agent's own time that the lease counts from.
   absl::Duration agent_time;
 };

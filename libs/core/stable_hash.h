@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_CORE_STABLE_HASH_H_
 #define CALLBOARD_LIBS_CORE_STABLE_HASH_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
@@ -15,18 +16,19 @@ class StableHash {
   explicit StableHash(uint64_t seed = 0) : state_(seed ^ 0xcbf29ce484222325) {}
 
   StableHash& Add(uint64_t number) {
-    for (int shift = 0; shift < 64; shift += 8) AddByte(static_cast<uint8_t>(number >> shift));
+    state_ ^= number * 0x9e3779b97f4a7c15;
+    state_ = (state_ << 29 | state_ >> 35) * 0xbf58476d1ce4e5b9;
     return *this;
   }
   // With its length, so that "ab" and "c" are not "a" and "bc".
   StableHash& Add(absl::string_view text) {
     Add(text.size());
-    for (const char c : text) AddByte(static_cast<uint8_t>(c));
-    return *this;
+    for (; text.size() >= 8; text.remove_prefix(8)) Add(Word(text, 8));
+    return text.empty() ? *this : Add(Word(text, text.size()));
   }
 
   uint64_t value() const {
-    // Spreads the last bytes over all bits.
+    // Spreads what was added last over all bits.
     uint64_t mixed = state_;
     mixed = (mixed ^ mixed >> 33) * 0xff51afd7ed558ccd;
     mixed = (mixed ^ mixed >> 33) * 0xc4ceb9fe1a85ec53;
@@ -34,7 +36,14 @@ class StableHash {
   }
 
  private:
-  void AddByte(uint8_t byte) { state_ = (state_ ^ byte) * 0x100000001b3; }
+  // Up to 8 bytes, the first one lowest.
+  static uint64_t Word(absl::string_view text, size_t length) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < length; ++i) {
+      word |= static_cast<uint64_t>(static_cast<uint8_t>(text[i])) << 8 * i;
+    }
+    return word;
+  }
 
   uint64_t state_;
 };

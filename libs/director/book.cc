@@ -30,12 +30,13 @@ uint64_t& CountOf(core::StateCounts& counts, TaskState state) {
   return counts.pending;
 }
 
-bool IsOfScheduler(const Life& life) {
-  return life.task.spec.source == core::TaskSource::kScheduler;
-}
+bool IsOfScheduler(const Life& life) { return life.terms->source == core::TaskSource::kScheduler; }
 
-std::pair<std::string, std::string> RequestOf(const Life& life) {
-  return {life.identity, life.task.spec.request_id};
+// What a spec takes in memory, about.
+uint64_t BytesOf(const core::TaskSpec& spec) {
+  uint64_t bytes = sizeof(spec) + spec.prompt.size() + spec.payload.size();
+  for (const auto& [name, value] : spec.env) bytes += name.size() + value.size();
+  return bytes;
 }
 
 // Moves `entry` in an index from one key to another; an absent key means not in it.
@@ -54,7 +55,7 @@ struct Book::Keys {
     Keys keys;
     if (life.events == 0) return keys;
     if (life.is_ended()) {
-      keys.ended = {{*life.task.finished_at, life.task.queue_id}};
+      keys.ended = {{life.finished_at, life.queue_id}};
     } else {
       keys.line = life.sequence;
       keys.turn = life.admitted;
@@ -62,9 +63,9 @@ struct Book::Keys {
     if (life.is_pending()) {
       keys.place = life.sequence;
       keys.pending = life.admitted;
-      if (life.task.dispatch == core::DispatchNumber()) keys.fresh = life.sequence;
+      if (life.dispatch == core::DispatchNumber()) keys.fresh = life.sequence;
     }
-    if (!life.ran_on.empty()) keys.ran_on = life.ran_on;
+    if (!life.tries->ran_on.empty()) keys.ran_on = life.tries->ran_on;
     return keys;
   }
 
@@ -126,28 +127,41 @@ void Book::ApplyTask(const core::TaskRecord& record) {
   Entry& entry = *slot;
   Life& life = entry.life;
   const Keys was = Keys::Of(life);
-  const TaskState state_before = life.task.state;
+  const TaskState state_before = life.state;
   core::Apply(record, life);
   next_sequence_ = std::max(next_sequence_, life.sequence + 1);
   if (is_new) {
-    Introduce(entry);
-    Count(life, life.task.state, 1);
-  } else if (life.task.state != state_before) {
+    Introduce(entry, std::get<core::Admitted>(record.change));
+    Count(life, life.state, 1);
+  } else if (life.state != state_before) {
     Count(life, state_before, -1);
-    Count(life, life.task.state, 1);
+    Count(life, life.state, 1);
   }
+  if (life.is_ended()) DropSpec(entry);
   Reindex(entry, was, Keys::Of(life));
 }
 
-void Book::Introduce(Entry& entry) {
-  const Life& life = entry.life;
-  if (life.task.redrive_of.has_value()) {
-    redriven_as_[*life.task.redrive_of] = life.task.queue_id;
+void Book::Introduce(Entry& entry, const core::Admitted& admitted) {
+  Life& life = entry.life;
+  life.terms = *terms_.insert(life.terms).first;
+  const uint64_t bytes = BytesOf(*admitted.spec);
+  if (spec_bytes_ + bytes <= kSpecBytesMax) {
+    entry.spec = admitted.spec;
+    spec_bytes_ += bytes;
   }
-  if (life.task.spec.request_id.empty()) return;
+  if (admitted.redrive_of.has_value()) redriven_as_[*admitted.redrive_of] = life.queue_id;
+  if (life.request_id.empty()) return;
   // An id may be used again a day after its task has ended; then it stands for the later task.
-  Entry*& holder = requests_[RequestOf(life)];
-  if (holder == nullptr || holder->life.admitted < life.admitted) holder = &entry;
+  const auto [holder, is_new] = requests_.insert(&entry);
+  if (is_new || (*holder)->life.admitted > life.admitted) return;
+  requests_.erase(holder);
+  requests_.insert(&entry);
+}
+
+void Book::DropSpec(Entry& entry) {
+  if (entry.spec == nullptr) return;
+  spec_bytes_ -= BytesOf(*entry.spec);
+  entry.spec.reset();
 }
 
 void Book::Count(const Life& life, TaskState state, int change) {
@@ -159,8 +173,8 @@ void Book::Count(const Life& life, TaskState state, int change) {
     if (state == TaskState::kDispatching || state == TaskState::kWorking) live.running += change;
     if (live.queued == 0 && live.running == 0) counts.erase(key);
   };
-  count(sources_, std::string(Name(life.task.spec.source.value_or(core::TaskSource::kApi))));
-  if (!life.task.spec.fairness_key.empty()) count(fairness_keys_, life.task.spec.fairness_key);
+  count(sources_, std::string(Name(life.terms->source)));
+  if (!life.terms->fairness_key.empty()) count(fairness_keys_, life.terms->fairness_key);
 }
 
 void Book::Reindex(Entry& entry, const Keys& was, const Keys& is) {
@@ -173,12 +187,13 @@ void Book::Reindex(Entry& entry, const Keys& was, const Keys& is) {
     if (was.place.has_value()) places_.Erase(*was.place);
     if (is.place.has_value()) places_.Insert(*is.place);
   }
-  const core::TaskSpec& spec = entry.life.task.spec;
-  if (!spec.session_id.empty()) ReindexSession(spec.session_id, entry, was, is);
-  if (spec.overlap.has_value() && was.turn != is.turn) {
-    absl::btree_map<uint64_t, Entry*>& others = overlaps_[spec.overlap->key];
+  const Life& life = entry.life;
+  if (!life.session_id.empty()) ReindexSession(life.session_id, entry, was, is);
+  if (life.terms->overlap.has_value() && was.turn != is.turn) {
+    const std::string& key = life.terms->overlap->key;
+    absl::btree_map<uint64_t, Entry*>& others = overlaps_[key];
     Rekey(others, was.turn, is.turn, &entry);
-    if (others.empty()) overlaps_.erase(spec.overlap->key);
+    if (others.empty()) overlaps_.erase(key);
   }
 }
 
@@ -201,11 +216,13 @@ void Book::Forget(core::QueueId id) {
   Entry& entry = *found->second;
   CHECK(entry.life.is_ended()) << ToString(id);
   Reindex(entry, Keys::Of(entry.life), Keys());
-  Count(entry.life, entry.life.task.state, -1);
+  Count(entry.life, entry.life.state, -1);
   redriven_as_.erase(id);
-  const auto request = requests_.find(RequestOf(entry.life));
-  if (request != requests_.end() && request->second == &entry) requests_.erase(request);
+  const auto request = requests_.find(&entry);
+  if (request != requests_.end() && *request == &entry) requests_.erase(request);
+  const auto terms = terms_.find(entry.life.terms);
   entries_.erase(found);
+  if (!terms->is_shared()) terms_.erase(terms);
 }
 
 Entry* Book::Find(core::QueueId id) {
@@ -215,13 +232,6 @@ Entry* Book::Find(core::QueueId id) {
 
 uint64_t Book::Position(const Life& life) const {
   return life.is_pending() ? 1 + places_.CountBelow(life.sequence) : 0;
-}
-
-core::Task Book::TaskOf(const Life& life) const {
-  core::Task task = life.task;
-  task.position = Position(life);
-  task.redriven_as = RedrivenAs(task.queue_id);
-  return task;
 }
 
 std::optional<core::QueueId> Book::RedrivenAs(core::QueueId id) const {
@@ -260,14 +270,14 @@ const absl::btree_map<uint64_t, Entry*>* Book::Overlapping(const std::string& ke
 
 std::optional<KnownRequest> Book::FindRequest(const std::string& identity,
                                               const std::string& request_id, absl::Time now) const {
-  const RequestKey key = {identity, request_id};
-  if (const auto found = requests_.find(key); found != requests_.end()) {
-    const Life& life = found->second->life;
-    if (!life.is_ended() || now < *life.task.finished_at + core::kRequestMemory) {
-      return KnownRequest{life.task.queue_id, life.task.state, life.fingerprint};
+  if (const auto found = requests_.find(Request{identity, request_id}); found != requests_.end()) {
+    const Life& life = (*found)->life;
+    if (!life.is_ended() || now < life.finished_at + core::kRequestMemory) {
+      return KnownRequest{life.queue_id, life.state, life.fingerprint};
     }
   }
-  if (const auto found = remembered_.find(key); found != remembered_.end()) {
+  if (const auto found = remembered_.find(RequestKey(identity, request_id));
+      found != remembered_.end()) {
     const core::RequestRemembered& request = found->second;
     if (now < request.forget_at) {
       return KnownRequest{request.queue_id, request.state, request.fingerprint};
@@ -281,7 +291,7 @@ void Book::CheckIndexes() const {
   size_t live = 0;
   for (const auto& [id, entry] : entries_) {
     const Keys keys = Keys::Of(entry->life);
-    ++CountOf(counts, entry->life.task.state);
+    ++CountOf(counts, entry->life.state);
     if (keys.line.has_value()) {
       ++live;
       CHECK(line_.at(*keys.line) == entry.get()) << ToString(id);

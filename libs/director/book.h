@@ -12,7 +12,11 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/base/copy_on_write.h"
 #include "libs/core/life.h"
 #include "libs/core/queue.h"
 #include "libs/core/ranked_set.h"
@@ -24,6 +28,8 @@ namespace callboard::director {
 // nothing survives a restart.
 struct Entry {
   core::Life life;
+  // What was asked for; null when it is in the store only, as for all that have ended.
+  core::SpecPtr spec = {};
 
   // All monotonic; of the current stay in line or dispatch.
   struct Clocks {
@@ -85,8 +91,6 @@ class Book {
   uint64_t Position(const core::Life& life) const;
   // The task that was made of it anew; nothing when there is none.
   std::optional<core::QueueId> RedrivenAs(core::QueueId id) const;
-  // As its users see it.
-  core::Task TaskOf(const core::Life& life) const;
 
   const core::StateCounts& counts() const { return counts_; }
   // By Name(source), and by fairness key for tasks that have one.
@@ -129,7 +133,42 @@ class Book {
   void CheckIndexes() const;
 
  private:
+  // The most that specs take in memory; what is beyond is read from the store when it is needed.
+  static constexpr uint64_t kSpecBytesMax = 16 << 20;
+
   using RequestKey = std::pair<std::string, std::string>;
+  // Entries found by their request id, without a second copy of it.
+  struct Request {
+    absl::string_view identity;
+    absl::string_view request_id;
+
+    static Request Of(const Request& request) { return request; }
+    static Request Of(const Entry* entry) {
+      return {entry->life.terms->identity, entry->life.request_id};
+    }
+  };
+  struct RequestHash {
+    using is_transparent = void;
+    template <class T>
+    size_t operator()(const T& of) const {
+      const Request request = Request::Of(of);
+      return absl::HashOf(request.identity, request.request_id);
+    }
+  };
+  struct RequestEq {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      const Request left = Request::Of(a);
+      const Request right = Request::Of(b);
+      return left.request_id == right.request_id && left.identity == right.identity;
+    }
+  };
+  struct TermsHash {
+    size_t operator()(const base::CopyOnWrite<core::Terms>& terms) const {
+      return absl::HashOf(*terms);
+    }
+  };
   struct Session {
     absl::btree_map<uint64_t, Entry*> live;
     absl::btree_map<uint64_t, std::string> ran_on;
@@ -143,7 +182,8 @@ class Book {
   void ReindexSession(const std::string& session_id, Entry& entry, const Keys& was, const Keys& is);
   void Count(const core::Life& life, core::TaskState was, int change);
   // What never changes while a task is known.
-  void Introduce(Entry& entry);
+  void Introduce(Entry& entry, const core::Admitted& admitted);
+  void DropSpec(Entry& entry);
 
   uint64_t epoch_ = 0;
   core::QueueSwitched switched_;
@@ -152,6 +192,9 @@ class Book {
   uint64_t next_sequence_ = 1;
 
   absl::flat_hash_map<core::QueueId, std::unique_ptr<Entry>> entries_;
+  uint64_t spec_bytes_ = 0;
+  // One of each kind that some task has.
+  absl::flat_hash_set<base::CopyOnWrite<core::Terms>, TermsHash> terms_;
 
   core::StateCounts counts_;
   std::map<std::string, core::LiveCount> sources_;
@@ -167,7 +210,7 @@ class Book {
 
   absl::flat_hash_map<std::string, Session> sessions_;
   absl::flat_hash_map<std::string, absl::btree_map<uint64_t, Entry*>> overlaps_;
-  absl::flat_hash_map<RequestKey, Entry*> requests_;
+  absl::flat_hash_set<Entry*, RequestHash, RequestEq> requests_;
   absl::flat_hash_map<RequestKey, core::RequestRemembered> remembered_;
   absl::btree_set<std::pair<absl::Time, RequestKey>> remembered_order_;
   absl::flat_hash_map<core::QueueId, core::QueueId> redriven_as_;

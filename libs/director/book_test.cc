@@ -42,7 +42,7 @@ std::vector<core::Record> ManyRecords() {
 
 std::vector<core::QueueId> LineOf(const Book& book) {
   std::vector<core::QueueId> line;
-  for (const auto& [sequence, entry] : book.line()) line.push_back(entry->life.task.queue_id);
+  for (const auto& [sequence, entry] : book.line()) line.push_back(entry->life.queue_id);
   return line;
 }
 
@@ -94,10 +94,10 @@ TEST(BookTest, NothingIsLeftOfAForgottenTask) {
   for (const core::Record& record : ManyRecords()) book.Apply(record);
   while (!book.ended().empty()) {
     const core::Life life = book.ended().begin()->second->life;
-    book.Apply(core::TaskForgotten{life.task.queue_id, life.events});
+    book.Apply(core::TaskForgotten{life.queue_id, life.events});
     book.CheckIndexes();
-    EXPECT_EQ(book.Find(life.task.queue_id), nullptr);
-    EXPECT_EQ(book.FindRequest(life.identity, life.task.spec.request_id, *life.task.finished_at),
+    EXPECT_EQ(book.Find(life.queue_id), nullptr);
+    EXPECT_EQ(book.FindRequest(life.terms->identity, life.request_id, life.finished_at),
               std::nullopt);
   }
   EXPECT_EQ(book.AgentOfSession("session"), "");

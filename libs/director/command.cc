@@ -31,17 +31,17 @@ std::optional<WaiterId> WaiterDesk::Find(CallId call) const {
   return found->second;
 }
 
-void WaiterDesk::Tell(WaiterId waiter, const Decision& decision) {
+WaiterDesk::Reply WaiterDesk::Take(WaiterId waiter) {
   const auto found = seated_.find(waiter);
-  if (found == seated_.end()) return;
+  if (found == seated_.end()) return nullptr;
   const Seated seated = std::move(found->second);
   seated_.erase(found);
   by_call_.erase(seated.call);
-  seated.reply(decision);
+  return seated.reply;
 }
 
 void WaiterDesk::TellAll(const absl::Status& why) {
-  while (!seated_.empty()) Tell(seated_.begin()->first, why);
+  while (!seated_.empty()) Take(seated_.begin()->first)(why);
 }
 
 Command SubmitCommand(CallId call, std::string identity, core::Submission submission,
@@ -69,7 +69,7 @@ Command LeaveCommand(CallId call) {
   return {.decide = [call](DirectorEngine& engine, WaiterDesk& desk, Moment now) -> Command::Reply {
             if (const std::optional<WaiterId> waiter = desk.Find(call)) {
               engine.Leave(*waiter, now);
-              desk.Tell(*waiter, absl::CancelledError("the caller has gone"));
+              desk.Take (*waiter)(absl::CancelledError("the caller has gone"));
             }
             return nullptr;
           },

@@ -27,8 +27,8 @@ class WaiterDesk {
   void Seat(CallId call, WaiterId waiter, Reply reply);
   // The waiter of a call; nothing when it does not wait (any more).
   std::optional<WaiterId> Find(CallId call) const;
-  // Tells it, and lets it go. Does nothing when it is not here.
-  void Tell(WaiterId waiter, const Decision& decision);
+  // Lets it go, and returns how to tell it; null when it is not here.
+  Reply Take(WaiterId waiter);
   void TellAll(const absl::Status& why);
 
  private:

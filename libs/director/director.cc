@@ -1,8 +1,10 @@
 #include "libs/director/director.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
 
@@ -37,21 +39,32 @@ absl::Status OutcomeUnknown() {
 
 }  // namespace
 
-Director::~Director() { desk_.TellAll(StoreUnavailable()); }
+Director::~Director() {
+  Close();
+  for (const Turn::Answer& answer : open_.answers) answer.refuse(StoreUnavailable());
+  desk_.TellAll(StoreUnavailable());
+}
+
+void Director::OnStore(std::function<void(const ports::EventStore*)> told) {
+  on_store_ = std::move(told);
+  on_store_(store_.get());
+}
 
 absl::Status Director::Open() {
   Close();
   absl::Status status = Load(ports::StoreAccess::kReadWrite);
   if (status.ok()) {
     engine_->Begin(Now());
-    Outcome outcome = engine_->TakeOutcome();
-    status = Commit(outcome);
+    if (shutting_down_) engine_->BeginShutdown(Now());
+    Collect();
+    const Turn first = TakeTurn();
+    status = Commit(first);
     if (status.ok()) {
       service_ = Service::kFull;
       disk_full_ = false;
       world_.agents.Redial(engine_->epoch());
-      Act(std::move(outcome));
-      return status;
+      if (on_store_) on_store_(store_.get());
+      return Say(first);
     }
   }
   disk_full_ = absl::IsResourceExhausted(status);
@@ -64,6 +77,7 @@ void Director::OpenReadOnly() {
   reopen_at_ = Now().monotonic + kReopenPeriod;
   if (disk_full_ && Load(ports::StoreAccess::kReadOnly).ok()) {
     service_ = Service::kReadOnly;
+    if (on_store_) on_store_(store_.get());
   } else {
     Close();
   }
@@ -76,63 +90,96 @@ absl::Status Director::Load(ports::StoreAccess access) {
 }
 
 void Director::Close() {
+  if (on_store_) on_store_(nullptr);
   service_ = Service::kNone;
   engine_.reset();
   store_.reset();
 }
 
-void Director::TakeTurn(std::vector<Command> commands) {
+void Director::ReopenIfDue() {
   if (service_ != Service::kFull && Now().monotonic >= reopen_at_) Open().IgnoreError();
-  const Moment now = Now();
-  if (service_ == Service::kFull && shutting_down_) engine_->BeginShutdown(now);
-  std::vector<std::pair<Command::Reply, const Command*>> replies;
+}
+
+void Director::Decide(absl::Span<const Command> commands, Moment now) {
   for (const Command& command : commands) {
     const bool served = service_ == Service::kFull ||
                         (service_ == Service::kReadOnly && command.need == Command::Need::kRead);
     if (!served) {
       command.refuse(Unserved());
-      continue;
-    }
-    if (Command::Reply reply = command.decide(*engine_, desk_, now)) {
-      replies.emplace_back(std::move(reply), &command);
+    } else if (Command::Reply reply = command.decide(*engine_, desk_, now)) {
+      open_.answers.push_back({std::move(reply), command.refuse});
     }
   }
-  if (service_ != Service::kFull) {
-    for (const auto& [reply, command] : replies) reply();
-    return;
-  }
-  // After all that has arrived: a lease must not end because its renewal waited behind a slow disk.
+  Collect();
+}
+
+void Director::FireTimers(Moment now) {
+  if (service_ != Service::kFull) return;
   engine_->FireTimers(now);
+  Collect();
+}
+
+void Director::BeginShutdown(Moment now) {
+  shutting_down_ = true;
+  if (service_ != Service::kFull) return;
+  engine_->BeginShutdown(now);
+  Collect();
+}
+
+void Director::Collect() {
+  if (engine_ == nullptr) return;
   Outcome outcome = engine_->TakeOutcome();
-  if (const absl::Status status = Commit(outcome); status.ok()) {
-    for (const auto& [reply, command] : replies) reply();
-    Act(std::move(outcome));
-  } else {
-    disk_full_ = absl::IsResourceExhausted(status);
-    Close();
-    for (const auto& [reply, command] : replies) command->refuse(OutcomeUnknown());
-    for (const Outcome::Answer& answer : outcome.answers) {
-      desk_.Tell(answer.waiter, OutcomeUnknown());
-    }
-    desk_.TellAll(StoreUnavailable());
-    if (disk_full_) {
-      OpenReadOnly();
-    } else {
-      Open().IgnoreError();
-    }
+  std::move(outcome.records.begin(), outcome.records.end(), std::back_inserter(open_.records));
+  std::move(outcome.messages.begin(), outcome.messages.end(), std::back_inserter(open_.messages));
+  for (Outcome::Answer& answer : outcome.answers) {
+    WaiterDesk::Reply reply = desk_.Take(answer.waiter);
+    if (reply == nullptr) continue;
+    open_.answers.push_back({[reply, decision = std::move(answer.decision)] { reply(decision); },
+                             [reply](const absl::Status& why) { reply(why); }});
   }
 }
 
-absl::Status Director::Commit(const Outcome& outcome) {
-  if (outcome.records.empty()) return absl::OkStatus();
-  return store_->Commit(outcome.records);
+absl::Status Director::Commit(const Turn& turn) {
+  if (turn.records.empty()) return absl::OkStatus();
+  return store_->Commit(turn.records);
 }
 
-void Director::Act(Outcome outcome) {
-  for (const Outcome::Answer& answer : outcome.answers) desk_.Tell(answer.waiter, answer.decision);
-  for (Outcome::Message& message : outcome.messages) {
+absl::Status Director::Say(Turn turn) {
+  for (const Turn::Answer& answer : turn.answers) answer.say();
+  for (Outcome::Message& message : turn.messages) {
+    if (auto* start = std::get_if<core::StartRun>(&message.item);
+        start != nullptr && !start->spec) {
+      ASSIGN_OR_RETURN(start->spec, store_->TaskSpec(start->token.queue_id));
+      CHECK(start->spec != nullptr) << ToString(start->token.queue_id);
+    }
     world_.agents.Say(message.session, std::move(message.item));
   }
+  return absl::OkStatus();
+}
+
+void Director::Fail(const Turn& turn, const absl::Status& why) {
+  disk_full_ = absl::IsResourceExhausted(why);
+  Close();
+  for (const Turn::Answer& answer : turn.answers) answer.refuse(OutcomeUnknown());
+  // What came after it was not written, and what it rests on may not be true.
+  const Turn after = TakeTurn();
+  for (const Turn::Answer& answer : after.answers) answer.refuse(StoreUnavailable());
+  desk_.TellAll(StoreUnavailable());
+  if (disk_full_) {
+    OpenReadOnly();
+  } else {
+    Open().IgnoreError();
+  }
+}
+
+void Director::RunTurn(absl::Span<const Command> commands) {
+  ReopenIfDue();
+  const Moment now = Now();
+  Decide(commands, now);
+  FireTimers(now);
+  Turn turn = TakeTurn();
+  if (const absl::Status status = Commit(turn); !status.ok()) return Fail(turn, status);
+  if (const absl::Status status = Say(std::move(turn)); !status.ok()) Fail({}, status);
 }
 
 absl::Status Director::Unserved() const {

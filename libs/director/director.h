@@ -1,11 +1,14 @@
 #ifndef CALLBOARD_LIBS_DIRECTOR_DIRECTOR_H_
 #define CALLBOARD_LIBS_DIRECTOR_DIRECTOR_H_
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "libs/director/command.h"
 #include "libs/director/engine.h"
 #include "libs/director/moment.h"
@@ -24,14 +27,32 @@ struct World {
   ports::AgentLink& agents;
 };
 
-// The engine and its store, turn by turn: take every command that waits, decide each, do what is
-// due, write everything that followed in one synced batch, and only then reply and act.
+// What was decided: to be committed first, and only then to be said.
+struct Turn {
+  struct Answer {
+    Command::Reply say;
+    // Instead, when it was not done, or this is not known.
+    std::function<void(const absl::Status&)> refuse;
+  };
+
+  std::vector<core::Record> records;
+  std::vector<Answer> answers;
+  std::vector<Outcome::Message> messages;
+
+  bool empty() const { return records.empty() && answers.empty() && messages.empty(); }
+};
+
+// The engine and its store, turn by turn: Decide() commands and do what is due, Commit() everything
+// that followed in one synced batch, and only then Say() it. While a turn is on its way to the disk
+// the next one is made: it rests on what is not on disk yet, but is committed after it or not at
+// all.
 //
 // A commit that fails has an unknown outcome. Whoever waited for it is told so, and the store is
 // closed, opened anew and loaded: a restart in every respect but the process. Until that succeeds
 // the director serves nothing, or, where the disk is full, reads only.
 //
-// Not thread-safe: one thread takes all turns.
+// Not thread-safe, but for one exception: one other thread may Commit() and Say() the turn that was
+// taken last while this one decides.
 class Director {
  public:
   Director(const EngineOptions& options, const World& world) : options_(options), world_(world) {}
@@ -41,14 +62,37 @@ class Director {
   Director(const Director&) = delete;
   Director& operator=(const Director&) = delete;
 
+  // Called now and whenever it changes: with the store that others may read, and with null before
+  // that is closed.
+  void OnStore(std::function<void(const ports::EventStore*)> told);
+
   // Opens the store and recovers. The store's error when it cannot be opened or trusted.
   absl::Status Open();
 
-  void TakeTurn(std::vector<Command> commands);
-  // Stops admission from the next turn on, whatever happens to the store.
-  void BeginShutdown() { shutting_down_ = true; }
-  // When the next turn is due although nobody asked for one.
+  Moment Now() const { return {world_.clock.WallNow(), world_.clock.MonotonicNow()}; }
+  // Each command goes into the open turn, or is refused. `now`: no earlier than any of them came.
+  void Decide(absl::Span<const Command> commands, Moment now);
+  // Does what is due at `now`. REQUIRES: all that had arrived by then is decided, so that no lease
+  // ends because its renewal waited behind a slow disk.
+  void FireTimers(Moment now);
+  // Stops admission, whatever happens to the store.
+  void BeginShutdown(Moment now);
+  // When something is due although nobody asks.
   absl::Duration UntilNextTurn() const;
+
+  const Turn& open_turn() const { return open_; }
+  // REQUIRES: the turn taken before was said, or failed.
+  Turn TakeTurn() { return std::exchange(open_, {}); }
+  absl::Status Commit(const Turn& turn);
+  // REQUIRES: it is committed. An error, when the store cannot be read, is one to Fail() with.
+  absl::Status Say(Turn turn);
+  // Its commit failed. REQUIRES: nothing else is on its way.
+  void Fail(const Turn& turn, const absl::Status& why);
+  // Tries again what failed, when it is time. REQUIRES: nothing is on its way to the disk.
+  void ReopenIfDue();
+
+  // All of it in one go.
+  void RunTurn(absl::Span<const Command> commands);
 
   enum class Service { kNone, kReadOnly, kFull };
   Service service() const { return service_; }
@@ -56,18 +100,18 @@ class Director {
   const DirectorEngine* engine() const { return engine_.get(); }
 
  private:
-  Moment Now() const { return {world_.clock.WallNow(), world_.clock.MonotonicNow()}; }
   // What is left when the store cannot be written: reads, if it can be read.
   void OpenReadOnly();
   absl::Status Load(ports::StoreAccess access);
   void Close();
   // Why a command that needs more than there is cannot be served.
   absl::Status Unserved() const;
-  absl::Status Commit(const Outcome& outcome);
-  void Act(Outcome outcome);
+  // What the engine has decided goes into the open turn.
+  void Collect();
 
   const EngineOptions options_;
   const World world_;
+  std::function<void(const ports::EventStore*)> on_store_;
   Service service_ = Service::kNone;
   bool disk_full_ = false;
   bool shutting_down_ = false;
@@ -75,6 +119,7 @@ class Director {
   std::unique_ptr<ports::EventStore> store_;
   std::unique_ptr<DirectorEngine> engine_;
   WaiterDesk desk_;
+  Turn open_;
 };
 
 }  // namespace callboard::director

@@ -65,7 +65,11 @@ class DirectorTest : public testing::Test {
   }
   template <class... Commands>
   void Turn(Commands... commands) {
-    director_.TakeTurn({std::move(commands)...});
+    director_.RunTurn(std::vector<Command>{std::move(commands)...});
+  }
+  template <class... Commands>
+  void Decide(Commands... commands) {
+    director_.Decide(std::vector<Command>{std::move(commands)...}, director_.Now());
   }
   absl::Status ErrorOf(uint64_t call) { return std::get<absl::Status>(answers_.at(call)); }
   bool IsAccepted(uint64_t call) {
@@ -120,7 +124,7 @@ TEST_F(DirectorTest, LeaseIsRenewedByWhatArrivedBeforeItIsFoundToHaveEnded) {
   // The disk was slow: the lease ended long ago, and a heartbeat waits.
   clock_.Advance(absl::Minutes(2));
   Turn(Say(1, core::Heartbeat{absl::Minutes(2), {token}}));
-  EXPECT_EQ(director_.engine()->GetTask(token.queue_id)->state, core::TaskState::kWorking);
+  EXPECT_EQ(director_.engine()->Look(token.queue_id)->state, core::TaskState::kWorking);
 }
 
 TEST_F(DirectorTest, OutcomeOfAFailedCommitIsUnknownToItsCallers) {
@@ -210,11 +214,11 @@ TEST_F(DirectorTest, ResultsAreNotAcknowledgedWhileTheDiskIsFull) {
   Turn(Say(1, core::RunEnded{token, {}}));
   Turn(Say(1, core::RunEnded{token, {}}));
   EXPECT_THAT(link_.TakeSaid(), IsEmpty());
-  EXPECT_EQ(director_.engine()->GetTask(token.queue_id)->state, core::TaskState::kDispatching);
+  EXPECT_EQ(director_.engine()->Look(token.queue_id)->state, core::TaskState::kDispatching);
 }
 
 TEST_F(DirectorTest, ShutdownOutlivesAReopenedStore) {
-  director_.BeginShutdown();
+  director_.BeginShutdown(director_.Now());
   Turn(Submit(1));
   EXPECT_THAT(ErrorOf(1), HasReason("QUEUE_DRAINING"));
   fate_ = kFails;
@@ -223,6 +227,61 @@ TEST_F(DirectorTest, ShutdownOutlivesAReopenedStore) {
   clock_.Advance(absl::Seconds(1));
   Turn(Submit(2));
   EXPECT_THAT(ErrorOf(2), HasReason("QUEUE_DRAINING"));
+}
+
+TEST_F(DirectorTest, WhatIsDecidedDuringACommitIsSaidAfterItsOwn) {
+  Decide(Submit(1));
+  director::Turn first = director_.TakeTurn();
+  Decide(Open(1), GetStatus());
+  ASSERT_THAT(director_.Commit(first), IsOk());
+  ASSERT_THAT(director_.Say(std::move(first)), IsOk());
+  EXPECT_TRUE(IsAccepted(1));
+  EXPECT_FALSE(status_.ok()) << "a read shows what is not on disk yet, and waits for it";
+  EXPECT_THAT(link_.TakeSaid(), IsEmpty());
+  director::Turn second = director_.TakeTurn();
+  ASSERT_THAT(director_.Commit(second), IsOk());
+  ASSERT_THAT(director_.Say(std::move(second)), IsOk());
+  EXPECT_EQ(status_->counts.dispatching, 1u);
+  EXPECT_THAT(link_.TakeSaid(), SizeIs(1));
+}
+
+TEST_F(DirectorTest, WhatRestsOnAFailedCommitIsNotDone) {
+  Decide(Submit(1));
+  const director::Turn first = director_.TakeTurn();
+  Decide(Open(1), GetStatus());
+  fate_ = kFails;
+  const absl::Status failure = director_.Commit(first);
+  fate_ = {};
+  director_.Fail(first, failure);
+  EXPECT_THAT(ErrorOf(1), HasReason("OUTCOME_UNKNOWN"));
+  EXPECT_THAT(status_, HasReason("STORE_UNAVAILABLE"));
+  EXPECT_TRUE(director_.open_turn().empty());
+  EXPECT_THAT(director_.engine()->book().line(), IsEmpty());
+  EXPECT_THAT(link_.TakeSaid(), IsEmpty());
+}
+
+TEST_F(DirectorTest, StartHasItsSpecAlsoWhenThatIsOnDiskOnly) {
+  Turn(Submit(1, std::string(20 << 20, 'x')));
+  const core::QueueId task = std::get<Submitted>(answers_.at(1)).queue_id;
+  ASSERT_EQ(director_.engine()->book().Find(task)->spec, nullptr) << "more than is kept in memory";
+  Turn(Open(1));
+  const auto said = link_.TakeSaid();
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_EQ(std::get<core::StartRun>(said[0].item).spec->prompt.size(), 20u << 20);
+}
+
+TEST_F(DirectorTest, OthersSeeTheStoreOnlyWhileItIsOpen) {
+  std::vector<bool> seen;
+  director_.OnStore([&](const ports::EventStore* store) { seen.push_back(store != nullptr); });
+  fate_ = kFails;
+  Turn(Submit(1));
+  fate_ = {};
+  clock_.Advance(absl::Seconds(1));
+  Turn();
+  EXPECT_TRUE(seen.front());
+  EXPECT_TRUE(seen.back());
+  EXPECT_THAT(seen, testing::Contains(false));
+  director_.OnStore([](const ports::EventStore*) {});
 }
 
 TEST_F(DirectorTest, CallerWhoLeavesWhileItWaitsLeavesNothingBehind) {

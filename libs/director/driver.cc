@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/base/status_macros.h"
+#include "libs/core/life.h"
 
 namespace callboard::director {
 namespace {
@@ -13,6 +15,8 @@ namespace {
 constexpr absl::Duration kOverloadedRetryAfter = absl::Milliseconds(100);
 // Longest sleep; a turn that finds nothing to do costs nothing.
 constexpr absl::Duration kIdleMax = absl::Hours(1);
+// So that the disk gets something to do before all that waits is decided.
+constexpr size_t kCommandsAtOnce = 64;
 
 absl::Status Overloaded(size_t calls_max) {
   return base::WithRetryAfter(
@@ -20,6 +24,44 @@ absl::Status Overloaded(size_t calls_max) {
                                                            calls_max, " calls wait); retry")),
                        "OVERLOADED", {{"calls_max", absl::StrCat(calls_max)}}),
       kOverloadedRetryAfter);
+}
+
+absl::Status StoreClosed() {
+  return base::WithRetryAfter(
+      base::WithReason(absl::UnavailableError("the director's store is not available; retry"),
+                       "STORE_UNAVAILABLE"),
+      kOverloadedRetryAfter);
+}
+
+// Reads the store on the reader's thread and answers with what that gives.
+template <class T, class Reading>
+void Read(StoreReader& reader, const DirectorDriver::Reply<T>& reply, Reading reading) {
+  const bool posted = reader.Post([reply, reading](const ports::EventStore* store) {
+    if (store == nullptr) return reply(StoreClosed());
+    reply(reading(*store));
+  });
+  if (!posted) reply(Overloaded(1));
+}
+
+absl::StatusOr<core::Task> TaskAt(const ports::EventStore& store, const Glance& glance) {
+  ASSIGN_OR_RETURN(const std::vector<core::TaskRecord> records, store.TaskRecords(glance.queue_id));
+  // Forgotten since.
+  if (records.empty()) return TaskNotFound(glance.queue_id);
+  core::Task task = core::TaskFrom(records);
+  if (task.state == core::TaskState::kPending) task.position = glance.position;
+  task.redriven_as = glance.redriven_as;
+  return task;
+}
+
+absl::StatusOr<TaskPage> PageFrom(const ports::EventStore& store, const ListPage& page) {
+  TaskPage tasks = {.next = page.next};
+  for (const Glance& glance : page.tasks) {
+    absl::StatusOr<core::Task> task = TaskAt(store, glance);
+    if (absl::IsNotFound(task.status())) continue;
+    RETURN_IF_ERROR(task.status());
+    tasks.tasks.push_back(*std::move(task));
+  }
+  return tasks;
 }
 
 }  // namespace
@@ -35,15 +77,26 @@ absl::StatusOr<std::unique_ptr<DirectorDriver>> DirectorDriver::Open(const Drive
 }
 
 DirectorDriver::DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director)
-    : options_(options), director_(std::move(director)), thread_([this] { TakeTurns(); }) {}
+    : options_(options),
+      reader_(options.calls_max),
+      copier_(/*waiting_max=*/1),
+      director_(std::move(director)) {
+  director_->OnStore([this](const ports::EventStore* store) {
+    reader_.Attach(store);
+    copier_.Attach(store);
+  });
+  writer_ = std::thread([this] { WriteAll(); });
+  decider_ = std::thread([this] { DecideAll(); });
+}
 
 DirectorDriver::~DirectorDriver() {
   {
     base::MutexLock lock(mutex_);
     stopping_ = true;
-    changed_.NotifyOne();
+    something_to_decide_.NotifyOne();
   }
-  thread_.join();
+  decider_.join();
+  writer_.join();
 }
 
 bool DirectorDriver::HasRoom(const Command& command) const {
@@ -64,7 +117,7 @@ bool DirectorDriver::Post(Command&& command) {
     if (HasRoom(command)) {
       if (command.from == Command::From::kCaller) ++calls_waiting_;
       waiting_.push_back(std::move(command));
-      changed_.NotifyOne();
+      something_to_decide_.NotifyOne();
       return true;
     }
   }
@@ -72,35 +125,139 @@ bool DirectorDriver::Post(Command&& command) {
   return false;
 }
 
-void DirectorDriver::GetQueueStatus(std::function<void(absl::StatusOr<core::QueueStatus>)> reply) {
+void DirectorDriver::GetQueueStatus(Reply<core::QueueStatus> reply) {
   Post(CallCommand<core::QueueStatus>(
       Command::Need::kRead, [](DirectorEngine& engine, Moment now) { return engine.Status(now); },
       std::move(reply)));
 }
 
+void DirectorDriver::GetTask(core::QueueId id, Reply<core::Task> reply) {
+  Post(CallCommand<Glance>(
+      Command::Need::kRead, [id](DirectorEngine& engine, Moment) { return engine.Look(id); },
+      [this, reply](const absl::StatusOr<Glance>& glance) {
+        if (!glance.ok()) return reply(glance.status());
+        Read<core::Task>(reader_, reply, [glance = *glance](const ports::EventStore& store) {
+          return TaskAt(store, glance);
+        });
+      }));
+}
+
+void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
+  Post(CallCommand<ListPage>(
+      Command::Need::kRead,
+      [query](DirectorEngine& engine, Moment) -> absl::StatusOr<ListPage> {
+        return engine.List(query);
+      },
+      [this, reply](const absl::StatusOr<ListPage>& page) {
+        if (!page.ok()) return reply(page.status());
+        Read<TaskPage>(reader_, reply, [page = *page](const ports::EventStore& store) {
+          return PageFrom(store, page);
+        });
+      }));
+}
+
+void DirectorDriver::CancelTask(core::QueueId id, const std::string& who,
+                                Reply<CancelAnswer> reply) {
+  Post(CallCommand<CancelAnswer>(
+      Command::Need::kWrite,
+      [id, who](DirectorEngine& engine, Moment now) { return engine.Cancel(id, who, now); },
+      std::move(reply)));
+}
+
+void DirectorDriver::CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply) {
+  Read<ports::Checkpoint>(copier_, reply, [name](const ports::EventStore& store) {
+    return store.CreateCheckpoint(name);
+  });
+}
+
 void DirectorDriver::BeginDrain() {
   base::MutexLock lock(mutex_);
   drain_wanted_ = true;
-  changed_.NotifyOne();
+  something_to_decide_.NotifyOne();
 }
 
-void DirectorDriver::TakeTurns() {
-  while (true) {
-    std::vector<Command> commands;
-    bool stopping = false;
-    {
-      base::MutexLock lock(mutex_);
-      if (waiting_.empty() && !drain_wanted_ && !stopping_) {
-        changed_.WaitFor(mutex_, std::min(director_->UntilNextTurn(), kIdleMax));
-      }
+void DirectorDriver::DecideAll() {
+  while (DecideSome()) {
+  }
+  base::MutexLock lock(mutex_);
+  writing_ = Writing::kStop;
+  something_to_write_.NotifyOne();
+}
+
+bool DirectorDriver::HasWork() const {
+  return (!waiting_.empty() && MayTake()) || drain_wanted_ || writing_ == Writing::kFailed ||
+         (writing_ == Writing::kNothing && (stopping_ || !director_->open_turn().empty()));
+}
+
+bool DirectorDriver::DecideSome() {
+  std::vector<Command> commands;
+  Turn failed;
+  absl::Status failure;
+  bool idle = false;
+  bool draining = false;
+  bool stopping = false;
+  {
+    base::MutexLock lock(mutex_);
+    const absl::Duration wait = std::min(director_->UntilNextTurn(), kIdleMax);
+    while (!HasWork() && something_to_decide_.WaitFor(mutex_, wait)) {
+    }
+    if (writing_ == Writing::kFailed) {
+      failed = std::exchange(turn_, {});
+      failure = std::exchange(failure_, absl::OkStatus());
+      writing_ = Writing::kNothing;
+    }
+    idle = writing_ == Writing::kNothing;
+    if (MayTake()) {
       commands = std::exchange(waiting_, {});
       calls_waiting_ = 0;
-      if (std::exchange(drain_wanted_, false)) director_->BeginShutdown();
-      stopping = stopping_;
     }
-    if (stopping) director_->BeginShutdown();
-    director_->TakeTurn(std::move(commands));
-    if (stopping) return;
+    stopping = stopping_;
+    draining = std::exchange(drain_wanted_, false) || stopping;
+  }
+  const bool last = stopping && idle && commands.empty() && failure.ok();
+  if (!failure.ok()) director_->Fail(failed, failure);
+  if (idle) director_->ReopenIfDue();
+  const Moment now = director_->Now();
+  if (draining) director_->BeginShutdown(now);
+  absl::Span<const Command> rest = commands;
+  while (!rest.empty()) {
+    director_->Decide(rest.subspan(0, kCommandsAtOnce), now);
+    rest.remove_prefix(std::min(rest.size(), kCommandsAtOnce));
+    HandOver();
+  }
+  director_->FireTimers(now);
+  if (last && director_->open_turn().empty()) return false;
+  HandOver();
+  return true;
+}
+
+void DirectorDriver::HandOver() {
+  if (director_->open_turn().empty()) return;
+  base::MutexLock lock(mutex_);
+  if (writing_ != Writing::kNothing) return;
+  turn_ = director_->TakeTurn();
+  writing_ = Writing::kTurn;
+  something_to_write_.NotifyOne();
+}
+
+void DirectorDriver::WriteAll() {
+  while (true) {
+    Turn turn;
+    {
+      base::MutexLock lock(mutex_);
+      while (writing_ != Writing::kTurn && writing_ != Writing::kStop) {
+        something_to_write_.Wait(mutex_);
+      }
+      if (writing_ == Writing::kStop) return;
+      turn = std::exchange(turn_, {});
+    }
+    absl::Status status = director_->Commit(turn);
+    if (status.ok()) status = director_->Say(std::exchange(turn, {}));
+    base::MutexLock lock(mutex_);
+    writing_ = status.ok() ? Writing::kNothing : Writing::kFailed;
+    turn_ = std::move(turn);
+    failure_ = std::move(status);
+    something_to_decide_.NotifyOne();
   }
 }
 

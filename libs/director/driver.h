@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "libs/core/queue.h"
 #include "libs/director/command.h"
 #include "libs/director/director.h"
+#include "libs/director/store_reader.h"
 
 namespace callboard::director {
 
@@ -25,10 +28,18 @@ struct DriverOptions {
   size_t agent_messages_max = 4096;
 };
 
-// A Director and the one thread that takes its turns.
+// A page of tasks, and where the next one begins.
+struct TaskPage {
+  std::vector<core::Task> tasks = {};
+  std::optional<ListCursor> next = {};
+};
+
+// A Director and its threads: one decides, and while it does, another commits what was decided
+// before and says it. Two more read the store and copy it.
 //
-// Thread-safe. No call blocks: each is answered through its callback, once, on the driver's thread
-// or, when it is refused, on the caller's. A callback must not block, nor destroy the driver.
+// Thread-safe. No call blocks: each is answered through its callback, once, on one of the driver's
+// threads or, when it is refused, on the caller's. A callback must not block, nor destroy the
+// driver.
 class DirectorDriver {
  public:
   // Recovers before it returns. The store's error when it can be neither written nor, on a full
@@ -47,8 +58,17 @@ class DirectorDriver {
   // with UNAVAILABLE/OVERLOADED, an agent's is left as it was, to be posted again.
   bool Post(Command&& command);
 
+  template <class T>
+  using Reply = std::function<void(absl::StatusOr<T>)>;
+
   // Answers the status as of its turn.
-  void GetQueueStatus(std::function<void(absl::StatusOr<core::QueueStatus>)> reply);
+  void GetQueueStatus(Reply<core::QueueStatus> reply);
+  // NOT_FOUND/TASK_NOT_FOUND.
+  void GetTask(core::QueueId id, Reply<core::Task> reply);
+  void ListTasks(const ListQuery& query, Reply<TaskPage> reply);
+  void CancelTask(core::QueueId id, const std::string& who, Reply<CancelAnswer> reply);
+  // As EventStore::CreateCheckpoint(); one at a time.
+  void CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply);
 
   // Stops admission, with the next turn. Never refused.
   void BeginDrain();
@@ -56,23 +76,43 @@ class DirectorDriver {
  private:
   DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director);
 
-  void TakeTurns();
+  void DecideAll();
+  void WriteAll();
+  // One round of the deciding thread; false after the last.
+  bool DecideSome();
+  // Gives the open turn to the writing thread if that waits for one.
+  void HandOver();
+  // Whether the deciding thread can go on.
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the open turn can take more.
+  bool MayTake() const { return director_->open_turn().answers.size() < options_.calls_max; }
   bool HasRoom(const Command& command) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DriverOptions options_;
   std::atomic<uint64_t> last_call_ = 0;
 
-  // Touched by the driver's thread only.
+  StoreReader reader_;
+  StoreReader copier_;
+
+  // Touched by the deciding thread only, but for Commit() and Say().
   std::unique_ptr<Director> director_;
 
   base::Mutex mutex_;
-  base::CondVar changed_;
+  // For the deciding thread, and for the writing one.
+  base::CondVar something_to_decide_;
+  base::CondVar something_to_write_;
   std::vector<Command> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t calls_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   bool drain_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // A turn on its way to the disk; and one that did not get there.
+  enum class Writing { kNothing, kTurn, kFailed, kStop };
+  Writing writing_ ABSL_GUARDED_BY(mutex_) = Writing::kNothing;
+  Turn turn_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 
-  std::thread thread_;
+  std::thread writer_;
+  std::thread decider_;
 };
 
 }  // namespace callboard::director

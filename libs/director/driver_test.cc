@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <optional>
 
@@ -19,6 +20,7 @@ namespace {
 using test::HasReason;
 using test::IsOk;
 using test::StatusIs;
+using Fate = test::FaultyEventStores::Fate;
 
 class DirectorDriverTest : public testing::Test {
  protected:
@@ -28,22 +30,43 @@ class DirectorDriverTest : public testing::Test {
     return *std::move(driver);
   }
 
+  Decision Submit(DirectorDriver& driver, const std::string& prompt) {
+    core::Submission submission;
+    submission.spec.prompt = prompt;
+    std::promise<Decision> answer;
+    driver.Post(SubmitCommand(driver.NextCall(), "me", submission, clock_.WallNow(),
+                              [&](const Decision& decision) { answer.set_value(decision); }));
+    return answer.get_future().get();
+  }
+  // REQUIRES: it is accepted.
+  core::QueueId Add(DirectorDriver& driver, const std::string& prompt) {
+    return std::get<Submitted>(Submit(driver, prompt)).queue_id;
+  }
+  // What a call is answered.
+  template <class T, class Call>
+  absl::StatusOr<T> Answer(Call call) {
+    std::promise<absl::StatusOr<T>> answer;
+    call([&answer](absl::StatusOr<T> given) { answer.set_value(std::move(given)); });
+    return answer.get_future().get();
+  }
+
   test::FakeClock clock_;
   test::FakeRandom random_;
-  test::FaultyEventStores::Fate fate_;
-  test::FaultyEventStores stores_{[this] { return fate_; }};
+  Fate fate_;
+  test::FaultyEventStores::DecideCommit decide_ = [this] { return fate_; };
+  test::FaultyEventStores stores_{[this] { return decide_(); }};
   test::FakeAgentLink link_;
 };
 
-// Keeps the driver's thread inside a turn until it goes out of scope.
+// Keeps the deciding thread inside a command until it goes out of scope.
 class HeldTurn {
  public:
   explicit HeldTurn(DirectorDriver& driver) {
-    driver.GetQueueStatus([this](const auto&) {
+    driver.Post(AgentCommand([this](DirectorEngine&, Moment) {
       std::future<void> released = release_.get_future();
       entered_.set_value();
       released.wait();
-    });
+    }));
     entered_.get_future().wait();
   }
   ~HeldTurn() { release_.set_value(); }
@@ -151,6 +174,64 @@ TEST_F(DirectorDriverTest, WhatTheLinkFindsIsNeverRefused) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(driver->Post(AgentCommand([](DirectorEngine&, Moment) {}, Command::From::kLink)));
   }
+}
+
+TEST_F(DirectorDriverTest, TaskIsReadWithItsPlaceAndAllThatItsRecordsSay) {
+  const auto driver = Open();
+  Add(*driver, "first");
+  const core::QueueId task = Add(*driver, "second");
+  const absl::StatusOr<core::Task> read =
+      Answer<core::Task>([&](auto reply) { driver->GetTask(task, std::move(reply)); });
+  ASSERT_THAT(read, IsOk());
+  EXPECT_EQ(read->spec.prompt, "second");
+  EXPECT_EQ(read->position, 2u);
+}
+
+TEST_F(DirectorDriverTest, UnknownTaskIsNotFound) {
+  const auto driver = Open();
+  EXPECT_THAT(Answer<core::Task>([&](auto reply) {
+                driver->GetTask(core::QueueId(core::Ulid(1, 1)), std::move(reply));
+              }),
+              HasReason("TASK_NOT_FOUND"));
+}
+
+TEST_F(DirectorDriverTest, TasksAreListedPageByPage) {
+  const auto driver = Open();
+  for (const char* prompt : {"1", "2", "3"}) Add(*driver, prompt);
+  ListQuery query = {.page_size = 2};
+  std::vector<std::string> prompts;
+  for (int page = 0; page < 2; ++page) {
+    const absl::StatusOr<TaskPage> answer =
+        Answer<TaskPage>([&](auto reply) { driver->ListTasks(query, std::move(reply)); });
+    ASSERT_THAT(answer, IsOk());
+    for (const core::Task& task : answer->tasks) prompts.push_back(task.spec.prompt);
+    query.after = answer->next;
+  }
+  EXPECT_THAT(prompts, testing::ElementsAre("1", "2", "3"));
+  EXPECT_EQ(query.after, std::nullopt);
+}
+
+TEST_F(DirectorDriverTest, CheckpointIsTakenBesideTheTurns) {
+  const auto driver = Open();
+  const auto checkpoint = [&] {
+    return Answer<ports::Checkpoint>(
+        [&](auto reply) { driver->CreateCheckpoint("one", std::move(reply)); });
+  };
+  EXPECT_THAT(checkpoint(), IsOk());
+  EXPECT_THAT(checkpoint(), StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+TEST_F(DirectorDriverTest, FailedCommitIsARestartAndNotTheEnd) {
+  std::atomic<bool> fails = false;
+  decide_ = [&]() -> Fate {
+    return fails.exchange(false) ? Fate{absl::InternalError("I/O error"), false} : Fate{};
+  };
+  const auto driver = Open();
+  fails = true;
+  const Decision failed = Submit(*driver, "first");
+  EXPECT_THAT(std::get<absl::Status>(failed), HasReason("OUTCOME_UNKNOWN"));
+  EXPECT_TRUE(std::holds_alternative<Submitted>(Submit(*driver, "second")));
+  EXPECT_EQ(link_.epochs().size(), 2u);
 }
 
 TEST_F(DirectorDriverTest, EachCallHasItsOwnName) {

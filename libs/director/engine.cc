@@ -35,16 +35,16 @@ void DirectorEngine::Begin(Moment now) {
   }
   for (const auto& [sequence, entry] : book_.line()) {
     if (entry->life.is_in_flight()) {
-      fleet_.Hold(entry->life.agent, entry->life.task.queue_id, entry->life.task.spec.lane);
-      Agent& agent = fleet_.Get(entry->life.agent);
+      fleet_.Hold(entry->life.tries->agent, entry->life.queue_id, entry->life.terms->lane);
+      Agent& agent = fleet_.Get(entry->life.tries->agent);
       agent.heard_at = now.monotonic;
-      if (agent.instance_id.empty()) agent.instance_id = entry->life.instance_id;
+      if (agent.instance_id.empty()) agent.instance_id = entry->life.tries->instance_id;
     }
     StartClocks(*entry, now);
     if (entry->life.is_in_flight()) {
       entry->clocks.lease_until = LeaseFrom(now.monotonic);
       // Its agent may have been told that its director goes away, and hold on for longer.
-      if (entry->life.director_epoch <= book_.extended().epoch) {
+      if (entry->life.tries->director_epoch <= book_.extended().epoch) {
         entry->clocks.lease_until += book_.extended().extension;
       }
     }
@@ -74,38 +74,38 @@ core::TaskEvent DirectorEngine::EventOf(const core::Life& life, const Remark& re
 void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskChange change,
                                Moment now) {
   const core::Life& life = entry.life;
-  core::TaskRecord record = {.queue_id = life.task.queue_id, .event = EventOf(life, remark, now)};
+  core::TaskRecord record = {.queue_id = life.queue_id, .event = EventOf(life, remark, now)};
   if (const auto* dispatched = std::get_if<core::Dispatched>(&change)) {
     record.event.dispatch = dispatched->dispatch;
     record.event.agent = remark.who;
   } else if (life.is_in_flight()) {
-    record.event.dispatch = life.task.dispatch;
-    record.event.agent = life.agent;
+    record.event.dispatch = life.dispatch;
+    record.event.agent = life.tries->agent;
   }
-  if (remark.kind == TaskEventKind::kBusy && life.last_busy > 0 &&
-      life.task.busy_rejections + 1 >= core::kKeepsPlaceFromBounce) {
-    record.replaces = life.events - life.last_busy + 1;
-    record.event.number = life.last_busy;
+  if (remark.kind == TaskEventKind::kBusy && life.tries->last_busy > 0 &&
+      life.tries->busy_rejections + 1 >= core::kKeepsPlaceFromBounce) {
+    record.replaces = life.events - life.tries->last_busy + 1;
+    record.event.number = life.tries->last_busy;
   }
   record.change = std::move(change);
 
   const bool was_pending = life.is_pending();
   const bool was_in_flight = life.is_in_flight();
-  const std::string held_by = life.agent;
+  const std::string held_by = life.tries->agent;
   if (was_pending) matcher_.Remove(entry);
   core::Record& written = Write(std::move(record));
   std::get<core::TaskRecord>(written).event.place_after = book_.Position(life);
   if (was_in_flight && !life.is_in_flight()) {
-    fleet_.Release(held_by, life.task.queue_id, life.task.spec.lane);
+    fleet_.Release(held_by, life.queue_id, life.terms->lane);
   }
   if (!was_in_flight && life.is_in_flight()) {
-    fleet_.Hold(life.agent, life.task.queue_id, life.task.spec.lane);
+    fleet_.Hold(life.tries->agent, life.queue_id, life.terms->lane);
   }
   if (was_pending && !life.is_pending()) drain_rate_.Count(now.monotonic);
 
   StartClocks(entry, now);
   Offer(entry, now);
-  const std::string& session_id = life.task.spec.session_id;
+  const std::string& session_id = life.session_id;
   if (life.is_ended() && !session_id.empty()) {
     if (Entry* next = book_.FirstOfSession(session_id)) Offer(*next, now);
   }
@@ -115,7 +115,7 @@ void DirectorEngine::Note(const Entry& entry, const Remark& remark, Moment now,
                           core::DispatchNumber dispatch) {
   const core::Life& life = entry.life;
   core::TaskRecord record = {
-      .queue_id = life.task.queue_id, .event = EventOf(life, remark, now), .change = core::Noted()};
+      .queue_id = life.queue_id, .event = EventOf(life, remark, now), .change = core::Noted()};
   record.event.place_after = record.event.place_before;
   record.event.dispatch = dispatch;
   // Only the latest of several denials in a row is kept: agents may come and go for ever.
@@ -129,13 +129,13 @@ void DirectorEngine::Note(const Entry& entry, const Remark& remark, Moment now,
 void DirectorEngine::StartClocks(Entry& entry, Moment now) {
   const core::Life& life = entry.life;
   Entry::Clocks& clocks = entry.clocks;
-  switch (life.task.state) {
+  switch (life.state) {
     case TaskState::kPending:
       clocks = {};
-      if (life.task.not_before.has_value()) {
+      if (life.tries->not_before.has_value()) {
         // The wall clock may have jumped since the backoff was decided: never longer than it was.
         clocks.not_before =
-            now.monotonic + std::min(life.backoff, *life.task.not_before - now.wall);
+            now.monotonic + std::min(life.tries->backoff, *life.tries->not_before - now.wall);
       }
       break;
     case TaskState::kDispatching:
@@ -144,9 +144,9 @@ void DirectorEngine::StartClocks(Entry& entry, Moment now) {
     case TaskState::kWorking:
       if (clocks.guard_at == absl::InfiniteDuration()) {
         clocks.guard_at =
-            now.monotonic + life.task.spec.timeout + options_.lease.kill_grace + kGuardMargin;
+            now.monotonic + life.terms->timeout + options_.lease.kill_grace + kGuardMargin;
       }
-      clocks.repeat_at = life.task.cancel_requested_at.has_value()
+      clocks.repeat_at = life.is_cancel_requested()
                              ? now.monotonic + options_.queue.dispatch_timeout
                              : absl::InfiniteDuration();
       break;
@@ -160,37 +160,32 @@ void DirectorEngine::StartClocks(Entry& entry, Moment now) {
 
 void DirectorEngine::Watch(const Entry& entry, Moment now) {
   const core::Life& life = entry.life;
-  const core::TaskSpec& spec = life.task.spec;
   std::optional<absl::Duration> due;
   std::optional<absl::Time> wall_due;
   if (life.is_pending()) {
     if (entry.clocks.not_before > now.monotonic) due = entry.clocks.not_before;
-    if (spec.earliest_start_at.has_value() && *spec.earliest_start_at > now.wall) {
-      wall_due = spec.earliest_start_at;
-    }
-    if (spec.deadline_at.has_value()) {
-      wall_due = std::min(wall_due.value_or(absl::InfiniteFuture()), *spec.deadline_at);
-    }
+    absl::Time next = life.deadline_at;
+    if (life.earliest_start_at > now.wall) next = std::min(next, life.earliest_start_at);
+    if (next < absl::InfiniteFuture()) wall_due = next;
   } else if (life.is_in_flight()) {
     due = std::min({entry.clocks.lease_until, entry.clocks.repeat_at, entry.clocks.guard_at});
   }
-  pending_agenda_.Set(life.task.queue_id, life.is_pending() ? due : std::nullopt);
-  wall_agenda_.Set(life.task.queue_id, wall_due);
-  in_flight_agenda_.Set(life.task.queue_id, life.is_in_flight() ? due : std::nullopt);
+  pending_agenda_.Set(life.queue_id, life.is_pending() ? due : std::nullopt);
+  wall_agenda_.Set(life.queue_id, wall_due);
+  in_flight_agenda_.Set(life.queue_id, life.is_in_flight() ? due : std::nullopt);
 }
 
 bool DirectorEngine::IsReadyNow(const Entry& entry, Moment now) const {
   const core::Life& life = entry.life;
-  const core::TaskSpec& spec = life.task.spec;
   if (!life.is_pending() || entry.clocks.not_before > now.monotonic) return false;
-  if (spec.earliest_start_at.has_value() && *spec.earliest_start_at > now.wall) return false;
-  return spec.session_id.empty() || book_.FirstOfSession(spec.session_id) == &entry;
+  if (life.earliest_start_at > now.wall) return false;
+  return life.session_id.empty() || book_.FirstOfSession(life.session_id) == &entry;
 }
 
 Demand DirectorEngine::DemandOf(const Entry& entry) const {
-  const core::TaskSpec& spec = entry.life.task.spec;
-  Demand demand = {.lane = spec.lane, .labels = spec.required_labels};
-  if (!spec.session_id.empty()) demand.session_agent = book_.AgentOfSession(spec.session_id);
+  const core::Life& life = entry.life;
+  Demand demand = {.lane = life.terms->lane, .labels = life.terms->required_labels};
+  if (!life.session_id.empty()) demand.session_agent = book_.AgentOfSession(life.session_id);
   return demand;
 }
 
@@ -251,23 +246,23 @@ bool DirectorEngine::Retain(Moment now) {
   bool released = false;
   for (int forgotten = 0; forgotten < kForgottenMax && !book_.ended().empty(); ++forgotten) {
     const core::Life& life = book_.ended().begin()->second->life;
-    const absl::Time finished_at = *life.task.finished_at;
+    const absl::Time finished_at = life.finished_at;
     if (book_.ended().size() <= options_.retention.count &&
         now.wall < finished_at + options_.retention.age) {
       break;
     }
-    const core::QueueId id = life.task.queue_id;
-    const std::string session_id = life.task.spec.session_id;
+    const core::QueueId id = life.queue_id;
+    const std::string session_id = life.session_id;
     const std::optional<KnownRequest> request =
-        life.task.spec.request_id.empty()
+        life.request_id.empty()
             ? std::nullopt
-            : book_.FindRequest(life.identity, life.task.spec.request_id, now.wall);
+            : book_.FindRequest(life.terms->identity, life.request_id, now.wall);
     if (request.has_value() && request->queue_id == id) {
-      Write(core::RequestRemembered{.identity = life.identity,
-                                    .request_id = life.task.spec.request_id,
+      Write(core::RequestRemembered{.identity = life.terms->identity,
+                                    .request_id = life.request_id,
                                     .fingerprint = life.fingerprint,
                                     .queue_id = id,
-                                    .state = life.task.state,
+                                    .state = life.state,
                                     .forget_at = finished_at + core::kRequestMemory});
     }
     Write(core::TaskForgotten{id, life.events});

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -36,10 +37,14 @@ struct EngineOptions {
 
 // The answer to a submit that was accepted, now or before.
 struct Submitted {
-  // As admitted: pending, with its place. Of a request id that outlived its task only `queue_id`
-  // and `state` are known.
-  core::Task task;
+  core::QueueId queue_id = {};
+  // As admitted, pending with its place; of one that was accepted before, as it is now.
+  core::TaskState state = core::TaskState::kPending;
+  uint64_t position = 0;
   bool deduplicated = false;
+  // Of one that was accepted now; else without a spec.
+  core::Admitted admitted = {};
+  absl::Time created_at = {};
 };
 
 // A place in the queue, held for a while.
@@ -51,12 +56,50 @@ struct TicketGranted {
 // What becomes of somebody at the door. One who waits gets another decision later.
 using Decision = std::variant<absl::Status, Submitted, TicketGranted, WaiterId>;
 
-struct CancelReceipt {
-  enum class Answer { kCancelled, kRequested, kAlreadyEnded };
+// A place in the list of all tasks.
+struct ListCursor {
+  // The sequence number of a live task; or, absent, that of an ended one.
+  std::optional<uint64_t> live = {};
+  std::pair<absl::Time, core::QueueId> ended = {};
 
-  Answer answer = Answer::kCancelled;
-  core::Task task;
+  friend bool operator==(const ListCursor&, const ListCursor&) = default;
 };
+
+enum class CancelAnswer { kCancelled, kRequested, kAlreadyEnded };
+
+// What is known of a task beside what its own records say.
+struct Glance {
+  core::QueueId queue_id;
+  core::TaskState state = core::TaskState::kPending;
+  uint64_t position = 0;
+  std::optional<core::QueueId> redriven_as;
+};
+
+// Tasks to be listed: those that match all that is given.
+struct ListQuery {
+  // Any state when empty.
+  std::set<core::TaskState> states = {};
+  std::optional<core::TaskSource> source = {};
+  std::string source_job = {};
+  std::string session_id = {};
+  std::string label = {};
+  // Of the label; any when absent.
+  std::optional<std::string> label_value = {};
+  std::optional<bool> ready = {};
+  size_t page_size = 50;
+  // Behind this one.
+  std::optional<ListCursor> after = {};
+};
+
+// Live tasks in line order, then ended ones, the last ended first. Where `next` is present there
+// may be more, also when the page is not full: a page looks at a bounded number of tasks.
+struct ListPage {
+  std::vector<Glance> tasks;
+  std::optional<ListCursor> next;
+};
+
+// NOT_FOUND/TASK_NOT_FOUND
+absl::Status TaskNotFound(core::QueueId id);
 
 // Why a task has not started.
 struct Explanation {
@@ -66,7 +109,7 @@ struct Explanation {
     std::string why_not;
   };
 
-  core::Task task;
+  uint64_t position = 0;
   // Pending tasks ahead of it that may start now.
   uint64_t ready_ahead = 0;
   // The whole answer in one sentence.
@@ -131,9 +174,9 @@ class DirectorEngine {
   // The caller has gone. Nothing happens to one that is no longer waiting.
   void Leave(WaiterId waiter, Moment now);
   // Idempotent. NOT_FOUND/TASK_NOT_FOUND.
-  absl::StatusOr<CancelReceipt> Cancel(core::QueueId id, const std::string& who, Moment now);
-  // Submits an ended task again, as a new one.
-  Decision Redrive(core::QueueId id, Moment now);
+  absl::StatusOr<CancelAnswer> Cancel(core::QueueId id, const std::string& who, Moment now);
+  // Submits an ended task again, as a new one. `spec`: the old one's.
+  Decision Redrive(core::QueueId id, const core::TaskSpec& spec, Moment now);
 
   // ---- Operators ----
 
@@ -178,7 +221,8 @@ class DirectorEngine {
 
   core::QueueStatus Status(Moment now) const;
   // NOT_FOUND/TASK_NOT_FOUND.
-  absl::StatusOr<core::Task> GetTask(core::QueueId id) const;
+  absl::StatusOr<Glance> Look(core::QueueId id) const;
+  ListPage List(const ListQuery& query) const;
   absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const;
   const Book& book() const { return book_; }
   const Fleet& fleet() const { return fleet_; }
@@ -211,7 +255,8 @@ class DirectorEngine {
   };
 
   // engine_views.cc
-  static absl::Status TaskNotFound(core::QueueId id);
+  Glance GlanceAt(const Entry& entry) const;
+  bool IsListed(const Entry& entry, const ListQuery& query) const;
 
   // engine.cc: the one way to change anything, and what follows from every change.
   // The record as it is in the outcome: what it says for people may still be completed.
@@ -245,7 +290,8 @@ class DirectorEngine {
   absl::Status FindPlace(const Caller& caller, Place& place, Moment now) const;
   Decision WaitOrRefuse(Caller& caller, const absl::Status& refusal, bool arriving, Moment now);
   Decision WaitInLine(Caller& caller, Moment now);
-  Submitted AddTask(const Caller& caller, const Place& place, Moment now);
+  Submitted AddTask(Caller& caller, const Place& place, Moment now);
+  Submitted AsBefore(const Entry& entry) const;
   Decision AdmitTicket(Caller& caller, bool arriving, Moment now);
   bool AdmitNextWaiter(Moment now);
   absl::Status FullError(core::QueuePolicy policy, Moment now) const;

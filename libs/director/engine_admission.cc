@@ -49,10 +49,10 @@ absl::Status CheckSupported(const core::TaskSpec& spec) {
                     "FIELD_NOT_SUPPORTED", {{"field", std::string(field)}});
 }
 
-absl::Status OverlapError(const std::string& key, const core::Task& task) {
-  return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                        "a task of overlap key ", key, " is live: ", ToString(task.queue_id))),
-                    "OVERLAP", {{"key", key}, {"queue_id", ToString(task.queue_id)}});
+absl::Status OverlapError(const std::string& key, core::QueueId live) {
+  return WithReason(absl::FailedPreconditionError(
+                        absl::StrCat("a task of overlap key ", key, " is live: ", ToString(live))),
+                    "OVERLAP", {{"key", key}, {"queue_id", ToString(live)}});
 }
 
 }  // namespace
@@ -73,28 +73,26 @@ Decision DirectorEngine::Submit(const std::string& identity, core::Submission su
   return decision;
 }
 
-Decision DirectorEngine::Redrive(core::QueueId id, Moment now) {
+Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec, Moment now) {
   const Entry* entry = book_.Find(id);
   if (entry == nullptr) return TaskNotFound(id);
-  const core::Task& old = entry->life.task;
-  if (!entry->life.is_ended() || old.state == core::TaskState::kCompleted) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                          ToString(id), entry->life.is_ended() ? " is completed" : " is live",
-                          "; only failed and cancelled tasks can be redriven")),
+  const core::Life& old = entry->life;
+  if (!old.is_ended() || old.state == core::TaskState::kCompleted) {
+    return WithReason(absl::FailedPreconditionError(
+                          absl::StrCat(ToString(id), old.is_ended() ? " is completed" : " is live",
+                                       "; only failed and cancelled tasks can be redriven")),
                       "NOT_REDRIVABLE", {{"queue_id", ToString(id)}});
   }
   if (const std::optional<core::QueueId> successor = book_.RedrivenAs(id)) {
-    if (const Entry* found = book_.Find(*successor)) {
-      return Submitted{book_.TaskOf(found->life), /*deduplicated=*/true};
-    }
+    if (const Entry* found = book_.Find(*successor)) return AsBefore(*found);
   }
-  core::Submission submission = {.spec = old.spec, .policy = QueuePolicy::kReject, .ticket = {}};
+  core::Submission submission = {.spec = spec, .policy = QueuePolicy::kReject, .ticket = {}};
   submission.spec.request_id = absl::StrCat("redrive/", ToString(id));
   submission.spec.overlap.reset();
   submission.spec.deadline_at.reset();
   submission.spec.earliest_start_at.reset();
   // In its submitter's name, whoever asks: an old task has one successor.
-  Caller caller = {.identity = entry->life.identity,
+  Caller caller = {.identity = old.terms->identity,
                    .arrived = now.wall,
                    .submission = std::move(submission),
                    .redrive_of = id};
@@ -122,9 +120,7 @@ Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
     return WaitOrRefuse(caller, status, arriving, now);
   }
   if (submission.validate_only) {
-    Submitted would_be;
-    would_be.task.spec = submission.spec;
-    return would_be;
+    return Submitted{.admitted = {.spec = std::make_shared<const core::TaskSpec>(submission.spec)}};
   }
   return AddTask(caller, place, now);
 }
@@ -147,12 +143,15 @@ std::optional<Decision> DirectorEngine::FindSame(const Caller& caller, Moment no
     tickets_.Release(submission.ticket);
   }
   const Entry* entry = book_.Find(known->queue_id);
-  if (entry != nullptr) return Submitted{book_.TaskOf(entry->life), /*deduplicated=*/true};
-  Submitted before;
-  before.deduplicated = true;
-  before.task.queue_id = known->queue_id;
-  before.task.state = known->state;
-  return before;
+  if (entry != nullptr) return AsBefore(*entry);
+  return Submitted{.queue_id = known->queue_id, .state = known->state, .deduplicated = true};
+}
+
+Submitted DirectorEngine::AsBefore(const Entry& entry) const {
+  return {.queue_id = entry.life.queue_id,
+          .state = entry.life.state,
+          .position = book_.Position(entry.life),
+          .deduplicated = true};
 }
 
 absl::Status DirectorEngine::CheckOverlap(const Caller& caller, Place& place) const {
@@ -172,7 +171,7 @@ absl::Status DirectorEngine::CheckOverlap(const Caller& caller, Place& place) co
     }
     return absl::OkStatus();
   }
-  return OverlapError(overlap->key, others->begin()->second->life.task);
+  return OverlapError(overlap->key, others->begin()->second->life.queue_id);
 }
 
 absl::Status DirectorEngine::FindPlace(const Caller& caller, Place& place, Moment now) const {
@@ -182,8 +181,7 @@ absl::Status DirectorEngine::FindPlace(const Caller& caller, Place& place, Momen
   const uint64_t freed = place.coalesced != nullptr ? 1 : 0;
   if (is_bounded() && caller.is_scheduler()) {
     const uint64_t freed_share =
-        freed == 1 && place.coalesced->life.task.spec.source == core::TaskSource::kScheduler ? 1
-                                                                                             : 0;
+        freed == 1 && place.coalesced->life.terms->source == core::TaskSource::kScheduler ? 1 : 0;
     if (book_.pending_of_scheduler() - freed_share >= SchedulerPlaces()) {
       if (policy != QueuePolicy::kDropOldest || has_ticket) return ShareError(policy, now);
       place.evicted = book_.OldestFresh(/*of_scheduler=*/true, /*except=*/place.coalesced);
@@ -223,8 +221,8 @@ Decision DirectorEngine::WaitInLine(Caller& caller, Moment now) {
                         drain_rate_.RetryAfter(now.monotonic));
 }
 
-Submitted DirectorEngine::AddTask(const Caller& caller, const Place& place, Moment now) {
-  const core::Submission& submission = *caller.submission;
+Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now) {
+  core::Submission& submission = *caller.submission;
   if (place.coalesced != nullptr) {
     End(*place.coalesced,
         {.state = core::TaskState::kFailed, .reason = core::FailureReason::kCoalesced},
@@ -241,13 +239,17 @@ Submitted DirectorEngine::AddTask(const Caller& caller, const Place& place, Mome
   }
   if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
 
-  auto spec = std::make_shared<core::TaskSpec>(submission.spec);
+  // Nobody asks for that of a task without an id.
+  const core::Fingerprint fingerprint = submission.spec.request_id.empty()
+                                            ? core::Fingerprint()
+                                            : core::FingerprintOf(submission.spec);
+  auto spec = std::make_shared<core::TaskSpec>(std::move(submission.spec));
   if (spec->lane.empty()) spec->lane = std::string(kDefaultLane);
   if (spec->timeout == absl::ZeroDuration()) spec->timeout = kDefaultTimeout;
   if (spec->max_attempts == 0) spec->max_attempts = options_.queue.max_attempts;
   if (!spec->source.has_value()) spec->source = core::TaskSource::kApi;
   core::Admitted admitted = {.spec = std::move(spec),
-                             .fingerprint = core::FingerprintOf(submission.spec),
+                             .fingerprint = fingerprint,
                              .policy = submission.policy,
                              .identity = caller.identity,
                              .submitted_at = caller.arrived,
@@ -262,12 +264,15 @@ Submitted DirectorEngine::AddTask(const Caller& caller, const Place& place, Mome
                   .at = now.wall,
                   .who = caller.identity,
                   .place_after = book_.counts().pending + 1};
-  const core::QueueId id = record.queue_id;
-  Write(std::move(record));
-  Entry& entry = *book_.Find(id);
+  const core::TaskRecord& written = std::get<core::TaskRecord>(Write(std::move(record)));
+  Entry& entry = *book_.Find(written.queue_id);
+  Submitted submitted = {.queue_id = written.queue_id,
+                         .position = written.event.place_after,
+                         .admitted = std::get<core::Admitted>(written.change),
+                         .created_at = now.wall};
   StartClocks(entry, now);
   Offer(entry, now);
-  return Submitted{book_.TaskOf(entry.life)};
+  return submitted;
 }
 
 Decision DirectorEngine::ReserveSlot(const std::string& identity, absl::Duration lifetime,

@@ -143,7 +143,7 @@ TEST(EngineAdmissionTest, WaitersAreAdmittedInTheOrderOfTheirArrival) {
   director.Connect("a");
   ASSERT_THAT(director.AnswerTo(first), IsAccepted(true));
   EXPECT_THAT(director.AnswerTo(second), IsAccepted(false));
-  const core::Task& admitted = std::get<Submitted>(*director.AnswerTo(first)).task;
+  const auto& admitted = std::get<Submitted>(*director.AnswerTo(first));
   EXPECT_EQ(admitted.state, TaskState::kPending);
   EXPECT_EQ(admitted.position, 1u);
   director.Cancel(admitted.queue_id);
@@ -186,7 +186,7 @@ TEST(EngineAdmissionTest, WaiterThatLeavesAfterTheDecisionStaysAcceptedAndItsIdF
   director.Leave(waiter);
   const auto again = std::get<Submitted>(director.Submit(submission));
   EXPECT_TRUE(again.deduplicated);
-  EXPECT_THAT(director.Line(), ElementsAre(again.task.queue_id));
+  EXPECT_THAT(director.Line(), ElementsAre(again.queue_id));
 }
 
 TEST(EngineAdmissionTest, PausedQueueLetsWaitersWaitOn) {
@@ -356,7 +356,7 @@ TEST(EngineAdmissionTest, WaiterWhoseDeadlineHasPassedIsNotStarted) {
   director.Connect("a");
   director.Advance(absl::Seconds(20));
   director.Cancel(first);
-  const core::QueueId second = std::get<Submitted>(*director.AnswerTo(waiter)).task.queue_id;
+  const core::QueueId second = std::get<Submitted>(*director.AnswerTo(waiter)).queue_id;
   EXPECT_EQ(director.Task(second).reason, core::FailureReason::kExpired);
 }
 

@@ -143,10 +143,10 @@ void DirectorEngine::Reconcile(Agent& agent, const core::AgentOpened& opened, Mo
 
 void DirectorEngine::Adopt(Entry& entry, Moment now) {
   entry.clocks.lease_until = LeaseFrom(now.monotonic);
-  if (entry.life.task.state == TaskState::kDispatching) {
+  if (entry.life.state == TaskState::kDispatching) {
     Accept(entry, now);
-  } else if (entry.life.task.cancel_requested_at.has_value()) {
-    SayTo(entry.life.agent, core::CancelRun{entry.life.token()});
+  } else if (entry.life.is_cancel_requested()) {
+    SayTo(entry.life.tries->agent, core::CancelRun{entry.life.token()});
   }
   Watch(entry, now);
 }
@@ -154,14 +154,14 @@ void DirectorEngine::Adopt(Entry& entry, Moment now) {
 // The agent neither runs it nor has its result, and hears no more of starts from earlier Sessions.
 void DirectorEngine::ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, Moment now) {
   const core::Life& life = entry.life;
-  if (life.task.cancel_requested_at.has_value()) {
+  if (life.is_cancel_requested()) {
     EndCancelled(entry, agent.name, "the agent does not run it", {}, now);
-  } else if (was_lost || life.task.state == TaskState::kWorking) {
+  } else if (was_lost || life.state == TaskState::kWorking) {
     Lose(entry, absl::StrCat(agent.name, " no longer runs it and has no result"), now);
-  } else if (life.instance_id != agent.instance_id) {
+  } else if (life.tries->instance_id != agent.instance_id) {
     GiveUpStart(entry, /*counts=*/true, absl::StrCat(agent.name, " restarted before it answered"),
                 now);
-  } else if (life.director_epoch != book_.epoch()) {
+  } else if (life.tries->director_epoch != book_.epoch()) {
     GiveUpStart(entry, /*counts=*/false, "the director restarted before the start was heard", now);
   } else {
     // Same lives on both ends: the start was lost on its way. As good as a first one.
@@ -196,7 +196,7 @@ void DirectorEngine::OnItem(core::SessionId session, const core::AgentItem& item
 Entry* DirectorEngine::Current(const Agent& agent, const FenceToken& token) {
   Entry* entry = book_.Find(token.queue_id);
   if (entry == nullptr || !entry->life.is_in_flight()) return nullptr;
-  return entry->life.token() == token && entry->life.agent == agent.name ? entry : nullptr;
+  return entry->life.token() == token && entry->life.tries->agent == agent.name ? entry : nullptr;
 }
 
 void DirectorEngine::OnStartAnswered(Agent& agent, const core::StartAnswered& answered,
@@ -207,7 +207,7 @@ void DirectorEngine::OnStartAnswered(Agent& agent, const core::StartAnswered& an
     if (answered.answer.ok()) Say(agent, core::FencedOff{answered.token});
     return;
   }
-  if (entry->life.task.state != TaskState::kDispatching) return;
+  if (entry->life.state != TaskState::kDispatching) return;
   if (answered.answer.ok()) {
     Accept(*entry, now);
   } else {
@@ -222,7 +222,7 @@ void DirectorEngine::OnRefused(Entry& entry, Agent& agent, const absl::Status& r
   const std::string why =
       absl::StrCat(absl::StatusCodeToString(refusal.code()), ": ", refusal.message())
           .substr(0, core::kErrorBytesMax);
-  if (entry.life.task.cancel_requested_at.has_value()) {
+  if (entry.life.is_cancel_requested()) {
     EndCancelled(entry, agent.name, "the agent refused to start it", {}, now);
     return;
   }
@@ -251,7 +251,7 @@ void DirectorEngine::OnRefused(Entry& entry, Agent& agent, const absl::Status& r
                    now);
       return;
     case core::AnswerMeaning::kTransient:
-      NoteInfrastructureError(agent, entry.life.task.queue_id);
+      NoteInfrastructureError(agent, entry.life.queue_id);
       TryLater(entry, agent.name, why, base::DetailsOf(refusal).retry_after, now);
       return;
   }
@@ -265,14 +265,14 @@ void DirectorEngine::OnRunEnded(Agent& agent, const core::RunEnded& ended, Momen
     return;
   }
   Entry* entry = book_.Find(token.queue_id);
-  if (entry != nullptr && entry->life.reported.contains(token.dispatch)) {
+  if (entry != nullptr && entry->life.tries->reported.contains(token.dispatch)) {
     Say(agent, core::ResultAcknowledged{token});
     return;
   }
   // The task is forgotten, has ended without it, or is elsewhere by now.
   Say(agent, core::FencedOff{token});
   if (entry == nullptr || ended.result.end == core::RunResult::End::kCancelled ||
-      token.dispatch <= entry->life.orphaned || token.dispatch > entry->life.task.dispatch) {
+      token.dispatch <= entry->life.tries->orphaned || token.dispatch > entry->life.dispatch) {
     return;
   }
   Note(*entry,
@@ -296,7 +296,7 @@ void DirectorEngine::OnHeartbeat(Agent& agent, const core::Heartbeat& heartbeat,
     }
     entry->clocks.lease_until = LeaseFrom(now.monotonic);
     // Its answer was lost, or is yet to come.
-    if (entry->life.task.state == TaskState::kDispatching) Accept(*entry, now);
+    if (entry->life.state == TaskState::kDispatching) Accept(*entry, now);
     Watch(*entry, now);
   }
 }
@@ -344,7 +344,7 @@ void DirectorEngine::OnUnreachable(const std::string& name, Moment now) {
 
 void DirectorEngine::OnNotWritten(const FenceToken& token, Moment now) {
   Entry* entry = book_.Find(token.queue_id);
-  if (entry == nullptr || entry->life.task.state != TaskState::kDispatching ||
+  if (entry == nullptr || entry->life.state != TaskState::kDispatching ||
       entry->life.token() != token || token.director_epoch != book_.epoch()) {
     return;
   }
@@ -352,7 +352,7 @@ void DirectorEngine::OnNotWritten(const FenceToken& token, Moment now) {
   // only of a start that was never written.
   CHECK_GT(entry->clocks.starts_said, 0u);
   if (--entry->clocks.starts_said > 0) return;
-  Agent& agent = fleet_.Get(entry->life.agent);
+  Agent& agent = fleet_.Get(entry->life.tries->agent);
   Suspect(agent, now);
   TryLater(*entry, "director", absl::StrCat(agent.name, " cannot be reached"), {}, now);
   Settle(now);

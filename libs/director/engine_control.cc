@@ -25,24 +25,23 @@ absl::Status AgentNotFound(const std::string& name) {
 
 }  // namespace
 
-absl::StatusOr<CancelReceipt> DirectorEngine::Cancel(core::QueueId id, const std::string& who,
-                                                     Moment now) {
+absl::StatusOr<CancelAnswer> DirectorEngine::Cancel(core::QueueId id, const std::string& who,
+                                                    Moment now) {
   Entry* found = book_.Find(id);
   if (found == nullptr) return TaskNotFound(id);
   Entry& entry = *found;
-  CancelReceipt::Answer answer = CancelReceipt::Answer::kRequested;
+  CancelAnswer answer = CancelAnswer::kRequested;
   if (entry.life.is_ended()) {
-    answer = CancelReceipt::Answer::kAlreadyEnded;
+    answer = CancelAnswer::kAlreadyEnded;
   } else if (entry.life.is_pending()) {
-    answer = CancelReceipt::Answer::kCancelled;
+    answer = CancelAnswer::kCancelled;
     EndCancelled(entry, who, "cancelled while it waited", {}, now);
-  } else if (!entry.life.task.cancel_requested_at.has_value()) {
+  } else if (!entry.life.is_cancel_requested()) {
     WriteTask(entry, {TaskEventKind::kCancelRequested, who, ""}, core::CancelRequested(), now);
-    SayTo(entry.life.agent, core::CancelRun{entry.life.token()});
+    SayTo(entry.life.tries->agent, core::CancelRun{entry.life.token()});
   }
-  CancelReceipt receipt = {answer, book_.TaskOf(entry.life)};
   Settle(now);
-  return receipt;
+  return answer;
 }
 
 void DirectorEngine::Switch(bool paused, bool draining, Moment now) {
@@ -134,8 +133,7 @@ absl::Duration DirectorEngine::UntilNextTimer(Moment now) const {
 }
 
 void DirectorEngine::OnPendingDue(Entry& entry, Moment now) {
-  const core::TaskSpec& spec = entry.life.task.spec;
-  if (spec.deadline_at.has_value() && *spec.deadline_at <= now.wall) {
+  if (entry.life.deadline_at <= now.wall) {
     End(entry, {.state = TaskState::kFailed, .reason = FailureReason::kExpired},
         {TaskEventKind::kExpired, "director", "it did not start before its deadline",
          core::Fault::kCaller},
@@ -147,10 +145,11 @@ void DirectorEngine::OnPendingDue(Entry& entry, Moment now) {
 
 void DirectorEngine::OnInFlightDue(Entry& entry, Moment now) {
   const core::Life& life = entry.life;
-  const bool cancelled = life.task.cancel_requested_at.has_value();
+  const bool cancelled = life.is_cancel_requested();
   if (entry.clocks.lease_until <= now.monotonic) {
-    const std::string why = absl::StrCat("nothing was heard of it from ", life.agent, " in time");
-    if (life.task.state == TaskState::kWorking) {
+    const std::string why =
+        absl::StrCat("nothing was heard of it from ", life.tries->agent, " in time");
+    if (life.state == TaskState::kWorking) {
       Lose(entry, why, now);
     } else {
       GiveUpStart(entry, /*counts=*/true, why, now);
@@ -158,9 +157,9 @@ void DirectorEngine::OnInFlightDue(Entry& entry, Moment now) {
     return;
   }
   if (entry.clocks.guard_at <= now.monotonic) {
-    SayTo(life.agent, core::CancelRun{life.token()});
+    SayTo(life.tries->agent, core::CancelRun{life.token()});
     // Nobody knows when its process ends: the slot is taken until the agent says otherwise.
-    Lane& lane = fleet_.Get(life.agent).lanes[life.task.spec.lane];
+    Lane& lane = fleet_.Get(life.tries->agent).lanes[life.terms->lane];
     lane.reported = std::max(lane.reported, lane.held);
     const std::string why = "its agent let it run beyond its timeout";
     if (cancelled) {
@@ -175,12 +174,12 @@ void DirectorEngine::OnInFlightDue(Entry& entry, Moment now) {
     }
     return;
   }
-  entry.clocks.repeat_at = life.task.state == TaskState::kDispatching || cancelled
+  entry.clocks.repeat_at = life.state == TaskState::kDispatching || cancelled
                                ? now.monotonic + options_.queue.dispatch_timeout
                                : absl::InfiniteDuration();
   if (cancelled) {
-    SayTo(life.agent, core::CancelRun{life.token()});
-  } else if (life.task.state == TaskState::kDispatching) {
+    SayTo(life.tries->agent, core::CancelRun{life.token()});
+  } else if (life.state == TaskState::kDispatching) {
     SayStart(entry);
   }
   Watch(entry, now);

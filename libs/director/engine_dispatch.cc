@@ -45,7 +45,7 @@ TaskEventKind FailureEvent(FailureReason reason) {
 void DirectorEngine::Dispatch(Entry& entry, Agent& agent, Moment now) {
   WriteTask(entry, {TaskEventKind::kDispatching, agent.name, ""},
             core::Dispatched{
-                .dispatch = core::DispatchNumber(entry.life.task.dispatch.value() + 1),
+                .dispatch = core::DispatchNumber(entry.life.dispatch.value() + 1),
                 .director_epoch = book_.epoch(),
                 .instance_id = agent.instance_id,
                 .agent_url = agent.url,
@@ -59,35 +59,35 @@ void DirectorEngine::Dispatch(Entry& entry, Agent& agent, Moment now) {
 }
 
 void DirectorEngine::SayStart(Entry& entry) {
-  const Agent& agent = fleet_.Get(entry.life.agent);
+  const Agent& agent = fleet_.Get(entry.life.tries->agent);
   if (!agent.is_connected()) return;
   ++entry.clocks.starts_said;
-  Say(agent, core::StartRun{entry.life.token(), entry.life.task.spec, entry.clocks.agent_time});
+  Say(agent, core::StartRun{entry.life.token(), entry.spec, entry.clocks.agent_time});
 }
 
 void DirectorEngine::Accept(Entry& entry, Moment now) {
-  WriteTask(entry, {TaskEventKind::kRunning, entry.life.agent, ""}, core::Accepted(), now);
-  Agent& agent = fleet_.Get(entry.life.agent);
+  WriteTask(entry, {TaskEventKind::kRunning, entry.life.tries->agent, ""}, core::Accepted(), now);
+  Agent& agent = fleet_.Get(entry.life.tries->agent);
   agent.unreachable = 0;
-  agent.lanes[entry.life.task.spec.lane].refusals = 0;
-  if (entry.life.task.cancel_requested_at.has_value()) {
+  agent.lanes[entry.life.terms->lane].refusals = 0;
+  if (entry.life.is_cancel_requested()) {
     Say(agent, core::CancelRun{entry.life.token()});
   }
 }
 
 void DirectorEngine::Bounce(Entry& entry, Agent& agent, Moment now) {
   const core::Life& life = entry.life;
-  Lane& lane = agent.lanes[life.task.spec.lane];
+  Lane& lane = agent.lanes[life.terms->lane];
   lane.refused = true;
   lane.heartbeat_since_refusal = false;
   ++lane.refusals;
-  const uint32_t bounces = life.task.busy_rejections + 1;
+  const uint32_t bounces = life.tries->busy_rejections + 1;
   WriteTask(entry, {TaskEventKind::kBusy, agent.name, "the agent is busy (409)", Fault::kAgent},
-            core::Bounced{.dispatched = {.dispatch = life.task.dispatch,
-                                         .director_epoch = life.director_epoch,
-                                         .instance_id = life.instance_id,
-                                         .agent_url = life.task.agent_url},
-                          .dispatched_at = *life.task.dispatched_at,
+            core::Bounced{.dispatched = {.dispatch = life.dispatch,
+                                         .director_epoch = life.tries->director_epoch,
+                                         .instance_id = life.tries->instance_id,
+                                         .agent_url = life.tries->agent_url},
+                          .dispatched_at = life.tries->dispatched_at,
                           .sequence = bounces < core::kKeepsPlaceFromBounce ? book_.next_sequence()
                                                                             : life.sequence,
                           .busy_rejections = bounces},
@@ -96,8 +96,8 @@ void DirectorEngine::Bounce(Entry& entry, Agent& agent, Moment now) {
 
 void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
   const core::Life& life = entry.life;
-  const std::string agent = life.agent;
-  if (life.task.cancel_requested_at.has_value()) {
+  const std::string agent = life.tries->agent;
+  if (life.is_cancel_requested()) {
     EndCancelled(entry, agent, "the run is over", result, now);
     return;
   }
@@ -118,14 +118,14 @@ void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
                           : !result.signal.empty()
                               ? absl::StrCat("it died of ", result.signal)
                               : absl::StrCat("it exited with ", result.exit_code.value_or(-1));
-  const auto& rules = life.task.spec.retry_on;
+  const auto& rules = life.terms->retry_on;
   const bool retry = std::any_of(rules.begin(), rules.end(),
                                  [&result](const auto& rule) { return Matches(rule, result); });
   if (retry) {
     ReturnOrFail(entry,
                  {.sequence = book_.next_sequence(),
                   .counts = true,
-                  .backoff = core::BackoffAfter(life.task.queue_id, life.task.attempts + 1, {}),
+                  .backoff = core::BackoffAfter(life.queue_id, life.attempts + 1, {}),
                   .final_reason = reason,
                   .who = agent,
                   .why = why,
@@ -141,8 +141,7 @@ void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
 
 void DirectorEngine::Lose(Entry& entry, const std::string& why, Moment now) {
   const core::Life& life = entry.life;
-  if (!life.task.cancel_requested_at.has_value() &&
-      life.task.spec.on_agent_lost != core::OnAgentLost::kRequeue) {
+  if (!life.is_cancel_requested() && life.terms->on_agent_lost != core::OnAgentLost::kRequeue) {
     End(entry,
         {.state = TaskState::kFailed,
          .reason = FailureReason::kAgentLost,
@@ -165,12 +164,12 @@ void DirectorEngine::Lose(Entry& entry, const std::string& why, Moment now) {
 
 void DirectorEngine::TryLater(Entry& entry, const std::string& who, const std::string& why,
                               std::optional<absl::Duration> asked, Moment now) {
-  const core::Task& task = entry.life.task;
+  const core::Life& life = entry.life;
   ReturnOrFail(entry,
-               {.sequence = entry.life.sequence,
+               {.sequence = life.sequence,
                 .counts = true,
                 .blame = Blame::kAgentFailedIt,
-                .backoff = core::BackoffAfter(task.queue_id, task.attempts + 1, asked),
+                .backoff = core::BackoffAfter(life.queue_id, life.attempts + 1, asked),
                 .who = who,
                 .why = why,
                 .fault = Fault::kAgent},
@@ -190,14 +189,14 @@ void DirectorEngine::GiveUpStart(Entry& entry, bool counts, const std::string& w
 
 void DirectorEngine::ReturnOrFail(Entry& entry, const Return& returned, Moment now) {
   const core::Life& life = entry.life;
-  if (life.task.cancel_requested_at.has_value()) {
+  if (life.is_cancel_requested()) {
     EndCancelled(entry, returned.who, returned.why, returned.run, now);
     return;
   }
-  std::set<std::string> took_down = life.took_down;
-  if (returned.blame == Blame::kTookAgentDown) took_down.insert(life.agent);
+  std::set<std::string> took_down = life.tries->took_down;
+  if (returned.blame == Blame::kTookAgentDown) took_down.insert(life.tries->agent);
   std::optional<FailureReason> failed;
-  if (life.task.attempts + (returned.counts ? 1 : 0) >= life.task.spec.max_attempts) {
+  if (life.attempts + (returned.counts ? 1 : 0) >= life.terms->max_attempts) {
     failed = returned.final_reason;
   }
   if (took_down.size() >= kPoisonAgents) failed = FailureReason::kPoison;

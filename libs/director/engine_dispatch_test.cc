@@ -51,10 +51,10 @@ TEST(EngineDispatchTest, SubmitIsAnsweredAsAdmittedEvenIfItStartsAtOnce) {
   EngineFixture director;
   director.Connect("a");
   const auto submitted = std::get<Submitted>(director.Submit(EngineFixture::Prompt()));
-  EXPECT_EQ(submitted.task.state, TaskState::kPending);
-  EXPECT_EQ(submitted.task.position, 1u);
+  EXPECT_EQ(submitted.state, TaskState::kPending);
+  EXPECT_EQ(submitted.position, 1u);
   EXPECT_FALSE(submitted.deduplicated);
-  EXPECT_EQ(director.State(submitted.task.queue_id), TaskState::kDispatching);
+  EXPECT_EQ(director.State(submitted.queue_id), TaskState::kDispatching);
 }
 
 TEST(EngineDispatchTest, ReadyTasksStartInTheOrderOfTheirSubmits) {
@@ -104,7 +104,7 @@ TEST(EngineDispatchTest, StartCarriesTheTokenAndTheAgentsNewestTime) {
   ASSERT_THAT(starts, SizeIs(1));
   EXPECT_EQ(starts[0].token,
             (core::FenceToken{task, core::DispatchNumber(1), director.engine().epoch()}));
-  EXPECT_EQ(starts[0].spec.prompt, "work");
+  EXPECT_EQ(starts[0].spec->prompt, "work");
   EXPECT_EQ(starts[0].agent_time, heard);
 }
 

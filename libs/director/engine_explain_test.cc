@@ -116,7 +116,7 @@ TEST(EngineExplainTest, PositionCountsAllAheadAndReadyAheadOnlyTheReadyOnes) {
   director.Add();
   const core::QueueId task = director.Add();
   const Explanation explanation = Explain(director, task);
-  EXPECT_EQ(explanation.task.position, 3u);
+  EXPECT_EQ(explanation.position, 3u);
   EXPECT_EQ(explanation.ready_ahead, 1u);
 }
 

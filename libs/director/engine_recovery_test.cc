@@ -216,7 +216,7 @@ TEST(EngineRecoveryTest, RequestIdsSurvive) {
   submission.spec.request_id = "r";
   const core::QueueId live = director.Add(submission);
   director.Restart();
-  EXPECT_EQ(std::get<Submitted>(director.Submit(submission)).task.queue_id, live);
+  EXPECT_EQ(std::get<Submitted>(director.Submit(submission)).queue_id, live);
   director.Cancel(live);
   director.Restart();
   EXPECT_TRUE(std::get<Submitted>(director.Submit(submission)).deduplicated);
@@ -321,8 +321,8 @@ TEST(EngineRecoveryTest, EndedTasksAreKeptUpToANumber) {
     director.Advance(absl::Seconds(1));
     director.Cancel(tasks.back());
   }
-  EXPECT_THAT(director.engine().GetTask(tasks[0]), HasReason("TASK_NOT_FOUND"));
-  EXPECT_THAT(director.engine().GetTask(tasks[1]), IsOk());
+  EXPECT_THAT(director.engine().Look(tasks[0]), HasReason("TASK_NOT_FOUND"));
+  EXPECT_THAT(director.engine().Look(tasks[1]), IsOk());
   EXPECT_THAT(director.Events(tasks[0]), IsEmpty());
   EXPECT_EQ(director.Lives(), director.ReloadedLives());
 }
@@ -333,10 +333,10 @@ TEST(EngineRecoveryTest, EndedTasksAreKeptForATime) {
   const core::QueueId live = director.Add();
   director.Cancel(ended);
   director.Advance(absl::Hours(1) - absl::Seconds(1));
-  EXPECT_THAT(director.engine().GetTask(ended), IsOk());
+  EXPECT_THAT(director.engine().Look(ended), IsOk());
   director.Advance(absl::Seconds(1));
-  EXPECT_THAT(director.engine().GetTask(ended), HasReason("TASK_NOT_FOUND"));
-  EXPECT_THAT(director.engine().GetTask(live), IsOk());
+  EXPECT_THAT(director.engine().Look(ended), HasReason("TASK_NOT_FOUND"));
+  EXPECT_THAT(director.engine().Look(live), IsOk());
 }
 
 }  // namespace

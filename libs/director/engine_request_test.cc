@@ -43,7 +43,7 @@ TEST(EngineRequestTest, SameIdAndContentReturnTheFirstTask) {
   const core::QueueId task = director.Add(Named("r"));
   const Submitted again = Again(director, Named("r"));
   EXPECT_TRUE(again.deduplicated);
-  EXPECT_EQ(again.task.queue_id, task);
+  EXPECT_EQ(again.queue_id, task);
   EXPECT_THAT(director.Line(), SizeIs(1));
 }
 
@@ -82,13 +82,13 @@ TEST(EngineRequestTest, TasksWithoutAnIdAreNeverTheSame) {
 TEST(EngineRequestTest, IdFindsItsTaskWhenTheQueueIsFullAndWhenItWasEvicted) {
   EngineFixture director({.queue = {.max_size = 1, .allow_evict = true}});
   const core::QueueId task = director.Add(Named("r"));
-  EXPECT_EQ(Again(director, Named("r")).task.queue_id, task);
+  EXPECT_EQ(Again(director, Named("r")).queue_id, task);
   core::Submission evicting = EngineFixture::Prompt();
   evicting.policy = QueuePolicy::kDropOldest;
   director.Add(evicting);
   const Submitted again = Again(director, Named("r"));
   EXPECT_TRUE(again.deduplicated);
-  EXPECT_EQ(again.task.reason, FailureReason::kEvicted);
+  EXPECT_EQ(director.Reason(again.queue_id), FailureReason::kEvicted);
 }
 
 TEST(EngineRequestTest, IdIsRememberedUntilADayAfterItsTaskEnded) {
@@ -102,7 +102,7 @@ TEST(EngineRequestTest, IdIsRememberedUntilADayAfterItsTaskEnded) {
   director.Advance(absl::Seconds(1));
   const Submitted later = Again(director, Named("r", "two"));
   EXPECT_FALSE(later.deduplicated);
-  EXPECT_EQ(Again(director, Named("r", "two")).task.queue_id, later.task.queue_id)
+  EXPECT_EQ(Again(director, Named("r", "two")).queue_id, later.queue_id)
       << "it stands for the later task";
 }
 
@@ -110,13 +110,12 @@ TEST(EngineRequestTest, IdOutlivesItsForgottenTask) {
   EngineFixture director({.retention = {.count = 0}});
   const core::QueueId task = director.Add(Named("r", "one"));
   director.Cancel(task);
-  ASSERT_FALSE(director.engine().GetTask(task).ok());
+  ASSERT_FALSE(director.engine().Look(task).ok());
   for (int restart = 0; restart < 2; ++restart) {
     const Submitted again = Again(director, Named("r", "one"));
     EXPECT_TRUE(again.deduplicated);
-    EXPECT_EQ(again.task.queue_id, task);
-    EXPECT_EQ(again.task.state, TaskState::kCancelled);
-    EXPECT_EQ(again.task.spec, core::TaskSpec()) << "that is all that is known";
+    EXPECT_EQ(again.queue_id, task);
+    EXPECT_EQ(again.state, TaskState::kCancelled);
     EXPECT_THAT(director.Try(Named("r", "two")), HasReason("REQUEST_ID_REUSED"));
     director.Restart();
   }
@@ -131,12 +130,12 @@ TEST(EngineRequestTest, OfTwoWaitersWithOneIdTheSecondGetsTheFirstsTask) {
   const WaiterId second = director.AddWaiter(Named("r"));
   director.Cancel(task);
   ASSERT_NE(director.AnswerTo(first), nullptr);
-  const core::QueueId admitted = std::get<Submitted>(*director.AnswerTo(first)).task.queue_id;
+  const core::QueueId admitted = std::get<Submitted>(*director.AnswerTo(first)).queue_id;
   director.Connect("a");
   ASSERT_NE(director.AnswerTo(second), nullptr);
   const auto again = std::get<Submitted>(*director.AnswerTo(second));
   EXPECT_TRUE(again.deduplicated);
-  EXPECT_EQ(again.task.queue_id, admitted);
+  EXPECT_EQ(again.queue_id, admitted);
 }
 
 // ---- Overlap ----
@@ -243,7 +242,7 @@ TEST(EngineRequestTest, RedriveMakesANewTaskAndNotesIt) {
   ASSERT_EQ(director.Reason(old), FailureReason::kExpired);
   const auto redriven = std::get<Submitted>(director.Redrive(old));
   EXPECT_FALSE(redriven.deduplicated);
-  const core::Task task = director.Task(redriven.task.queue_id);
+  const core::Task task = director.Task(redriven.queue_id);
   EXPECT_NE(task.queue_id, old);
   EXPECT_EQ(task.redrive_of, old);
   EXPECT_EQ(task.spec.prompt, "work");
@@ -259,11 +258,11 @@ TEST(EngineRequestTest, RedriveHappensOnceAlsoAcrossARestart) {
   EngineFixture director;
   const core::QueueId old = director.Add();
   director.Cancel(old);
-  const core::QueueId successor = std::get<Submitted>(director.Redrive(old)).task.queue_id;
+  const core::QueueId successor = std::get<Submitted>(director.Redrive(old)).queue_id;
   for (int restart = 0; restart < 2; ++restart) {
     const auto again = std::get<Submitted>(director.Redrive(old));
     EXPECT_TRUE(again.deduplicated);
-    EXPECT_EQ(again.task.queue_id, successor);
+    EXPECT_EQ(again.queue_id, successor);
     director.Restart();
     EXPECT_EQ(director.Task(old).redriven_as, successor);
   }

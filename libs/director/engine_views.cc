@@ -3,17 +3,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
 #include "libs/director/engine.h"
 
 namespace callboard::director {
 namespace {
 
 constexpr absl::Duration kEstimateMax = absl::Hours(24 * 30);
+// Tasks that a page looks at, so that no list holds up the queue.
+constexpr int kLookedAtMax = 10'000;
 
 }  // namespace
 
-absl::Status DirectorEngine::TaskNotFound(core::QueueId id) {
+absl::Status TaskNotFound(core::QueueId id) {
   return base::WithReason(
       absl::NotFoundError(absl::StrCat("no task ", ToString(id),
                                        " is known; ended tasks are forgotten after a while")),
@@ -31,7 +32,7 @@ core::QueueStatus DirectorEngine::Status(Moment now) const {
   status.max_in_flight = fleet_.SlotsInAll();
   status.dispatched_count = dispatched_count_;
   if (const Entry* oldest = book_.OldestPending()) {
-    status.oldest_age = std::max(absl::ZeroDuration(), now.wall - *oldest->life.task.created_at);
+    status.oldest_age = std::max(absl::ZeroDuration(), now.wall - oldest->life.created_at);
   }
   status.paused = book_.switched().paused;
   status.draining = is_draining();
@@ -41,20 +42,72 @@ core::QueueStatus DirectorEngine::Status(Moment now) const {
   return status;
 }
 
-absl::StatusOr<core::Task> DirectorEngine::GetTask(core::QueueId id) const {
+absl::StatusOr<Glance> DirectorEngine::Look(core::QueueId id) const {
   const Entry* entry = book_.Find(id);
   if (entry == nullptr) return TaskNotFound(id);
-  return book_.TaskOf(entry->life);
+  return GlanceAt(*entry);
+}
+
+Glance DirectorEngine::GlanceAt(const Entry& entry) const {
+  return {.queue_id = entry.life.queue_id,
+          .state = entry.life.state,
+          .position = book_.Position(entry.life),
+          .redriven_as = book_.RedrivenAs(entry.life.queue_id)};
+}
+
+bool DirectorEngine::IsListed(const Entry& entry, const ListQuery& query) const {
+  const core::Life& life = entry.life;
+  const core::Terms& terms = *life.terms;
+  if (!query.states.empty() && !query.states.contains(life.state)) return false;
+  if (query.source.has_value() && *query.source != terms.source) return false;
+  if (!query.source_job.empty() && query.source_job != terms.source_job) return false;
+  if (!query.session_id.empty() && query.session_id != life.session_id) return false;
+  if (!query.label.empty()) {
+    const auto label = terms.labels.find(query.label);
+    if (label == terms.labels.end()) return false;
+    if (query.label_value.has_value() && *query.label_value != label->second) return false;
+  }
+  return !query.ready.has_value() || *query.ready == matcher_.IsReady(entry);
+}
+
+ListPage DirectorEngine::List(const ListQuery& query) const {
+  ListPage page;
+  int looked_at = 0;
+  // Whether the page goes on after this one.
+  const auto look = [&](const Entry& entry, const ListCursor& here) {
+    if (IsListed(entry, query)) page.tasks.push_back(GlanceAt(entry));
+    if (++looked_at < kLookedAtMax && page.tasks.size() < query.page_size) return true;
+    page.next = here;
+    return false;
+  };
+  const bool from_live = !query.after.has_value() || query.after->live.has_value();
+  if (from_live) {
+    const auto& line = book_.line();
+    auto live = query.after.has_value() ? line.upper_bound(*query.after->live) : line.begin();
+    for (; live != line.end(); ++live) {
+      if (!look(*live->second, {.live = live->first})) return page;
+    }
+  }
+  const auto& ended = book_.ended();
+  auto behind = from_live ? ended.end() : ended.lower_bound(query.after->ended);
+  while (behind != ended.begin()) {
+    --behind;
+    if (!look(*behind->second, {.ended = behind->first})) return page;
+  }
+  return page;
 }
 
 absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now) const {
-  ASSIGN_OR_RETURN(core::Task task, GetTask(id));
-  const Entry& entry = *book_.Find(id);
+  const Entry* found = book_.Find(id);
+  if (found == nullptr) return TaskNotFound(id);
+  const Entry& entry = *found;
+  const core::Life& life = entry.life;
   Explanation explanation;
-  explanation.task = task;
+  explanation.position = book_.Position(life);
   if (!entry.life.is_pending()) {
-    explanation.summary =
-        entry.life.is_in_flight() ? absl::StrCat("it is with ", entry.life.agent) : "it is over";
+    explanation.summary = entry.life.is_in_flight()
+                              ? absl::StrCat("it is with ", entry.life.tries->agent)
+                              : "it is over";
     return explanation;
   }
   explanation.ready_ahead = matcher_.ReadyBefore(entry.life.sequence);
@@ -68,9 +121,7 @@ absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now
   const double rate = drain_rate_.PerSecond(now.monotonic);
   absl::Duration wait = absl::ZeroDuration();
   if (entry.clocks.not_before > now.monotonic) wait = entry.clocks.not_before - now.monotonic;
-  if (task.spec.earliest_start_at.has_value()) {
-    wait = std::max(wait, *task.spec.earliest_start_at - now.wall);
-  }
+  wait = std::max(wait, life.earliest_start_at - now.wall);
   if (wait > absl::ZeroDuration()) explanation.not_before = now.wall + wait;
   if (rate > 0) {
     wait = std::max(wait, absl::Seconds(static_cast<double>(explanation.ready_ahead + 1) / rate));
@@ -78,17 +129,16 @@ absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now
     if (wait < kEstimateMax) explanation.estimated_start_at = now.wall + wait;
   }
 
-  const Entry* first =
-      task.spec.session_id.empty() ? nullptr : book_.FirstOfSession(task.spec.session_id);
+  const Entry* first = life.session_id.empty() ? nullptr : book_.FirstOfSession(life.session_id);
   if (book_.switched().paused) {
     explanation.summary = "the queue is paused";
   } else if (explanation.not_before.has_value()) {
     explanation.summary = entry.clocks.not_before > now.monotonic
-                              ? absl::StrCat("it is tried again after: ", task.last_error)
+                              ? absl::StrCat("it is tried again after: ", life.tries->last_error)
                               : "it is not to start before its earliest_start_at";
   } else if (first != nullptr && first != &entry) {
     explanation.summary = absl::StrCat("it waits for an earlier task of its session, ",
-                                       ToString(first->life.task.queue_id));
+                                       ToString(first->life.queue_id));
   } else if (explanation.ready_ahead > 0) {
     explanation.summary = absl::StrCat(explanation.ready_ahead, " tasks are ahead of it");
   } else if (fits) {

@@ -86,7 +86,7 @@ std::optional<Matcher::Match> Matcher::Next(Moment now) const {
   for (Agent* agent : group->served_by) {
     if (!fleet_.TakesTasks(*agent, now)) continue;
     if (!agent->lanes.at(group->demand.lane).has_free_slot()) continue;
-    const bool failed_there = entry->life.failed_on.contains(agent->name);
+    const bool failed_there = entry->life.tries->failed_on.contains(agent->name);
     if (chosen == nullptr || !failed_there) chosen = agent;
     if (!failed_there) break;
   }

@@ -70,7 +70,7 @@ TEST_F(MatcherTest, WhatNoFreeSlotServesIsPassedOver) {
 
 TEST_F(MatcherTest, AgentTheTaskFailedOnIsTakenOnlyWhenThereIsNoOther) {
   Add(1);
-  Task(1).life.failed_on = {"a"};
+  Task(1).life.tries.Mutable().failed_on = {"a"};
   Connect("a", 1);
   EXPECT_EQ(Next(), "a takes 1");
   Connect("b", 1);

@@ -100,7 +100,7 @@ class EngineFixture {
   core::QueueId Add(core::Submission submission = Prompt()) {
     const director::Decision decision = Submit(std::move(submission));
     CHECK(std::holds_alternative<director::Submitted>(decision)) << ErrorOf(decision);
-    return std::get<director::Submitted>(decision).task.queue_id;
+    return std::get<director::Submitted>(decision).queue_id;
   }
   // REQUIRES: it has to wait.
   director::WaiterId AddWaiter(core::Submission submission = Prompt(),
@@ -131,14 +131,16 @@ class EngineFixture {
     Take();
   }
   // REQUIRES: the task is known.
-  director::CancelReceipt::Answer Cancel(core::QueueId task, const std::string& who = "me") {
-    const absl::StatusOr<director::CancelReceipt> receipt = engine_->Cancel(task, who, now_);
-    CHECK(receipt.ok()) << receipt.status();
+  director::CancelAnswer Cancel(core::QueueId task, const std::string& who = "me") {
+    const absl::StatusOr<director::CancelAnswer> answer = engine_->Cancel(task, who, now_);
+    CHECK(answer.ok()) << answer.status();
     Take();
-    return receipt->answer;
+    return *answer;
   }
   director::Decision Redrive(core::QueueId task) {
-    director::Decision decision = engine_->Redrive(task, now_);
+    const auto* records = disk_.Find(task);
+    director::Decision decision =
+        engine_->Redrive(task, records == nullptr ? core::TaskSpec() : Task(task).spec, now_);
     Take();
     return decision;
   }
@@ -206,7 +208,7 @@ class EngineFixture {
   }
   void Answer(core::QueueId task, const absl::Status& answer) {
     const core::Life& life = engine_->book().Find(task)->life;
-    Say(life.agent, core::StartAnswered{life.token(), answer});
+    Say(life.tries->agent, core::StartAnswered{life.token(), answer});
   }
   void Accept(core::QueueId task) { Answer(task, absl::OkStatus()); }
   // 409. The lane stays full until Report().
@@ -220,7 +222,7 @@ class EngineFixture {
   }
   void Finish(core::QueueId task, core::RunResult result = {}) {
     const core::Life& life = engine_->book().Find(task)->life;
-    Say(life.agent, core::RunEnded{life.token(), std::move(result)});
+    Say(life.tries->agent, core::RunEnded{life.token(), std::move(result)});
   }
   void Report(const std::string& agent, uint32_t used, uint32_t slots = 1) {
     Say(agent, core::LoadReported{{{"default", {.slots = slots, .used = used}}}});
@@ -233,7 +235,18 @@ class EngineFixture {
   // ---- What can be seen ----
 
   director::DirectorEngine& engine() { return *engine_; }
-  core::Task Task(core::QueueId id) const { return *engine_->GetTask(id); }
+  // As its users see it. REQUIRES: the task is known.
+  core::Task Task(core::QueueId id) const {
+    const absl::StatusOr<director::Glance> glance = engine_->Look(id);
+    CHECK(glance.ok()) << glance.status();
+    std::vector<core::TaskRecord> records;
+    for (const auto& [number, record] : *disk_.Find(id)) records.push_back(record);
+    core::Task task = core::TaskFrom(records);
+    CHECK(task.state == glance->state);
+    task.position = glance->position;
+    task.redriven_as = glance->redriven_as;
+    return task;
+  }
   core::TaskState State(core::QueueId id) const { return Task(id).state; }
   core::FenceToken Token(core::QueueId id) const { return engine_->book().Find(id)->life.token(); }
   // Empty unless it failed.
@@ -243,7 +256,7 @@ class EngineFixture {
     std::vector<core::FenceToken> running;
     for (const auto& [sequence, entry] : engine_->book().line()) {
       const core::Life& life = entry->life;
-      if (life.task.state == core::TaskState::kWorking && life.agent == agent) {
+      if (life.state == core::TaskState::kWorking && life.tries->agent == agent) {
         running.push_back(life.token());
       }
     }
@@ -257,12 +270,14 @@ class EngineFixture {
     return LivesIn(reloaded.book());
   }
   // The agent of its current or last dispatch.
-  std::string AgentOf(core::QueueId id) const { return engine_->book().Find(id)->life.agent; }
+  std::string AgentOf(core::QueueId id) const {
+    return engine_->book().Find(id)->life.tries->agent;
+  }
   // Pending tasks, first to last.
   std::vector<core::QueueId> Line() const {
     std::vector<core::QueueId> line;
     for (const auto& [sequence, entry] : engine_->book().line()) {
-      if (entry->life.is_pending()) line.push_back(entry->life.task.queue_id);
+      if (entry->life.is_pending()) line.push_back(entry->life.queue_id);
     }
     return line;
   }
@@ -297,10 +312,10 @@ class EngineFixture {
     book.CheckIndexes();
     std::map<core::QueueId, core::Life> lives;
     for (const auto& [sequence, entry] : book.line()) {
-      lives.emplace(entry->life.task.queue_id, entry->life);
+      lives.emplace(entry->life.queue_id, entry->life);
     }
     for (const auto& [when, entry] : book.ended()) {
-      lives.emplace(entry->life.task.queue_id, entry->life);
+      lives.emplace(entry->life.queue_id, entry->life);
     }
     return lives;
   }

@@ -30,7 +30,7 @@ class FaultyEventStores final : public ports::EventStoreOpener {
   absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess access) override;
   void FailToOpen(absl::Status status) { open_status_ = std::move(status); }
 
-  const MemoryDisk& disk() { return stores_.disk(); }
+  const MemoryDisk& disk() const { return stores_.disk(); }
 
  private:
   const DecideCommit decide_;

@@ -43,7 +43,7 @@ class MemoryEventStores final : public ports::EventStoreOpener {
  public:
   absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess access) override;
 
-  MemoryDisk& disk() { return disk_; }
+  const MemoryDisk& disk() const { return disk_; }
 
  private:
   MemoryDisk disk_;

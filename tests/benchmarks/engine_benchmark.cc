@@ -36,7 +36,7 @@ class LoadedEngine {
     submission.spec.prompt = "echo hello";
     submission.spec.request_id = absl::StrCat("request-", ++requests_);
     auto decision = engine_.Submit("me", std::move(submission), now_.wall, now_);
-    return std::get<director::Submitted>(decision).task.queue_id;
+    return std::get<director::Submitted>(decision).queue_id;
   }
   // The first in line goes the whole way: dispatched, accepted, completed.
   void RunOne() {
@@ -94,7 +94,7 @@ void BM_CancelAnywhere(benchmark::State& state) {
   LoadedEngine loaded(state.range(0));
   std::vector<core::QueueId> tasks;
   for (const auto& [sequence, entry] : loaded.engine().book().line()) {
-    tasks.push_back(entry->life.task.queue_id);
+    tasks.push_back(entry->life.queue_id);
   }
   for (auto _ : state) {
     core::QueueId& task = tasks[loaded.random().Below(tasks.size())];
@@ -113,10 +113,10 @@ void BM_GetTask(benchmark::State& state) {
   const size_t step = std::max<size_t>(1, line.size() / 50);
   size_t i = 0;
   for (const auto& [sequence, entry] : line) {
-    if (i++ % step == 0) some.push_back(entry->life.task.queue_id);
+    if (i++ % step == 0) some.push_back(entry->life.queue_id);
   }
   for (auto _ : state) {
-    benchmark::DoNotOptimize(loaded.engine().GetTask(some[loaded.random().Below(some.size())]));
+    benchmark::DoNotOptimize(loaded.engine().Look(some[loaded.random().Below(some.size())]));
   }
 }
 BENCHMARK(BM_GetTask)->Apply(Pending);

@@ -340,13 +340,11 @@ void Referee::CheckWorkConservation(const director::DirectorEngine& engine, Mome
     const auto lane = agent.lanes.find("default");
     if (lane == agent.lanes.end() || !lane->second.has_free_slot()) continue;
     for (const auto& [sequence, entry] : engine.book().line()) {
-      const core::TaskSpec& spec = entry->life.task.spec;
-      if (!entry->life.is_pending() || !spec.session_id.empty()) continue;
-      if (entry->clocks.not_before > now.monotonic) continue;
-      if (spec.earliest_start_at.value_or(absl::InfinitePast()) > now.wall) continue;
-      if (!Has(agent.labels, spec.required_labels)) continue;
-      return Fail(
-          absl::StrCat(name, " idles although ", ToString(entry->life.task.queue_id), " is ready"));
+      const core::Life& life = entry->life;
+      if (!life.is_pending() || !life.session_id.empty()) continue;
+      if (entry->clocks.not_before > now.monotonic || life.earliest_start_at > now.wall) continue;
+      if (!Has(agent.labels, life.terms->required_labels)) continue;
+      return Fail(absl::StrCat(name, " idles although ", ToString(life.queue_id), " is ready"));
     }
   }
 }

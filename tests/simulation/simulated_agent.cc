@@ -232,8 +232,8 @@ void SimulatedAgent::Begin(const core::StartRun& start) {
   }
   if (!quiet_ && random.Chance(settings.run_hangs)) {
     length = absl::Hours(2);
-  } else if (length > start.spec.timeout) {
-    length = start.spec.timeout;
+  } else if (length > start.spec->timeout) {
+    length = start.spec->timeout;
     run.result.end = End::kTimedOut;
     run.result.exit_code.reset();
   }

@@ -128,12 +128,18 @@ void SimulatedCaller::Submit() {
     Referee& referee = ground_.referee;
     const bool posted = director_.Post(director::SubmitCommand(
         id, identity_, submission, ground_.clock.WallNow(),
-        [this, id, takes_its_turn, &referee](const director::Decision& decision) {
+        [this, id, takes_its_turn, &referee,
+         request_id = submission.spec.request_id](const director::Decision& decision) {
           const auto* submitted = std::get_if<director::Submitted>(&decision);
           if (takes_its_turn) {
             referee.OnKnockAnswered(id.value(), submitted != nullptr && !submitted->deduplicated);
           }
-          director_.Tell(address_, [this, id, decision] { OnDecision(id.value(), decision); });
+          director_.Tell(address_, [this, id, request_id, decision] {
+            if (const auto* accepted = std::get_if<director::Submitted>(&decision)) {
+              OnSubmitted(*accepted, request_id);
+            }
+            OnDecision(id.value(), decision);
+          });
         }));
     if (posted && takes_its_turn) referee.OnKnock(id.value());
   });
@@ -152,7 +158,6 @@ void SimulatedCaller::OnDirectorDied() {
 }
 
 void SimulatedCaller::OnDecision(uint64_t call, const director::Decision& decision) {
-  if (const auto* submitted = std::get_if<director::Submitted>(&decision)) OnSubmitted(*submitted);
   if (call != call_ || !pending_.has_value()) return;
   if (const auto* granted = std::get_if<director::TicketGranted>(&decision)) {
     pending_->ticket = granted->ticket;
@@ -174,9 +179,9 @@ void SimulatedCaller::OnDecision(uint64_t call, const director::Decision& decisi
   GiveUp();
 }
 
-void SimulatedCaller::OnSubmitted(const director::Submitted& submitted) {
-  const core::QueueId id = submitted.task.queue_id;
-  const std::string& request_id = submitted.task.spec.request_id;
+void SimulatedCaller::OnSubmitted(const director::Submitted& submitted,
+                                  const std::string& request_id) {
+  const core::QueueId id = submitted.queue_id;
   if (!request_id.empty()) {
     ground_.referee.OnSubmitAcknowledged(identity_, request_id, id, submitted.deduplicated);
   }
@@ -194,15 +199,13 @@ void SimulatedCaller::OnSubmitted(const director::Submitted& submitted) {
 void SimulatedCaller::Cancel(core::QueueId id) {
   if (ground_.quiet) return;
   ground_.network.Send(address_, kDirector, [this, id] {
-    director_.Post(director::CallCommand<director::CancelReceipt>(
+    director_.Post(director::CallCommand<director::CancelAnswer>(
         director::Command::Need::kWrite,
         [this, id](director::DirectorEngine& engine, director::Moment now) {
           return engine.Cancel(id, identity_, now);
         },
-        [this, id](absl::StatusOr<director::CancelReceipt> receipt) {
-          if (!receipt.ok() || receipt->answer == director::CancelReceipt::Answer::kAlreadyEnded) {
-            return;
-          }
+        [this, id](absl::StatusOr<director::CancelAnswer> answer) {
+          if (!answer.ok() || *answer == director::CancelAnswer::kAlreadyEnded) return;
           director_.Tell(address_, [this, id] { ground_.referee.OnCancelAcknowledged(id); });
         }));
   });
@@ -213,8 +216,10 @@ void SimulatedCaller::Redrive(core::QueueId id) {
   ground_.network.Send(address_, kDirector, [this, id] {
     director_.Post(director::CallCommand<director::Decision>(
         director::Command::Need::kWrite,
-        [id](director::DirectorEngine& engine, director::Moment now)
-            -> absl::StatusOr<director::Decision> { return engine.Redrive(id, now); },
+        [this, id](director::DirectorEngine& engine,
+                   director::Moment now) -> absl::StatusOr<director::Decision> {
+          return engine.Redrive(id, director_.SpecOf(id), now);
+        },
         [](const absl::StatusOr<director::Decision>&) {}));
   });
 }

@@ -33,7 +33,7 @@ class SimulatedCaller {
   void Reserve();
   void Submit();
   void OnDecision(uint64_t call, const director::Decision& decision);
-  void OnSubmitted(const director::Submitted& submitted);
+  void OnSubmitted(const director::Submitted& submitted, const std::string& request_id);
   void TryAgain();
   void GiveUp();
   void Cancel(core::QueueId id);

@@ -12,7 +12,17 @@ namespace callboard::simulation {
 SimulatedDirector::SimulatedDirector(Ground& ground)
     : ground_(ground),
       stores_([this] { return DecideCommit(); },
-              [this](const core::Record& record) { ground_.referee.OnWritten(record, Now()); }) {}
+              [this](const core::Record& record) {
+                ground_.referee.OnWritten(record, TakeCommitMoment());
+              }) {}
+
+// A director that has just opened its store commits what it decides at once.
+director::Moment SimulatedDirector::TakeCommitMoment() {
+  if (commit_moments_.empty()) return Now();
+  const director::Moment moment = commit_moments_.front();
+  commit_moments_.pop_front();
+  return moment;
+}
 
 void SimulatedDirector::Start() {
   ground_.referee.Note("director starts");
@@ -26,6 +36,12 @@ void SimulatedDirector::Start() {
   PlanTurn(director_->UntilNextTurn());
 }
 
+core::TaskSpec SimulatedDirector::SpecOf(core::QueueId id) const {
+  const auto* records = stores_.disk().Find(id);
+  if (records == nullptr) return {};
+  return *std::get<core::Admitted>(records->begin()->second.change).spec;
+}
+
 void SimulatedDirector::Die() {
   if (!is_up()) return;
   ground_.referee.Note("director dies");
@@ -34,6 +50,9 @@ void SimulatedDirector::Die() {
   planned_at_ = absl::InfiniteDuration();
   Vanish();
   inbox_.clear();
+  committing_.reset();
+  commit_moments_.clear();
+  open_moments_.clear();
   sessions_.clear();
   ground_.referee.OnKnocksLost();
   if (on_death_) on_death_();
@@ -70,7 +89,7 @@ test::FaultyEventStores::Fate SimulatedDirector::DecideCommit() {
   }
   if (random.Chance(settings.commit_is_slow)) {
     ground_.referee.Note("slow commit");
-    stalled_until_ = ground_.timeline.now() + absl::Milliseconds(random.Below(90'000));
+    commit_takes_ = absl::Milliseconds(random.Below(90'000));
   }
   return {absl::OkStatus()};
 }
@@ -84,12 +103,8 @@ bool SimulatedDirector::Speaks() {
   return false;
 }
 
-absl::Duration SimulatedDirector::StalledFor() const {
-  return std::max(absl::ZeroDuration(), stalled_until_ - ground_.timeline.now());
-}
-
 void SimulatedDirector::Tell(Address caller, std::function<void()> what) {
-  if (Speaks()) ground_.network.Send(kDirector, caller, std::move(what), StalledFor());
+  if (Speaks()) ground_.network.Send(kDirector, caller, std::move(what));
 }
 
 bool SimulatedDirector::Post(director::Command command) {
@@ -100,7 +115,7 @@ bool SimulatedDirector::Post(director::Command command) {
 }
 
 void SimulatedDirector::PlanTurn(absl::Duration delay) {
-  const absl::Duration at = ground_.timeline.now() + std::max(delay, StalledFor());
+  const absl::Duration at = ground_.timeline.now() + delay;
   if (at >= planned_at_ || at == absl::InfiniteDuration()) return;
   planned_at_ = at;
   ground_.timeline.After(at - ground_.timeline.now(), [this, plan = ++plan_] {
@@ -110,15 +125,57 @@ void SimulatedDirector::PlanTurn(absl::Duration delay) {
 
 void SimulatedDirector::Turn() {
   planned_at_ = absl::InfiniteDuration();
-  director_->TakeTurn(std::exchange(inbox_, {}));
+  if (!committing_.has_value()) director_->ReopenIfDue();
   if (dying_) return Die();
-  if (director_->service() == director::Director::Service::kFull) {
-    ground_.referee.OnTurn(*director_->engine(), stores_.disk(), Now());
-  }
+  const director::Moment now = director_->Now();
+  director_->Decide(std::exchange(inbox_, {}), now);
+  director_->FireTimers(now);
+  open_moments_.resize(director_->open_turn().records.size(), now);
+  BeginCommit();
+  if (dying_) return Die();
   // What comes at the very end of a timer's time must not lead to a turn in the same moment for
   // ever.
   PlanTurn(inbox_.empty() ? std::max(director_->UntilNextTurn(), absl::Microseconds(1))
                           : absl::ZeroDuration());
+}
+
+void SimulatedDirector::BeginCommit() {
+  while (!committing_.has_value() && !dying_) {
+    if (director_->open_turn().empty()) {
+      if (director_->service() == director::Director::Service::kFull) {
+        ground_.referee.OnTurn(*director_->engine(), stores_.disk(), Now());
+      }
+      return;
+    }
+    committing_ = director_->TakeTurn();
+    commit_moments_.assign(open_moments_.begin(), open_moments_.end());
+    open_moments_.clear();
+    commit_takes_ = absl::ZeroDuration();
+    commit_status_ = director_->Commit(*committing_);
+    if (dying_) return;
+    if (commit_takes_ == absl::ZeroDuration()) {
+      EndCommit();
+      continue;
+    }
+    // The director goes on meanwhile.
+    ground_.timeline.After(commit_takes_, [this, life = life()] {
+      if (!is_up() || life != crashes_) return;
+      EndCommit();
+      if (dying_) return Die();
+      PlanTurn(absl::ZeroDuration());
+    });
+  }
+}
+
+void SimulatedDirector::EndCommit() {
+  director::Turn turn = *std::exchange(committing_, std::nullopt);
+  commit_moments_.clear();
+  if (commit_status_.ok()) {
+    CHECK_OK(director_->Say(std::move(turn)));
+  } else {
+    open_moments_.clear();
+    director_->Fail(turn, commit_status_);
+  }
 }
 
 // ---- Sessions ----
@@ -182,9 +239,8 @@ void SimulatedDirector::Say(core::SessionId session, core::DirectorItem item) {
     return;
   }
   SimulatedAgent& agent = *agents_[found->second.agent];
-  ground_.network.Send(
-      kDirector, agent.address(), [&agent, session, item] { agent.HearItem(session, item); },
-      StalledFor());
+  ground_.network.Send(kDirector, agent.address(),
+                       [&agent, session, item] { agent.HearItem(session, item); });
 }
 
 void SimulatedDirector::BreakSession(size_t agent) {

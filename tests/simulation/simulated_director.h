@@ -1,9 +1,11 @@
 #ifndef CALLBOARD_TESTS_SIMULATION_SIMULATED_DIRECTOR_H_
 #define CALLBOARD_TESTS_SIMULATION_SIMULATED_DIRECTOR_H_
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,8 @@ class SimulatedDirector final : public ports::AgentLink {
   // False when nobody is there to take it.
   bool Post(director::Command command);
   director::CallId NextCall() { return director::CallId(++last_call_); }
+  // What the task on the disk asked for; nothing when it is not there.
+  core::TaskSpec SpecOf(core::QueueId id) const;
   // Says something to a caller, if the process still lives when it comes to it.
   void Tell(Address caller, std::function<void()> what);
   // Called when the process has died: whoever waited for it knows no more.
@@ -80,9 +84,12 @@ class SimulatedDirector final : public ports::AgentLink {
   bool Speaks();
   void PlanTurn(absl::Duration delay);
   void Turn();
+  director::Moment TakeCommitMoment();
+  // Sends what was decided to the disk, if nothing else is on its way there.
+  void BeginCommit();
+  void EndCommit();
   void Dial(size_t agent);
   void CloseSession(core::SessionId session);
-  absl::Duration StalledFor() const;
   director::Moment Now() const { return {ground_.clock.WallNow(), ground_.clock.MonotonicNow()}; }
 
   Ground& ground_;
@@ -98,12 +105,18 @@ class SimulatedDirector final : public ports::AgentLink {
   uint64_t epoch_ = 0;
   // The turn that is planned; an earlier plan is void.
   uint64_t plan_ = 0;
+  // What is on its way to the disk.
+  std::optional<director::Turn> committing_;
+  absl::Status commit_status_;
+  // When each record of the open turn, and of the one on its way, was decided.
+  std::vector<director::Moment> open_moments_;
+  std::deque<director::Moment> commit_moments_;
   absl::Duration planned_at_ = absl::InfiniteDuration();
   bool dying_ = false;
   // Things it still says before it dies; negative when it does not.
   int says_left_ = -1;
   bool disk_full_ = false;
-  absl::Duration stalled_until_ = -absl::InfiniteDuration();
+  absl::Duration commit_takes_ = {};
 };
 
 }  // namespace callboard::simulation
