@@ -2,18 +2,12 @@
 #ifndef CALLBOARD_LIBS_WIRE_ENUM_PAIRS_H_
 #define CALLBOARD_LIBS_WIRE_ENUM_PAIRS_H_
 
-#include <optional>
-#include <utility>
-
 #include "callboard/v1/task.pb.h"
-#include "libs/base/check.h"
 #include "libs/core/queue.h"
 #include "libs/core/task.h"
+#include "libs/wire/enum_pair.h"
 
 namespace callboard::wire {
-
-template <class Core, class Proto>
-using EnumPair = std::pair<Core, Proto>;
 
 inline constexpr EnumPair<core::TaskState, v1::Task::State> kTaskStates[] = {
     {core::TaskState::kPending, v1::Task::STATE_PENDING},
@@ -95,25 +89,6 @@ inline constexpr EnumPair<core::QueuePolicy, v1::QueuePolicy> kQueuePolicies[] =
     {core::QueuePolicy::kDropOldest, v1::QUEUE_POLICY_DROP_OLDEST},
     {core::QueuePolicy::kDropLatest, v1::QUEUE_POLICY_DROP_LATEST},
 };
-
-// The other side of `value`, by its table.
-template <class Core, class Proto, size_t N>
-Proto ToProto(const EnumPair<Core, Proto> (&table)[N], Core value) {
-  for (const auto& [core, proto] : table) {
-    if (core == value) return proto;
-  }
-  CHECK(false) << "a value that its table lacks";
-  return {};
-}
-
-// Null for the unspecified value, and for one that this version does not know.
-template <class Core, class Proto, size_t N>
-std::optional<Core> FromProto(const EnumPair<Core, Proto> (&table)[N], Proto value) {
-  for (const auto& [core, proto] : table) {
-    if (proto == value) return core;
-  }
-  return std::nullopt;
-}
 
 }  // namespace callboard::wire
 

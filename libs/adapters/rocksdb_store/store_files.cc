@@ -1,0 +1,64 @@
+#include "libs/adapters/rocksdb_store/store_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/base/status_macros.h"
+
+namespace callboard::adapters {
+namespace {
+
+absl::Status ToStatus(const std::error_code& error, const std::filesystem::path& path) {
+  return error ? FileError(error.value(), path.string()) : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> Exists(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  RETURN_IF_ERROR(ToStatus(error, path));
+  return exists;
+}
+
+absl::Status Rename(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::error_code error;
+  std::filesystem::rename(from, to, error);
+  return ToStatus(error, from);
+}
+
+absl::Status Remove(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return ToStatus(error, path);
+}
+
+absl::Status CreateFolders(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  return ToStatus(error, path);
+}
+
+absl::Status SyncFolder(const std::filesystem::path& folder) {
+  ASSIGN_OR_RETURN(const File file, File::Open(folder, O_RDONLY | O_DIRECTORY));
+  return fsync(file.descriptor()) == 0 ? absl::OkStatus() : FileError(errno, folder.string());
+}
+
+absl::StatusOr<File> File::Open(const std::filesystem::path& path, int flags) {
+  const int descriptor = open(path.c_str(), flags | O_CLOEXEC, 0644);
+  if (descriptor < 0) return FileError(errno, path.string());
+  return File(descriptor);
+}
+
+File::File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+File::~File() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+}  // namespace callboard::adapters

@@ -1,0 +1,48 @@
+// The files of a data folder, and what the standard library lacks for them.
+#ifndef CALLBOARD_LIBS_ADAPTERS_ROCKSDB_STORE_STORE_FILES_H_
+#define CALLBOARD_LIBS_ADAPTERS_ROCKSDB_STORE_STORE_FILES_H_
+
+#include <filesystem>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace callboard::adapters {
+
+struct StoreFiles {
+  std::filesystem::path folder;
+
+  std::filesystem::path lock() const { return folder / "LOCK"; }
+  std::filesystem::path events() const { return folder / "events"; }
+  std::filesystem::path high_water() const { return folder / "HIGHWATER"; }
+  std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
+};
+
+absl::StatusOr<bool> Exists(const std::filesystem::path& path);
+absl::Status Rename(const std::filesystem::path& from, const std::filesystem::path& to);
+// With all that is in it, if it is there.
+absl::Status Remove(const std::filesystem::path& path);
+absl::Status CreateFolders(const std::filesystem::path& path);
+// Makes what was created, renamed or removed in the folder survive a crash of the machine.
+absl::Status SyncFolder(const std::filesystem::path& folder);
+
+// An open file, closed with the object.
+class File {
+ public:
+  // As open(2) does, close-on-exec.
+  static absl::StatusOr<File> Open(const std::filesystem::path& path, int flags);
+
+  File(File&& other) noexcept;
+  ~File();
+
+  int descriptor() const { return descriptor_; }
+
+ private:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+
+  int descriptor_;
+};
+
+}  // namespace callboard::adapters
+
+#endif  // CALLBOARD_LIBS_ADAPTERS_ROCKSDB_STORE_STORE_FILES_H_
