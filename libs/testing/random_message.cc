@@ -55,6 +55,7 @@ class Filler {
     }
     if (name == "trace_id") return DrawText("0123456789abcdef", 32);
     if (name == "queue_id" || absl::StartsWith(name, "redrive")) {
+      if (field.type() == FieldDescriptor::TYPE_BYTES) return DrawText("\x01z\xff", 16);
       return "queue-0" + DrawText("0123456789abcdefghjkmnpqrstvwxyz", 25);
     }
     if (name == "task_id") return "";
@@ -72,7 +73,9 @@ class Filler {
 
   int EnumNumber(const FieldDescriptor& field) const {
     if (Extreme()) return 99;
-    const bool required = field.is_repeated() || field.name() == "state" || field.name() == "kind";
+    const bool required = field.is_repeated() || field.name() == "state" ||
+                          field.name() == "kind" || field.name() == "end" ||
+                          field.name() == "blame";
     return static_cast<int>(Draw(required ? 1 : 0, field.enum_type()->value_count()));
   }
 
@@ -104,6 +107,8 @@ class Filler {
                      field.name() != "prompt_truncated" ? Draw(0, 2) == 1 : Extreme());
       case FieldDescriptor::CPPTYPE_INT32:
         return store(&Reflection::SetInt32, &Reflection::AddInt32, Number(field));
+      case FieldDescriptor::CPPTYPE_INT64:
+        return store(&Reflection::SetInt64, &Reflection::AddInt64, Number(field));
       case FieldDescriptor::CPPTYPE_UINT32:
         return store(&Reflection::SetUInt32, &Reflection::AddUInt32, Number(field));
       case FieldDescriptor::CPPTYPE_UINT64:

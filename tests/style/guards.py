@@ -89,6 +89,10 @@ OUTSIDE = {
     "tests": ["grpc", "google/", "callboard/", "rocksdb/", "opentelemetry/proto/", "benchmark/"],
 }
 
+# The one room that reads and writes what is on disk; to others a store is a port.
+STORAGE_PROTOS = "callboard/storage/"
+STORAGE_ROOM = "libs/adapters/rocksdb_store/"
+
 # What pure code has no use for: threads, files, sockets, the operating system.
 WORLDLY = re.compile(r"(thread|future|mutex|fstream|iostream|filesystem|cstdio|unistd\.h|fcntl\.h|"
                      r"(sys|netinet|arpa)/.*|absl/synchronization/.*|absl/time/clock\.h)$")
@@ -144,6 +148,8 @@ def layering(tree):
                                     f"it may include {', '.join(own)}")
                 elif header.startswith("libs/testing/") and not is_test(path):
                     findings.append(f"{path}:{number}: only tests include {header}")
+            elif header.startswith(STORAGE_PROTOS) and not path.startswith(STORAGE_ROOM):
+                findings.append(f"{path}:{number}: only {STORAGE_ROOM} includes {header}")
             elif is_outside(header) and not header.startswith(tuple(outside)):
                 findings.append(f"{path}:{number}: {layer} may not include {header}; "
                                 "go through a port or the layer that wraps it")
@@ -225,6 +231,15 @@ def sizes(tree):
 
 # Sources without a test beside them, and the test that covers each instead.
 TESTED_ELSEWHERE = {
+    "libs/adapters/rocksdb_store/big_endian.h": "libs/adapters/rocksdb_store/record_codec_test.cc",
+    "libs/adapters/rocksdb_store/checkpoint.cc": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
+    "libs/adapters/rocksdb_store/database.cc":
+        "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",
+    "libs/adapters/rocksdb_store/fixture_records.cc": "libs/adapters/rocksdb_store/format_test.cc",
+    "libs/adapters/rocksdb_store/store_files.cc": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
+    "libs/adapters/rocksdb_store/task_message.cc":
+        "libs/adapters/rocksdb_store/record_codec_test.cc",
+    "libs/adapters/rocksdb_store/write_fixture.cc": "libs/adapters/rocksdb_store/format_test.cc",
     "libs/adapters/system_clock/system_clock.cc": "libs/testing/clock_contract_test.cc",
     "libs/config/setting_list.cc": "libs/config/settings_test.cc",
     "libs/config/setting_value.cc": "libs/config/settings_test.cc",
@@ -252,11 +267,12 @@ TESTED_ELSEWHERE = {
     "libs/testing/file_text.h": "tests/integration/server_test.cc",
     "libs/testing/held_stream.cc": "tests/integration/server_test.cc",
     "libs/testing/http_client.cc": "libs/http/http_server_test.cc",
+    "libs/testing/new_folder.h": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
     "libs/testing/random_message.cc": "libs/wire/task_test.cc",
     "libs/testing/otlp_collector.cc": "libs/adapters/otel/otel_telemetry_test.cc",
     "libs/testing/running_server.cc": "tests/integration/server_test.cc",
     "libs/testing/status_matchers.h": "libs/wire/status_test.cc",
-    "libs/wire/enum_pairs.h": "libs/wire/task_test.cc",
+    "libs/wire/enum_pair.h": "libs/wire/task_test.cc",
     "libs/wire/field_values.h": "libs/wire/task_test.cc",
     "libs/wire/task_spec.cc": "libs/wire/task_test.cc",
     "services/agent/start_agent.cc": "tests/integration/server_test.cc",

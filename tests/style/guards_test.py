@@ -51,6 +51,12 @@ class GuardsTest(unittest.TestCase):
             "libs/adapters/a/a.cc": '#include "libs/adapters/a/a.h"\n#include "libs/adapters/b/b.h"\n',
         }, "libs/adapters/a/a.cc:2")
 
+    def test_layering_keeps_the_stored_form_in_its_room(self):
+        include = '#include "callboard/storage/v1/record.pb.h"\n'
+        self.finds(guards.layering, {"libs/adapters/rocksdb_store/a.cc": include,
+                                     "libs/adapters/grpc_link/a.cc": include},
+                   "only libs/adapters/rocksdb_store/ includes callboard/storage/v1/record.pb.h")
+
     def test_layering_refuses_a_file_without_a_room(self):
         self.finds(guards.layering, {"libs/misc/a.cc": ""}, "belongs to no layer")
 

@@ -37,6 +37,14 @@ constexpr uint32_t kFormat = 1;
 absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 rocksdb::Slice ToSlice(absl::string_view text) { return {text.data(), text.size()}; }
 
+// To what was lost, adds what to do about it.
+absl::Status WithAdvice(const StoreFiles& files, const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kDataLoss) return status;
+  return StoreRefused(absl::StrCat(status.message(),
+                                   "; see `callboard db verify --data_dir=", files.folder.string(),
+                                   "`; `callboard db restore` puts a checkpoint in its place"));
+}
+
 // ---- The store ----------------------------------------------------------------------------------
 
 class RocksDbStore final : public ports::EventStore {
@@ -60,7 +68,7 @@ class RocksDbStore final : public ports::EventStore {
     rocksdb::ReadOptions options;
     options.fill_cache = false;
     options.readahead_size = kReadAheadBytes;
-    return Read(options, take);
+    return WithAdvice(files_, Read(options, take));
   }
 
   absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
@@ -152,13 +160,6 @@ class RocksDbStore final : public ports::EventStore {
 
 // ---- Opening ------------------------------------------------------------------------------------
 
-// StoreRefused(), and what to do about it.
-absl::Status Damaged(const StoreFiles& files, absl::string_view what) {
-  return StoreRefused(absl::StrCat(what,
-                                   "; see `callboard db verify --data_dir=", files.folder.string(),
-                                   "`; `callboard db restore` puts a checkpoint in its place"));
-}
-
 // What the high water says while a store is being created: nothing has been committed yet, so a
 // missing database is no loss. A finished one has at least its format in it.
 constexpr uint64_t kBeingCreated = 0;
@@ -184,12 +185,13 @@ absl::Status CheckFormat(rocksdb::DB& db, const StoreFiles& files) {
   if (!status.ok() && !status.IsNotFound()) return FromRocksDb(status);
   uint32_t format = 0;
   if (!absl::SimpleAtoi(text, &format) || format == 0) {
-    return Damaged(files, absl::StrCat(files.events().string(), " does not say its format"));
+    return StoreRefused(absl::StrCat(files.events().string(), " does not say its format"));
   }
   if (format > kFormat) {
-    return StoreRefused(absl::StrCat(files.events().string(),
-                                     " was written by a newer version (format ", format,
-                                     "; this version reads up to ", kFormat, ")"));
+    return base::WithReason(absl::FailedPreconditionError(absl::StrCat(
+                                files.events().string(), " was written by a newer version (format ",
+                                format, "; this version reads up to ", kFormat, ")")),
+                            kStoreRefused);
   }
   return absl::OkStatus();
 }
@@ -205,7 +207,7 @@ absl::Status CheckComplete(const ReadOnlyDatabase& database, const StoreFiles& f
   if (!database.complaints.empty()) {
     absl::StrAppend(&what, " (", absl::StrJoin(database.complaints, "; "), ")");
   }
-  return Damaged(files, what);
+  return StoreRefused(what);
 }
 
 // Makes sure that there is a store, and returns what its high water is.
@@ -213,15 +215,34 @@ absl::StatusOr<uint64_t> FindStore(const StoreFiles& files, ports::StoreAccess a
   ASSIGN_OR_RETURN(const std::optional<uint64_t> high_water, HighWater::Read(files.high_water()));
   ASSIGN_OR_RETURN(const bool has_events, Exists(files.events()));
   if (has_events && high_water.has_value()) return *high_water;
-  if (has_events) return Damaged(files, absl::StrCat(files.high_water().string(), " is missing"));
+  if (has_events) return StoreRefused(absl::StrCat(files.high_water().string(), " is missing"));
   if (high_water.value_or(kBeingCreated) != kBeingCreated) {
-    return Damaged(files, absl::StrCat(files.events().string(), " is missing"));
+    return StoreRefused(absl::StrCat(files.events().string(), " is missing"));
   }
   if (access == ports::StoreAccess::kReadOnly) {
     return absl::NotFoundError(absl::StrCat("there is no store in ", files.folder.string()));
   }
   RETURN_IF_ERROR(CreateStore(files));
   return kBeingCreated;
+}
+
+absl::StatusOr<std::unique_ptr<ports::EventStore>> OpenStore(const StoreFiles& files,
+                                                             ports::StoreAccess access) {
+  ASSIGN_OR_RETURN(const uint64_t high_water, FindStore(files, access));
+  ASSIGN_OR_RETURN(ReadOnlyDatabase database, OpenToRead(files.events()));
+  RETURN_IF_ERROR(CheckComplete(database, files, high_water));
+  RETURN_IF_ERROR(CheckFormat(*database.db, files));
+  for (const std::string& complaint : database.complaints) {
+    base::LogWarning("store", "tail_dropped", {{"text", complaint}});
+  }
+  if (access == ports::StoreAccess::kReadOnly) {
+    return std::make_unique<RocksDbStore>(files, std::move(database.db), nullptr);
+  }
+  database.db.reset();
+  ASSIGN_OR_RETURN(std::unique_ptr<rocksdb::DB> db, OpenToWrite(files.events()));
+  ASSIGN_OR_RETURN(std::unique_ptr<HighWater> high_water_file, HighWater::Open(files.high_water()));
+  RETURN_IF_ERROR(high_water_file->Advance(db->GetLatestSequenceNumber()));
+  return std::make_unique<RocksDbStore>(files, std::move(db), std::move(high_water_file));
 }
 
 }  // namespace
@@ -242,22 +263,9 @@ absl::StatusOr<std::unique_ptr<RocksDbStores>> RocksDbStores::Lock(const RocksDb
 }
 
 absl::StatusOr<std::unique_ptr<ports::EventStore>> RocksDbStores::Open(ports::StoreAccess access) {
-  ASSIGN_OR_RETURN(const uint64_t high_water, FindStore(files_, access));
-  ASSIGN_OR_RETURN(ReadOnlyDatabase database, OpenToRead(files_.events()));
-  RETURN_IF_ERROR(CheckComplete(database, files_, high_water));
-  RETURN_IF_ERROR(CheckFormat(*database.db, files_));
-  for (const std::string& complaint : database.complaints) {
-    base::LogWarning("store", "tail_dropped", {{"text", complaint}});
-  }
-  if (access == ports::StoreAccess::kReadOnly) {
-    return std::make_unique<RocksDbStore>(files_, std::move(database.db), nullptr);
-  }
-  database.db.reset();
-  ASSIGN_OR_RETURN(std::unique_ptr<rocksdb::DB> db, OpenToWrite(files_.events()));
-  ASSIGN_OR_RETURN(std::unique_ptr<HighWater> high_water_file,
-                   HighWater::Open(files_.high_water()));
-  RETURN_IF_ERROR(high_water_file->Advance(db->GetLatestSequenceNumber()));
-  return std::make_unique<RocksDbStore>(files_, std::move(db), std::move(high_water_file));
+  auto store = OpenStore(files_, access);
+  if (!store.ok()) return WithAdvice(files_, store.status());
+  return store;
 }
 
 }  // namespace callboard::adapters

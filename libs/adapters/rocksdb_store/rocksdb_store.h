@@ -23,9 +23,10 @@ class RocksDbStores final : public ports::EventStoreOpener {
   // the lock.
   static absl::StatusOr<std::unique_ptr<RocksDbStores>> Lock(const RocksDbOptions& options);
 
-  // Creates the store if there is none; for reading, that is NOT_FOUND. DATA_LOSS, reason
-  // kStoreRefused, when something committed is missing or damaged, or a newer version wrote it;
-  // then nothing has changed on disk. Damage where nothing was read yet shows in Load().
+  // Creates the store if there is none; for reading, that is NOT_FOUND. With the reason
+  // kStoreRefused, and nothing changed on disk: DATA_LOSS when something committed is missing or
+  // damaged (where opening does not look, Load() does); FAILED_PRECONDITION when a newer version
+  // wrote it.
   absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess access) override;
 
  private:

@@ -13,13 +13,21 @@
 #include "libs/wire/time.h"
 
 namespace callboard::adapters {
+
+namespace disk = storage::v1;
+
 namespace {
 
 using google::protobuf::RepeatedPtrField;
-using storage::v1::Entry;
 using Entries = std::map<std::string, std::string>;
 
 // ---- Single fields ------------------------------------------------------------------------------
+
+// Leaves an empty one alone: setting it would allocate.
+template <class Message>
+void SetText(Message& message, std::string* (Message::*field)(), const std::string& text) {
+  if (!text.empty()) *(message.*field)() = text;
+}
 
 // Unspecified when absent.
 template <class Core, class Proto, size_t N>
@@ -36,17 +44,21 @@ std::optional<Core> ReadOptionalEnum(absl::string_view field,
   return ReadEnum(field, table, value, doubts);
 }
 
-void WriteEntries(const Entries& entries, RepeatedPtrField<Entry>& proto) {
+void WriteEntries(const Entries& entries, RepeatedPtrField<disk::Entry>& proto) {
   for (const auto& [key, value] : entries) {
-    Entry& entry = *proto.Add();
+    disk::Entry& entry = *proto.Add();
     entry.set_key(key);
     entry.set_value(value);
   }
 }
 
-Entries ReadEntries(const RepeatedPtrField<Entry>& proto) {
+Entries ReadEntries(absl::string_view field, const RepeatedPtrField<disk::Entry>& proto,
+                    Doubts& doubts) {
   Entries entries;
-  for (const Entry& entry : proto) entries.emplace_hint(entries.end(), entry.key(), entry.value());
+  for (const disk::Entry& entry : proto) {
+    entries.emplace_hint(entries.end(), entry.key(), entry.value());
+  }
+  if (entries.size() != static_cast<size_t>(proto.size())) doubts.About(field);
   return entries;
 }
 
@@ -60,30 +72,30 @@ std::optional<absl::Time> ReadTime(absl::string_view field, bool present,
 
 // ---- What was asked for -------------------------------------------------------------------------
 
-void WriteWork(const core::TaskSpec& spec, storage::v1::TaskSpec& proto) {
-  proto.set_prompt(spec.prompt);
-  proto.set_payload(spec.payload);
-  proto.set_model(spec.model);
+void WriteWork(const core::TaskSpec& spec, disk::TaskSpec& proto) {
+  SetText(proto, &disk::TaskSpec::mutable_prompt, spec.prompt);
+  SetText(proto, &disk::TaskSpec::mutable_payload, spec.payload);
+  SetText(proto, &disk::TaskSpec::mutable_model, spec.model);
   proto.set_timeout_ns(absl::ToInt64Nanoseconds(spec.timeout));
-  proto.set_session_id(spec.session_id);
+  SetText(proto, &disk::TaskSpec::mutable_session_id, spec.session_id);
   if (spec.project.has_value()) {
     proto.mutable_project()->set_name(spec.project->name);
     proto.mutable_project()->set_path(spec.project->path);
   }
   WriteEntries(spec.env, *proto.mutable_env());
   if (spec.thinking.has_value()) proto.set_thinking(*spec.thinking);
-  proto.set_request_id(spec.request_id);
+  SetText(proto, &disk::TaskSpec::mutable_request_id, spec.request_id);
   proto.set_source(OptionalToProto(kTaskSources, spec.source));
-  proto.set_source_job(spec.source_job);
-  proto.set_job_type(spec.job_type);
+  SetText(proto, &disk::TaskSpec::mutable_source_job, spec.source_job);
+  SetText(proto, &disk::TaskSpec::mutable_job_type, spec.job_type);
   WriteEntries(spec.labels, *proto.mutable_labels());
 }
 
-void WritePlacement(const core::TaskSpec& spec, storage::v1::TaskSpec& proto) {
+void WritePlacement(const core::TaskSpec& spec, disk::TaskSpec& proto) {
   WriteEntries(spec.required_labels, *proto.mutable_required_labels());
-  proto.set_lane(spec.lane);
+  SetText(proto, &disk::TaskSpec::mutable_lane, spec.lane);
   proto.set_priority(OptionalToProto(kPriorities, spec.priority));
-  proto.set_fairness_key(spec.fairness_key);
+  SetText(proto, &disk::TaskSpec::mutable_fairness_key, spec.fairness_key);
   proto.set_cost_units(spec.cost_units);
   for (const core::Constraint constraint : spec.constraints) {
     proto.add_constraints(wire::ToProto(kConstraints, constraint));
@@ -107,31 +119,31 @@ void WritePlacement(const core::TaskSpec& spec, storage::v1::TaskSpec& proto) {
   }
 }
 
-void ReadWork(const storage::v1::TaskSpec& proto, core::TaskSpec& spec, Doubts& doubts) {
+void ReadWork(const disk::TaskSpec& proto, core::TaskSpec& spec, Doubts& doubts) {
   spec.prompt = proto.prompt();
   spec.payload = proto.payload();
   spec.model = proto.model();
   spec.timeout = absl::Nanoseconds(proto.timeout_ns());
   spec.session_id = proto.session_id();
   if (proto.has_project()) spec.project = {proto.project().name(), proto.project().path()};
-  spec.env = ReadEntries(proto.env());
+  spec.env = ReadEntries("env", proto.env(), doubts);
   if (proto.has_thinking()) spec.thinking = proto.thinking();
   spec.request_id = proto.request_id();
   spec.source = ReadOptionalEnum("source", kTaskSources, proto.source(), doubts);
   spec.source_job = proto.source_job();
   spec.job_type = proto.job_type();
-  spec.labels = ReadEntries(proto.labels());
+  spec.labels = ReadEntries("labels", proto.labels(), doubts);
 }
 
-void ReadPlacement(const storage::v1::TaskSpec& proto, core::TaskSpec& spec, Doubts& doubts) {
-  spec.required_labels = ReadEntries(proto.required_labels());
+void ReadPlacement(const disk::TaskSpec& proto, core::TaskSpec& spec, Doubts& doubts) {
+  spec.required_labels = ReadEntries("required_labels", proto.required_labels(), doubts);
   spec.lane = proto.lane();
   spec.priority = ReadOptionalEnum("priority", kPriorities, proto.priority(), doubts);
   spec.fairness_key = proto.fairness_key();
   spec.cost_units = proto.cost_units();
   for (const int constraint : proto.constraints()) {
-    spec.constraints.push_back(ReadEnum("constraints", kConstraints,
-                                        static_cast<storage::v1::Constraint>(constraint), doubts));
+    spec.constraints.push_back(
+        ReadEnum("constraints", kConstraints, static_cast<disk::Constraint>(constraint), doubts));
   }
   spec.run_when = ReadOptionalEnum("run_when", kRunWhens, proto.run_when(), doubts);
   spec.time_sensitive = proto.time_sensitive();
@@ -157,34 +169,34 @@ void ReadPlacement(const storage::v1::TaskSpec& proto, core::TaskSpec& spec, Dou
 
 // ---- Changes ------------------------------------------------------------------------------------
 
-void Write(const core::Dispatched& dispatched, storage::v1::Dispatched& proto) {
+void Write(const core::Dispatched& dispatched, disk::Dispatched& proto) {
   proto.set_dispatch(dispatched.dispatch.value());
   proto.set_director_epoch(dispatched.director_epoch);
-  proto.set_instance_id(dispatched.instance_id);
-  proto.set_agent_url(dispatched.agent_url);
+  SetText(proto, &disk::Dispatched::mutable_instance_id, dispatched.instance_id);
+  SetText(proto, &disk::Dispatched::mutable_agent_url, dispatched.agent_url);
 }
 
-void Write(const core::RunResult& run, storage::v1::RunResult& proto) {
+void Write(const core::RunResult& run, disk::RunResult& proto) {
   proto.set_end(wire::ToProto(kRunEnds, run.end));
   if (run.exit_code.has_value()) proto.set_exit_code(*run.exit_code);
-  proto.set_signal(run.signal);
-  proto.set_result(run.result);
+  SetText(proto, &disk::RunResult::mutable_signal, run.signal);
+  SetText(proto, &disk::RunResult::mutable_result, run.result);
   proto.set_result_truncated(run.result_truncated);
-  proto.set_error(run.error);
+  SetText(proto, &disk::RunResult::mutable_error, run.error);
 }
 
 // Writes a change into the message it belongs to.
 struct ChangeWriter {
-  storage::v1::TaskRecord& message;
+  disk::TaskRecord& message;
 
   void operator()(const core::Admitted& admitted) const {
-    storage::v1::Admitted& proto = *message.mutable_admitted();
+    disk::Admitted& proto = *message.mutable_admitted();
     WriteWork(*admitted.spec, *proto.mutable_spec());
     WritePlacement(*admitted.spec, *proto.mutable_spec());
     proto.set_fingerprint_high(admitted.fingerprint[0]);
     proto.set_fingerprint_low(admitted.fingerprint[1]);
     proto.set_policy(OptionalToProto(kQueuePolicies, admitted.policy));
-    proto.set_identity(admitted.identity);
+    SetText(proto, &disk::Admitted::mutable_identity, admitted.identity);
     proto.set_submitted_at_ns(absl::ToUnixNanos(admitted.submitted_at));
     proto.set_sequence(admitted.sequence);
     if (admitted.redrive_of.has_value()) {
@@ -196,35 +208,35 @@ struct ChangeWriter {
   }
   void operator()(const core::Accepted&) const { message.mutable_accepted(); }
   void operator()(const core::Bounced& bounced) const {
-    storage::v1::Bounced& proto = *message.mutable_bounced();
+    disk::Bounced& proto = *message.mutable_bounced();
     Write(bounced.dispatched, *proto.mutable_dispatched());
     proto.set_dispatched_at_ns(absl::ToUnixNanos(bounced.dispatched_at));
     proto.set_sequence(bounced.sequence);
     proto.set_busy_rejections(bounced.busy_rejections);
   }
   void operator()(const core::Returned& returned) const {
-    storage::v1::Returned& proto = *message.mutable_returned();
+    disk::Returned& proto = *message.mutable_returned();
     proto.set_sequence(returned.sequence);
     proto.set_counts(returned.counts);
     proto.set_blame(wire::ToProto(kBlames, returned.blame));
     proto.set_reported(returned.reported);
     proto.set_backoff_ns(absl::ToInt64Nanoseconds(returned.backoff));
-    proto.set_error(returned.error);
+    SetText(proto, &disk::Returned::mutable_error, returned.error);
   }
   void operator()(const core::CancelRequested&) const { message.mutable_cancel_requested(); }
   void operator()(const core::Ended& ended) const {
-    storage::v1::Ended& proto = *message.mutable_ended();
+    disk::Ended& proto = *message.mutable_ended();
     proto.set_state(wire::ToProto(kTaskStates, ended.state));
     proto.set_reason(OptionalToProto(kFailureReasons, ended.reason));
     proto.set_counts(ended.counts);
     proto.set_blame(wire::ToProto(kBlames, ended.blame));
     if (ended.run.has_value()) Write(*ended.run, *proto.mutable_run());
-    proto.set_error(ended.error);
+    SetText(proto, &disk::Ended::mutable_error, ended.error);
   }
   void operator()(const core::Noted&) const { message.mutable_noted(); }
 };
 
-core::Admitted Read(const storage::v1::Admitted& proto, Doubts& doubts) {
+core::Admitted Read(const disk::Admitted& proto, Doubts& doubts) {
   if (!proto.has_spec()) doubts.About("spec");
   auto spec = std::make_shared<core::TaskSpec>();
   ReadWork(proto.spec(), *spec, doubts);
@@ -242,14 +254,14 @@ core::Admitted Read(const storage::v1::Admitted& proto, Doubts& doubts) {
   return admitted;
 }
 
-core::Dispatched Read(const storage::v1::Dispatched& proto) {
+core::Dispatched Read(const disk::Dispatched& proto) {
   return {.dispatch = core::DispatchNumber(proto.dispatch()),
           .director_epoch = proto.director_epoch(),
           .instance_id = proto.instance_id(),
           .agent_url = proto.agent_url()};
 }
 
-core::Bounced Read(const storage::v1::Bounced& proto, Doubts& doubts) {
+core::Bounced Read(const disk::Bounced& proto, Doubts& doubts) {
   if (!proto.has_dispatched()) doubts.About("dispatched");
   return {.dispatched = Read(proto.dispatched()),
           .dispatched_at = absl::FromUnixNanos(proto.dispatched_at_ns()),
@@ -257,7 +269,7 @@ core::Bounced Read(const storage::v1::Bounced& proto, Doubts& doubts) {
           .busy_rejections = proto.busy_rejections()};
 }
 
-core::Returned Read(const storage::v1::Returned& proto, Doubts& doubts) {
+core::Returned Read(const disk::Returned& proto, Doubts& doubts) {
   return {.sequence = proto.sequence(),
           .counts = proto.counts(),
           .blame = ReadEnum("blame", kBlames, proto.blame(), doubts),
@@ -266,7 +278,7 @@ core::Returned Read(const storage::v1::Returned& proto, Doubts& doubts) {
           .error = proto.error()};
 }
 
-core::RunResult Read(const storage::v1::RunResult& proto, Doubts& doubts) {
+core::RunResult Read(const disk::RunResult& proto, Doubts& doubts) {
   core::RunResult run = {.end = ReadEnum("run.end", kRunEnds, proto.end(), doubts),
                          .signal = proto.signal(),
                          .result = proto.result(),
@@ -276,7 +288,7 @@ core::RunResult Read(const storage::v1::RunResult& proto, Doubts& doubts) {
   return run;
 }
 
-core::Ended Read(const storage::v1::Ended& proto, Doubts& doubts) {
+core::Ended Read(const disk::Ended& proto, Doubts& doubts) {
   core::Ended ended = {
       .state = ReadEnum("state", kTaskStates, proto.state(), doubts),
       .reason = ReadOptionalEnum("reason", kFailureReasons, proto.reason(), doubts),
@@ -287,8 +299,8 @@ core::Ended Read(const storage::v1::Ended& proto, Doubts& doubts) {
   return ended;
 }
 
-void ReadChange(const storage::v1::TaskRecord& message, core::TaskChange& change, Doubts& doubts) {
-  using Message = storage::v1::TaskRecord;
+void ReadChange(const disk::TaskRecord& message, core::TaskChange& change, Doubts& doubts) {
+  using Message = disk::TaskRecord;
   switch (message.change_case()) {
     case Message::kAdmitted:
       change = Read(message.admitted(), doubts);
@@ -340,22 +352,22 @@ core::QueueId ReadQueueId(absl::string_view field, absl::string_view bytes, Doub
   return core::QueueId(core::Ulid(ReadBigEndian(bytes), ReadBigEndian(bytes.substr(kNumberBytes))));
 }
 
-void Write(const core::TaskRecord& record, storage::v1::TaskRecord& message) {
+void Write(const core::TaskRecord& record, disk::TaskRecord& message) {
   const core::TaskEvent& event = record.event;
   message.set_kind(wire::ToProto(kTaskEventKinds, event.kind));
   message.set_at_ns(absl::ToUnixNanos(event.at));
-  message.set_who(event.who);
-  message.set_why(event.why);
+  SetText(message, &disk::TaskRecord::mutable_who, event.who);
+  SetText(message, &disk::TaskRecord::mutable_why, event.why);
   message.set_fault(OptionalToProto(kFaults, event.fault));
   message.set_place_before(event.place_before);
   message.set_place_after(event.place_after);
   message.set_dispatch(event.dispatch.value());
-  message.set_agent(event.agent);
+  SetText(message, &disk::TaskRecord::mutable_agent, event.agent);
   message.set_replaces(record.replaces);
   std::visit(ChangeWriter{message}, record.change);
 }
 
-void Read(const storage::v1::TaskRecord& message, core::TaskRecord& record, Doubts& doubts) {
+void Read(const disk::TaskRecord& message, core::TaskRecord& record, Doubts& doubts) {
   core::TaskEvent& event = record.event;
   event.kind = ReadEnum("kind", kTaskEventKinds, message.kind(), doubts);
   event.at = absl::FromUnixNanos(message.at_ns());

@@ -1,0 +1,101 @@
+#include "libs/adapters/rocksdb_store/high_water.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/testing/file_text.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::adapters {
+namespace {
+
+using test::HasReason;
+using test::IsOk;
+using test::StatusIs;
+
+constexpr size_t kSlots[] = {0, 4096};
+
+class HighWaterTest : public testing::Test {
+ protected:
+  void Create(uint64_t sequence) { ASSERT_THAT(HighWater::Create(path_, sequence), IsOk()); }
+  std::unique_ptr<HighWater> Open() {
+    auto high_water = HighWater::Open(path_);
+    EXPECT_THAT(high_water, IsOk());
+    return *std::move(high_water);
+  }
+  void Advance(uint64_t sequence) { ASSERT_THAT(Open()->Advance(sequence), IsOk()); }
+  uint64_t Read() const {
+    const auto sequence = HighWater::Read(path_);
+    EXPECT_THAT(sequence, IsOk());
+    return sequence->value();
+  }
+  void Tear(size_t offset) {
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(offset + 20));
+    file.write("torn", 4);
+  }
+
+  const std::filesystem::path path_ = test::NewFolder() / "HIGHWATER";
+};
+
+TEST_F(HighWaterTest, WhatIsWrittenIsReadBack) {
+  Create(7);
+  EXPECT_EQ(Read(), 7u);
+  const std::unique_ptr<HighWater> high_water = Open();
+  for (const uint64_t sequence : {8ull, 9ull, 9ull, 1ull << 55}) {
+    ASSERT_THAT(high_water->Advance(sequence), IsOk());
+    EXPECT_EQ(Read(), sequence);
+  }
+}
+
+TEST_F(HighWaterTest, ThereIsNoneWithoutAFile) { EXPECT_EQ(*HighWater::Read(path_), std::nullopt); }
+
+TEST_F(HighWaterTest, SlotsAreWrittenInTurn) {
+  Create(1);
+  const std::unique_ptr<HighWater> high_water = Open();
+  for (const uint64_t sequence : {2, 3, 4}) {
+    const std::string before = test::FileText(path_);
+    ASSERT_THAT(high_water->Advance(sequence), IsOk());
+    const std::string after = test::FileText(path_);
+    const size_t same = kSlots[(sequence + 1) % 2];
+    EXPECT_EQ(after.substr(same, 28), before.substr(same, 28)) << sequence;
+    EXPECT_NE(after, before);
+  }
+}
+
+TEST_F(HighWaterTest, TornSlotFallsBackToTheOneBefore) {
+  Create(1);
+  Advance(2);
+  Tear(kSlots[0]);
+  EXPECT_EQ(Read(), 1u);
+  // The torn one is the next to be written.
+  Advance(3);
+  EXPECT_EQ(Read(), 3u);
+  Tear(kSlots[1]);
+  EXPECT_EQ(Read(), 3u);
+}
+
+TEST_F(HighWaterTest, TwoTornSlotsAreAnError) {
+  Create(1);
+  for (const size_t slot : kSlots) Tear(slot);
+  EXPECT_THAT(HighWater::Read(path_),
+              StatusIs(absl::StatusCode::kDataLoss, testing::HasSubstr(path_.string())));
+  EXPECT_THAT(HighWater::Read(path_), HasReason(std::string(kStoreRefused)));
+}
+
+TEST_F(HighWaterTest, ShortFileIsAnError) {
+  for (const size_t size : {0, 10, 27}) {
+    Create(1);
+    std::filesystem::resize_file(path_, size);
+    EXPECT_THAT(HighWater::Read(path_), StatusIs(absl::StatusCode::kDataLoss));
+  }
+}
+
+}  // namespace
+}  // namespace callboard::adapters

@@ -1,0 +1,220 @@
+#include "libs/adapters/rocksdb_store/record_codec.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "callboard/storage/v1/record.pb.h"
+#include "libs/adapters/rocksdb_store/storage_enums.h"
+#include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/testing/random_message.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::adapters {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using test::HasReason;
+using test::IsOk;
+using test::StatusIs;
+using testing::HasSubstr;
+
+constexpr core::QueueId kTask = core::QueueId(core::Ulid(1, 2));
+constexpr absl::string_view kTaskText = "task/queue-0000000000000g000000000002/3";
+
+struct Put {
+  std::string key;
+  std::string value;
+};
+
+// The only thing that writing the record puts.
+Put PutOf(const core::Record& record) {
+  struct Puts : rocksdb::WriteBatch::Handler {
+    void Put(const rocksdb::Slice& key, const rocksdb::Slice& value) override {
+      all.push_back({key.ToString(), value.ToString()});
+    }
+    std::vector<adapters::Put> all;
+  };
+  rocksdb::WriteBatch batch;
+  RecordEncoder().Append(record, batch);
+  Puts puts;
+  EXPECT_TRUE(batch.Iterate(&puts).ok());
+  EXPECT_EQ(puts.all.size(), 1u);
+  return puts.all.at(0);
+}
+
+absl::Status Decode(const std::string& key, const std::string& value) {
+  core::Record record;
+  return RecordDecoder().Decode(key, value, record);
+}
+absl::Status Decode(const storage::v1::TaskRecord& message) {
+  return Decode(TaskKey(kTask, 3), message.SerializeAsString());
+}
+
+// The least that is a record.
+storage::v1::TaskRecord SmallMessage() {
+  storage::v1::TaskRecord message;
+  message.set_kind(storage::v1::TASK_EVENT_KIND_ADMITTED);
+  message.mutable_admitted()->mutable_spec();
+  return message;
+}
+
+// A task record with one of the changes, all equally often.
+storage::v1::TaskRecord DrawMessage() {
+  storage::v1::TaskRecord message;
+  test::FillRandomly(message);
+  const auto& changes = *message.GetDescriptor()->FindOneofByName("change");
+  const int change = *rc::gen::inRange(0, changes.field_count());
+  test::FillRandomly(*message.GetReflection()->MutableMessage(&message, changes.field(change)));
+  return message;
+}
+
+TEST(RecordCodecTest, StoredMessageIsKeptOrRefusedWithItsKey) {
+  int kept = 0;
+  int refused = 0;
+  MessageDifferencer differencer;
+  // Entries of maps are drawn in any order.
+  differencer.set_repeated_field_comparison(MessageDifferencer::AS_SET);
+  EXPECT_TRUE(rc::check([&] {
+    const storage::v1::TaskRecord message = DrawMessage();
+    core::Record record;
+    const absl::Status status =
+        RecordDecoder().Decode(TaskKey(kTask, 3), message.SerializeAsString(), record);
+    if (!status.ok()) {
+      ++refused;
+      RC_ASSERT(status.code() == absl::StatusCode::kDataLoss);
+      RC_ASSERT(absl::StrContains(status.message(), kTaskText));
+      return;
+    }
+    ++kept;
+    // Only the encoder says how much it replaces: the batch holds deletes besides.
+    std::get<core::TaskRecord>(record).replaces = 0;
+    const Put put = PutOf(record);
+    storage::v1::TaskRecord written;
+    RC_ASSERT(written.ParseFromString(put.value));
+    written.set_replaces(message.replaces());
+    RC_ASSERT(put.key == TaskKey(kTask, 3));
+    RC_ASSERT(differencer.Compare(written, message));
+  }));
+  EXPECT_GT(kept, 1000);
+  EXPECT_GT(refused, 100);
+}
+
+// Whether a table has each value of the enum but the unspecified one, once.
+template <class Table>
+bool IsComplete(const Table& table, const google::protobuf::EnumDescriptor& type) {
+  std::set<int> numbers;
+  for (const auto& [core, proto] : table) numbers.insert(proto);
+  return numbers.count(0) == 0 && numbers.size() == std::size(table) &&
+         numbers.size() + 1 == static_cast<size_t>(type.value_count());
+}
+
+TEST(RecordCodecTest, EveryEnumHasEveryValueOnce) {
+  EXPECT_TRUE(IsComplete(kTaskEventKinds, *storage::v1::TaskEventKind_descriptor()));
+  EXPECT_TRUE(IsComplete(kFaults, *storage::v1::Fault_descriptor()));
+  EXPECT_TRUE(IsComplete(kTaskStates, *storage::v1::TaskState_descriptor()));
+  EXPECT_TRUE(IsComplete(kFailureReasons, *storage::v1::FailureReason_descriptor()));
+  EXPECT_TRUE(IsComplete(kBlames, *storage::v1::Blame_descriptor()));
+  EXPECT_TRUE(IsComplete(kRunEnds, *storage::v1::RunResult::End_descriptor()));
+  EXPECT_TRUE(IsComplete(kTaskSources, *storage::v1::TaskSource_descriptor()));
+  EXPECT_TRUE(IsComplete(kPriorities, *storage::v1::Priority_descriptor()));
+  EXPECT_TRUE(IsComplete(kConstraints, *storage::v1::Constraint_descriptor()));
+  EXPECT_TRUE(IsComplete(kRunWhens, *storage::v1::RunWhen_descriptor()));
+  EXPECT_TRUE(IsComplete(kOnAgentLosts, *storage::v1::OnAgentLost_descriptor()));
+  EXPECT_TRUE(IsComplete(kOverlapPolicies, *storage::v1::OverlapPolicy_descriptor()));
+  EXPECT_TRUE(IsComplete(kQueuePolicies, *storage::v1::QueuePolicy_descriptor()));
+}
+
+TEST(RecordCodecTest, KeysAreThoseOfTheFormat) {
+  const auto key = [](const core::Record& record) { return PutOf(record).key; };
+  EXPECT_EQ(key(core::EpochBegan{1}), "queue/epoch");
+  EXPECT_EQ(key(core::QueueSwitched{}), "queue/switched");
+  EXPECT_EQ(key(core::LeasesExtended{}), "queue/leases");
+  EXPECT_EQ(key(core::AgentMarked{"agent-1", true, ""}), "queue/agent/agent-1");
+  EXPECT_EQ(key(core::RequestRemembered{"me", "a"}), std::string("queue/request/me\0a", 18));
+  EXPECT_EQ(TaskKey(core::QueueId(core::Ulid(0x0102030405060708, 0x1112131415161718)), 0x2122),
+            std::string("task/\x01\x02\x03\x04\x05\x06\x07\x08\x11\x12\x13\x14\x15\x16\x17\x18"
+                        "\0\0\0\0\0\0\x21\x22",
+                        29));
+}
+
+TEST(RecordCodecTest, KeysOfTasksSortByTaskAndThenByNumber) {
+  const core::QueueId later(core::Ulid(1, 3));
+  EXPECT_LT(TaskKey(kTask, 255), TaskKey(kTask, 256));
+  EXPECT_LT(TaskKey(kTask, ~uint64_t{0}), TaskKey(later, 1));
+  EXPECT_LT(TaskKey(later, 1), TaskKey(core::QueueId(core::Ulid(0x80, 0)), 1));
+}
+
+TEST(RecordCodecTest, TimesOfPeopleAreKeptCenturiesAway) {
+  core::TaskSpec spec;
+  spec.earliest_start_at = absl::FromCivil(absl::CivilDay(1, 1, 1), absl::UTCTimeZone());
+  spec.deadline_at = absl::FromCivil(absl::CivilDay(9999, 12, 31), absl::UTCTimeZone());
+  core::TaskRecord record = {.queue_id = kTask};
+  record.event.number = 1;
+  record.change = core::Admitted{.spec = std::make_shared<const core::TaskSpec>(spec)};
+  const Put put = PutOf(record);
+  core::Record read;
+  ASSERT_THAT(RecordDecoder().Decode(put.key, put.value, read), IsOk());
+  EXPECT_EQ(read, core::Record(record));
+}
+
+TEST(RecordCodecTest, RequestIdMayHoldAnyByte) {
+  const core::RequestRemembered request = {"me", std::string("a\0\xff", 3)};
+  const Put put = PutOf(request);
+  core::Record read;
+  ASSERT_THAT(RecordDecoder().Decode(put.key, put.value, read), IsOk());
+  EXPECT_EQ(read, core::Record(request));
+}
+
+TEST(RecordCodecTest, SmallestMessageIsRead) { EXPECT_THAT(Decode(SmallMessage()), IsOk()); }
+
+TEST(RecordCodecTest, GarbageIsRefusedWithItsKey) {
+  const absl::Status status = Decode(TaskKey(kTask, 3), "\xff\xff\xff");
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr(std::string(kTaskText))));
+  EXPECT_THAT(status, HasReason(std::string(kStoreRefused)));
+  EXPECT_THAT(Decode("queue/epoch", "\xff"),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("queue/epoch")));
+}
+
+TEST(RecordCodecTest, UnknownKeyIsRefused) {
+  EXPECT_THAT(Decode("queue/mood", ""),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("queue/mood")));
+  EXPECT_THAT(Decode("task/short\x01", ""),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("task/short\\x01")));
+  EXPECT_THAT(Decode("queue/request/me", ""),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("queue/request/me")));
+}
+
+TEST(RecordCodecTest, MissingPartIsRefused) {
+  storage::v1::TaskRecord message = SmallMessage();
+  message.mutable_admitted()->clear_spec();
+  EXPECT_THAT(Decode(message), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("spec")));
+  message.clear_change();
+  EXPECT_THAT(Decode(message), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("change")));
+  message.mutable_bounced();
+  EXPECT_THAT(Decode(message), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("dispatched")));
+}
+
+TEST(RecordCodecTest, UnknownValueIsRefused) {
+  storage::v1::TaskRecord message = SmallMessage();
+  message.set_kind(static_cast<storage::v1::TaskEventKind>(99));
+  EXPECT_THAT(Decode(message), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("kind")));
+  message = SmallMessage();
+  message.mutable_admitted()->mutable_spec()->add_retry_on("sometimes");
+  EXPECT_THAT(Decode(message), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("retry_on")));
+  message = SmallMessage();
+  message.mutable_admitted()->set_redrive_of("short");
+  EXPECT_THAT(Decode(message), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("redrive_of")));
+}
+
+}  // namespace
+}  // namespace callboard::adapters

@@ -1,0 +1,39 @@
+#include "libs/adapters/rocksdb_store/store_error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::adapters {
+namespace {
+
+using test::HasReason;
+using test::StatusIs;
+using testing::HasSubstr;
+
+TEST(StoreErrorTest, FullDiskIsToldApart) {
+  EXPECT_THAT(FileError(ENOSPC, "file"), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(FileError(EDQUOT, "file"), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(FileError(EIO, "file"), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("file")));
+  EXPECT_THAT(FromRocksDb(rocksdb::Status::NoSpace()),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(FromRocksDb(rocksdb::Status::IOError("file")),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("file")));
+}
+
+TEST(StoreErrorTest, WhatWillNotPassIsRefused) {
+  for (const rocksdb::Status& status :
+       {rocksdb::Status::Corruption("000012.sst"), rocksdb::Status::PathNotFound("000012.sst"),
+        rocksdb::Status::InvalidArgument("000012.sst")}) {
+    EXPECT_THAT(FromRocksDb(status),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("000012.sst")));
+    EXPECT_THAT(FromRocksDb(status), HasReason(std::string(kStoreRefused)));
+  }
+}
+
+}  // namespace
+}  // namespace callboard::adapters
