@@ -66,7 +66,8 @@ Command ReserveCommand(CallId call, std::string identity, absl::Duration lifetim
 }
 
 Command LeaveCommand(CallId call) {
-  return {.decide = [call](DirectorEngine& engine, WaiterDesk& desk, Moment now) -> Command::Reply {
+  return {.from = Command::From::kLink,
+          .decide = [call](DirectorEngine& engine, WaiterDesk& desk, Moment now) -> Command::Reply {
             if (const std::optional<WaiterId> waiter = desk.Find(call)) {
               engine.Leave(*waiter, now);
               desk.Take (*waiter)(absl::CancelledError("the caller has gone"));

@@ -45,8 +45,8 @@ struct Command {
   // What it needs of the store: to read, it is enough that one was loaded.
   enum class Need { kRead, kWrite };
   // Callers can be told to come back; agents' messages have room of their own. What the link itself
-  // has to tell, that a Session broke or a start was not written, is never refused: nobody else
-  // would tell it again.
+  // has to tell, that a Session broke, a start was not written or a caller has gone, is never
+  // refused: nobody else would tell it again.
   enum class From { kCaller, kAgent, kLink };
   // What is said once the turn is on disk. Empty when nothing is.
   using Reply = std::function<void()>;

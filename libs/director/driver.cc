@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/life.h"
 
@@ -55,11 +56,11 @@ absl::StatusOr<core::Task> TaskAt(const ports::EventStore& store, const Glance& 
 
 absl::StatusOr<TaskPage> PageFrom(const ports::EventStore& store, const ListPage& page) {
   TaskPage tasks = {.next = page.next};
-  for (const Glance& glance : page.tasks) {
-    absl::StatusOr<core::Task> task = TaskAt(store, glance);
+  for (const ListPage::Item& item : page.tasks) {
+    absl::StatusOr<core::Task> task = TaskAt(store, item.glance);
     if (absl::IsNotFound(task.status())) continue;
     RETURN_IF_ERROR(task.status());
-    tasks.tasks.push_back(*std::move(task));
+    tasks.tasks.push_back({*std::move(task), item.here});
   }
   return tasks;
 }
@@ -156,11 +157,13 @@ void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
       }));
 }
 
-void DirectorDriver::CancelTask(core::QueueId id, const std::string& who,
+void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const std::string& why,
                                 Reply<CancelAnswer> reply) {
   Post(CallCommand<CancelAnswer>(
       Command::Need::kWrite,
-      [id, who](DirectorEngine& engine, Moment now) { return engine.Cancel(id, who, now); },
+      [id, who, why](DirectorEngine& engine, Moment now) {
+        return engine.Cancel(id, who, why, now);
+      },
       std::move(reply)));
 }
 
@@ -215,7 +218,10 @@ bool DirectorDriver::DecideSome() {
     draining = std::exchange(drain_wanted_, false) || stopping;
   }
   const bool last = stopping && idle && commands.empty() && failure.ok();
-  if (!failure.ok()) director_->Fail(failed, failure);
+  if (!failure.ok()) {
+    base::LogError("store", "commit_failed", {{"error", std::string(failure.message())}});
+    director_->Fail(failed, failure);
+  }
   if (idle) director_->ReopenIfDue();
   const Moment now = director_->Now();
   if (draining) director_->BeginShutdown(now);

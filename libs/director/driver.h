@@ -30,7 +30,11 @@ struct DriverOptions {
 
 // A page of tasks, and where the next one begins.
 struct TaskPage {
-  std::vector<core::Task> tasks = {};
+  struct Item {
+    core::Task task;
+    ListCursor here;
+  };
+  std::vector<Item> tasks = {};
   std::optional<ListCursor> next = {};
 };
 
@@ -66,7 +70,8 @@ class DirectorDriver {
   // NOT_FOUND/TASK_NOT_FOUND.
   void GetTask(core::QueueId id, Reply<core::Task> reply);
   void ListTasks(const ListQuery& query, Reply<TaskPage> reply);
-  void CancelTask(core::QueueId id, const std::string& who, Reply<CancelAnswer> reply);
+  void CancelTask(core::QueueId id, const std::string& who, const std::string& why,
+                  Reply<CancelAnswer> reply);
   // As EventStore::CreateCheckpoint(); one at a time.
   void CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply);
 

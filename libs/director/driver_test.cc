@@ -204,7 +204,7 @@ TEST_F(DirectorDriverTest, TasksAreListedPageByPage) {
     const absl::StatusOr<TaskPage> answer =
         Answer<TaskPage>([&](auto reply) { driver->ListTasks(query, std::move(reply)); });
     ASSERT_THAT(answer, IsOk());
-    for (const core::Task& task : answer->tasks) prompts.push_back(task.spec.prompt);
+    for (const auto& item : answer->tasks) prompts.push_back(item.task.spec.prompt);
     query.after = answer->next;
   }
   EXPECT_THAT(prompts, testing::ElementsAre("1", "2", "3"));

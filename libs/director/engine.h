@@ -94,7 +94,11 @@ struct ListQuery {
 // Live tasks in line order, then ended ones, the last ended first. Where `next` is present there
 // may be more, also when the page is not full: a page looks at a bounded number of tasks.
 struct ListPage {
-  std::vector<Glance> tasks;
+  struct Item {
+    Glance glance;
+    ListCursor here;
+  };
+  std::vector<Item> tasks;
   std::optional<ListCursor> next;
 };
 
@@ -174,7 +178,8 @@ class DirectorEngine {
   // The caller has gone. Nothing happens to one that is no longer waiting.
   void Leave(WaiterId waiter, Moment now);
   // Idempotent. NOT_FOUND/TASK_NOT_FOUND.
-  absl::StatusOr<CancelAnswer> Cancel(core::QueueId id, const std::string& who, Moment now);
+  absl::StatusOr<CancelAnswer> Cancel(core::QueueId id, const std::string& who,
+                                      const std::string& why, Moment now);
   // Submits an ended task again, as a new one. `spec`: the old one's.
   Decision Redrive(core::QueueId id, const core::TaskSpec& spec, Moment now);
 

@@ -42,9 +42,9 @@ class CancelledInFlight : public EngineFixture {
 
 TEST(EngineCancelTest, UnknownTaskIsNotFound) {
   EngineFixture director;
-  EXPECT_THAT(director.engine().Cancel(core::QueueId(), "me", director.now()),
+  EXPECT_THAT(director.engine().Cancel(core::QueueId(), "me", "", director.now()),
               StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(director.engine().Cancel(core::QueueId(), "me", director.now()),
+  EXPECT_THAT(director.engine().Cancel(core::QueueId(), "me", "", director.now()),
               HasReason("TASK_NOT_FOUND"));
 }
 

@@ -26,7 +26,7 @@ absl::Status AgentNotFound(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<CancelAnswer> DirectorEngine::Cancel(core::QueueId id, const std::string& who,
-                                                    Moment now) {
+                                                    const std::string& why, Moment now) {
   Entry* found = book_.Find(id);
   if (found == nullptr) return TaskNotFound(id);
   Entry& entry = *found;
@@ -35,9 +35,9 @@ absl::StatusOr<CancelAnswer> DirectorEngine::Cancel(core::QueueId id, const std:
     answer = CancelAnswer::kAlreadyEnded;
   } else if (entry.life.is_pending()) {
     answer = CancelAnswer::kCancelled;
-    EndCancelled(entry, who, "cancelled while it waited", {}, now);
+    EndCancelled(entry, who, why.empty() ? "cancelled while it waited" : why, {}, now);
   } else if (!entry.life.is_cancel_requested()) {
-    WriteTask(entry, {TaskEventKind::kCancelRequested, who, ""}, core::CancelRequested(), now);
+    WriteTask(entry, {TaskEventKind::kCancelRequested, who, why}, core::CancelRequested(), now);
     SayTo(entry.life.tries->agent, core::CancelRun{entry.life.token()});
   }
   Settle(now);

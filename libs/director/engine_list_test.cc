@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 std::vector<core::QueueId> Ids(const ListPage& page) {
   std::vector<core::QueueId> ids;
-  for (const Glance& glance : page.tasks) ids.push_back(glance.queue_id);
+  for (const ListPage::Item& item : page.tasks) ids.push_back(item.glance.queue_id);
   return ids;
 }
 

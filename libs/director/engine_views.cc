@@ -75,7 +75,7 @@ ListPage DirectorEngine::List(const ListQuery& query) const {
   int looked_at = 0;
   // Whether the page goes on after this one.
   const auto look = [&](const Entry& entry, const ListCursor& here) {
-    if (IsListed(entry, query)) page.tasks.push_back(GlanceAt(entry));
+    if (IsListed(entry, query)) page.tasks.push_back({GlanceAt(entry), here});
     if (++looked_at < kLookedAtMax && page.tasks.size() < query.page_size) return true;
     page.next = here;
     return false;

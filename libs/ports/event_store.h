@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "libs/core/ids.h"
 #include "libs/core/record.h"
@@ -53,6 +54,11 @@ class EventStore {
   // is one of that name. REQUIRES: the name is one of a file.
   virtual absl::StatusOr<Checkpoint> CreateCheckpoint(const std::string& name) const = 0;
 };
+
+// Reasons why a store is not opened (base::WithReason). Another process uses it.
+inline constexpr absl::string_view kStoreLocked = "STORE_LOCKED";
+// What is stored cannot be trusted, or not be read by this version.
+inline constexpr absl::string_view kStoreRefused = "STORE_REFUSED";
 
 enum class StoreAccess { kReadOnly, kReadWrite };
 

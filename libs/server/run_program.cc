@@ -9,10 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/otel/otel_telemetry.h"
+#include "libs/base/error.h"
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
 #include "libs/config/settings.h"
+#include "libs/ports/event_store.h"
 #include "libs/server/exit_code.h"
 #include "libs/server/listen_address.h"
 #include "libs/wire/time.h"
@@ -56,6 +58,13 @@ absl::Status PrepareDataDir(const std::string& path) {
   return absl::OkStatus();
 }
 
+ExitCode ExitCodeOf(const absl::Status& error) {
+  const std::string reason = base::DetailsOf(error).reason;
+  if (reason == ports::kStoreRefused) return ExitCode::kStoreRefused;
+  if (reason == ports::kStoreLocked) return ExitCode::kStoreLocked;
+  return absl::IsInvalidArgument(error) ? ExitCode::kBadSettings : ExitCode::kFailed;
+}
+
 int Fail(const std::string& program, const absl::Status& error, ExitCode code) {
   std::fprintf(stderr, "%s: %s\n", program.c_str(), std::string(error.message()).c_str());
   return static_cast<int>(code);
@@ -90,8 +99,7 @@ int RunProgramWith(std::span<const char* const> arguments, const config::Program
   base::StartLogging(LogOptionsFrom(log()));
   const absl::Status status = body(termination);
   if (status.ok()) return static_cast<int>(ExitCode::kDone);
-  return Fail(program.name, status,
-              absl::IsInvalidArgument(status) ? ExitCode::kBadSettings : ExitCode::kFailed);
+  return Fail(program.name, status, ExitCodeOf(status));
 }
 
 absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings& settings) {

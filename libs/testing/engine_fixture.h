@@ -131,8 +131,9 @@ class EngineFixture {
     Take();
   }
   // REQUIRES: the task is known.
-  director::CancelAnswer Cancel(core::QueueId task, const std::string& who = "me") {
-    const absl::StatusOr<director::CancelAnswer> answer = engine_->Cancel(task, who, now_);
+  director::CancelAnswer Cancel(core::QueueId task, const std::string& who = "me",
+                                const std::string& why = "") {
+    const absl::StatusOr<director::CancelAnswer> answer = engine_->Cancel(task, who, why, now_);
     CHECK(answer.ok()) << answer.status();
     Take();
     return *answer;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "libs/core/ids.h"
+#include "libs/core/task.h"
 #include "libs/wire/enum_pairs.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/time.h"
@@ -48,6 +49,20 @@ inline std::optional<core::QueueId> ReadQueueId(absl::string_view field, const s
   const std::optional<core::QueueId> id = core::ParseQueueId(text);
   if (!id.has_value()) checks.Refuse(field, "is no queue id: `queue-` and 26 characters are");
   return id;
+}
+
+inline core::QueueId ReadRequiredQueueId(const std::string& text, FieldChecks& checks) {
+  if (text.empty()) checks.Refuse("queue_id", "is required");
+  return ReadQueueId("queue_id", text, checks).value_or(core::QueueId());
+}
+
+// Absent when empty.
+inline std::optional<core::TaskSource> ReadSource(const std::string& text, FieldChecks& checks) {
+  for (const core::TaskSource source : core::kTaskSources) {
+    if (core::Name(source) == text) return source;
+  }
+  if (!text.empty()) checks.Refuse("source", "is none of api, web, scheduler, cli");
+  return std::nullopt;
 }
 
 }  // namespace callboard::wire

@@ -19,11 +19,6 @@ std::optional<core::TraceId> ReadTraceId(const std::string& text, FieldChecks& c
   return id;
 }
 
-core::QueueId ReadRequiredQueueId(const std::string& text, FieldChecks& checks) {
-  if (text.empty()) checks.Refuse("queue_id", "is required");
-  return ReadQueueId("queue_id", text, checks).value_or(core::QueueId());
-}
-
 std::string TaskIdOf(core::QueueId id, core::DispatchNumber dispatch) {
   return dispatch.value() == 0 ? "" : core::TaskIdText(id, dispatch);
 }

@@ -56,14 +56,6 @@ std::map<std::string, std::string> ReadEnv(const Map<std::string, std::string>& 
   return ReadMap(proto);
 }
 
-std::optional<core::TaskSource> ReadSource(const std::string& text, FieldChecks& checks) {
-  for (const core::TaskSource source : core::kTaskSources) {
-    if (core::Name(source) == text) return source;
-  }
-  if (!text.empty()) checks.Refuse("source", "is none of api, web, scheduler, cli");
-  return std::nullopt;
-}
-
 absl::Duration ReadSeconds(absl::string_view field, uint32_t seconds, FieldChecks& checks) {
   checks.AtMost(field, seconds, core::kRunSecondsMax, "seconds");
   return absl::Seconds(seconds);

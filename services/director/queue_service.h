@@ -3,21 +3,38 @@
 
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/director/driver.h"
+#include "libs/ports/clock.h"
 
 namespace callboard {
 
 // QueueService over the director's driver: translates, calls, translates.
 class QueueService final : public v1::QueueService::CallbackService {
  public:
-  // `driver` outlives the service.
-  explicit QueueService(director::DirectorDriver& driver) : driver_(driver) {}
+  // Both outlive the service.
+  QueueService(director::DirectorDriver& driver, const ports::Clock& clock)
+      : driver_(driver), clock_(clock) {}
 
+  grpc::ServerUnaryReactor* SubmitTask(grpc::CallbackServerContext* context,
+                                       const v1::SubmitTaskRequest* request,
+                                       v1::SubmitTaskResponse* response) override;
+  grpc::ServerUnaryReactor* GetTask(grpc::CallbackServerContext* context,
+                                    const v1::GetTaskRequest* request, v1::Task* response) override;
+  grpc::ServerUnaryReactor* ListTasks(grpc::CallbackServerContext* context,
+                                      const v1::ListTasksRequest* request,
+                                      v1::ListTasksResponse* response) override;
+  grpc::ServerUnaryReactor* CancelTask(grpc::CallbackServerContext* context,
+                                       const v1::CancelTaskRequest* request,
+                                       v1::CancelTaskResponse* response) override;
   grpc::ServerUnaryReactor* GetQueueStatus(grpc::CallbackServerContext* context,
                                            const v1::GetQueueStatusRequest* request,
                                            v1::QueueStatus* response) override;
+  grpc::ServerUnaryReactor* CreateCheckpoint(grpc::CallbackServerContext* context,
+                                             const v1::CreateCheckpointRequest* request,
+                                             v1::CreateCheckpointResponse* response) override;
 
  private:
   director::DirectorDriver& driver_;
+  const ports::Clock& clock_;
 };
 
 }  // namespace callboard

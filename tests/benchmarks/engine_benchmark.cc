@@ -51,7 +51,7 @@ class LoadedEngine {
     benchmark::DoNotOptimize(engine_.TakeOutcome());
   }
   void Cancel(core::QueueId id) {
-    CHECK_OK(engine_.Cancel(id, "me", now_).status());
+    CHECK_OK(engine_.Cancel(id, "me", "", now_).status());
     benchmark::DoNotOptimize(engine_.TakeOutcome());
   }
   DirectorEngine& engine() { return engine_; }

@@ -202,7 +202,7 @@ void SimulatedCaller::Cancel(core::QueueId id) {
     director_.Post(director::CallCommand<director::CancelAnswer>(
         director::Command::Need::kWrite,
         [this, id](director::DirectorEngine& engine, director::Moment now) {
-          return engine.Cancel(id, identity_, now);
+          return engine.Cancel(id, identity_, "", now);
         },
         [this, id](absl::StatusOr<director::CancelAnswer> answer) {
           if (!answer.ok() || *answer == director::CancelAnswer::kAlreadyEnded) return;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/ports/event_store.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
@@ -86,7 +87,7 @@ TEST_F(HighWaterTest, TwoTornSlotsAreAnError) {
   for (const size_t slot : kSlots) Tear(slot);
   EXPECT_THAT(HighWater::Read(path_),
               StatusIs(absl::StatusCode::kDataLoss, testing::HasSubstr(path_.string())));
-  EXPECT_THAT(HighWater::Read(path_), HasReason(std::string(kStoreRefused)));
+  EXPECT_THAT(HighWater::Read(path_), HasReason(std::string(ports::kStoreRefused)));
 }
 
 TEST_F(HighWaterTest, ShortFileIsAnError) {

@@ -16,6 +16,7 @@
 #include "callboard/storage/v1/record.pb.h"
 #include "libs/adapters/rocksdb_store/storage_enums.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/ports/event_store.h"
 #include "libs/testing/random_message.h"
 #include "libs/testing/status_matchers.h"
 
@@ -180,7 +181,7 @@ TEST(RecordCodecTest, SmallestMessageIsRead) { EXPECT_THAT(Decode(SmallMessage()
 TEST(RecordCodecTest, GarbageIsRefusedWithItsKey) {
   const absl::Status status = Decode(TaskKey(kTask, 3), "\xff\xff\xff");
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr(std::string(kTaskText))));
-  EXPECT_THAT(status, HasReason(std::string(kStoreRefused)));
+  EXPECT_THAT(status, HasReason(std::string(ports::kStoreRefused)));
   EXPECT_THAT(Decode("queue/epoch", "\xff"),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("queue/epoch")));
 }

@@ -191,7 +191,7 @@ absl::Status CheckFormat(rocksdb::DB& db, const StoreFiles& files) {
     return base::WithReason(absl::FailedPreconditionError(absl::StrCat(
                                 files.events().string(), " was written by a newer version (format ",
                                 format, "; this version reads up to ", kFormat, ")")),
-                            kStoreRefused);
+                            ports::kStoreRefused);
   }
   return absl::OkStatus();
 }
@@ -257,7 +257,7 @@ absl::StatusOr<std::unique_ptr<RocksDbStores>> RocksDbStores::Lock(const RocksDb
     if (errno != EWOULDBLOCK) return FileError(errno, files.lock().string());
     return base::WithReason(absl::FailedPreconditionError(
                                 absl::StrCat("another director uses ", files.folder.string())),
-                            kStoreLocked);
+                            ports::kStoreLocked);
   }
   return std::unique_ptr<RocksDbStores>(new RocksDbStores(std::move(files), std::move(lock)));
 }

@@ -19,14 +19,14 @@ struct RocksDbOptions {
 // The events in RocksDB. While the object lives no other process opens the store.
 class RocksDbStores final : public ports::EventStoreOpener {
  public:
-  // FAILED_PRECONDITION, reason kStoreLocked, when another one has the folder. Creates nothing but
-  // the lock.
+  // FAILED_PRECONDITION, reason ports::kStoreLocked, when another one has the folder. Creates
+  // nothing but the lock.
   static absl::StatusOr<std::unique_ptr<RocksDbStores>> Lock(const RocksDbOptions& options);
 
   // Creates the store if there is none; for reading, that is NOT_FOUND. With the reason
-  // kStoreRefused, and nothing changed on disk: DATA_LOSS when something committed is missing or
-  // damaged (where opening does not look, Load() does); FAILED_PRECONDITION when a newer version
-  // wrote it.
+  // ports::kStoreRefused, and nothing changed on disk: DATA_LOSS when something committed is
+  // missing or damaged (where opening does not look, Load() does); FAILED_PRECONDITION when a newer
+  // version wrote it.
   absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess access) override;
 
  private:

@@ -81,7 +81,7 @@ class StoreDamageTest : public testing::Test {
     const std::string advice = "`callboard db verify --data_dir=" + folder_.string() + "`";
     return testing::AllOf(
         StatusIs(absl::StatusCode::kDataLoss, testing::AllOf(HasSubstr(what), HasSubstr(advice))),
-        HasReason(std::string(kStoreRefused)));
+        HasReason(std::string(ports::kStoreRefused)));
   }
 
   std::map<std::string, std::string> Contents() const {
@@ -193,7 +193,8 @@ TEST_F(StoreDamageTest, DamageAnywhereIsRefusedOrHarmless) {
         EXPECT_EQ(*loaded, expected_) << path << " at " << place;
       } else {
         ++refused;
-        EXPECT_THAT(loaded, HasReason(std::string(kStoreRefused))) << path << " at " << place;
+        EXPECT_THAT(loaded, HasReason(std::string(ports::kStoreRefused)))
+            << path << " at " << place;
       }
       Restore(whole);
     }
@@ -213,7 +214,7 @@ TEST_F(StoreDamageTest, MissingFileIsRefusedOrHarmless) {
       EXPECT_EQ(*loaded, expected_) << path;
     } else {
       ++refused;
-      EXPECT_THAT(loaded, HasReason(std::string(kStoreRefused))) << path;
+      EXPECT_THAT(loaded, HasReason(std::string(ports::kStoreRefused))) << path;
     }
     Restore(whole);
   }
@@ -285,7 +286,7 @@ TEST_F(StoreDamageTest, NewerFormatIsRefused) {
   const auto before = Contents();
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                HasSubstr("newer version (format 2; this version reads up to 1)")));
-  EXPECT_THAT(Load(), HasReason(std::string(kStoreRefused)));
+  EXPECT_THAT(Load(), HasReason(std::string(ports::kStoreRefused)));
   EXPECT_EQ(Contents(), before);
 }
 

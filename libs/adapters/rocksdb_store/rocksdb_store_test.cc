@@ -72,7 +72,7 @@ TEST(RocksDbStoreTest, FolderHasOneOwner) {
   EXPECT_THAT(RocksDbStores::Lock({folder}),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        testing::HasSubstr("another director uses " + folder.string())));
-  EXPECT_THAT(RocksDbStores::Lock({folder}), HasReason(std::string(kStoreLocked)));
+  EXPECT_THAT(RocksDbStores::Lock({folder}), HasReason(std::string(ports::kStoreLocked)));
   first.reset();
   EXPECT_THAT(RocksDbStores::Lock({folder}), IsOk());
 }
@@ -156,7 +156,7 @@ TEST(RocksDbStoreTest, FirstRecordThatBeginsNoTaskIsRefused) {
   core::TaskRecord record = {.queue_id = core::QueueId(core::Ulid(1, 2)), .change = core::Noted()};
   record.event.number = 1;
   ASSERT_THAT(Commit(*store, record), IsOk());
-  EXPECT_THAT(store->TaskSpec(record.queue_id), HasReason(std::string(kStoreRefused)));
+  EXPECT_THAT(store->TaskSpec(record.queue_id), HasReason(std::string(ports::kStoreRefused)));
 }
 
 // ---- Checkpoints --------------------------------------------------------------------------------

@@ -6,11 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/ports/event_store.h"
 
 namespace callboard::adapters {
 
 absl::Status StoreRefused(absl::string_view message) {
-  return base::WithReason(absl::DataLossError(message), kStoreRefused);
+  return base::WithReason(absl::DataLossError(message), ports::kStoreRefused);
 }
 
 absl::Status FileError(int error_number, absl::string_view path) {

@@ -9,12 +9,7 @@
 
 namespace callboard::adapters {
 
-// Reasons (base::WithReason). Another process uses the store.
-inline constexpr absl::string_view kStoreLocked = "STORE_LOCKED";
-// What is stored cannot be trusted, or not be read by this version.
-inline constexpr absl::string_view kStoreRefused = "STORE_REFUSED";
-
-// DATA_LOSS, with the reason.
+// DATA_LOSS, with the reason ports::kStoreRefused.
 absl::Status StoreRefused(absl::string_view message);
 
 // Of a system call. RESOURCE_EXHAUSTED when the disk is full, else UNAVAILABLE.

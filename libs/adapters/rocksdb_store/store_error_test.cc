@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <string>
 
+#include "libs/ports/event_store.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::adapters {
@@ -31,7 +32,7 @@ TEST(StoreErrorTest, WhatWillNotPassIsRefused) {
         rocksdb::Status::InvalidArgument("000012.sst")}) {
     EXPECT_THAT(FromRocksDb(status),
                 StatusIs(absl::StatusCode::kDataLoss, HasSubstr("000012.sst")));
-    EXPECT_THAT(FromRocksDb(status), HasReason(std::string(kStoreRefused)));
+    EXPECT_THAT(FromRocksDb(status), HasReason(std::string(ports::kStoreRefused)));
   }
 }
 

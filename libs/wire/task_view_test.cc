@@ -1,0 +1,53 @@
+#include "libs/wire/task_view.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace callboard::wire {
+namespace {
+
+v1::Task FullTask() {
+  v1::Task task;
+  task.set_prompt(std::string(1025, 'x'));
+  task.set_payload("payload");
+  task.set_result("result");
+  (*task.mutable_env())["NAME"] = "secret";
+  return task;
+}
+
+TEST(TaskViewTest, BasicViewHasNoSecretsAndNothingLargeButThePrompt) {
+  v1::Task task = FullTask();
+  MakeBasic(task);
+  EXPECT_EQ(task.payload(), "");
+  EXPECT_EQ(task.result(), "");
+  EXPECT_EQ(task.env().at("NAME"), "") << "that there is one may be seen";
+  EXPECT_EQ(task.prompt().size(), 1025u);
+  EXPECT_FALSE(task.prompt_truncated());
+}
+
+TEST(TaskViewTest, ListedPromptIsCutAndSaysSo) {
+  v1::Task task = FullTask();
+  MakeListed(task);
+  EXPECT_EQ(task.prompt().size(), 1024u);
+  EXPECT_TRUE(task.prompt_truncated());
+  EXPECT_EQ(task.payload(), "");
+}
+
+TEST(TaskViewTest, PromptThatFitsIsListedWhole) {
+  v1::Task task;
+  task.set_prompt(std::string(1024, 'x'));
+  MakeListed(task);
+  EXPECT_EQ(task.prompt().size(), 1024u);
+  EXPECT_FALSE(task.prompt_truncated());
+}
+
+TEST(TaskViewTest, NoCharacterIsCutInHalf) {
+  v1::Task task;
+  task.set_prompt(std::string(1023, 'x') + "é and more");
+  MakeListed(task);
+  EXPECT_EQ(task.prompt(), std::string(1023, 'x'));
+}
+
+}  // namespace
+}  // namespace callboard::wire
