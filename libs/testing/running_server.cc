@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "libs/base/check.h"
+#include "libs/testing/new_folder.h"
 
 namespace callboard::test {
 namespace {
@@ -26,7 +27,8 @@ uint16_t PortOf(absl::string_view address) {
 std::vector<std::string> ServerCommand(const std::string& binary,
                                        const std::vector<std::string>& flags) {
   std::vector<std::string> command = {BuiltBinary(binary), "--grpc.listen=127.0.0.1:0",
-                                      "--http.listen=127.0.0.1:0"};
+                                      "--http.listen=127.0.0.1:0",
+                                      absl::StrCat("--data_dir=", NewFolder().string())};
   command.insert(command.end(), flags.begin(), flags.end());
   return command;
 }

@@ -12,7 +12,8 @@
 
 namespace callboard::test {
 
-// One of our servers as a process, on free ports of 127.0.0.1 unless `flags` say otherwise.
+// One of our servers as a process, on free ports of 127.0.0.1 and with a new data folder unless
+// `flags` say otherwise.
 class RunningServer {
  public:
   // Returns once it listens. `binary` is a path below the workspace.

@@ -77,6 +77,12 @@ void Answer(director::DirectorDriver& driver, const director::Decision& decision
   });
 }
 
+void Finish(const server::UnaryCall<v1::QueueStatus>& call,
+            const absl::StatusOr<core::QueueStatus>& status) {
+  if (!status.ok()) return call.Finish(status.status());
+  call.Finish(wire::ToProto(*status));
+}
+
 v1::CancelTaskResponse::Outcome OutcomeOf(director::CancelAnswer answer) {
   switch (answer) {
     case director::CancelAnswer::kCancelled:
@@ -168,11 +174,42 @@ grpc::ServerUnaryReactor* QueueService::GetQueueStatus(grpc::CallbackServerConte
                                                        const v1::GetQueueStatusRequest*,
                                                        v1::QueueStatus* response) {
   return server::Unary(context, response, [this](const server::UnaryCall<v1::QueueStatus>& call) {
-    driver_.GetQueueStatus([call](const absl::StatusOr<core::QueueStatus>& status) {
-      if (!status.ok()) return call.Finish(status.status());
-      call.Finish(wire::ToProto(*status));
-    });
+    driver_.GetQueueStatus(
+        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); });
   });
+}
+
+grpc::ServerUnaryReactor* QueueService::Switch(
+    grpc::CallbackServerContext* context, v1::QueueStatus* response,
+    void (director::DirectorEngine::*command)(director::Moment)) {
+  const auto tell = [this, command](const server::UnaryCall<v1::QueueStatus>& call) {
+    driver_.Post(director::CallCommand<core::QueueStatus>(
+        director::Command::Need::kWrite,
+        [command](director::DirectorEngine& engine, director::Moment now) {
+          (engine.*command)(now);
+          return engine.Status(now);
+        },
+        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); }));
+  };
+  return server::Unary(context, response, tell);
+}
+
+grpc::ServerUnaryReactor* QueueService::PauseQueue(grpc::CallbackServerContext* context,
+                                                   const v1::PauseQueueRequest*,
+                                                   v1::QueueStatus* response) {
+  return Switch(context, response, &director::DirectorEngine::Pause);
+}
+
+grpc::ServerUnaryReactor* QueueService::ResumeQueue(grpc::CallbackServerContext* context,
+                                                    const v1::ResumeQueueRequest*,
+                                                    v1::QueueStatus* response) {
+  return Switch(context, response, &director::DirectorEngine::Resume);
+}
+
+grpc::ServerUnaryReactor* QueueService::DrainQueue(grpc::CallbackServerContext* context,
+                                                   const v1::DrainQueueRequest*,
+                                                   v1::QueueStatus* response) {
+  return Switch(context, response, &director::DirectorEngine::Drain);
 }
 
 grpc::ServerUnaryReactor* QueueService::CreateCheckpoint(grpc::CallbackServerContext* context,

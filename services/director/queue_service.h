@@ -28,11 +28,24 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* GetQueueStatus(grpc::CallbackServerContext* context,
                                            const v1::GetQueueStatusRequest* request,
                                            v1::QueueStatus* response) override;
+  grpc::ServerUnaryReactor* PauseQueue(grpc::CallbackServerContext* context,
+                                       const v1::PauseQueueRequest* request,
+                                       v1::QueueStatus* response) override;
+  grpc::ServerUnaryReactor* ResumeQueue(grpc::CallbackServerContext* context,
+                                        const v1::ResumeQueueRequest* request,
+                                        v1::QueueStatus* response) override;
+  grpc::ServerUnaryReactor* DrainQueue(grpc::CallbackServerContext* context,
+                                       const v1::DrainQueueRequest* request,
+                                       v1::QueueStatus* response) override;
   grpc::ServerUnaryReactor* CreateCheckpoint(grpc::CallbackServerContext* context,
                                              const v1::CreateCheckpointRequest* request,
                                              v1::CreateCheckpointResponse* response) override;
 
  private:
+  // Tells the engine, and answers the status after it.
+  grpc::ServerUnaryReactor* Switch(grpc::CallbackServerContext* context, v1::QueueStatus* response,
+                                   void (director::DirectorEngine::*command)(director::Moment));
+
   director::DirectorDriver& driver_;
   const ports::Clock& clock_;
 };

@@ -23,6 +23,8 @@ namespace {
 constexpr int kPageSize = 50;
 constexpr int kPageSizeMax = 1000;
 constexpr size_t kPageBytesMax = 3 << 20;
+// What a task in a page takes beside itself: a tag and its length.
+constexpr size_t kItemBytes = 5;
 
 // `live/<sequence>` or `ended/<unix nanoseconds>/<queue id>`, in a form that invites nobody to
 // build one.
@@ -95,7 +97,7 @@ v1::ListTasksResponse ListResponse(const director::TaskPage& page) {
   for (size_t i = 0; i < page.tasks.size(); ++i) {
     v1::Task task = wire::ToProto(page.tasks[i].task);
     wire::MakeListed(task);
-    bytes += task.ByteSizeLong();
+    bytes += task.ByteSizeLong() + kItemBytes;
     if (i > 0 && bytes > kPageBytesMax) {
       next = page.tasks[i - 1].here;
       break;

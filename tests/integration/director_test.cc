@@ -119,15 +119,13 @@ TEST(DirectorTest, SixtyFourHeldCallsOfEachKindLeaveItAnsweringAndStopping) {
 
 TEST(DirectorTest, MethodsThatComeLaterSaySo) {
   RunningServer director(kDirector);
-  grpc::ClientContext submit;
-  v1::SubmitTaskRequest request;
-  v1::SubmitTaskResponse response;
-  request.set_prompt("true");
-  const absl::Status submitted = wire::FromGrpc(
-      v1::QueueService::NewStub(director.NewChannel())->SubmitTask(&submit, request, &response));
-  EXPECT_THAT(submitted, StatusIs(absl::StatusCode::kUnimplemented,
-                                  HasSubstr("callboard.v1.QueueService/SubmitTask is not part")));
-  EXPECT_THAT(submitted, HasReason("UNIMPLEMENTED"));
+  grpc::ClientContext explain;
+  v1::ExplainTaskResponse explained;
+  const absl::Status status = wire::FromGrpc(
+      v1::QueueService::NewStub(director.NewChannel())->ExplainTask(&explain, {}, &explained));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented,
+                               HasSubstr("callboard.v1.QueueService/ExplainTask is not part")));
+  EXPECT_THAT(status, HasReason("UNIMPLEMENTED"));
   grpc::ClientContext list;
   v1::ListAgentsResponse agents;
   EXPECT_THAT(wire::FromGrpc(
