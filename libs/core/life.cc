@@ -1,5 +1,6 @@
 #include "libs/core/life.h"
 
+#include <utility>
 #include <variant>
 
 #include "libs/base/check.h"
@@ -25,13 +26,14 @@ Terms TermsOf(const Admitted& admitted) {
 
 struct Step {
   const TaskRecord& record;
+  TermsPool& terms;
   Life& life;
 
   void operator()(const Admitted& change) const {
     CHECK_EQ(life.events, 0u);
     const TaskSpec& spec = *change.spec;
     life.queue_id = record.queue_id;
-    life.terms = base::CopyOnWrite<Terms>(TermsOf(change));
+    life.terms = terms.Get(TermsOf(change));
     life.request_id = spec.request_id;
     life.session_id = spec.session_id;
     life.earliest_start_at = spec.earliest_start_at.value_or(absl::InfinitePast());
@@ -142,13 +144,24 @@ struct Step {
 
 }  // namespace
 
-void Apply(const TaskRecord& record, Life& life) {
+base::CopyOnWrite<Terms> TermsPool::Get(Terms terms) {
+  const auto found = all_.find(terms);
+  if (found != all_.end()) return *found;
+  return *all_.insert(base::CopyOnWrite<Terms>(std::move(terms))).first;
+}
+
+void TermsPool::Release(const Terms& terms) {
+  const auto found = all_.find(terms);
+  if (found != all_.end() && !found->is_shared()) all_.erase(found);
+}
+
+void Apply(const TaskRecord& record, TermsPool& terms, Life& life) {
   // The next one; or, live, one that takes the place of the last ones. At recovery those are gone.
   CHECK(record.event.number == life.events + 1 ||
         record.event.number + record.replaces == life.events + 1)
       << ToString(record.queue_id) << ": record " << record.event.number << " after "
       << life.events;
-  std::visit(Step{record, life}, record.change);
+  std::visit(Step{record, terms, life}, record.change);
   life.events = record.event.number;
   life.last_event = record.event.kind;
   if (record.event.kind == TaskEventKind::kBusy) {
@@ -160,10 +173,11 @@ void Apply(const TaskRecord& record, Life& life) {
 }
 
 Task TaskFrom(absl::Span<const TaskRecord> records) {
+  TermsPool terms;
   Life life;
   Task task;
   for (const TaskRecord& record : records) {
-    Apply(record, life);
+    Apply(record, terms, life);
     if (const auto* admitted = std::get_if<Admitted>(&record.change)) {
       task.spec = *admitted->spec;
       task.policy = admitted->policy;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/base/copy_on_write.h"
@@ -42,6 +44,29 @@ struct Terms {
     return H::combine(std::move(h), terms.identity, terms.source_job, terms.labels, terms.lane,
                       terms.fairness_key, terms.timeout, terms.max_attempts);
   }
+};
+
+// The terms that tasks have, each kind once.
+class TermsPool {
+ public:
+  base::CopyOnWrite<Terms> Get(Terms terms);
+  // Drops them if nobody has them any more.
+  void Release(const Terms& terms);
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(const base::CopyOnWrite<Terms>& terms) const { return absl::HashOf(*terms); }
+    size_t operator()(const Terms& terms) const { return absl::HashOf(terms); }
+  };
+  struct Eq {
+    using is_transparent = void;
+    bool operator()(const base::CopyOnWrite<Terms>& a, const base::CopyOnWrite<Terms>& b) const {
+      return a == b;
+    }
+    bool operator()(const base::CopyOnWrite<Terms>& a, const Terms& b) const { return *a == b; }
+  };
+  absl::flat_hash_set<base::CopyOnWrite<Terms>, Hash, Eq> all_;
 };
 
 // What the dispatches of a task have left behind.
@@ -115,8 +140,9 @@ struct Life {
 };
 
 // The one way in which a task changes. Dies when the change is not one that the task's state
-// allows: a decision that would break an invariant must not reach the store.
-void Apply(const TaskRecord& record, Life& life);
+// allows: a decision that would break an invariant must not reach the store. Takes its terms from
+// the pool.
+void Apply(const TaskRecord& record, TermsPool& terms, Life& life);
 
 // A task as its users see it, from its records; what depends on other tasks is left out: position
 // and redriven_as. REQUIRES: all the records there are, oldest first, and at least one.

@@ -30,7 +30,7 @@ class Story {
   Story& ThenRecord(TaskRecord record) {
     record.event.at = At(++second_);
     record.event.agent = agent_;
-    Apply(record, life_);
+    Apply(record, terms_, life_);
     records_.resize(record.event.number - 1);
     records_.push_back(std::move(record));
     return *this;
@@ -45,6 +45,7 @@ class Story {
   Task task() const { return TaskFrom(records_); }
 
  private:
+  TermsPool terms_;
   Life life_;
   std::vector<TaskRecord> records_;
   std::string agent_ = "a";

@@ -18,6 +18,14 @@ Ulid Ulid::At(absl::Time now, std::array<uint64_t, 2> chance) {
   return Ulid(static_cast<uint64_t>(milliseconds) << 16 | (chance[0] & 0xffff), chance[1]);
 }
 
+Ulid Ulid::After(Ulid last, absl::Time now, std::array<uint64_t, 2> chance) {
+  const Ulid at = At(now, chance);
+  if (at.high_ >> 16 > last.high_ >> 16) return at;
+  const uint64_t step = 1 + (chance[0] & 0xffffffff);
+  const bool carries = last.low_ + step < last.low_;
+  return Ulid(last.high_ + (carries ? 1 : 0), last.low_ + step);
+}
+
 std::optional<Ulid> Ulid::Parse(absl::string_view text) {
   if (text.size() != kCharacters || kAlphabet.find(text[0]) > kFirstCharacterMax) {
     return std::nullopt;

@@ -24,6 +24,9 @@ class Ulid {
   // The id of a moment. Times before 1970 count as 1970; `chance` gives its lower 80 bits.
   static Ulid At(absl::Time now, std::array<uint64_t, 2> chance);
 
+  // The same, but larger than `last` whatever the clock says: then it is close behind.
+  static Ulid After(Ulid last, absl::Time now, std::array<uint64_t, 2> chance);
+
   // Null for what ToString() does not write.
   static std::optional<Ulid> Parse(absl::string_view text);
 

@@ -38,6 +38,22 @@ TEST(UlidTest, LaterOnesSortLaterAsValueAndAsText) {
   EXPECT_LT(early.ToString(), late.ToString());
 }
 
+TEST(UlidTest, NextOneIsLargerWhateverTheClockSays) {
+  const absl::Time now = absl::FromUnixMillis(1'700'000'000'000);
+  Ulid last = Ulid::At(now, {kAll, kAll});
+  for (const absl::Duration step : {absl::Milliseconds(1), absl::ZeroDuration(), -absl::Hours(1)}) {
+    const Ulid next = Ulid::After(last, now + step, {0, 0});
+    EXPECT_GT(next, last);
+    last = next;
+  }
+}
+
+TEST(UlidTest, NextOneOfALaterTimeIsOfThatTime) {
+  const absl::Time now = absl::FromUnixMillis(1'700'000'000'000);
+  EXPECT_EQ(Ulid::After(Ulid::At(now, {kAll, kAll}), now + absl::Milliseconds(1), {2, 3}),
+            Ulid::At(now + absl::Milliseconds(1), {2, 3}));
+}
+
 TEST(UlidTest, ClockBeforeTheEpochStillNamesThings) {
   EXPECT_EQ(Ulid::At(absl::FromUnixSeconds(-5), {0, 7}), Ulid(0, 7));
 }

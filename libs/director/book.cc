@@ -128,7 +128,7 @@ void Book::ApplyTask(const core::TaskRecord& record) {
   Life& life = entry.life;
   const Keys was = Keys::Of(life);
   const TaskState state_before = life.state;
-  core::Apply(record, life);
+  core::Apply(record, terms_, life);
   next_sequence_ = std::max(next_sequence_, life.sequence + 1);
   if (is_new) {
     Introduce(entry, std::get<core::Admitted>(record.change));
@@ -142,8 +142,7 @@ void Book::ApplyTask(const core::TaskRecord& record) {
 }
 
 void Book::Introduce(Entry& entry, const core::Admitted& admitted) {
-  Life& life = entry.life;
-  life.terms = *terms_.insert(life.terms).first;
+  const Life& life = entry.life;
   const uint64_t bytes = BytesOf(*admitted.spec);
   if (spec_bytes_ + bytes <= kSpecBytesMax) {
     entry.spec = admitted.spec;
@@ -220,9 +219,9 @@ void Book::Forget(core::QueueId id) {
   redriven_as_.erase(id);
   const auto request = requests_.find(&entry);
   if (request != requests_.end() && *request == &entry) requests_.erase(request);
-  const auto terms = terms_.find(entry.life.terms);
+  const core::Terms terms = *entry.life.terms;
   entries_.erase(found);
-  if (!terms->is_shared()) terms_.erase(terms);
+  terms_.Release(terms);
 }
 
 Entry* Book::Find(core::QueueId id) {

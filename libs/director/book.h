@@ -16,7 +16,6 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "libs/base/copy_on_write.h"
 #include "libs/core/life.h"
 #include "libs/core/queue.h"
 #include "libs/core/ranked_set.h"
@@ -164,11 +163,6 @@ class Book {
       return left.request_id == right.request_id && left.identity == right.identity;
     }
   };
-  struct TermsHash {
-    size_t operator()(const base::CopyOnWrite<core::Terms>& terms) const {
-      return absl::HashOf(*terms);
-    }
-  };
   struct Session {
     absl::btree_map<uint64_t, Entry*> live;
     absl::btree_map<uint64_t, std::string> ran_on;
@@ -193,8 +187,7 @@ class Book {
 
   absl::flat_hash_map<core::QueueId, std::unique_ptr<Entry>> entries_;
   uint64_t spec_bytes_ = 0;
-  // One of each kind that some task has.
-  absl::flat_hash_set<base::CopyOnWrite<core::Terms>, TermsHash> terms_;
+  core::TermsPool terms_;
 
   core::StateCounts counts_;
   std::map<std::string, core::LiveCount> sources_;

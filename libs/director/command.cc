@@ -3,26 +3,47 @@
 namespace callboard::director {
 namespace {
 
-// Seats a caller who has to wait; the others are answered after the turn.
-Command DoorCommand(CallId call, std::function<Decision(DirectorEngine&, Moment)> knock,
-                    WaiterDesk::Reply reply) {
-  return {.decide = [call, knock = std::move(knock), reply](
-                        DirectorEngine& engine, WaiterDesk& desk, Moment now) -> Command::Reply {
-            Decision decision = knock(engine, now);
-            if (const auto* waiter = std::get_if<WaiterId>(&decision)) {
-              desk.Seat(call, *waiter, reply);
-              return nullptr;
-            }
-            return [reply, decision = std::move(decision)] { reply(decision); };
-          },
-          .refuse = [reply](const absl::Status& why) { reply(why); }};
-}
+class Leave final : public Command {
+ public:
+  explicit Leave(CallId call) : Command(Need::kWrite, From::kLink), call_(call) {}
+
+  Then Decide(DirectorEngine& engine, WaiterDesk& desk, Moment now) override {
+    if (const std::optional<WaiterId> waiter = desk.Find(call_)) {
+      engine.Leave(*waiter, now);
+      desk.Take(*waiter)->Refuse(absl::CancelledError("the caller has gone"));
+    }
+    return Then::kNothing;
+  }
+
+ private:
+  const CallId call_;
+};
+
+class Tell final : public Command {
+ public:
+  Tell(From from, std::function<void(DirectorEngine&, Moment)> tell)
+      : Command(Need::kWrite, from), tell_(std::move(tell)) {}
+
+  Then Decide(DirectorEngine& engine, WaiterDesk&, Moment now) override {
+    tell_(engine, now);
+    return Then::kNothing;
+  }
+
+ private:
+  const std::function<void(DirectorEngine&, Moment)> tell_;
+};
 
 }  // namespace
 
-void WaiterDesk::Seat(CallId call, WaiterId waiter, Reply reply) {
-  seated_.emplace(waiter, Seated{call, std::move(reply)});
-  by_call_.emplace(call, waiter);
+Command::Then DoorCommand::Decide(DirectorEngine& engine, WaiterDesk&, Moment now) {
+  decision_ = knock_(engine, now);
+  return std::holds_alternative<WaiterId>(decision_) ? Then::kWait : Then::kSay;
+}
+
+void WaiterDesk::Seat(std::unique_ptr<DoorCommand> caller) {
+  const WaiterId waiter = std::get<WaiterId>(caller->decision());
+  by_call_.emplace(caller->call(), waiter);
+  seated_.emplace(waiter, std::move(caller));
 }
 
 std::optional<WaiterId> WaiterDesk::Find(CallId call) const {
@@ -31,22 +52,22 @@ std::optional<WaiterId> WaiterDesk::Find(CallId call) const {
   return found->second;
 }
 
-WaiterDesk::Reply WaiterDesk::Take(WaiterId waiter) {
+std::unique_ptr<DoorCommand> WaiterDesk::Take(WaiterId waiter) {
   const auto found = seated_.find(waiter);
   if (found == seated_.end()) return nullptr;
-  const Seated seated = std::move(found->second);
+  std::unique_ptr<DoorCommand> caller = std::move(found->second);
   seated_.erase(found);
-  by_call_.erase(seated.call);
-  return seated.reply;
+  by_call_.erase(caller->call());
+  return caller;
 }
 
-void WaiterDesk::TellAll(const absl::Status& why) {
-  while (!seated_.empty()) Take(seated_.begin()->first)(why);
+void WaiterDesk::RefuseAll(const absl::Status& why) {
+  while (!seated_.empty()) Take(seated_.begin()->first)->Refuse(why);
 }
 
-Command SubmitCommand(CallId call, std::string identity, core::Submission submission,
-                      absl::Time arrived, WaiterDesk::Reply reply) {
-  return DoorCommand(
+CommandPtr SubmitCommand(CallId call, std::string identity, core::Submission submission,
+                         absl::Time arrived, DoorCommand::Reply reply) {
+  return std::make_unique<DoorCommand>(
       call,
       [identity = std::move(identity), submission = std::move(submission), arrived](
           DirectorEngine& engine, Moment now) mutable {
@@ -55,9 +76,9 @@ Command SubmitCommand(CallId call, std::string identity, core::Submission submis
       std::move(reply));
 }
 
-Command ReserveCommand(CallId call, std::string identity, absl::Duration lifetime,
-                       WaiterDesk::Reply reply) {
-  return DoorCommand(
+CommandPtr ReserveCommand(CallId call, std::string identity, absl::Duration lifetime,
+                          DoorCommand::Reply reply) {
+  return std::make_unique<DoorCommand>(
       call,
       [identity = std::move(identity), lifetime](DirectorEngine& engine, Moment now) {
         return engine.ReserveSlot(identity, lifetime, now);
@@ -65,26 +86,10 @@ Command ReserveCommand(CallId call, std::string identity, absl::Duration lifetim
       std::move(reply));
 }
 
-Command LeaveCommand(CallId call) {
-  return {.from = Command::From::kLink,
-          .decide = [call](DirectorEngine& engine, WaiterDesk& desk, Moment now) -> Command::Reply {
-            if (const std::optional<WaiterId> waiter = desk.Find(call)) {
-              engine.Leave(*waiter, now);
-              desk.Take (*waiter)(absl::CancelledError("the caller has gone"));
-            }
-            return nullptr;
-          },
-          .refuse = [](const absl::Status&) {}};
-}
+CommandPtr LeaveCommand(CallId call) { return std::make_unique<Leave>(call); }
 
-Command AgentCommand(std::function<void(DirectorEngine&, Moment)> tell, Command::From from) {
-  return {.from = from,
-          .decide = [tell = std::move(tell)](DirectorEngine& engine, WaiterDesk&,
-                                             Moment now) -> Command::Reply {
-            tell(engine, now);
-            return nullptr;
-          },
-          .refuse = [](const absl::Status&) {}};
+CommandPtr AgentCommand(std::function<void(DirectorEngine&, Moment)> tell, Command::From from) {
+  return std::make_unique<Tell>(from, std::move(tell));
 }
 
 }  // namespace callboard::director

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,72 +18,121 @@
 
 namespace callboard::director {
 
-// Names a call that may have to wait, so that its caller can leave. Never reused.
-using CallId = base::StrongId<struct CallIdTag, uint64_t>;
+class WaiterDesk;
 
-// The callers who wait for a place, and what each of them is to be told.
-class WaiterDesk {
+// Something to be done in a turn, and what is said of it afterwards.
+class Command {
  public:
-  using Reply = std::function<void(const Decision&)>;
-
-  void Seat(CallId call, WaiterId waiter, Reply reply);
-  // The waiter of a call; nothing when it does not wait (any more).
-  std::optional<WaiterId> Find(CallId call) const;
-  // Lets it go, and returns how to tell it; null when it is not here.
-  Reply Take(WaiterId waiter);
-  void TellAll(const absl::Status& why);
-
- private:
-  struct Seated {
-    CallId call;
-    Reply reply;
-  };
-  std::map<WaiterId, Seated> seated_;
-  absl::flat_hash_map<CallId, WaiterId> by_call_;
-};
-
-// Something to be done in a turn.
-struct Command {
   // What it needs of the store: to read, it is enough that one was loaded.
   enum class Need { kRead, kWrite };
   // Callers can be told to come back; agents' messages have room of their own. What the link itself
   // has to tell, that a Session broke, a start was not written or a caller has gone, is never
   // refused: nobody else would tell it again.
   enum class From { kCaller, kAgent, kLink };
-  // What is said once the turn is on disk. Empty when nothing is.
-  using Reply = std::function<void()>;
 
-  Need need = Need::kWrite;
-  From from = From::kCaller;
-  std::function<Reply(DirectorEngine&, WaiterDesk&, Moment)> decide;
-  // Says that it was not done, or that this is not known. Never after a reply.
-  std::function<void(const absl::Status&)> refuse;
+  Command(Need need, From from) : need_(need), from_(from) {}
+  virtual ~Command() = default;
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  Need need() const { return need_; }
+  From from() const { return from_; }
+
+  // kWait: it has to sit down at the desk, and gets its answer in a later turn.
+  enum class Then { kSay, kWait, kNothing };
+  virtual Then Decide(DirectorEngine& engine, WaiterDesk& desk, Moment now) = 0;
+  // Says what was decided. REQUIRES: it is on disk.
+  virtual void Say() {}
+  // Says that it was not done, or that this is not known. Never after Say().
+  virtual void Refuse(const absl::Status&) {}
+
+ private:
+  const Need need_;
+  const From from_;
+};
+using CommandPtr = std::unique_ptr<Command>;
+
+// Names a call that may have to wait, so that its caller can leave. Never reused.
+using CallId = base::StrongId<struct CallIdTag, uint64_t>;
+
+// A caller at the door: answered at once, or when its turn comes.
+class DoorCommand final : public Command {
+ public:
+  using Knock = std::function<Decision(DirectorEngine&, Moment)>;
+  using Reply = std::function<void(const Decision&)>;
+
+  DoorCommand(CallId call, Knock knock, Reply reply)
+      : Command(Need::kWrite, From::kCaller),
+        call_(call),
+        knock_(std::move(knock)),
+        reply_(std::move(reply)) {}
+
+  CallId call() const { return call_; }
+  const Decision& decision() const { return decision_; }
+  void SetDecision(Decision decision) { decision_ = std::move(decision); }
+
+  Then Decide(DirectorEngine& engine, WaiterDesk& desk, Moment now) override;
+  void Say() override { reply_(decision_); }
+  void Refuse(const absl::Status& why) override { reply_(why); }
+
+ private:
+  const CallId call_;
+  const Knock knock_;
+  const Reply reply_;
+  Decision decision_;
+};
+
+// The callers who wait for a place.
+class WaiterDesk {
+ public:
+  // REQUIRES: it was decided that it waits.
+  void Seat(std::unique_ptr<DoorCommand> caller);
+  // The waiter of a call; nothing when it does not wait (any more).
+  std::optional<WaiterId> Find(CallId call) const;
+  // Lets it go; null when it is not here.
+  std::unique_ptr<DoorCommand> Take(WaiterId waiter);
+  void RefuseAll(const absl::Status& why);
+
+ private:
+  std::map<WaiterId, std::unique_ptr<DoorCommand>> seated_;
+  absl::flat_hash_map<CallId, WaiterId> by_call_;
 };
 
 // A command that is answered with what `decide` returns.
 template <class T>
-Command CallCommand(Command::Need need,
-                    std::function<absl::StatusOr<T>(DirectorEngine&, Moment)> decide,
-                    std::function<void(absl::StatusOr<T>)> reply) {
-  return {.need = need,
-          .from = Command::From::kCaller,
-          .decide =
-              [decide, reply](DirectorEngine& engine, WaiterDesk&, Moment now) {
-                return [reply, answer = decide(engine, now)] { reply(answer); };
-              },
-          .refuse = [reply](const absl::Status& why) { reply(why); }};
+CommandPtr CallCommand(Command::Need need,
+                       std::function<absl::StatusOr<T>(DirectorEngine&, Moment)> decide,
+                       std::function<void(absl::StatusOr<T>)> reply) {
+  class Call final : public Command {
+   public:
+    Call(Need need, std::function<absl::StatusOr<T>(DirectorEngine&, Moment)> decide,
+         std::function<void(absl::StatusOr<T>)> reply)
+        : Command(need, From::kCaller), decide_(std::move(decide)), reply_(std::move(reply)) {}
+
+    Then Decide(DirectorEngine& engine, WaiterDesk&, Moment now) override {
+      answer_.emplace(decide_(engine, now));
+      return Then::kSay;
+    }
+    void Say() override { reply_(*std::move(answer_)); }
+    void Refuse(const absl::Status& why) override { reply_(why); }
+
+   private:
+    const std::function<absl::StatusOr<T>(DirectorEngine&, Moment)> decide_;
+    const std::function<void(absl::StatusOr<T>)> reply_;
+    std::optional<absl::StatusOr<T>> answer_;
+  };
+  return std::make_unique<Call>(need, std::move(decide), std::move(reply));
 }
 
-// A caller at the door: answered at once, or when its turn comes.
-Command SubmitCommand(CallId call, std::string identity, core::Submission submission,
-                      absl::Time arrived, WaiterDesk::Reply reply);
-Command ReserveCommand(CallId call, std::string identity, absl::Duration lifetime,
-                       WaiterDesk::Reply reply);
+CommandPtr SubmitCommand(CallId call, std::string identity, core::Submission submission,
+                         absl::Time arrived, DoorCommand::Reply reply);
+CommandPtr ReserveCommand(CallId call, std::string identity, absl::Duration lifetime,
+                          DoorCommand::Reply reply);
 // The caller has gone: it is told nothing any more.
-Command LeaveCommand(CallId call);
+CommandPtr LeaveCommand(CallId call);
 // Something that an agent's Session brought, or the link found; nobody waits for an answer.
-Command AgentCommand(std::function<void(DirectorEngine&, Moment)> tell,
-                     Command::From from = Command::From::kAgent);
+CommandPtr AgentCommand(std::function<void(DirectorEngine&, Moment)> tell,
+                        Command::From from = Command::From::kAgent);
 
 }  // namespace callboard::director
 

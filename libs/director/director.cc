@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
@@ -41,8 +42,8 @@ absl::Status OutcomeUnknown() {
 
 Director::~Director() {
   Close();
-  for (const Turn::Answer& answer : open_.answers) answer.refuse(StoreUnavailable());
-  desk_.TellAll(StoreUnavailable());
+  for (const CommandPtr& command : open_.answers) command->Refuse(StoreUnavailable());
+  desk_.RefuseAll(StoreUnavailable());
 }
 
 void Director::OnStore(std::function<void(const ports::EventStore*)> told) {
@@ -57,14 +58,14 @@ absl::Status Director::Open() {
     engine_->Begin(Now());
     if (shutting_down_) engine_->BeginShutdown(Now());
     Collect();
-    const Turn first = TakeTurn();
+    Turn first = TakeTurn();
     status = Commit(first);
     if (status.ok()) {
       service_ = Service::kFull;
       disk_full_ = false;
       world_.agents.Redial(engine_->epoch());
       if (on_store_) on_store_(store_.get());
-      return Say(first);
+      return Say(std::move(first));
     }
   }
   disk_full_ = absl::IsResourceExhausted(status);
@@ -100,14 +101,23 @@ void Director::ReopenIfDue() {
   if (service_ != Service::kFull && Now().monotonic >= reopen_at_) Open().IgnoreError();
 }
 
-void Director::Decide(absl::Span<const Command> commands, Moment now) {
-  for (const Command& command : commands) {
+void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
+  for (CommandPtr& command : commands) {
     const bool served = service_ == Service::kFull ||
-                        (service_ == Service::kReadOnly && command.need == Command::Need::kRead);
+                        (service_ == Service::kReadOnly && command->need() == Command::Need::kRead);
     if (!served) {
-      command.refuse(Unserved());
-    } else if (Command::Reply reply = command.decide(*engine_, desk_, now)) {
-      open_.answers.push_back({std::move(reply), command.refuse});
+      command->Refuse(Unserved());
+      continue;
+    }
+    switch (command->Decide(*engine_, desk_, now)) {
+      case Command::Then::kSay:
+        open_.answers.push_back(std::move(command));
+        break;
+      case Command::Then::kWait:
+        desk_.Seat(absl::WrapUnique(static_cast<DoorCommand*>(command.release())));
+        break;
+      case Command::Then::kNothing:
+        break;
     }
   }
   Collect();
@@ -132,10 +142,10 @@ void Director::Collect() {
   std::move(outcome.records.begin(), outcome.records.end(), std::back_inserter(open_.records));
   std::move(outcome.messages.begin(), outcome.messages.end(), std::back_inserter(open_.messages));
   for (Outcome::Answer& answer : outcome.answers) {
-    WaiterDesk::Reply reply = desk_.Take(answer.waiter);
-    if (reply == nullptr) continue;
-    open_.answers.push_back({[reply, decision = std::move(answer.decision)] { reply(decision); },
-                             [reply](const absl::Status& why) { reply(why); }});
+    std::unique_ptr<DoorCommand> caller = desk_.Take(answer.waiter);
+    if (caller == nullptr) continue;
+    caller->SetDecision(std::move(answer.decision));
+    open_.answers.push_back(std::move(caller));
   }
 }
 
@@ -145,7 +155,7 @@ absl::Status Director::Commit(const Turn& turn) {
 }
 
 absl::Status Director::Say(Turn turn) {
-  for (const Turn::Answer& answer : turn.answers) answer.say();
+  for (const CommandPtr& command : turn.answers) command->Say();
   for (Outcome::Message& message : turn.messages) {
     if (auto* start = std::get_if<core::StartRun>(&message.item);
         start != nullptr && !start->spec) {
@@ -160,11 +170,11 @@ absl::Status Director::Say(Turn turn) {
 void Director::Fail(const Turn& turn, const absl::Status& why) {
   disk_full_ = absl::IsResourceExhausted(why);
   Close();
-  for (const Turn::Answer& answer : turn.answers) answer.refuse(OutcomeUnknown());
+  for (const CommandPtr& command : turn.answers) command->Refuse(OutcomeUnknown());
   // What came after it was not written, and what it rests on may not be true.
   const Turn after = TakeTurn();
-  for (const Turn::Answer& answer : after.answers) answer.refuse(StoreUnavailable());
-  desk_.TellAll(StoreUnavailable());
+  for (const CommandPtr& command : after.answers) command->Refuse(StoreUnavailable());
+  desk_.RefuseAll(StoreUnavailable());
   if (disk_full_) {
     OpenReadOnly();
   } else {
@@ -172,10 +182,10 @@ void Director::Fail(const Turn& turn, const absl::Status& why) {
   }
 }
 
-void Director::RunTurn(absl::Span<const Command> commands) {
+void Director::RunTurn(std::vector<CommandPtr> commands) {
   ReopenIfDue();
   const Moment now = Now();
-  Decide(commands, now);
+  Decide(absl::MakeSpan(commands), now);
   FireTimers(now);
   Turn turn = TakeTurn();
   if (const absl::Status status = Commit(turn); !status.ok()) return Fail(turn, status);

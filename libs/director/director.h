@@ -29,14 +29,9 @@ struct World {
 
 // What was decided: to be committed first, and only then to be said.
 struct Turn {
-  struct Answer {
-    Command::Reply say;
-    // Instead, when it was not done, or this is not known.
-    std::function<void(const absl::Status&)> refuse;
-  };
-
   std::vector<core::Record> records;
-  std::vector<Answer> answers;
+  // Those who are to be answered.
+  std::vector<CommandPtr> answers;
   std::vector<Outcome::Message> messages;
 
   bool empty() const { return records.empty() && answers.empty() && messages.empty(); }
@@ -71,7 +66,7 @@ class Director {
 
   Moment Now() const { return {world_.clock.WallNow(), world_.clock.MonotonicNow()}; }
   // Each command goes into the open turn, or is refused. `now`: no earlier than any of them came.
-  void Decide(absl::Span<const Command> commands, Moment now);
+  void Decide(absl::Span<CommandPtr> commands, Moment now);
   // Does what is due at `now`. REQUIRES: all that had arrived by then is decided, so that no lease
   // ends because its renewal waited behind a slow disk.
   void FireTimers(Moment now);
@@ -92,7 +87,7 @@ class Director {
   void ReopenIfDue();
 
   // All of it in one go.
-  void RunTurn(absl::Span<const Command> commands);
+  void RunTurn(std::vector<CommandPtr> commands);
 
   enum class Service { kNone, kReadOnly, kFull };
   Service service() const { return service_; }

@@ -36,7 +36,7 @@ class DirectorTest : public testing::Test {
   DirectorTest() { EXPECT_THAT(director_.Open(), IsOk()); }
 
   // A submit that waits for its place when there is none.
-  Command Submit(uint64_t call, const std::string& prompt = "echo") {
+  CommandPtr Submit(uint64_t call, const std::string& prompt = "echo") {
     core::Submission submission;
     submission.spec.prompt = prompt;
     submission.policy = core::QueuePolicy::kBlock;
@@ -46,30 +46,37 @@ class DirectorTest : public testing::Test {
                            answers_[call] = decision;
                          });
   }
-  Command GetStatus() {
+  CommandPtr GetStatus() {
     return CallCommand<core::QueueStatus>(
         Command::Need::kRead, [](DirectorEngine& engine, Moment now) { return engine.Status(now); },
         [this](absl::StatusOr<core::QueueStatus> status) { status_ = std::move(status); });
   }
-  Command Open(uint64_t session) {
+  CommandPtr Open(uint64_t session) {
     core::AgentOpened opened = {.name = "a", .instance_id = "a/1", .url = "grpc://a"};
     opened.lanes = {{"default", {.slots = 1, .used = 0}}};
     return AgentCommand([session, opened](DirectorEngine& engine, Moment now) {
       CHECK_OK(engine.OnOpened(core::SessionId(session), opened, now));
     });
   }
-  Command Say(uint64_t session, core::AgentItem item) {
+  CommandPtr Say(uint64_t session, core::AgentItem item) {
     return AgentCommand([session, item](DirectorEngine& engine, Moment now) {
       engine.OnItem(core::SessionId(session), item, now);
     });
   }
   template <class... Commands>
+  static std::vector<CommandPtr> Together(Commands... commands) {
+    std::vector<CommandPtr> together;
+    (together.push_back(std::move(commands)), ...);
+    return together;
+  }
+  template <class... Commands>
   void Turn(Commands... commands) {
-    director_.RunTurn(std::vector<Command>{std::move(commands)...});
+    director_.RunTurn(Together(std::move(commands)...));
   }
   template <class... Commands>
   void Decide(Commands... commands) {
-    director_.Decide(std::vector<Command>{std::move(commands)...}, director_.Now());
+    std::vector<CommandPtr> together = Together(std::move(commands)...);
+    director_.Decide(absl::MakeSpan(together), director_.Now());
   }
   absl::Status ErrorOf(uint64_t call) { return std::get<absl::Status>(answers_.at(call)); }
   bool IsAccepted(uint64_t call) {

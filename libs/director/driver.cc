@@ -17,7 +17,7 @@ constexpr absl::Duration kOverloadedRetryAfter = absl::Milliseconds(100);
 // Longest sleep; a turn that finds nothing to do costs nothing.
 constexpr absl::Duration kIdleMax = absl::Hours(1);
 // So that the disk gets something to do before all that waits is decided.
-constexpr size_t kCommandsAtOnce = 64;
+constexpr size_t kCommandsAtOnce = 16;
 
 absl::Status Overloaded(size_t calls_max) {
   return base::WithRetryAfter(
@@ -101,7 +101,7 @@ DirectorDriver::~DirectorDriver() {
 }
 
 bool DirectorDriver::HasRoom(const Command& command) const {
-  switch (command.from) {
+  switch (command.from()) {
     case Command::From::kCaller:
       return calls_waiting_ < options_.calls_max;
     case Command::From::kAgent:
@@ -112,17 +112,17 @@ bool DirectorDriver::HasRoom(const Command& command) const {
   return false;
 }
 
-bool DirectorDriver::Post(Command&& command) {
+bool DirectorDriver::Post(CommandPtr&& command) {
   {
     base::MutexLock lock(mutex_);
-    if (HasRoom(command)) {
-      if (command.from == Command::From::kCaller) ++calls_waiting_;
+    if (HasRoom(*command)) {
+      if (command->from() == Command::From::kCaller) ++calls_waiting_;
       waiting_.push_back(std::move(command));
-      something_to_decide_.NotifyOne();
+      if (HasWork()) something_to_decide_.NotifyOne();
       return true;
     }
   }
-  if (command.from == Command::From::kCaller) command.refuse(Overloaded(options_.calls_max));
+  if (command->from() == Command::From::kCaller) command->Refuse(Overloaded(options_.calls_max));
   return false;
 }
 
@@ -188,12 +188,15 @@ void DirectorDriver::DecideAll() {
 }
 
 bool DirectorDriver::HasWork() const {
-  return (!waiting_.empty() && MayTake()) || drain_wanted_ || writing_ == Writing::kFailed ||
-         (writing_ == Writing::kNothing && (stopping_ || !director_->open_turn().empty()));
+  // While the disk is busy there is no hurry: a few are decided together.
+  const bool has_commands =
+      waiting_.size() >= (writing_ == Writing::kNothing ? 1 : kCommandsAtOnce) && !turn_is_full_;
+  return has_commands || drain_wanted_ || writing_ == Writing::kFailed ||
+         (writing_ == Writing::kNothing && (stopping_ || has_turn_));
 }
 
 bool DirectorDriver::DecideSome() {
-  std::vector<Command> commands;
+  std::vector<CommandPtr> commands;
   Turn failed;
   absl::Status failure;
   bool idle = false;
@@ -201,6 +204,8 @@ bool DirectorDriver::DecideSome() {
   bool stopping = false;
   {
     base::MutexLock lock(mutex_);
+    has_turn_ = !director_->open_turn().empty();
+    turn_is_full_ = director_->open_turn().answers.size() >= options_.calls_max;
     const absl::Duration wait = std::min(director_->UntilNextTurn(), kIdleMax);
     while (!HasWork() && something_to_decide_.WaitFor(mutex_, wait)) {
     }
@@ -210,7 +215,7 @@ bool DirectorDriver::DecideSome() {
       writing_ = Writing::kNothing;
     }
     idle = writing_ == Writing::kNothing;
-    if (MayTake()) {
+    if (!turn_is_full_) {
       commands = std::exchange(waiting_, {});
       calls_waiting_ = 0;
     }
@@ -225,7 +230,7 @@ bool DirectorDriver::DecideSome() {
   if (idle) director_->ReopenIfDue();
   const Moment now = director_->Now();
   if (draining) director_->BeginShutdown(now);
-  absl::Span<const Command> rest = commands;
+  absl::Span<CommandPtr> rest = absl::MakeSpan(commands);
   while (!rest.empty()) {
     director_->Decide(rest.subspan(0, kCommandsAtOnce), now);
     rest.remove_prefix(std::min(rest.size(), kCommandsAtOnce));

@@ -60,7 +60,7 @@ class DirectorDriver {
 
   // Hands over a command for the next turn. False when too many wait: a caller's command is refused
   // with UNAVAILABLE/OVERLOADED, an agent's is left as it was, to be posted again.
-  bool Post(Command&& command);
+  bool Post(CommandPtr&& command);
 
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
@@ -89,8 +89,6 @@ class DirectorDriver {
   void HandOver();
   // Whether the deciding thread can go on.
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the open turn can take more.
-  bool MayTake() const { return director_->open_turn().answers.size() < options_.calls_max; }
   bool HasRoom(const Command& command) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DriverOptions options_;
@@ -106,10 +104,13 @@ class DirectorDriver {
   // For the deciding thread, and for the writing one.
   base::CondVar something_to_decide_;
   base::CondVar something_to_write_;
-  std::vector<Command> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::vector<CommandPtr> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t calls_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   bool drain_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Of the open turn, as the deciding thread left it.
+  bool has_turn_ ABSL_GUARDED_BY(mutex_) = false;
+  bool turn_is_full_ ABSL_GUARDED_BY(mutex_) = false;
   // A turn on its way to the disk; and one that did not get there.
   enum class Writing { kNothing, kTurn, kFailed, kStop };
   Writing writing_ ABSL_GUARDED_BY(mutex_) = Writing::kNothing;

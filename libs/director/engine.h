@@ -369,6 +369,7 @@ class DirectorEngine {
   Agenda<absl::Duration> in_flight_agenda_;
   core::DrainRate drain_rate_;
   uint64_t dispatched_count_ = 0;
+  core::Ulid last_id_;
   bool shutting_down_ = false;
   // What agents were told that leases last longer by.
   absl::Duration lease_extension_ = {};

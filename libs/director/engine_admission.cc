@@ -256,9 +256,9 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
                              .sequence = book_.next_sequence(),
                              .redrive_of = caller.redrive_of};
 
-  core::TaskRecord record = {
-      .queue_id = core::QueueId(core::Ulid::At(now.wall, {random_.Next(), random_.Next()})),
-      .change = std::move(admitted)};
+  // In the order of admission, which is also the one that the store likes best.
+  last_id_ = core::Ulid::After(last_id_, now.wall, {random_.Next(), random_.Next()});
+  core::TaskRecord record = {.queue_id = core::QueueId(last_id_), .change = std::move(admitted)};
   record.event = {.number = 1,
                   .kind = TaskEventKind::kAdmitted,
                   .at = now.wall,

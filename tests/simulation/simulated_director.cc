@@ -107,7 +107,7 @@ void SimulatedDirector::Tell(Address caller, std::function<void()> what) {
   if (Speaks()) ground_.network.Send(kDirector, caller, std::move(what));
 }
 
-bool SimulatedDirector::Post(director::Command command) {
+bool SimulatedDirector::Post(director::CommandPtr command) {
   if (!is_up()) return false;
   inbox_.push_back(std::move(command));
   PlanTurn(absl::Microseconds(ground_.random.Below(3000)));
@@ -128,7 +128,8 @@ void SimulatedDirector::Turn() {
   if (!committing_.has_value()) director_->ReopenIfDue();
   if (dying_) return Die();
   const director::Moment now = director_->Now();
-  director_->Decide(std::exchange(inbox_, {}), now);
+  std::vector<director::CommandPtr> commands = std::exchange(inbox_, {});
+  director_->Decide(absl::MakeSpan(commands), now);
   director_->FireTimers(now);
   open_moments_.resize(director_->open_turn().records.size(), now);
   BeginCommit();

@@ -54,7 +54,7 @@ class SimulatedDirector final : public ports::AgentLink {
   uint64_t life() const { return crashes_; }
 
   // False when nobody is there to take it.
-  bool Post(director::Command command);
+  bool Post(director::CommandPtr command);
   director::CallId NextCall() { return director::CallId(++last_call_); }
   // What the task on the disk asked for; nothing when it is not there.
   core::TaskSpec SpecOf(core::QueueId id) const;
@@ -97,7 +97,7 @@ class SimulatedDirector final : public ports::AgentLink {
   std::vector<SimulatedAgent*> agents_;
   std::unique_ptr<director::Director> director_;
   std::function<void()> on_death_;
-  std::vector<director::Command> inbox_;
+  std::vector<director::CommandPtr> inbox_;
   std::map<core::SessionId, Session> sessions_;
   uint64_t last_session_ = 0;
   uint64_t last_call_ = 0;

@@ -7,10 +7,13 @@
 namespace callboard::adapters {
 
 uint64_t SystemRandom::Next() {
-  uint64_t number = 0;
-  // Reads of up to 256 bytes are never cut short.
-  CHECK_EQ(getrandom(&number, sizeof(number), 0), ssize_t{sizeof(number)});
-  return number;
+  base::MutexLock lock(mutex_);
+  if (left_ == 0) {
+    // Reads of up to 256 bytes are never cut short.
+    CHECK_EQ(getrandom(numbers_.data(), sizeof(numbers_), 0), ssize_t{sizeof(numbers_)});
+    left_ = numbers_.size();
+  }
+  return numbers_[--left_];
 }
 
 }  // namespace callboard::adapters
