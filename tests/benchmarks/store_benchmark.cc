@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "libs/adapters/rocksdb_store/database.h"
 #include "libs/adapters/rocksdb_store/record_codec.h"
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
@@ -198,7 +198,7 @@ class Callers {
     core::Submission submission = submission_;
     submission.spec.request_id = absl::StrCat("request-", ++last_);
     driver_.Post(
-        director::SubmitCommand(driver_.NextCall(), "me", std::move(submission), absl::Now(),
+        director::SubmitCommand(driver_.NextCall(), "me", std::move(submission), clock_.WallNow(),
                                 [this](const director::Decision& decision) {
                                   CHECK(std::holds_alternative<director::Submitted>(decision));
                                   base::MutexLock lock(mutex_);
@@ -208,6 +208,7 @@ class Callers {
                                 }));
   }
 
+  const adapters::SystemClock clock_;
   director::DirectorDriver& driver_;
   core::Submission submission_;
   uint64_t last_ = 0;
@@ -275,9 +276,10 @@ struct Cluster {
 };
 
 absl::Duration TimeOf(const std::function<void()>& work) {
-  const absl::Time begin = absl::Now();
+  const adapters::SystemClock clock;
+  const absl::Duration begin = clock.MonotonicNow();
   work();
-  return absl::Now() - begin;
+  return clock.MonotonicNow() - begin;
 }
 
 // Lets `work` put so many tasks through the cluster, and raw RocksDB write as much, in turns.
