@@ -1,5 +1,6 @@
 // Tasks over gRPC, on a director with its store: what was acknowledged is there, whatever happens.
 #include <gmock/gmock.h>
+#include <grpc/support/time.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -52,7 +53,7 @@ class QueueTest : public testing::Test {
                                 const Request& request,
                                 absl::Duration deadline = absl::Seconds(30)) {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + deadline));
+    context.set_deadline(gpr_time_from_millis(absl::ToInt64Milliseconds(deadline), GPR_TIMESPAN));
     Response response;
     const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
     if (!status.ok()) return wire::FromGrpc(status);
