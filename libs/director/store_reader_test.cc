@@ -19,12 +19,12 @@ class StoreReaderTest : public testing::Test {
 };
 
 TEST_F(StoreReaderTest, ReadGetsTheStoreThatIsThereWhenItsTurnComes) {
-  StoreReader reader(10);
   std::promise<const ports::EventStore*> before;
+  std::promise<const ports::EventStore*> after;
+  StoreReader reader(10);
   ASSERT_TRUE(reader.Post([&](const ports::EventStore* store) { before.set_value(store); }));
   EXPECT_EQ(before.get_future().get(), nullptr);
   reader.Attach(store_.get());
-  std::promise<const ports::EventStore*> after;
   ASSERT_TRUE(reader.Post([&](const ports::EventStore* store) { after.set_value(store); }));
   EXPECT_EQ(after.get_future().get(), store_.get());
 }
@@ -41,9 +41,9 @@ TEST_F(StoreReaderTest, ReadsRunInTheirOrderAndAllBeforeTheReaderIsGone) {
 }
 
 TEST_F(StoreReaderTest, MoreThanMayWaitAreRefused) {
-  StoreReader reader(1);
   std::promise<void> entered;
   std::promise<void> release;
+  StoreReader reader(1);
   ASSERT_TRUE(reader.Post([&](const ports::EventStore*) {
     entered.set_value();
     release.get_future().wait();
@@ -55,11 +55,11 @@ TEST_F(StoreReaderTest, MoreThanMayWaitAreRefused) {
 }
 
 TEST_F(StoreReaderTest, StoreIsNotTakenAwayFromAReadUnderWay) {
-  StoreReader reader(1);
-  reader.Attach(store_.get());
   std::promise<void> entered;
   std::promise<void> release;
   bool finished = false;
+  StoreReader reader(1);
+  reader.Attach(store_.get());
   ASSERT_TRUE(reader.Post([&](const ports::EventStore*) {
     entered.set_value();
     release.get_future().wait();

@@ -34,18 +34,19 @@ constexpr size_t kKeyBytes = 29;
 // A folder below the working directory, where the disk is: /tmp may be memory.
 class Folder {
  public:
-  Folder() : path_(std::filesystem::absolute(absl::StrCat("benchmark-", getpid(), "-", ++count_))) {
-    std::filesystem::create_directories(path_);
-  }
+  Folder() : path_(NextPath()) { std::filesystem::create_directories(path_); }
   ~Folder() { std::filesystem::remove_all(path_); }
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  static int count_;
+  static std::filesystem::path NextPath() {
+    static int count = 0;
+    return std::filesystem::absolute(absl::StrCat("benchmark-", getpid(), "-", ++count));
+  }
+
   const std::filesystem::path path_;
 };
-int Folder::count_ = 0;
 
 // What went through a store.
 struct Written {
