@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "libs/base/check.h"
 
 namespace callboard::core {
@@ -24,13 +26,65 @@ Terms TermsOf(const Admitted& admitted) {
           .overlap = spec.overlap};
 }
 
+// What a change asks of the life it happens to: empty when all is there, else what is wrong.
+struct Rule {
+  const Life& life;
+
+  absl::string_view operator()(const Admitted& change) const {
+    if (life.events != 0) return "is admitted a second time";
+    return change.spec == nullptr ? "says nothing of what was asked for" : "";
+  }
+  absl::string_view operator()(const Dispatched& change) const {
+    if (!life.is_pending()) return "is given to an agent while it is not pending";
+    // Never reused, in any epoch.
+    return change.dispatch > life.dispatch ? "" : "has a dispatch number that was used before";
+  }
+  absl::string_view operator()(const Accepted&) const {
+    return life.state == TaskState::kDispatching ? "" : "is accepted while nobody was asked";
+  }
+  absl::string_view operator()(const Bounced& change) const {
+    if (life.state != TaskState::kDispatching) return "is bounced while nobody was asked";
+    if (life.is_cancel_requested()) return "returns although a cancel was asked for";
+    return change.dispatched.dispatch >= life.dispatch ? "" : "is bounced from an older dispatch";
+  }
+  absl::string_view operator()(const Returned& change) const {
+    if (!life.is_in_flight()) return "returns while it is not in flight";
+    if (life.is_cancel_requested()) return "returns although a cancel was asked for";
+    return AttemptsAfter(change.counts) < life.terms->max_attempts
+               ? ""
+               : "returns without attempts left";
+  }
+  absl::string_view operator()(const CancelRequested&) const {
+    if (!life.is_in_flight()) return "is asked to be cancelled while it is not in flight";
+    return life.is_cancel_requested() ? "is asked to be cancelled a second time" : "";
+  }
+  absl::string_view operator()(const Ended& change) const {
+    if (life.is_ended()) return "ends a second time";
+    if (change.state != TaskState::kCompleted && change.state != TaskState::kFailed &&
+        change.state != TaskState::kCancelled) {
+      return "ends in a state that is no end";
+    }
+    if (life.is_cancel_requested() && change.state != TaskState::kCancelled) {
+      return "ends otherwise than cancelled although a cancel was asked for";
+    }
+    if (AttemptsAfter(change.counts) > life.terms->max_attempts) return "has too many attempts";
+    return change.reason.has_value() == (change.state == TaskState::kFailed)
+               ? ""
+               : "fails without a reason, or has one without failing";
+  }
+  absl::string_view operator()(const Noted&) const { return ""; }
+
+ private:
+  uint32_t AttemptsAfter(bool counts) const { return life.attempts + (counts ? 1 : 0); }
+};
+
+// Does a change that its Rule allows.
 struct Step {
   const TaskRecord& record;
   TermsPool& terms;
   Life& life;
 
   void operator()(const Admitted& change) const {
-    CHECK_EQ(life.events, 0u);
     const TaskSpec& spec = *change.spec;
     life.queue_id = record.queue_id;
     life.terms = terms.Get(TermsOf(change));
@@ -46,9 +100,6 @@ struct Step {
   }
 
   void operator()(const Dispatched& change) const {
-    CHECK(life.is_pending());
-    // Never reused, in any epoch.
-    CHECK(change.dispatch > life.dispatch);
     life.state = TaskState::kDispatching;
     Tries& tries = life.tries.Mutable();
     tries.not_before.reset();
@@ -57,15 +108,11 @@ struct Step {
   }
 
   void operator()(const Accepted&) const {
-    CHECK(life.state == TaskState::kDispatching);
     life.state = TaskState::kWorking;
     life.tries.Mutable().ran_on = life.tries->agent;
   }
 
   void operator()(const Bounced& change) const {
-    CHECK(life.state == TaskState::kDispatching);
-    CHECK(!life.is_cancel_requested());
-    CHECK(change.dispatched.dispatch >= life.dispatch);
     SetDispatch(change.dispatched, change.dispatched_at);
     life.state = TaskState::kPending;
     life.tries.Mutable().busy_rejections = change.busy_rejections;
@@ -73,10 +120,7 @@ struct Step {
   }
 
   void operator()(const Returned& change) const {
-    CHECK(life.is_in_flight());
-    CHECK(!life.is_cancel_requested());
     EndDispatch(change.counts, change.blame, change.error);
-    CHECK_LT(life.attempts, life.terms->max_attempts);
     life.state = TaskState::kPending;
     life.sequence = change.sequence;
     Tries& tries = life.tries.Mutable();
@@ -91,19 +135,12 @@ struct Step {
   }
 
   void operator()(const CancelRequested&) const {
-    CHECK(life.is_in_flight());
-    CHECK(!life.is_cancel_requested());
     life.tries.Mutable().cancel_requested_at = record.event.at;
   }
 
   void operator()(const Ended& change) const {
-    CHECK(!life.is_ended());
-    CHECK(!life.is_cancel_requested() || change.state == TaskState::kCancelled);
     EndDispatch(change.counts, change.blame, change.error);
-    CHECK_LE(life.attempts, life.terms->max_attempts);
     life.state = change.state;
-    CHECK(life.is_ended());
-    CHECK_EQ(change.reason.has_value(), change.state == TaskState::kFailed);
     life.finished_at = record.event.at;
     if (life.dispatch == DispatchNumber()) return;
     Tries& tries = life.tries.Mutable();
@@ -115,7 +152,6 @@ struct Step {
   }
 
   void operator()(const Noted&) const {
-    CHECK_GT(life.events, 0u);
     if (record.event.kind == TaskEventKind::kOrphanResult) {
       life.tries.Mutable().orphaned = record.event.dispatch;
     }
@@ -155,12 +191,21 @@ void TermsPool::Release(const Terms& terms) {
   if (found != all_.end() && !found->is_shared()) all_.erase(found);
 }
 
-void Apply(const TaskRecord& record, TermsPool& terms, Life& life) {
+std::string WhyImpossible(const TaskRecord& record, const Life& life) {
   // The next one; or, live, one that takes the place of the last ones. At recovery those are gone.
-  CHECK(record.event.number == life.events + 1 ||
-        record.event.number + record.replaces == life.events + 1)
-      << ToString(record.queue_id) << ": record " << record.event.number << " after "
-      << life.events;
+  const bool follows = record.event.number == life.events + 1 ||
+                       record.event.number + record.replaces == life.events + 1;
+  if (!follows) return absl::StrCat("comes after record ", life.events);
+  if (life.events == 0 && !std::holds_alternative<Admitted>(record.change)) {
+    return "does not begin a task";
+  }
+  return std::string(std::visit(Rule{life}, record.change));
+}
+
+void Apply(const TaskRecord& record, TermsPool& terms, Life& life) {
+  const std::string why = WhyImpossible(record, life);
+  CHECK(why.empty()) << ToString(record.queue_id) << ": record " << record.event.number << " "
+                     << why;
   std::visit(Step{record, terms, life}, record.change);
   life.events = record.event.number;
   life.last_event = record.event.kind;
@@ -205,6 +250,39 @@ Task TaskFrom(absl::Span<const TaskRecord> records) {
   task.last_error = life.tries->last_error;
   task.cancel_requested_at = life.tries->cancel_requested_at;
   return task;
+}
+
+std::vector<TaskEvent> EventsFrom(absl::Span<const TaskRecord> records) {
+  std::vector<TaskEvent> events;
+  for (const TaskRecord& record : records) {
+    if (const auto* admitted = std::get_if<Admitted>(&record.change)) {
+      TaskEvent& submitted = events.emplace_back(record.event);
+      submitted.kind = TaskEventKind::kSubmitted;
+      submitted.at = admitted->submitted_at;
+      submitted.place_after = 0;
+    }
+    events.push_back(record.event);
+  }
+  return events;
+}
+
+uint64_t& CountOf(core::StateCounts& counts, TaskState state) {
+  switch (state) {
+    case TaskState::kPending:
+      return counts.pending;
+    case TaskState::kDispatching:
+      return counts.dispatching;
+    case TaskState::kWorking:
+      return counts.working;
+    case TaskState::kCompleted:
+      return counts.completed;
+    case TaskState::kFailed:
+      return counts.failed;
+    case TaskState::kCancelled:
+      return counts.cancelled;
+  }
+  CHECK(false) << "no such state";
+  return counts.pending;
 }
 
 }  // namespace callboard::core

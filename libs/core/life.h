@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/base/copy_on_write.h"
+#include "libs/core/queue.h"
 #include "libs/core/record.h"
 #include "libs/core/task.h"
 
@@ -139,14 +140,24 @@ struct Life {
   friend bool operator==(const Life&, const Life&) = default;
 };
 
-// The one way in which a task changes. Dies when the change is not one that the task's state
-// allows: a decision that would break an invariant must not reach the store. Takes its terms from
-// the pool.
+// What forbids that `record` comes next in a life, for people: `is accepted while nobody was
+// asked`. Empty when nothing does.
+std::string WhyImpossible(const TaskRecord& record, const Life& life);
+
+// The one way in which a task changes. Dies of what WhyImpossible() says: a decision that would
+// break an invariant must not reach the store. Takes its terms from the pool.
 void Apply(const TaskRecord& record, TermsPool& terms, Life& life);
 
 // A task as its users see it, from its records; what depends on other tasks is left out: position
 // and redriven_as. REQUIRES: all the records there are, oldest first, and at least one.
 Task TaskFrom(absl::Span<const TaskRecord> records);
+
+// What happened to a task, as its users see it. Its first record is two events of the same number:
+// the submit arrived, and was admitted.
+std::vector<TaskEvent> EventsFrom(absl::Span<const TaskRecord> records);
+
+// Where tasks of a state are counted.
+uint64_t& CountOf(StateCounts& counts, TaskState state);
 
 }  // namespace callboard::core
 

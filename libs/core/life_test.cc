@@ -43,6 +43,14 @@ class Story {
 
   const Life& life() const { return life_; }
   Task task() const { return TaskFrom(records_); }
+  std::vector<TaskEvent> events() const { return EventsFrom(records_); }
+
+  // What forbids that this comes next.
+  std::string Forbids(TaskChange change) const {
+    TaskRecord record = {.queue_id = kId, .event = {}, .change = std::move(change)};
+    record.event.number = life_.events + 1;
+    return WhyImpossible(record, life_);
+  }
 
  private:
   TermsPool terms_;
@@ -155,7 +163,43 @@ TEST(LifeDeathTest, RecordsComeInOrder) {
   Story story;
   TaskRecord record = {.queue_id = kId, .event = {}, .change = Noted()};
   record.event.number = 3;
-  EXPECT_DEATH(story.ThenRecord(record), "record 3 after 1");
+  EXPECT_DEATH(story.ThenRecord(record), "record 3 comes after record 1");
+}
+
+TEST(LifeTest, WhatCannotComeNextIsToldWithoutDying) {
+  Story pending;
+  EXPECT_EQ(pending.Forbids(Dispatched{.dispatch = DispatchNumber(1)}), "");
+  EXPECT_EQ(pending.Forbids(Noted()), "");
+  EXPECT_EQ(pending.Forbids(Accepted()), "is accepted while nobody was asked");
+  EXPECT_EQ(pending.Forbids(Returned()), "returns while it is not in flight");
+  EXPECT_EQ(pending.Forbids(Admitted()), "is admitted a second time");
+  EXPECT_EQ(pending.Forbids(Ended{.state = TaskState::kWorking}), "ends in a state that is no end");
+  EXPECT_EQ(pending.Forbids(Ended{.state = TaskState::kFailed}),
+            "fails without a reason, or has one without failing");
+  Story ended;
+  ended.Then(Ended{.state = TaskState::kCancelled});
+  EXPECT_EQ(ended.Forbids(Ended()), "ends a second time");
+  EXPECT_EQ(ended.Forbids(Noted()), "");
+}
+
+TEST(LifeTest, LifeBeginsWithItsAdmission) {
+  TaskRecord record = {.queue_id = kId, .event = {}, .change = Dispatched()};
+  record.event.number = 1;
+  EXPECT_EQ(WhyImpossible(record, Life()), "does not begin a task");
+  record.change = Admitted();
+  EXPECT_EQ(WhyImpossible(record, Life()), "says nothing of what was asked for");
+}
+
+TEST(LifeTest, AdmissionIsShownAsTwoEvents) {
+  Story story;
+  story.Dispatch(1);
+  const std::vector<TaskEvent> events = story.events();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].kind, TaskEventKind::kSubmitted);
+  EXPECT_EQ(events[0].at, At(0));
+  EXPECT_EQ(events[1].at, At(1));
+  EXPECT_EQ(events[1].number, events[0].number);
+  EXPECT_EQ(events[2].number, 2u);
 }
 
 }  // namespace

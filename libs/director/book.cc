@@ -11,25 +11,6 @@ namespace {
 using core::Life;
 using core::TaskState;
 
-uint64_t& CountOf(core::StateCounts& counts, TaskState state) {
-  switch (state) {
-    case TaskState::kPending:
-      return counts.pending;
-    case TaskState::kDispatching:
-      return counts.dispatching;
-    case TaskState::kWorking:
-      return counts.working;
-    case TaskState::kCompleted:
-      return counts.completed;
-    case TaskState::kFailed:
-      return counts.failed;
-    case TaskState::kCancelled:
-      return counts.cancelled;
-  }
-  CHECK(false) << "no such state";
-  return counts.pending;
-}
-
 bool IsOfScheduler(const Life& life) { return life.terms->source == core::TaskSource::kScheduler; }
 
 // What a spec takes in memory, about.
