@@ -236,7 +236,13 @@ TESTED_ELSEWHERE = {
     "libs/adapters/rocksdb_store/database.cc":
         "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",
     "libs/adapters/rocksdb_store/fixture_records.cc": "libs/adapters/rocksdb_store/format_test.cc",
+    "libs/adapters/rocksdb_store/store_checks.cc":
+        "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",
     "libs/adapters/rocksdb_store/store_files.cc": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
+    "libs/adapters/rocksdb_store/store_lock.cc": "libs/adapters/rocksdb_store/store_folder_test.cc",
+    "libs/adapters/rocksdb_store/store_survey.cc":
+        "libs/adapters/rocksdb_store/store_folder_test.cc",
+    "libs/adapters/rocksdb_store/store_swap.cc": "libs/adapters/rocksdb_store/restore_test.cc",
     "libs/adapters/rocksdb_store/task_message.cc":
         "libs/adapters/rocksdb_store/record_codec_test.cc",
     "libs/adapters/rocksdb_store/write_fixture.cc": "libs/adapters/rocksdb_store/format_test.cc",
@@ -272,11 +278,13 @@ TESTED_ELSEWHERE = {
     "libs/testing/otlp_collector.cc": "libs/adapters/otel/otel_telemetry_test.cc",
     "libs/testing/running_server.cc": "tests/integration/server_test.cc",
     "libs/testing/status_matchers.h": "libs/wire/status_test.cc",
+    "libs/testing/stored_tasks.h": "libs/adapters/rocksdb_store/store_folder_test.cc",
     "libs/wire/enum_pair.h": "libs/wire/task_test.cc",
     "libs/wire/field_values.h": "libs/wire/task_test.cc",
     "libs/wire/task_spec.cc": "libs/wire/task_test.cc",
     "services/agent/start_agent.cc": "tests/integration/server_test.cc",
     "services/cli/command_line.cc": "tests/integration/cli_test.cc",
+    "services/cli/db_folder.cc": "tests/integration/db_test.cc",
     "services/cli/director_call.cc": "tests/integration/cli_test.cc",
     "services/cli/completion.cc": "tests/integration/completion_test.sh",
     "services/director/start_director.cc": "tests/integration/server_test.cc",

@@ -1,13 +1,10 @@
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 
-#include <fcntl.h>
 #include <rocksdb/db.h>
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
-#include <sys/file.h>
 
-#include <cerrno>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -16,14 +13,14 @@
 #include <variant>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "libs/adapters/rocksdb_store/checkpoint.h"
 #include "libs/adapters/rocksdb_store/database.h"
 #include "libs/adapters/rocksdb_store/high_water.h"
 #include "libs/adapters/rocksdb_store/record_codec.h"
-#include "libs/base/error.h"
+#include "libs/adapters/rocksdb_store/store_checks.h"
+#include "libs/adapters/rocksdb_store/store_lock.h"
+#include "libs/adapters/rocksdb_store/store_swap.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
 #include "libs/base/status_macros.h"
@@ -31,19 +28,8 @@
 namespace callboard::adapters {
 namespace {
 
-// The version of keys and values that is written. All up to it are read.
-constexpr uint32_t kFormat = 1;
-
 absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 rocksdb::Slice ToSlice(absl::string_view text) { return {text.data(), text.size()}; }
-
-// To what was lost, adds what to do about it.
-absl::Status WithAdvice(const StoreFiles& files, const absl::Status& status) {
-  if (status.code() != absl::StatusCode::kDataLoss) return status;
-  return StoreRefused(absl::StrCat(status.message(),
-                                   "; see `callboard db verify --data_dir=", files.folder.string(),
-                                   "`; `callboard db restore` puts a checkpoint in its place"));
-}
 
 // ---- The store ----------------------------------------------------------------------------------
 
@@ -160,10 +146,6 @@ class RocksDbStore final : public ports::EventStore {
 
 // ---- Opening ------------------------------------------------------------------------------------
 
-// What the high water says while a store is being created: nothing has been committed yet, so a
-// missing database is no loss. A finished one has at least its format in it.
-constexpr uint64_t kBeingCreated = 0;
-
 absl::Status CreateStore(const StoreFiles& files) {
   RETURN_IF_ERROR(HighWater::Create(files.high_water(), kBeingCreated));
   const std::filesystem::path building = files.events().string() + ".new";
@@ -179,49 +161,11 @@ absl::Status CreateStore(const StoreFiles& files) {
   return SyncFolder(files.folder);
 }
 
-absl::Status CheckFormat(rocksdb::DB& db, const StoreFiles& files) {
-  std::string text;
-  const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), ToSlice(kFormatKey), &text);
-  if (!status.ok() && !status.IsNotFound()) return FromRocksDb(status);
-  uint32_t format = 0;
-  if (!absl::SimpleAtoi(text, &format) || format == 0) {
-    return StoreRefused(absl::StrCat(files.events().string(), " does not say its format"));
-  }
-  if (format > kFormat) {
-    return base::WithReason(absl::FailedPreconditionError(absl::StrCat(
-                                files.events().string(), " was written by a newer version (format ",
-                                format, "; this version reads up to ", kFormat, ")")),
-                            ports::kStoreRefused);
-  }
-  return absl::OkStatus();
-}
-
-// Whether all is there that was committed. `high_water` is what was written last.
-absl::Status CheckComplete(const ReadOnlyDatabase& database, const StoreFiles& files,
-                           uint64_t high_water) {
-  const uint64_t sequence = database.db->GetLatestSequenceNumber();
-  if (sequence >= high_water) return absl::OkStatus();
-  std::string what = absl::StrCat(files.events().string(), " ends at sequence ", sequence, ", but ",
-                                  files.high_water().string(), " knows of ", high_water, ": ",
-                                  high_water - sequence, " committed writes are missing");
-  if (!database.complaints.empty()) {
-    absl::StrAppend(&what, " (", absl::StrJoin(database.complaints, "; "), ")");
-  }
-  return StoreRefused(what);
-}
-
 // Makes sure that there is a store, and returns what its high water is.
 absl::StatusOr<uint64_t> FindStore(const StoreFiles& files, ports::StoreAccess access) {
-  ASSIGN_OR_RETURN(const std::optional<uint64_t> high_water, HighWater::Read(files.high_water()));
-  ASSIGN_OR_RETURN(const bool has_events, Exists(files.events()));
-  if (has_events && high_water.has_value()) return *high_water;
-  if (has_events) return StoreRefused(absl::StrCat(files.high_water().string(), " is missing"));
-  if (high_water.value_or(kBeingCreated) != kBeingCreated) {
-    return StoreRefused(absl::StrCat(files.events().string(), " is missing"));
-  }
-  if (access == ports::StoreAccess::kReadOnly) {
-    return absl::NotFoundError(absl::StrCat("there is no store in ", files.folder.string()));
-  }
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> high_water, FindHighWater(files));
+  if (high_water.has_value()) return *high_water;
+  if (access == ports::StoreAccess::kReadOnly) return NoStoreIn(files);
   RETURN_IF_ERROR(CreateStore(files));
   return kBeingCreated;
 }
@@ -231,7 +175,7 @@ absl::StatusOr<std::unique_ptr<ports::EventStore>> OpenStore(const StoreFiles& f
   ASSIGN_OR_RETURN(const uint64_t high_water, FindStore(files, access));
   ASSIGN_OR_RETURN(ReadOnlyDatabase database, OpenToRead(files.events()));
   RETURN_IF_ERROR(CheckComplete(database, files, high_water));
-  RETURN_IF_ERROR(CheckFormat(*database.db, files));
+  RETURN_IF_ERROR(ReadFormat(*database.db, files).status());
   for (const std::string& complaint : database.complaints) {
     base::LogWarning("store", "tail_dropped", {{"text", complaint}});
   }
@@ -252,17 +196,16 @@ RocksDbStores::RocksDbStores(StoreFiles files, File lock)
 
 absl::StatusOr<std::unique_ptr<RocksDbStores>> RocksDbStores::Lock(const RocksDbOptions& options) {
   StoreFiles files = {options.data_dir};
-  ASSIGN_OR_RETURN(File lock, File::Open(files.lock(), O_RDWR | O_CREAT));
-  if (flock(lock.descriptor(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return FileError(errno, files.lock().string());
-    return base::WithReason(absl::FailedPreconditionError(
-                                absl::StrCat("another director uses ", files.folder.string())),
-                            ports::kStoreLocked);
-  }
+  ASSIGN_OR_RETURN(File lock, LockToWrite(files));
   return std::unique_ptr<RocksDbStores>(new RocksDbStores(std::move(files), std::move(lock)));
 }
 
 absl::StatusOr<std::unique_ptr<ports::EventStore>> RocksDbStores::Open(ports::StoreAccess access) {
+  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> ready, FindReadyStore(files_));
+  if (ready.has_value()) {
+    base::LogWarning("store", "restore_finished", {{"restored", ready->string()}});
+    RETURN_IF_ERROR(FinishSwap(files_));
+  }
   auto store = OpenStore(files_, access);
   if (!store.ok()) return WithAdvice(files_, store.status());
   return store;

@@ -23,7 +23,8 @@ class RocksDbStores final : public ports::EventStoreOpener {
   // nothing but the lock.
   static absl::StatusOr<std::unique_ptr<RocksDbStores>> Lock(const RocksDbOptions& options);
 
-  // Creates the store if there is none; for reading, that is NOT_FOUND. With the reason
+  // Finishes a restore that was interrupted (store_swap.h). Creates the store if there is none; for
+  // reading, that is NOT_FOUND. With the reason
   // ports::kStoreRefused, and nothing changed on disk: DATA_LOSS when something committed is
   // missing or damaged (where opening does not look, Load() does); FAILED_PRECONDITION when a newer
   // version wrote it.

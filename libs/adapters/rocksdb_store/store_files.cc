@@ -49,10 +49,33 @@ absl::Status SyncFolder(const std::filesystem::path& folder) {
   return fsync(file.descriptor()) == 0 ? absl::OkStatus() : FileError(errno, folder.string());
 }
 
-absl::StatusOr<File> File::Open(const std::filesystem::path& path, int flags) {
+absl::Status CopyAll(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::error_code error;
+  if (std::filesystem::is_directory(from, error)) {
+    RETURN_IF_ERROR(CreateFolders(to));
+    for (auto file = std::filesystem::directory_iterator(from, error);
+         !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+      RETURN_IF_ERROR(CopyAll(file->path(), to / file->path().filename()));
+    }
+    RETURN_IF_ERROR(ToStatus(error, from));
+    return SyncFolder(to);
+  }
+  std::filesystem::copy_file(from, to, error);
+  RETURN_IF_ERROR(ToStatus(error, to));
+  // What comes from a medium that is read-only is to be written from now on.
+  std::filesystem::permissions(to, std::filesystem::perms::owner_write,
+                               std::filesystem::perm_options::add, error);
+  RETURN_IF_ERROR(ToStatus(error, to));
+  ASSIGN_OR_RETURN(const File file, File::Open(to, O_RDONLY));
+  return fsync(file.descriptor()) == 0 ? absl::OkStatus() : FileError(errno, to.string());
+}
+
+absl::StatusOr<File> File::Open(const std::filesystem::path& path, int flags, int* error_number) {
   const int descriptor = open(path.c_str(), flags | O_CLOEXEC, 0644);
-  if (descriptor < 0) return FileError(errno, path.string());
-  return File(descriptor);
+  if (descriptor >= 0) return File(descriptor);
+  const int failure = errno;
+  if (error_number != nullptr) *error_number = failure;
+  return FileError(failure, path.string());
 }
 
 File::File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}

@@ -16,6 +16,8 @@ struct StoreFiles {
   std::filesystem::path events() const { return folder / "events"; }
   std::filesystem::path high_water() const { return folder / "HIGHWATER"; }
   std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
+  // A store that is being copied here, to take the place of the one that is.
+  std::filesystem::path restoring() const { return folder / "restoring"; }
 };
 
 absl::StatusOr<bool> Exists(const std::filesystem::path& path);
@@ -23,14 +25,18 @@ absl::Status Rename(const std::filesystem::path& from, const std::filesystem::pa
 // With all that is in it, if it is there.
 absl::Status Remove(const std::filesystem::path& path);
 absl::Status CreateFolders(const std::filesystem::path& path);
+// A file, or a folder with all that is in it, to where nothing is yet. The copy shares nothing with
+// the original, and survives a crash of the machine once the folder that holds it is synced.
+absl::Status CopyAll(const std::filesystem::path& from, const std::filesystem::path& to);
 // Makes what was created, renamed or removed in the folder survive a crash of the machine.
 absl::Status SyncFolder(const std::filesystem::path& folder);
 
 // An open file, closed with the object.
 class File {
  public:
-  // As open(2) does, close-on-exec.
-  static absl::StatusOr<File> Open(const std::filesystem::path& path, int flags);
+  // As open(2) does, close-on-exec. Sets `error_number`, if asked to, when it fails.
+  static absl::StatusOr<File> Open(const std::filesystem::path& path, int flags,
+                                   int* error_number = nullptr);
 
   File(File&& other) noexcept;
   ~File();

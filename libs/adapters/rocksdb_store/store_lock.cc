@@ -1,0 +1,49 @@
+#include "libs/adapters/rocksdb_store/store_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/base/error.h"
+#include "libs/base/status_macros.h"
+#include "libs/ports/event_store.h"
+
+namespace callboard::adapters {
+namespace {
+
+absl::Status TakeLock(const File& file, int kind, const StoreFiles& files) {
+  if (flock(file.descriptor(), kind | LOCK_NB) == 0) return absl::OkStatus();
+  if (errno != EWOULDBLOCK) return FileError(errno, files.lock().string());
+  return base::WithReason(
+      absl::FailedPreconditionError(absl::StrCat("another director uses ", files.folder.string())),
+      ports::kStoreLocked);
+}
+
+bool ForbidsWriting(int error_number) {
+  return error_number == EROFS || error_number == EACCES || error_number == EPERM;
+}
+
+}  // namespace
+
+absl::StatusOr<File> LockToWrite(const StoreFiles& files) {
+  ASSIGN_OR_RETURN(File file, File::Open(files.lock(), O_RDWR | O_CREAT));
+  RETURN_IF_ERROR(TakeLock(file, LOCK_EX, files));
+  return file;
+}
+
+absl::StatusOr<std::optional<File>> LockToRead(const StoreFiles& files) {
+  ASSIGN_OR_RETURN(const bool exists, Exists(files.lock()));
+  int error_number = 0;
+  absl::StatusOr<File> file =
+      File::Open(files.lock(), exists ? O_RDONLY : O_RDONLY | O_CREAT, &error_number);
+  if (!exists && ForbidsWriting(error_number)) return std::nullopt;
+  if (!file.ok()) return file.status();
+  RETURN_IF_ERROR(TakeLock(*file, LOCK_SH, files));
+  return *std::move(file);
+}
+
+}  // namespace callboard::adapters

@@ -1,0 +1,81 @@
+#include "libs/adapters/rocksdb_store/store_swap.h"
+
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/base/status_macros.h"
+
+namespace callboard::adapters {
+namespace {
+
+constexpr absl::string_view kReady = "restored-";
+constexpr absl::string_view kAside = "damaged-";
+
+absl::Status Ask(const BeforeStep& before) { return before ? before() : absl::OkStatus(); }
+
+// Where the old store goes when `ready` takes its place.
+StoreFiles AsideOf(const StoreFiles& files, const std::filesystem::path& ready) {
+  const std::string time = ready.filename().string().substr(kReady.size());
+  return {files.folder / absl::StrCat(kAside, time)};
+}
+
+absl::Status Move(const std::filesystem::path& from, const std::filesystem::path& to) {
+  RETURN_IF_ERROR(Rename(from, to));
+  RETURN_IF_ERROR(SyncFolder(to.parent_path()));
+  return SyncFolder(from.parent_path());
+}
+
+// Puts `ready` at `place`, and what is there at `aside`; whatever of it is done already stays done.
+absl::Status Replace(const std::filesystem::path& ready, const std::filesystem::path& place,
+                     const std::filesystem::path& aside, const BeforeStep& before) {
+  ASSIGN_OR_RETURN(const bool is_ready, Exists(ready));
+  if (!is_ready) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const bool is_taken, Exists(place));
+  if (is_taken) {
+    RETURN_IF_ERROR(CreateFolders(aside.parent_path()));
+    RETURN_IF_ERROR(Ask(before));
+    RETURN_IF_ERROR(Move(place, aside));
+  }
+  RETURN_IF_ERROR(Ask(before));
+  return Move(ready, place);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<std::filesystem::path>> FindReadyStore(const StoreFiles& files) {
+  std::error_code error;
+  for (auto file = std::filesystem::directory_iterator(files.folder, error);
+       !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    if (absl::StartsWith(file->path().filename().string(), kReady)) return file->path();
+  }
+  if (error) return FileError(error.value(), files.folder.string());
+  return std::nullopt;
+}
+
+absl::Status FinishSwap(const StoreFiles& files, const BeforeStep& before) {
+  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> found, FindReadyStore(files));
+  if (!found.has_value()) return absl::OkStatus();
+  const StoreFiles ready = {*found};
+  const StoreFiles aside = AsideOf(files, *found);
+  RETURN_IF_ERROR(Replace(ready.events(), files.events(), aside.events(), before));
+  RETURN_IF_ERROR(Replace(ready.high_water(), files.high_water(), aside.high_water(), before));
+  RETURN_IF_ERROR(Ask(before));
+  RETURN_IF_ERROR(Remove(ready.folder));
+  return SyncFolder(files.folder);
+}
+
+absl::StatusOr<std::filesystem::path> Swap(const StoreFiles& files, absl::Time now,
+                                           const BeforeStep& before) {
+  const std::string time = absl::FormatTime("%Y%m%dT%H%M%E6SZ", now, absl::UTCTimeZone());
+  const std::filesystem::path ready = files.folder / absl::StrCat(kReady, time);
+  RETURN_IF_ERROR(Ask(before));
+  RETURN_IF_ERROR(Move(files.restoring(), ready));
+  RETURN_IF_ERROR(FinishSwap(files, before));
+  const std::filesystem::path aside = AsideOf(files, ready).folder;
+  ASSIGN_OR_RETURN(const bool has_old, Exists(aside));
+  return has_old ? aside : std::filesystem::path();
+}
+
+}  // namespace callboard::adapters
