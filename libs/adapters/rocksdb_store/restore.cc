@@ -1,0 +1,188 @@
+#include "libs/adapters/rocksdb_store/restore.h"
+
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/write_batch.h>
+
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "libs/adapters/rocksdb_store/database.h"
+#include "libs/adapters/rocksdb_store/high_water.h"
+#include "libs/adapters/rocksdb_store/record_codec.h"
+#include "libs/adapters/rocksdb_store/store_checks.h"
+#include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/adapters/rocksdb_store/store_files.h"
+#include "libs/adapters/rocksdb_store/store_folder.h"
+#include "libs/adapters/rocksdb_store/store_lock.h"
+#include "libs/adapters/rocksdb_store/store_survey.h"
+#include "libs/base/status_macros.h"
+
+namespace callboard::adapters {
+namespace {
+
+// The folder, for us alone, with nothing left of an earlier try.
+absl::StatusOr<File> Prepare(const StoreFiles& files) {
+  ASSIGN_OR_RETURN(File lock, LockToWrite(files));
+  RETURN_IF_ERROR(FinishSwap(files));
+  RETURN_IF_ERROR(Remove(files.restoring()));
+  return lock;
+}
+
+// For its owner only, as a director makes it.
+absl::Status MakeFolder(const std::filesystem::path& folder) {
+  ASSIGN_OR_RETURN(const bool exists, Exists(folder));
+  if (exists) return absl::OkStatus();
+  RETURN_IF_ERROR(CreateFolders(folder));
+  std::error_code error;
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+  return error ? FileError(error.value(), folder.string()) : absl::OkStatus();
+}
+
+// What a director would open and go on with.
+absl::StatusOr<StoreSurvey> SurveyOfWhole(const StoreFolder& folder) {
+  StoreSurvey survey = Survey(folder);
+  if (survey.findings.empty()) return survey;
+  return StoreRefused(
+      absl::StrCat(folder.files().folder.string(), " is damaged: ", survey.findings.front()));
+}
+
+// ---- What can be read of a damaged store --------------------------------------------------------
+
+// Writes records in batches.
+class Copier {
+ public:
+  explicit Copier(rocksdb::DB& db) : db_(db) {}
+
+  absl::Status Add(const core::Record& record) {
+    encoder_.Append(record, batch_);
+    return batch_.GetDataSize() < kBatchBytes ? absl::OkStatus() : Write();
+  }
+  absl::Status Finish() {
+    RETURN_IF_ERROR(Write());
+    const rocksdb::Status status = db_.SyncWAL();
+    return status.ok() ? absl::OkStatus() : FromRocksDb(status);
+  }
+
+ private:
+  static constexpr size_t kBatchBytes = 1 << 20;
+
+  absl::Status Write() {
+    const rocksdb::Status status = db_.Write(rocksdb::WriteOptions(), &batch_);
+    batch_.Clear();
+    return status.ok() ? absl::OkStatus() : FromRocksDb(status);
+  }
+
+  rocksdb::DB& db_;
+  RecordEncoder encoder_;
+  rocksdb::WriteBatch batch_;
+};
+
+// Copies into `db` what makes sense of the store.
+absl::Status CopyReadable(const StoreFolder& folder, const StoreSurvey& survey, rocksdb::DB& db) {
+  const rocksdb::Slice format_key(kFormatKey.data(), kFormatKey.size());
+  const rocksdb::Status formatted =
+      db.Put(rocksdb::WriteOptions(), format_key, absl::StrCat(kFormat));
+  if (!formatted.ok()) return FromRocksDb(formatted);
+  Copier copier(db);
+  absl::Status status;
+  folder.Read(
+      [&](const core::Record& record) {
+        if (!std::holds_alternative<core::TaskRecord>(record)) status.Update(copier.Add(record));
+      },
+      [](const std::string&) {});
+  RETURN_IF_ERROR(status);
+  for (const SurveyedTask& task : survey.tasks) {
+    for (core::TaskRecord& record : folder.ReadTask(task.queue_id).records) {
+      // What it took the place of is gone already.
+      record.replaces = 0;
+      RETURN_IF_ERROR(copier.Add(std::move(record)));
+    }
+  }
+  return copier.Finish();
+}
+
+// Builds a store of what can be read, beside the damaged one.
+absl::Status Salvage(const StoreFolder& folder, const StoreSurvey& survey) {
+  const StoreFiles building = {folder.files().restoring()};
+  RETURN_IF_ERROR(CreateFolders(building.folder));
+  uint64_t sequence = 0;
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, CreateDatabase(building.events()));
+    RETURN_IF_ERROR(CopyReadable(folder, survey, *db));
+    sequence = db->GetLatestSequenceNumber();
+  }
+  RETURN_IF_ERROR(SyncFolder(building.events()));
+  RETURN_IF_ERROR(HighWater::Create(building.high_water(), sequence));
+  ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> copy, StoreFolder::OpenLocked(building));
+  return SurveyOfWhole(*copy).status();
+}
+
+// Whether a director would take the store if the high water said less.
+bool LostOnlyTheEnd(const StoreFolder& folder, const StoreSurvey& survey) {
+  return !folder.refusal().ok() && survey.findings.size() == 1 && folder.format() != 0;
+}
+
+}  // namespace
+
+absl::StatusOr<Restored> RestoreCheckpoint(const RestoreOptions& options,
+                                           const std::filesystem::path& checkpoint) {
+  const StoreFiles files = {options.data_dir};
+  std::error_code error;
+  if (std::filesystem::equivalent(checkpoint, options.data_dir, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.string(), " cannot take its own place"));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> source, StoreFolder::Open(checkpoint));
+  if (!source->refusal().ok() && !absl::IsDataLoss(source->refusal())) return source->refusal();
+  ASSIGN_OR_RETURN(const StoreSurvey survey, SurveyOfWhole(*source));
+
+  RETURN_IF_ERROR(MakeFolder(files.folder));
+  ASSIGN_OR_RETURN(const File lock, Prepare(files));
+  const StoreFiles building = {files.restoring()};
+  RETURN_IF_ERROR(CreateFolders(building.folder));
+  RETURN_IF_ERROR(CopyAll(source->files().events(), building.events()));
+  RETURN_IF_ERROR(CopyAll(source->files().high_water(), building.high_water()));
+  RETURN_IF_ERROR(SyncFolder(building.folder));
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> copy, StoreFolder::OpenLocked(building));
+    RETURN_IF_ERROR(SurveyOfWhole(*copy).status());
+  }
+  ASSIGN_OR_RETURN(std::filesystem::path aside, Swap(files, options.now, options.before));
+  return Restored{
+      .tasks = survey.tasks.size(), .sequence = source->sequence(), .aside = std::move(aside)};
+}
+
+absl::StatusOr<AcceptedLoss> AcceptLoss(const RestoreOptions& options) {
+  const StoreFiles files = {options.data_dir};
+  ASSIGN_OR_RETURN(const bool exists, Exists(files.folder));
+  if (!exists) return NoStoreIn(files);
+  ASSIGN_OR_RETURN(const File lock, Prepare(files));
+  ASSIGN_OR_RETURN(std::unique_ptr<StoreFolder> folder, StoreFolder::OpenLocked(files));
+  if (!folder->is_readable()) {
+    if (!absl::IsDataLoss(folder->refusal())) return folder->refusal();
+    return StoreRefused(absl::StrCat(folder->refusal().message(), "; nothing of ",
+                                     files.events().string(), " can be read"));
+  }
+  const StoreSurvey survey = Survey(*folder);
+  AcceptedLoss loss = {.findings = survey.findings,
+                       .sequence = folder->sequence(),
+                       .high_water = folder->high_water(),
+                       .tasks = survey.tasks.size(),
+                       .aside = {}};
+  if (survey.findings.empty()) return loss;
+  if (LostOnlyTheEnd(*folder, survey)) {
+    RETURN_IF_ERROR(options.before ? options.before() : absl::OkStatus());
+    RETURN_IF_ERROR(HighWater::Create(files.high_water(), loss.sequence));
+    return loss;
+  }
+  RETURN_IF_ERROR(Salvage(*folder, survey));
+  folder.reset();
+  ASSIGN_OR_RETURN(loss.aside, Swap(files, options.now, options.before));
+  return loss;
+}
+
+}  // namespace callboard::adapters

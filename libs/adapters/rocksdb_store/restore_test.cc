@@ -1,0 +1,260 @@
+#include "libs/adapters/rocksdb_store/restore.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libs/adapters/rocksdb_store/rocksdb_store.h"
+#include "libs/adapters/rocksdb_store/store_folder.h"
+#include "libs/testing/file_text.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/status_matchers.h"
+#include "libs/testing/stored_tasks.h"
+
+namespace callboard::adapters {
+namespace {
+
+using test::FileText;
+using test::HasReason;
+using test::IsOk;
+using test::NewFolder;
+using test::StatusIs;
+using test::StoredAdmission;
+using test::StoredRecord;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
+constexpr char kAside[] = "damaged-20231114T221320.000000Z";
+
+// Writes tasks `first` to `last`, each in a commit of its own, and closes the store.
+void Write(const std::filesystem::path& folder, uint64_t first, uint64_t last) {
+  const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder});
+  const auto store = stores->Open(ports::StoreAccess::kReadWrite);
+  ASSERT_THAT(store, IsOk());
+  for (uint64_t task = first; task <= last; ++task) {
+    const core::Record record = StoredAdmission(task);
+    ASSERT_THAT((*store)->Commit({&record, 1}), IsOk());
+  }
+}
+
+// How many records a director finds.
+absl::StatusOr<uint64_t> Load(const std::filesystem::path& folder) {
+  const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder});
+  const auto store = stores->Open(ports::StoreAccess::kReadWrite);
+  if (!store.ok()) return store.status();
+  uint64_t records = 0;
+  const absl::Status status = (*store)->Load([&records](const core::Record&) { ++records; });
+  if (!status.ok()) return status;
+  return records;
+}
+
+std::filesystem::path NewCheckpoint(const std::filesystem::path& folder) {
+  const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder});
+  return (*stores->Open(ports::StoreAccess::kReadWrite))->CreateCheckpoint("kept")->path;
+}
+
+std::filesystem::path Newest(const std::filesystem::path& folder, const std::string& extension) {
+  std::filesystem::path newest;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "events")) {
+    if (entry.path().extension() == extension) newest = std::max(newest, entry.path());
+  }
+  return newest;
+}
+
+void FlipBit(const std::filesystem::path& path, double place) {
+  std::string text = FileText(path);
+  text.at(static_cast<size_t>(place * static_cast<double>(text.size()))) ^= 4;
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// Ends the work before its `step`th step, counted from 1.
+BeforeStep StopBefore(int step) {
+  return [step, count = std::make_shared<int>(0)]() -> absl::Status {
+    return ++*count == step ? absl::AbortedError("stopped") : absl::OkStatus();
+  };
+}
+
+// ---- A checkpoint -------------------------------------------------------------------------------
+
+TEST(RestoreTest, CheckpointTakesThePlaceOfADamagedStoreWhichIsKept) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 10);
+  const std::filesystem::path checkpoint = NewCheckpoint(folder);
+  Write(folder, 11, 100);
+  FlipBit(Newest(folder, ".log"), 0.5);
+  ASSERT_THAT(Load(folder), HasReason(std::string(ports::kStoreRefused)));
+
+  const auto restored = RestoreCheckpoint({.data_dir = folder, .now = kNow}, checkpoint);
+  ASSERT_THAT(restored, IsOk());
+  EXPECT_EQ(restored->tasks, 10u);
+  EXPECT_EQ(restored->sequence, 11u);
+  EXPECT_EQ(restored->aside, folder / kAside);
+  EXPECT_THAT((*StoreFolder::Open(restored->aside))->refusal().message(),
+              HasSubstr("committed writes are missing"));
+  EXPECT_EQ(*Load(folder), 10u);
+  // It was copied: what the store does now leaves the checkpoint alone.
+  Write(folder, 11, 20);
+  EXPECT_EQ(*Load(checkpoint), 10u);
+}
+
+TEST(RestoreTest, FolderThatIsMissingIsMadeForItsOwnerOnly) {
+  const std::filesystem::path source = NewFolder();
+  Write(source, 1, 3);
+  const std::filesystem::path folder = NewFolder() / "new";
+  const auto restored = RestoreCheckpoint({.data_dir = folder, .now = kNow}, source);
+  ASSERT_THAT(restored, IsOk());
+  EXPECT_EQ(restored->aside, "");
+  struct stat status;
+  ASSERT_EQ(stat(folder.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0700u);
+  EXPECT_EQ(*Load(folder), 3u);
+}
+
+TEST(RestoreTest, InterruptedRestoreLeavesTheOldStoreOrTheNewOne) {
+  const std::filesystem::path checkpoint = NewFolder();
+  Write(checkpoint, 1, 3);
+  int step = 1;
+  bool is_finished = false;
+  std::vector<uint64_t> found;
+  for (; !is_finished; ++step) {
+    const std::filesystem::path folder = NewFolder();
+    Write(folder, 1, 7);
+    const auto restored = RestoreCheckpoint(
+        {.data_dir = folder, .now = kNow, .before = StopBefore(step)}, checkpoint);
+    is_finished = restored.ok();
+    const absl::StatusOr<uint64_t> loaded = Load(folder);
+    ASSERT_THAT(loaded, IsOk()) << "stopped before step " << step;
+    found.push_back(*loaded);
+    // Nothing is half done any more, and another restore ends well.
+    EXPECT_THAT(StoreFolder::Open(folder), IsOk());
+    EXPECT_THAT(RestoreCheckpoint({.data_dir = folder, .now = kNow + absl::Seconds(1)}, checkpoint),
+                IsOk());
+    EXPECT_EQ(*Load(folder), 3u);
+  }
+  // From the second on the new store counts.
+  EXPECT_THAT(found, ElementsAre(7, 3, 3, 3, 3, 3, 3));
+}
+
+TEST(RestoreTest, InterruptedRestoreIsToldToWhoOnlyLooks) {
+  const std::filesystem::path checkpoint = NewFolder();
+  Write(checkpoint, 1, 3);
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 7);
+  ASSERT_THAT(
+      RestoreCheckpoint({.data_dir = folder, .now = kNow, .before = StopBefore(4)}, checkpoint),
+      StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(StoreFolder::Open(folder),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("was interrupted")));
+}
+
+TEST(RestoreTest, DamagedCheckpointIsRefusedAndNothingChanges) {
+  const std::filesystem::path checkpoint = NewFolder();
+  Write(checkpoint, 1, 100);
+  FlipBit(Newest(checkpoint, ".log"), 0.5);
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 7);
+  EXPECT_THAT(RestoreCheckpoint({.data_dir = folder, .now = kNow}, checkpoint),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(checkpoint.string())));
+  EXPECT_THAT(RestoreCheckpoint({.data_dir = folder, .now = kNow}, NewFolder()),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(RestoreCheckpoint({.data_dir = folder, .now = kNow}, folder),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(*Load(folder), 7u);
+}
+
+TEST(RestoreTest, FolderOfADirectorIsLeftAlone) {
+  const std::filesystem::path checkpoint = NewFolder();
+  Write(checkpoint, 1, 3);
+  const std::filesystem::path folder = NewFolder();
+  const std::unique_ptr<RocksDbStores> director = *RocksDbStores::Lock({folder});
+  EXPECT_THAT(RestoreCheckpoint({.data_dir = folder, .now = kNow}, checkpoint),
+              HasReason(std::string(ports::kStoreLocked)));
+  EXPECT_THAT(AcceptLoss({.data_dir = folder, .now = kNow}),
+              HasReason(std::string(ports::kStoreLocked)));
+}
+
+// ---- What is left -------------------------------------------------------------------------------
+
+TEST(RestoreTest, LostEndOfTheLogIsAcceptedByItsSequences) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 100);
+  FlipBit(Newest(folder, ".log"), 0.5);
+  const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});
+  ASSERT_THAT(loss, IsOk());
+  EXPECT_THAT(loss->findings, ElementsAre(HasSubstr("committed writes are missing")));
+  EXPECT_EQ(loss->high_water, 101u);
+  EXPECT_EQ(loss->sequence, 1 + loss->tasks);
+  EXPECT_EQ(loss->aside, "");
+  EXPECT_EQ(*Load(folder), loss->tasks);
+}
+
+TEST(RestoreTest, LostHighWaterIsMadeAnew) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 5);
+  std::filesystem::remove(folder / "HIGHWATER");
+  const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});
+  ASSERT_THAT(loss, IsOk());
+  EXPECT_EQ(loss->high_water, std::nullopt);
+  EXPECT_EQ(loss->sequence, 6u);
+  EXPECT_EQ(*Load(folder), 5u);
+}
+
+TEST(RestoreTest, WhatIsLeftOfADamagedTableIsCopied) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 2000);
+  // Opening moves what is in the log into a table.
+  Write(folder, 1, 0);
+  FlipBit(Newest(folder, ".sst"), 0.4);
+  ASSERT_THAT(Load(folder), HasReason(std::string(ports::kStoreRefused)));
+  const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});
+  ASSERT_THAT(loss, IsOk());
+  EXPECT_EQ(loss->aside, folder / kAside);
+  EXPECT_GT(loss->tasks, 1800u);
+  EXPECT_LT(loss->tasks, 2000u);
+  EXPECT_EQ(*Load(folder), loss->tasks);
+}
+
+TEST(RestoreTest, TaskGoesOnFromItsLastRecordThatMakesSense) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 2);
+  {
+    const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder});
+    const core::Record impossible = StoredRecord(1, 2, core::Accepted());
+    ASSERT_THAT((*stores->Open(ports::StoreAccess::kReadWrite))->Commit({&impossible, 1}), IsOk());
+  }
+  const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});
+  ASSERT_THAT(loss, IsOk());
+  EXPECT_THAT(loss->findings, ElementsAre(HasSubstr("record 2 is accepted")));
+  EXPECT_EQ(*Load(folder), 2u);
+}
+
+TEST(RestoreTest, WholeStoreHasNothingToLose) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 5);
+  const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});
+  ASSERT_THAT(loss, IsOk());
+  EXPECT_THAT(loss->findings, IsEmpty());
+  EXPECT_EQ(*Load(folder), 5u);
+}
+
+TEST(RestoreTest, StoreOfWhichNothingCanBeReadIsLeftAsItIs) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 5);
+  std::filesystem::remove(folder / "events" / "CURRENT");
+  EXPECT_THAT(AcceptLoss({.data_dir = folder, .now = kNow}),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("can be read")));
+  EXPECT_THAT(AcceptLoss({.data_dir = NewFolder(), .now = kNow}),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace callboard::adapters
