@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -21,6 +22,10 @@
 #include "libs/config/settings.h"
 #include "libs/config/settings_text.h"
 #include "services/cli/completion.h"
+#include "services/cli/db_folder.h"
+#include "services/cli/db_report.h"
+#include "services/cli/db_restore.h"
+#include "services/cli/db_tasks.h"
 #include "services/cli/dev.h"
 #include "services/cli/exit_code.h"
 #include "services/cli/queue_status.h"
@@ -37,6 +42,13 @@ using Action = std::function<absl::StatusOr<std::string>(const CliConfig&)>;
 // Those that a completion script can be had for.
 const std::vector<std::string> kShells = {"bash", "zsh", "fish"};
 
+// As it is typed after the program's: `db verify`. Of the program, its own.
+std::string FullName(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  const bool is_nested = parent != nullptr && parent->get_parent() != nullptr;
+  return is_nested ? absl::StrCat(parent->get_name(), " ", command.get_name()) : command.get_name();
+}
+
 // Help texts with examples first.
 class ExamplesFirst : public CLI::Formatter {
  public:
@@ -46,7 +58,7 @@ class ExamplesFirst : public CLI::Formatter {
 
   std::string make_description(const CLI::App* command) const override {
     const std::string summary = CLI::Formatter::make_description(command);
-    const auto found = examples_.find(command->get_name());
+    const auto found = examples_.find(FullName(*command));
     if (found == examples_.end()) return summary;
     return absl::StrCat(summary, "\nExamples:\n  ", absl::StrJoin(found->second, "\n  "), "\n\n");
   }
@@ -61,7 +73,7 @@ class CommandLine {
     app_.formatter(formatter_);
     formatter_->Add("callboard",
                     {"callboard dev", "callboard queue-status", "callboard queue-status -o json",
-                     "source <(callboard completion bash)"});
+                     "callboard db verify", "source <(callboard completion bash)"});
     app_.fallthrough();
     app_.require_subcommand(0, 1);
     // Refused below, with the nearest name.
@@ -74,6 +86,7 @@ class CommandLine {
     AddCommand("queue-status", "Show how full the queue is and what it is doing.",
                {"callboard queue-status", "callboard queue-status --director.address=host:7070"},
                ShowQueueStatus);
+    AddDb();
     AddCompletion();
     AddCommand("version", "Show the version.", {"callboard version -o json"},
                [](const CliConfig& config) -> absl::StatusOr<std::string> {
@@ -101,6 +114,7 @@ class CommandLine {
     CliConfig config;
     const absl::StatusOr<config::LoadedSettings> loaded = Load(config);
     if (!loaded.ok()) return FailUsage(loaded.status().message());
+    db_.has_data_dir = loaded->origins.at("data_dir") == "flag";
     if (print_config_) {
       std::fputs(config::PrintedConfig(config, loaded->origins).c_str(), stdout);
       return static_cast<int>(ExitCode::kDone);
@@ -109,6 +123,7 @@ class CommandLine {
       return FailUsage("the flags of dev come after it: callboard dev --data_dir=…");
     }
     if (!action_) {
+      // Of the command that needs another one after it, if there is one.
       std::fputs(app_.help().c_str(), stderr);
       return static_cast<int>(ExitCode::kUsage);
     }
@@ -151,12 +166,78 @@ class CommandLine {
 
   CLI::App& AddCommand(const std::string& name, const std::string& summary,
                        const std::vector<std::string>& examples, const Action& action) {
-    CLI::App& command = *app_.add_subcommand(name, summary);
+    return AddCommandTo(app_, name, summary, examples, action);
+  }
+
+  CLI::App& AddCommandTo(CLI::App& parent, const std::string& name, const std::string& summary,
+                         const std::vector<std::string>& examples, const Action& action) {
+    CLI::App& command = *parent.add_subcommand(name, summary);
     command.footer("Flags of all commands: callboard --help");
-    formatter_->Add(name, examples);
-    summaries_[name] = summary;
-    command.callback([this, action] { action_ = action; });
+    formatter_->Add(FullName(command), examples);
+    command.callback([this, action] {
+      if (action) action_ = action;
+    });
     return command;
+  }
+
+  using DbCommand = absl::Status (*)(const CliConfig&, const DbArguments&, std::FILE*);
+
+  CLI::App& AddDbCommand(CLI::App& db, const std::string& name, const std::string& summary,
+                         const std::vector<std::string>& examples, DbCommand run) {
+    return AddCommandTo(db, name, summary, examples,
+                        [this, run](const CliConfig& config) -> absl::StatusOr<std::string> {
+                          const absl::Status status = run(config, db_, stdout);
+                          if (!status.ok()) return status;
+                          return "";
+                        });
+  }
+
+  void AddDb() {
+    CLI::App& db =
+        AddCommand("db", "Look at a director's store, copy it, and put a copy in its place.",
+                   {"callboard db verify --data_dir=callboard-data", "callboard db checkpoint",
+                    "callboard db restore --from=callboard-data/checkpoints/20260101T000000.000Z"},
+                   nullptr);
+    db.require_subcommand(0, 1);
+    AddDbReaders(db);
+    CLI::App& checkpoint = AddDbCommand(
+        db, "checkpoint", "Let the director copy its store; with --data_dir, copy one without.",
+        {"callboard db checkpoint --name=before-upgrade",
+         "callboard db checkpoint --data_dir=callboard-data"},
+        CreateCheckpoint);
+    checkpoint.add_option("--name", db_.name, "Name of its folder; the time when not given.");
+    CLI::App& restore = AddDbCommand(
+        db, "restore", "Make a store that a director opens of a checkpoint, or of a damaged one.",
+        {"callboard db restore --from=callboard-data/checkpoints/before-upgrade",
+         "callboard db restore --accept_loss"},
+        RestoreStore);
+    restore.add_option("--from", db_.from, "Checkpoint to copy into the place of the store.");
+    restore.add_flag("--accept_loss", db_.accept_loss,
+                     "Go on with what can be read of the store, and say what is lost.");
+  }
+
+  void AddDbReaders(CLI::App& db) {
+    AddDbCommand(db, "verify", "Read all of a store and say what is damaged.",
+                 {"callboard db verify", "callboard db verify --data_dir=checkpoint -o json"},
+                 VerifyStore);
+    CLI::App& stats =
+        AddDbCommand(db, "stats", "Show what a store holds.",
+                     {"callboard db stats", "callboard db stats -o json"}, ShowStoreStats);
+    CLI::App& get = AddDbCommand(db, "get", "Show a task of a store, and what happened to it.",
+                                 {"callboard db get queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
+                                  "callboard db get queue-01hzy0m7c4t9q3v8k2n6b5r1xd -o json"},
+                                 ShowStoredTask);
+    get.add_option("queue_id", db_.queue_id, "The task.")->required();
+    CLI::App& all = AddDbCommand(
+        db, "export", "Write every task of a store, one JSON document per line.",
+        {"callboard db export --to=tasks.jsonl", "callboard db export --skip_damaged | jq .task"},
+        ExportTasks);
+    all.add_option("--to", db_.to, "File to write to, whole or not at all; standard output else.");
+    for (CLI::App* command : {&stats, &get, &all}) {
+      command->add_flag(
+          "--skip_damaged", db_.skip_damaged,
+          "Show what can be read of a damaged store; say on standard error what not.");
+    }
   }
 
   void AddCompletion() {
@@ -165,8 +246,9 @@ class CommandLine {
                    {"source <(callboard completion bash)", "source <(callboard completion zsh)",
                     "callboard completion fish | source"},
                    [this](const CliConfig&) -> absl::StatusOr<std::string> {
-                     if (shell_ == "bash") return BashCompletion(Words());
-                     return shell_ == "zsh" ? ZshCompletion(Words()) : FishCompletion(Words());
+                     if (shell_ == "bash") return BashCompletion(WordsAfter(app_));
+                     return shell_ == "zsh" ? ZshCompletion(WordsAfter(app_))
+                                            : FishCompletion(WordsAfter(app_));
                    });
     command.add_option("shell", shell_, "bash, zsh or fish")
         ->required()
@@ -180,17 +262,36 @@ class CommandLine {
         {.arguments = arguments, .environment = config::ProcessEnvironment()}, config);
   }
 
-  // What a shell may complete.
-  std::vector<CommandWords> Words() const {
+  // What a shell may complete after `parent`.
+  std::vector<CommandWords> WordsAfter(const CLI::App& parent) const {
     std::vector<CommandWords> words;
-    for (const auto& [name, summary] : summaries_) {
-      CommandWords command = {.command = {name, summary}, .flags = {}, .arguments = {}};
-      if (name == "completion") command.arguments = kShells;
-      command.flags =
-          FlagWords(name == "dev" ? *DevConfig::descriptor() : *CliConfig::descriptor());
+    for (const CLI::App* app : parent.get_subcommands(nullptr)) {
+      CommandWords command = {.command = {app->get_name(), app->get_description()},
+                              .flags = {},
+                              .arguments = {},
+                              .commands = WordsAfter(*app)};
+      if (FullName(*app) == "completion") command.arguments = kShells;
+      if (FullName(*app) == "dev") {
+        command.flags = FlagWords(*DevConfig::descriptor());
+      } else {
+        command.flags = FlagWords(*CliConfig::descriptor());
+        AddOwnFlags(*app, command.flags);
+      }
       words.push_back(std::move(command));
     }
+    std::sort(words.begin(), words.end(), [](const CommandWords& a, const CommandWords& b) {
+      return a.command.text < b.command.text;
+    });
     return words;
+  }
+
+  // Those that are no settings.
+  static void AddOwnFlags(const CLI::App& command, std::vector<Word>& flags) {
+    for (const CLI::Option* option : command.get_options()) {
+      const std::vector<std::string>& names = option->get_lnames();
+      if (names.empty() || names.front() == "help") continue;
+      flags.push_back({absl::StrCat("--", names.front()), option->get_description()});
+    }
   }
 
   static std::vector<Word> FlagWords(const google::protobuf::Descriptor& settings) {
@@ -203,19 +304,28 @@ class CommandLine {
     return words;
   }
 
+  // The command that was found, the last of them; the program itself when none was.
+  const CLI::App& Found() const {
+    const CLI::App* found = &app_;
+    while (!found->get_subcommands().empty()) found = found->get_subcommands().front();
+    return *found;
+  }
+
   std::string UnknownText(const std::string& word) const {
+    const CLI::App& found = Found();
     const bool is_flag = absl::StartsWith(word, "-");
     const std::string name = word.substr(0, word.find('='));
-    if (!is_flag && !app_.get_subcommands().empty()) {
-      return absl::StrCat("unexpected argument '", name, "'");
-    }
-    std::vector<std::string> known;
+    std::vector<Word> known;
     if (is_flag) {
-      for (const Word& flag : FlagWords(*CliConfig::descriptor())) known.push_back(flag.text);
+      known = FlagWords(*CliConfig::descriptor());
+      AddOwnFlags(found, known);
     } else {
-      for (const auto& [command, summary] : summaries_) known.push_back(command);
+      for (const CommandWords& command : WordsAfter(found)) known.push_back(command.command);
+      if (known.empty()) return absl::StrCat("unexpected argument '", name, "'");
     }
-    const std::string nearest = base::Nearest(name, known);
+    std::vector<std::string> names;
+    for (const Word& each : known) names.push_back(each.text);
+    const std::string nearest = base::Nearest(name, names);
     return absl::StrCat(
         "unknown ", is_flag ? "flag '" : "command '", name, "'; ",
         nearest.empty() ? "try callboard --help" : absl::StrCat("did you mean '", nearest, "'?"));
@@ -224,11 +334,11 @@ class CommandLine {
   // Shared as CLI11 wants it.
   const std::shared_ptr<ExamplesFirst> formatter_ = std::make_shared<ExamplesFirst>();
   CLI::App app_;
-  std::map<std::string, std::string> summaries_;
   // Settings as flags, in the order given.
   std::vector<std::string> given_;
   bool print_config_ = false;
   std::string shell_;
+  DbArguments db_;
   Action action_;
 };
 

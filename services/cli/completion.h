@@ -20,6 +20,8 @@ struct CommandWords {
   std::vector<Word> flags;
   // Fixed words that it takes.
   std::vector<std::string> arguments;
+  // Commands of its own, of which one follows; they have none.
+  std::vector<CommandWords> commands;
 };
 
 std::string BashCompletion(const std::vector<CommandWords>& commands);

@@ -4,11 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/ports/event_store.h"
 
 namespace callboard::cli {
 namespace {
 
 constexpr absl::string_view kUnreachable = "UNREACHABLE";
+constexpr absl::string_view kUsage = "USAGE";
 
 }  // namespace
 
@@ -20,10 +22,17 @@ absl::Status Unreachable(const absl::Status& error, const std::string& address) 
       kUnreachable);
 }
 
+absl::Status UsageError(absl::string_view message) {
+  return base::WithReason(absl::InvalidArgumentError(message), kUsage);
+}
+
 ExitCode ExitCodeOf(const absl::Status& status) {
   const std::string reason = base::DetailsOf(status).reason;
   if (reason == kUnreachable) return ExitCode::kUnreachable;
+  if (reason == kUsage) return ExitCode::kUsage;
   if (reason == "QUEUE_FULL") return ExitCode::kQueueFull;
+  if (reason == ports::kStoreRefused) return ExitCode::kStoreRefused;
+  if (reason == ports::kStoreLocked) return ExitCode::kStoreLocked;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return ExitCode::kDone;

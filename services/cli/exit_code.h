@@ -1,7 +1,10 @@
 #ifndef CALLBOARD_SERVICES_CLI_EXIT_CODE_H_
 #define CALLBOARD_SERVICES_CLI_EXIT_CODE_H_
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace callboard::cli {
 
@@ -14,13 +17,19 @@ enum class ExitCode : int {
   kQueueFull = 3,
   kNotFound = 4,
   kUnreachable = 5,
+  // As a director that would not start: the store is damaged, or in use.
+  kStoreRefused = 65,
+  kStoreLocked = 75,
   kInterrupted = 130,
 };
+
+// That the command line is wrong, found by the command itself.
+absl::Status UsageError(absl::string_view message);
 
 // Adds to `error` that no server answered.
 absl::Status Unreachable(const absl::Status& error, const std::string& address);
 
-// The exit code that stands for what a server answered, or for its silence.
+// The exit code that stands for how a command ended: what a server answered, or its silence.
 ExitCode ExitCodeOf(const absl::Status& status);
 
 }  // namespace callboard::cli

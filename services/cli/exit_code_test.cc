@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "libs/base/error.h"
+#include "libs/ports/event_store.h"
 
 namespace callboard::cli {
 namespace {
@@ -14,6 +15,8 @@ TEST(ExitCodeTest, NumbersAreThoseThatScriptsRelyOn) {
   EXPECT_EQ(static_cast<int>(ExitCode::kQueueFull), 3);
   EXPECT_EQ(static_cast<int>(ExitCode::kNotFound), 4);
   EXPECT_EQ(static_cast<int>(ExitCode::kUnreachable), 5);
+  EXPECT_EQ(static_cast<int>(ExitCode::kStoreRefused), 65);
+  EXPECT_EQ(static_cast<int>(ExitCode::kStoreLocked), 75);
   EXPECT_EQ(static_cast<int>(ExitCode::kInterrupted), 130);
 }
 
@@ -24,6 +27,12 @@ TEST(ExitCodeTest, ScriptsCanTellTheAnswersApart) {
             ExitCode::kQueueFull);
   EXPECT_EQ(ExitCodeOf(absl::ResourceExhaustedError("too many waiters")), ExitCode::kFailed);
   EXPECT_EQ(ExitCodeOf(absl::InvalidArgumentError("prompt is required")), ExitCode::kFailed);
+  EXPECT_EQ(ExitCodeOf(UsageError("what for?")), ExitCode::kUsage);
+  EXPECT_EQ(ExitCodeOf(base::WithReason(absl::DataLossError("torn"), ports::kStoreRefused)),
+            ExitCode::kStoreRefused);
+  EXPECT_EQ(
+      ExitCodeOf(base::WithReason(absl::FailedPreconditionError("used"), ports::kStoreLocked)),
+      ExitCode::kStoreLocked);
 }
 
 TEST(ExitCodeTest, ServerThatIsBusyIsNotAServerThatIsGone) {

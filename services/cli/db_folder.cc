@@ -1,0 +1,71 @@
+#include "services/cli/db_folder.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/base/error.h"
+#include "libs/base/status_macros.h"
+#include "libs/ports/event_store.h"
+
+namespace callboard::cli {
+
+absl::StatusOr<std::unique_ptr<adapters::StoreFolder>> OpenFolder(
+    const config::v1::CliConfig& config) {
+  auto folder = adapters::StoreFolder::Open(config.data_dir());
+  if (!folder.ok()) {
+    return WithoutDirector(folder.status(), config.data_dir(),
+                           "make a checkpoint with `callboard db checkpoint` and look at that");
+  }
+  // Of damage one can look at what is left.
+  const absl::Status& refusal = (*folder)->refusal();
+  if (!refusal.ok() && !absl::IsDataLoss(refusal)) return refusal;
+  return folder;
+}
+
+adapters::StoreSurvey SurveyWithProgress(const adapters::StoreFolder& folder) {
+  if (isatty(STDERR_FILENO) == 0) return Survey(folder);
+  const uint64_t all = folder.EstimateRecords();
+  adapters::StoreSurvey survey = Survey(folder, [all](uint64_t records) {
+    std::fprintf(stderr, "\rread %llu of about %llu records",
+                 static_cast<unsigned long long>(records), static_cast<unsigned long long>(all));
+  });
+  // Back to an empty line.
+  std::fputs("\r\033[K", stderr);
+  return survey;
+}
+
+absl::Status DamageOf(const adapters::StoreFolder& folder, const adapters::StoreSurvey& survey) {
+  if (survey.findings.empty()) return absl::OkStatus();
+  const std::string restore =
+      absl::StrCat("`callboard db restore --data_dir=", folder.files().folder.string());
+  return adapters::StoreRefused(
+      absl::StrCat(survey.findings.front(), "; ", restore,
+                   " --from=<checkpoint>` puts a checkpoint in its place, ", restore,
+                   " --accept_loss` goes on without what is lost"));
+}
+
+absl::Status PassOver(const DbArguments& arguments, const adapters::StoreFolder& folder,
+                      const adapters::StoreSurvey& survey) {
+  if (!arguments.skip_damaged || !folder.is_readable()) return DamageOf(folder, survey);
+  for (const std::string& finding : survey.findings) {
+    std::fprintf(stderr, "skipped: %s\n", finding.c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WithoutDirector(const absl::Status& status, const std::string& folder,
+                             absl::string_view instead) {
+  if (base::DetailsOf(status).reason != ports::kStoreLocked) return status;
+  return base::WithReason(
+      absl::FailedPreconditionError(absl::StrCat("a director uses ", folder, "; ", instead)),
+      ports::kStoreLocked);
+}
+
+bool WantsJson(const config::v1::CliConfig& config) {
+  return config.output() == config::v1::CliConfig::OUTPUT_JSON;
+}
+
+}  // namespace callboard::cli
