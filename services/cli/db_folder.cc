@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
@@ -25,16 +26,23 @@ absl::StatusOr<std::unique_ptr<adapters::StoreFolder>> OpenFolder(
   return folder;
 }
 
-adapters::StoreSurvey SurveyWithProgress(const adapters::StoreFolder& folder) {
-  if (isatty(STDERR_FILENO) == 0) return Survey(folder);
+ProgressLine::ProgressLine(std::string verb)
+    : verb_(std::move(verb)), is_seen_(isatty(STDERR_FILENO) != 0) {}
+
+ProgressLine::~ProgressLine() {
+  if (is_seen_) std::fputs("\r\033[K", stderr);
+}
+
+void ProgressLine::Show(uint64_t done, uint64_t all) const {
+  if (!is_seen_) return;
+  const std::string of = all == 0 ? "" : absl::StrCat(" of about ", all);
+  std::fputs(absl::StrCat("\r", verb_, " ", done, of).c_str(), stderr);
+}
+
+adapters::StoreSurvey SurveyAloud(const adapters::StoreFolder& folder) {
+  const ProgressLine line("records read:");
   const uint64_t all = folder.EstimateRecords();
-  adapters::StoreSurvey survey = Survey(folder, [all](uint64_t records) {
-    std::fprintf(stderr, "\rread %llu of about %llu records",
-                 static_cast<unsigned long long>(records), static_cast<unsigned long long>(all));
-  });
-  // Back to an empty line.
-  std::fputs("\r\033[K", stderr);
-  return survey;
+  return Survey(folder, [&](uint64_t records) { line.Show(records, all); });
 }
 
 absl::Status DamageOf(const adapters::StoreFolder& folder, const adapters::StoreSurvey& survey) {

@@ -34,8 +34,26 @@ struct DbArguments {
 absl::StatusOr<std::unique_ptr<adapters::StoreFolder>> OpenFolder(
     const config::v1::CliConfig& config);
 
-// Tells people at a terminal, on standard error, how far a survey has come.
-adapters::StoreSurvey SurveyWithProgress(const adapters::StoreFolder& folder);
+// Shows people at a terminal, on a line of standard error, how far the work has come; the line is
+// gone with the object.
+class ProgressLine {
+ public:
+  // `verb` is what happens to the records: `read`.
+  explicit ProgressLine(std::string verb);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  // How many of how many; the latter is 0 when it is not known.
+  void Show(uint64_t done, uint64_t all = 0) const;
+
+ private:
+  const std::string verb_;
+  const bool is_seen_;
+};
+
+// Survey(), with a ProgressLine.
+adapters::StoreSurvey SurveyAloud(const adapters::StoreFolder& folder);
 
 // With what to do about it; the first finding stands for all. OK when there is none.
 absl::Status DamageOf(const adapters::StoreFolder& folder, const adapters::StoreSurvey& survey);

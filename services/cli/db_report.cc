@@ -14,7 +14,7 @@ using adapters::StoreSurvey;
 
 absl::StatusOr<StoreReport> ReportOf(const StoreFolder& folder) {
   StoreReport report = {.folder = folder.files().folder.string(),
-                        .survey = SurveyWithProgress(folder),
+                        .survey = SurveyAloud(folder),
                         .notes = {},
                         .disk = {},
                         .sequence = folder.sequence(),

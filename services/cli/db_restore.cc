@@ -128,8 +128,11 @@ absl::Status RestoreStore(const config::v1::CliConfig& config, const DbArguments
         "on with what is left of it");
   }
   const std::string& folder = config.data_dir();
-  const adapters::RestoreOptions options = {.data_dir = folder,
-                                            .now = adapters::SystemClock().WallNow()};
+  const ProgressLine line("records read:");
+  const adapters::RestoreOptions options = {
+      .data_dir = folder,
+      .now = adapters::SystemClock().WallNow(),
+      .progress = [&line](uint64_t records) { line.Show(records); }};
   if (arguments.accept_loss) {
     const absl::StatusOr<adapters::AcceptedLoss> loss = adapters::AcceptLoss(options);
     if (!loss.ok()) return WithoutDirector(loss.status(), folder, kStopIt);

@@ -1,5 +1,7 @@
 #include "services/cli/db_tasks.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -24,6 +26,8 @@ using adapters::StoreSurvey;
 using adapters::SurveyedTask;
 using adapters::TaskReading;
 
+constexpr uint64_t kTasksPerProgress = 256;
+
 core::Task TaskOf(const SurveyedTask& surveyed, const TaskReading& reading) {
   core::Task task = core::TaskFrom(reading.records);
   task.position = surveyed.position;
@@ -38,9 +42,16 @@ absl::Status WriteError(const std::string& path) {
 
 absl::Status WriteTasks(const StoreFolder& folder, const StoreSurvey& survey,
                         const std::string& path, std::FILE* out) {
+  // On a terminal the tasks themselves show how far it has come.
+  std::optional<ProgressLine> line;
+  if (isatty(fileno(out)) == 0) line.emplace("tasks written:");
+  uint64_t written = 0;
   for (const SurveyedTask& task : survey.tasks) {
     const TaskReading reading = folder.ReadTask(task.queue_id);
     if (std::fputs(TaskJson(task, reading).c_str(), out) == EOF) return WriteError(path);
+    if (++written % kTasksPerProgress == 0 && line.has_value()) {
+      line->Show(written, survey.tasks.size());
+    }
   }
   return std::fflush(out) == 0 ? absl::OkStatus() : WriteError(path);
 }
@@ -89,7 +100,7 @@ absl::Status ShowStoredTask(const config::v1::CliConfig& config, const DbArgumen
     return UsageError(absl::StrCat("'", arguments.queue_id, "' is no queue_id; wanted: queue-…"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> folder, OpenFolder(config));
-  const StoreSurvey survey = SurveyWithProgress(*folder);
+  const StoreSurvey survey = SurveyAloud(*folder);
   RETURN_IF_ERROR(PassOver(arguments, *folder, survey));
   const auto found = std::find_if(survey.tasks.begin(), survey.tasks.end(),
                                   [&id](const SurveyedTask& task) { return task.queue_id == *id; });
@@ -107,7 +118,7 @@ absl::Status ShowStoredTask(const config::v1::CliConfig& config, const DbArgumen
 absl::Status ExportTasks(const config::v1::CliConfig& config, const DbArguments& arguments,
                          std::FILE* out) {
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> folder, OpenFolder(config));
-  const StoreSurvey survey = SurveyWithProgress(*folder);
+  const StoreSurvey survey = SurveyAloud(*folder);
   RETURN_IF_ERROR(PassOver(arguments, *folder, survey));
   if (arguments.to.empty()) return WriteTasks(*folder, survey, "", out);
   const std::string building = arguments.to + ".new";

@@ -92,8 +92,18 @@ TEST(CliTest, VersionIsTextOrOneJsonDocument) {
 
 TEST(CliTest, EveryHelpTextBeginsWithExamples) {
   const std::vector<std::vector<std::string>> commands = {
-      {"--help"},          {"dev", "--help"},        {"queue-status", "--help"},
-      {"help", "version"}, {"completion", "--help"},
+      {"--help"},
+      {"dev", "--help"},
+      {"queue-status", "--help"},
+      {"help", "version"},
+      {"completion", "--help"},
+      {"db", "--help"},
+      {"db", "verify", "--help"},
+      {"db", "stats", "--help"},
+      {"db", "get", "--help"},
+      {"db", "export", "--help"},
+      {"db", "checkpoint", "--help"},
+      {"help", "db", "restore"},
   };
   for (const auto& command : commands) {
     const Ended help = RunCallboard(command);
@@ -112,6 +122,10 @@ TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
       {{"version", "queue-status"}, "unexpected argument 'queue-status'"},
       {{"-o", "json", "dev"}, "the flags of dev come after it"},
       {{"completion", "tcsh"}, "bash,zsh,fish"},
+      {{"db"}, "Usage: callboard db"},
+      {{"db", "verfy"}, "did you mean 'verify'?"},
+      {{"db", "export", "--skip_damage"}, "did you mean '--skip_damaged'?"},
+      {{"db", "verify", "stats"}, "unexpected argument 'stats'"},
       {{"dev", "--queue.max_sise=5"}, "did you mean 'queue.max_size'?"},
       {{"dev", "--grpc.listen=0.0.0.0:7070"}, "wanted: 127.0.0.1:7070"},
       {{"dev", "--scheduler.http.listen=0.0.0.0:1"}, "scheduler.http.listen: '0.0.0.0:1'"},

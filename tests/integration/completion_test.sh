@@ -14,10 +14,12 @@ bash_words() {
   bash -c 'source <("$0" completion bash); COMP_WORDS=(callboard "$@"); COMP_CWORD=$#; _callboard
            printf "%s " "${COMPREPLY[@]}"' "$callboard" "$@"
 }
-expect bash "completion dev queue-status version" "$(bash_words "")"
+expect bash "completion db dev queue-status version" "$(bash_words "")"
 expect bash "queue-status" "$(bash_words q)"
 expect bash "--queue.max_size" "$(bash_words dev --queue.m)"
 expect bash "bash zsh fish" "$(bash_words completion "")"
+expect bash "checkpoint export get restore stats verify" "$(bash_words db "")"
+expect bash "--accept_loss" "$(bash_words db restore --acc)"
 
 zsh_words() {
   zsh -f -c 'compdef() { :; }; _files() { :; }
@@ -27,6 +29,8 @@ zsh_words() {
 }
 expect zsh "queue-status:Show how full the queue is" "$(zsh_words q)"
 expect zsh "--queue.max_size" "$(zsh_words dev --queue.m)"
+expect zsh "checkpoint export get restore stats verify" "$(zsh_words db "")"
+expect zsh "--accept_loss" "$(zsh_words db restore --acc)"
 
 fish_words() {
   # A home of its own: fish writes there.
@@ -35,3 +39,5 @@ fish_words() {
 expect fish "queue-status" "$(fish_words 'callboard q')"
 expect fish "--queue.max_size" "$(fish_words 'callboard dev --queue.m')"
 expect fish "zsh" "$(fish_words 'callboard completion ')"
+expect fish "restore" "$(fish_words 'callboard db re')"
+expect fish "--accept_loss" "$(fish_words 'callboard db restore --acc')"

@@ -43,8 +43,8 @@ absl::Status MakeFolder(const std::filesystem::path& folder) {
 }
 
 // What a director would open and go on with.
-absl::StatusOr<StoreSurvey> SurveyOfWhole(const StoreFolder& folder) {
-  StoreSurvey survey = Survey(folder);
+absl::StatusOr<StoreSurvey> SurveyOfWhole(const StoreFolder& folder, const Progress& progress) {
+  StoreSurvey survey = Survey(folder, progress);
   if (survey.findings.empty()) return survey;
   return StoreRefused(
       absl::StrCat(folder.files().folder.string(), " is damaged: ", survey.findings.front()));
@@ -96,9 +96,8 @@ absl::Status CopyReadable(const StoreFolder& folder, const StoreSurvey& survey, 
       [](const std::string&) {});
   RETURN_IF_ERROR(status);
   for (const SurveyedTask& task : survey.tasks) {
-    for (core::TaskRecord& record : folder.ReadTask(task.queue_id).records) {
-      // What it took the place of is gone already.
-      record.replaces = 0;
+    TaskReading reading = folder.ReadTask(task.queue_id);
+    for (core::TaskRecord& record : reading.records) {
       RETURN_IF_ERROR(copier.Add(std::move(record)));
     }
   }
@@ -106,7 +105,8 @@ absl::Status CopyReadable(const StoreFolder& folder, const StoreSurvey& survey, 
 }
 
 // Builds a store of what can be read, beside the damaged one.
-absl::Status Salvage(const StoreFolder& folder, const StoreSurvey& survey) {
+absl::Status Salvage(const StoreFolder& folder, const StoreSurvey& survey,
+                     const Progress& progress) {
   const StoreFiles building = {folder.files().restoring()};
   RETURN_IF_ERROR(CreateFolders(building.folder));
   uint64_t sequence = 0;
@@ -118,7 +118,7 @@ absl::Status Salvage(const StoreFolder& folder, const StoreSurvey& survey) {
   RETURN_IF_ERROR(SyncFolder(building.events()));
   RETURN_IF_ERROR(HighWater::Create(building.high_water(), sequence));
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> copy, StoreFolder::OpenLocked(building));
-  return SurveyOfWhole(*copy).status();
+  return SurveyOfWhole(*copy, progress).status();
 }
 
 // Whether a director would take the store if the high water said less.
@@ -138,7 +138,7 @@ absl::StatusOr<Restored> RestoreCheckpoint(const RestoreOptions& options,
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> source, StoreFolder::Open(checkpoint));
   if (!source->refusal().ok() && !absl::IsDataLoss(source->refusal())) return source->refusal();
-  ASSIGN_OR_RETURN(const StoreSurvey survey, SurveyOfWhole(*source));
+  ASSIGN_OR_RETURN(const StoreSurvey survey, SurveyOfWhole(*source, options.progress));
 
   RETURN_IF_ERROR(MakeFolder(files.folder));
   ASSIGN_OR_RETURN(const File lock, Prepare(files));
@@ -149,7 +149,7 @@ absl::StatusOr<Restored> RestoreCheckpoint(const RestoreOptions& options,
   RETURN_IF_ERROR(SyncFolder(building.folder));
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> copy, StoreFolder::OpenLocked(building));
-    RETURN_IF_ERROR(SurveyOfWhole(*copy).status());
+    RETURN_IF_ERROR(SurveyOfWhole(*copy, options.progress).status());
   }
   ASSIGN_OR_RETURN(std::filesystem::path aside, Swap(files, options.now, options.before));
   return Restored{
@@ -158,8 +158,7 @@ absl::StatusOr<Restored> RestoreCheckpoint(const RestoreOptions& options,
 
 absl::StatusOr<AcceptedLoss> AcceptLoss(const RestoreOptions& options) {
   const StoreFiles files = {options.data_dir};
-  ASSIGN_OR_RETURN(const bool exists, Exists(files.folder));
-  if (!exists) return NoStoreIn(files);
+  RETURN_IF_ERROR(CheckIsStore(files));
   ASSIGN_OR_RETURN(const File lock, Prepare(files));
   ASSIGN_OR_RETURN(std::unique_ptr<StoreFolder> folder, StoreFolder::OpenLocked(files));
   if (!folder->is_readable()) {
@@ -167,7 +166,7 @@ absl::StatusOr<AcceptedLoss> AcceptLoss(const RestoreOptions& options) {
     return StoreRefused(absl::StrCat(folder->refusal().message(), "; nothing of ",
                                      files.events().string(), " can be read"));
   }
-  const StoreSurvey survey = Survey(*folder);
+  const StoreSurvey survey = Survey(*folder, options.progress);
   AcceptedLoss loss = {.findings = survey.findings,
                        .sequence = folder->sequence(),
                        .high_water = folder->high_water(),
@@ -179,7 +178,7 @@ absl::StatusOr<AcceptedLoss> AcceptLoss(const RestoreOptions& options) {
     RETURN_IF_ERROR(HighWater::Create(files.high_water(), loss.sequence));
     return loss;
   }
-  RETURN_IF_ERROR(Salvage(*folder, survey));
+  RETURN_IF_ERROR(Salvage(*folder, survey, options.progress));
   folder.reset();
   ASSIGN_OR_RETURN(loss.aside, Swap(files, options.now, options.before));
   return loss;

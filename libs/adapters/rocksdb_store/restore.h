@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/adapters/rocksdb_store/store_survey.h"
 #include "libs/adapters/rocksdb_store/store_swap.h"
 
 namespace callboard::adapters {
@@ -20,6 +21,7 @@ struct RestoreOptions {
   std::filesystem::path data_dir;
   // Names what is set aside.
   absl::Time now;
+  Progress progress = nullptr;
   // For tests.
   BeforeStep before = nullptr;
 };

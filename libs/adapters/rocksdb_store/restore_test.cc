@@ -35,14 +35,17 @@ using testing::IsEmpty;
 const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
 constexpr char kAside[] = "damaged-20231114T221320.000000Z";
 
-// Writes tasks `first` to `last`, each in a commit of its own, and closes the store.
+// Writes tasks `first` to `last`, in commits of ten, and closes the store.
 void Write(const std::filesystem::path& folder, uint64_t first, uint64_t last) {
   const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder});
   const auto store = stores->Open(ports::StoreAccess::kReadWrite);
   ASSERT_THAT(store, IsOk());
+  std::vector<core::Record> batch;
   for (uint64_t task = first; task <= last; ++task) {
-    const core::Record record = StoredAdmission(task);
-    ASSERT_THAT((*store)->Commit({&record, 1}), IsOk());
+    batch.emplace_back(StoredAdmission(task));
+    if (batch.size() < 10 && task < last) continue;
+    ASSERT_THAT((*store)->Commit(batch), IsOk());
+    batch.clear();
   }
 }
 
@@ -175,6 +178,7 @@ TEST(RestoreTest, FolderOfADirectorIsLeftAlone) {
   const std::filesystem::path checkpoint = NewFolder();
   Write(checkpoint, 1, 3);
   const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 7);
   const std::unique_ptr<RocksDbStores> director = *RocksDbStores::Lock({folder});
   EXPECT_THAT(RestoreCheckpoint({.data_dir = folder, .now = kNow}, checkpoint),
               HasReason(std::string(ports::kStoreLocked)));

@@ -11,6 +11,7 @@
 #include "libs/adapters/rocksdb_store/high_water.h"
 #include "libs/adapters/rocksdb_store/record_codec.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/adapters/rocksdb_store/store_swap.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
 #include "libs/ports/event_store.h"
@@ -19,6 +20,15 @@ namespace callboard::adapters {
 
 absl::Status NoStoreIn(const StoreFiles& files) {
   return absl::NotFoundError(absl::StrCat("there is no store in ", files.folder.string()));
+}
+
+absl::Status CheckIsStore(const StoreFiles& files) {
+  for (const std::filesystem::path& path : {files.events(), files.high_water()}) {
+    ASSIGN_OR_RETURN(const bool exists, Exists(path));
+    if (exists) return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> ready, FindReadyStore(files));
+  return ready.has_value() ? absl::OkStatus() : NoStoreIn(files);
 }
 
 absl::StatusOr<std::optional<uint64_t>> FindHighWater(const StoreFiles& files) {

@@ -22,6 +22,10 @@ inline constexpr uint64_t kBeingCreated = 0;
 // NOT_FOUND.
 absl::Status NoStoreIn(const StoreFiles& files);
 
+// OK when there is something of a store. Asked before anything, as a lock, is made in a folder that
+// may have been named by mistake.
+absl::Status CheckIsStore(const StoreFiles& files);
+
 // What the high water says; null when there is no store. StoreRefused() when half of it is missing.
 absl::StatusOr<std::optional<uint64_t>> FindHighWater(const StoreFiles& files);
 

@@ -23,13 +23,6 @@ namespace {
 
 absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
-// NOT_FOUND for a folder without anything of a store in it, so that none gets a lock by mistake.
-absl::Status CheckIsStore(const StoreFiles& files) {
-  ASSIGN_OR_RETURN(const bool has_events, Exists(files.events()));
-  ASSIGN_OR_RETURN(const bool has_high_water, Exists(files.high_water()));
-  return has_events || has_high_water ? absl::OkStatus() : NoStoreIn(files);
-}
-
 absl::Status CheckNotInterrupted(const StoreFiles& files) {
   ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> ready, FindReadyStore(files));
   if (!ready.has_value()) return absl::OkStatus();
@@ -43,8 +36,6 @@ absl::Status CheckNotInterrupted(const StoreFiles& files) {
 absl::StatusOr<std::unique_ptr<StoreFolder>> StoreFolder::Open(
     const std::filesystem::path& data_dir) {
   const StoreFiles files = {data_dir};
-  ASSIGN_OR_RETURN(const bool exists, Exists(data_dir));
-  if (!exists) return NoStoreIn(files);
   RETURN_IF_ERROR(CheckNotInterrupted(files));
   RETURN_IF_ERROR(CheckIsStore(files));
   ASSIGN_OR_RETURN(std::optional<File> lock, LockToRead(files));

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "libs/adapters/rocksdb_store/database.h"
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/adapters/rocksdb_store/store_survey.h"
@@ -37,12 +38,14 @@ using testing::IsEmpty;
 
 class StoreFolderTest : public testing::Test {
  protected:
-  // Each in a commit of its own.
+  // In commits of ten.
   void Write(const std::vector<core::Record>& records) const {
     const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder_});
     const auto store = stores->Open(ports::StoreAccess::kReadWrite);
     ASSERT_THAT(store, IsOk());
-    for (const core::Record& record : records) ASSERT_THAT((*store)->Commit({&record, 1}), IsOk());
+    for (size_t i = 0; i < records.size(); i += 10) {
+      ASSERT_THAT((*store)->Commit(absl::MakeConstSpan(records).subspan(i, 10)), IsOk());
+    }
   }
   void WriteTasks(uint64_t tasks) const {
     std::vector<core::Record> records;

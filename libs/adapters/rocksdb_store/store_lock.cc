@@ -19,7 +19,8 @@ absl::Status TakeLock(const File& file, int kind, const StoreFiles& files) {
   if (flock(file.descriptor(), kind | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return FileError(errno, files.lock().string());
   return base::WithReason(
-      absl::FailedPreconditionError(absl::StrCat("another director uses ", files.folder.string())),
+      absl::FailedPreconditionError(absl::StrCat("another director uses ", files.folder.string(),
+                                                 ", or `callboard db` does")),
       ports::kStoreLocked);
 }
 

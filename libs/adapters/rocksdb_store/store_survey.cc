@@ -122,7 +122,7 @@ class Surveyor {
 
 }  // namespace
 
-StoreSurvey Survey(const StoreFolder& folder, const std::function<void(uint64_t)>& progress) {
+StoreSurvey Survey(const StoreFolder& folder, const Progress& progress) {
   Surveyor surveyor;
   if (!folder.refusal().ok()) surveyor.Find(std::string(folder.refusal().message()));
   folder.Read(

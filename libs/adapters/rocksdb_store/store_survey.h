@@ -42,10 +42,11 @@ struct StoreSurvey {
   uint64_t marked_agents = 0;
 };
 
-// Reads everything; a task with damage in it counts as what it was before. `progress` is told now
-// and then how many records were read.
-StoreSurvey Survey(const StoreFolder& folder,
-                   const std::function<void(uint64_t)>& progress = nullptr);
+// Told now and then how many records were read; may be null.
+using Progress = std::function<void(uint64_t)>;
+
+// Reads everything; a task with damage in it counts as what it was before.
+StoreSurvey Survey(const StoreFolder& folder, const Progress& progress = nullptr);
 
 }  // namespace callboard::adapters
 

@@ -45,6 +45,8 @@ absl::Status Replace(const std::filesystem::path& ready, const std::filesystem::
 }  // namespace
 
 absl::StatusOr<std::optional<std::filesystem::path>> FindReadyStore(const StoreFiles& files) {
+  ASSIGN_OR_RETURN(const bool exists, Exists(files.folder));
+  if (!exists) return std::nullopt;
   std::error_code error;
   for (auto file = std::filesystem::directory_iterator(files.folder, error);
        !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
