@@ -150,6 +150,7 @@ TaskReading StoreFolder::ReadTask(core::QueueId id) const {
   options.iterate_lower_bound = &lower_bound;
   options.iterate_upper_bound = &upper_bound;
   RecordDecoder decoder;
+  core::TermsPool terms;
   core::Life life;
   const std::unique_ptr<rocksdb::Iterator> iterator(database_.db->NewIterator(options));
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
@@ -165,7 +166,7 @@ TaskReading StoreFolder::ReadTask(core::QueueId id) const {
       reading.damage = absl::StrCat("record ", KeyText(ToView(iterator->key())), " ", why);
       return reading;
     }
-    core::Apply(record, life);
+    core::Apply(record, terms, life);
     reading.records.push_back(std::move(record));
   }
   if (!iterator->status().ok()) {

@@ -62,7 +62,7 @@ class Surveyor {
       return Find(absl::StrCat("task ", core::ToString(record.queue_id), ": record ",
                                record.event.number, " ", why));
     }
-    core::Apply(record, task.life);
+    core::Apply(record, terms_, task.life);
     if (const auto* admitted = std::get_if<core::Admitted>(&record.change)) {
       task.redrive_of = admitted->redrive_of;
     }
@@ -115,6 +115,7 @@ class Surveyor {
   }
 
   StoreSurvey survey_;
+  core::TermsPool terms_;
   std::map<core::QueueId, Tracked> tasks_;
   std::map<core::QueueId, core::QueueId> redriven_as_;
   std::unordered_map<uint64_t, core::QueueId> places_;
