@@ -43,6 +43,12 @@ Process::~Process() {
 }
 
 std::string Process::WaitForLine(absl::string_view text) {
+  std::optional<std::string> line = WaitForLineOrEnd(text);
+  CHECK(line.has_value()) << "ended without a line that has '" << text << "':\n" << output_;
+  return *std::move(line);
+}
+
+std::optional<std::string> Process::WaitForLineOrEnd(absl::string_view text) {
   while (true) {
     for (size_t end; (end = output_.find('\n', searched_)) != std::string::npos;) {
       const std::string line = output_.substr(searched_, end - searched_);
@@ -51,7 +57,7 @@ std::string Process::WaitForLine(absl::string_view text) {
     }
     char chunk[4096];
     const ssize_t count = read(output_fd_, chunk, sizeof(chunk));
-    CHECK_GT(count, 0) << "ended without a line that has '" << text << "':\n" << output_;
+    if (count <= 0) return std::nullopt;
     output_.append(chunk, static_cast<size_t>(count));
   }
 }

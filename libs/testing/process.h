@@ -25,6 +25,8 @@ class Process {
   // Reads output until a line holds `text`; returns that line. Dies, showing the output, when the
   // program ends without it: a test that waits forever is ended by its size.
   std::string WaitForLine(absl::string_view text);
+  // The same, and nothing when the program ends without it.
+  std::optional<std::string> WaitForLineOrEnd(absl::string_view text);
 
   void Signal(int number);
 

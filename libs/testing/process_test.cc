@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <optional>
+#include <string>
+
 namespace callboard::test {
 namespace {
 
@@ -21,6 +24,12 @@ TEST(ProcessTest, WaitForLineReturnsTheLineWithItsFields) {
   Process process({"/bin/sh", "-c", "echo a; echo ready port=5; read line"});
   EXPECT_EQ(process.WaitForLine("ready"), "ready port=5");
   EXPECT_EQ(FieldOf("ready port=5 x=y", "port"), "5");
+}
+
+TEST(ProcessTest, EndWithoutTheLineIsTold) {
+  Process process({"/bin/sh", "-c", "echo a; echo b"});
+  EXPECT_THAT(process.WaitForLineOrEnd("b"), Optional(std::string("b")));
+  EXPECT_EQ(process.WaitForLineOrEnd("b"), std::nullopt);
 }
 
 TEST(ProcessTest, ProcessThatGoesOnHasNoExitCode) {

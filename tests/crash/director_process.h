@@ -1,0 +1,41 @@
+#ifndef CALLBOARD_TESTS_CRASH_DIRECTOR_PROCESS_H_
+#define CALLBOARD_TESTS_CRASH_DIRECTOR_PROCESS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "libs/testing/process.h"
+#include "tests/crash/disk.h"
+
+namespace callboard::crash {
+
+// A director as a process, on free ports.
+class DirectorProcess {
+ public:
+  // Returns once it listens, or has ended.
+  DirectorProcess(const std::filesystem::path& data_dir,
+                  const std::vector<std::string>& flags = {});
+  // With its data on a faulty disk.
+  DirectorProcess(const Disk& disk, const std::vector<std::string>& flags);
+
+  bool is_listening() const { return !address_.empty(); }
+  // REQUIRES: is_listening().
+  const std::string& address() const { return address_; }
+  test::Process& process() { return process_; }
+
+  // Waits for the end, which is near; returns as Process does.
+  int WaitForEnd();
+  // Ends it as SIGTERM does.
+  int Stop();
+
+ private:
+  explicit DirectorProcess(const std::vector<std::string>& command);
+
+  test::Process process_;
+  std::string address_;
+};
+
+}  // namespace callboard::crash
+
+#endif  // CALLBOARD_TESTS_CRASH_DIRECTOR_PROCESS_H_

@@ -1,0 +1,43 @@
+#ifndef CALLBOARD_TESTS_CRASH_QUEUE_CLIENT_H_
+#define CALLBOARD_TESTS_CRASH_QUEUE_CLIENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/crash/history.h"
+
+namespace callboard::crash {
+
+// A client of a director, with a connection of its own. Calls wait for their answer. Thread-safe.
+class QueueClient {
+ public:
+  explicit QueueClient(const std::string& address);
+  ~QueueClient();
+
+  struct Submitted {
+    std::string queue_id;
+    uint64_t position = 0;
+    bool deduplicated = false;
+  };
+  absl::StatusOr<Submitted> Submit(const std::string& request_id, const std::string& content);
+  absl::Status Cancel(const std::string& queue_id);
+  // All of them, page by page, with their content: those that wait in the order of the line.
+  absl::StatusOr<std::vector<FoundTask>> FindAll();
+  // The names of those that wait, as the first page has them.
+  absl::StatusOr<std::vector<std::string>> ListLine();
+  absl::StatusOr<FoundTask> Get(const std::string& queue_id);
+  absl::StatusOr<uint64_t> Depth();
+  absl::Status CreateCheckpoint(const std::string& name);
+
+ private:
+  class Stub;
+  const std::unique_ptr<Stub> stub_;
+};
+
+}  // namespace callboard::crash
+
+#endif  // CALLBOARD_TESTS_CRASH_QUEUE_CLIENT_H_
