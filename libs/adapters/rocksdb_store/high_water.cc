@@ -30,10 +30,9 @@ constexpr std::array<off_t, 2> kSlotOffsets = {0, 4096};
 
 constexpr absl::Duration kSyncInterval = absl::Seconds(1);
 
-struct Slot {
-  uint64_t counter = 0;
-  uint64_t sequence = 0;
-};
+using Slot = HighWater::Slot;
+
+size_t OtherIndex(const Slot& slot) { return 1 - slot.index; }
 
 std::string Crc32c(absl::string_view bytes) {
   rocksdb::FileChecksumGenContext unnamed;
@@ -44,24 +43,25 @@ std::string Crc32c(absl::string_view bytes) {
   return generator->GetChecksum();
 }
 
-void SetSlotText(Slot slot, std::string& text) {
+void SetSlotText(const Slot& slot, std::string& text) {
   text.assign(kMagic.data(), kMagic.size());
   AppendBigEndian(slot.counter, text);
   AppendBigEndian(slot.sequence, text);
   text += Crc32c(text);
 }
 
-std::optional<Slot> ParseSlot(absl::string_view text) {
+std::optional<Slot> ParseSlot(size_t index, absl::string_view text) {
   if (text.size() != kSlotBytes || !absl::StartsWith(text, kMagic)) return std::nullopt;
   if (text.substr(kCheckedBytes) != Crc32c(text.substr(0, kCheckedBytes))) return std::nullopt;
-  return Slot{ReadBigEndian(text.substr(kNumberBytes)),
+  return Slot{index, ReadBigEndian(text.substr(kNumberBytes)),
               ReadBigEndian(text.substr(2 * kNumberBytes))};
 }
 
-absl::Status WriteSlot(const File& file, absl::string_view path, Slot slot, std::string& text) {
+absl::Status WriteSlot(const File& file, absl::string_view path, const Slot& slot,
+                       std::string& text) {
   SetSlotText(slot, text);
-  const ssize_t written = pwrite(file.descriptor(), text.data(), text.size(),
-                                 kSlotOffsets[slot.counter % kSlotOffsets.size()]);
+  const ssize_t written =
+      pwrite(file.descriptor(), text.data(), text.size(), kSlotOffsets[slot.index]);
   if (written < 0) return FileError(errno, path);
   // A disk with room for half of 28 bytes is full.
   return written == kSlotBytes ? absl::OkStatus() : FileError(ENOSPC, path);
@@ -70,12 +70,12 @@ absl::Status WriteSlot(const File& file, absl::string_view path, Slot slot, std:
 // The slot written last.
 absl::StatusOr<Slot> ReadNewest(const File& file, absl::string_view path) {
   std::optional<Slot> newest;
-  for (const off_t offset : kSlotOffsets) {
+  for (size_t index = 0; index < kSlotOffsets.size(); ++index) {
     std::string text(kSlotBytes, '\0');
-    const ssize_t size = pread(file.descriptor(), text.data(), text.size(), offset);
+    const ssize_t size = pread(file.descriptor(), text.data(), text.size(), kSlotOffsets[index]);
     if (size < 0) return FileError(errno, path);
     const std::optional<Slot> slot =
-        ParseSlot(absl::string_view(text).substr(0, static_cast<size_t>(size)));
+        ParseSlot(index, absl::string_view(text).substr(0, static_cast<size_t>(size)));
     if (slot.has_value() && (!newest.has_value() || slot->counter > newest->counter)) newest = slot;
   }
   if (!newest.has_value()) {
@@ -98,8 +98,8 @@ absl::Status HighWater::Create(const std::filesystem::path& path, uint64_t seque
   const std::filesystem::path building = path.string() + ".new";
   ASSIGN_OR_RETURN(const File file, File::Open(building, O_RDWR | O_CREAT | O_TRUNC));
   std::string text;
-  for (uint64_t counter = 0; counter < kSlotOffsets.size(); ++counter) {
-    RETURN_IF_ERROR(WriteSlot(file, building.string(), {counter, sequence}, text));
+  for (size_t index = 0; index < kSlotOffsets.size(); ++index) {
+    RETURN_IF_ERROR(WriteSlot(file, building.string(), {index, index, sequence}, text));
   }
   if (fsync(file.descriptor()) != 0) return FileError(errno, building.string());
   RETURN_IF_ERROR(Rename(building, path));
@@ -109,13 +109,15 @@ absl::Status HighWater::Create(const std::filesystem::path& path, uint64_t seque
 absl::StatusOr<std::unique_ptr<HighWater>> HighWater::Open(const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR));
   ASSIGN_OR_RETURN(const Slot newest, ReadNewest(file, path.string()));
-  return std::unique_ptr<HighWater>(new HighWater(path.string(), std::move(file), newest.counter));
+  // A process that was killed may have left it unsynced.
+  if (fdatasync(file.descriptor()) != 0) return FileError(errno, path.string());
+  return std::unique_ptr<HighWater>(new HighWater(path.string(), std::move(file), newest));
 }
 
-HighWater::HighWater(std::string path, File file, uint64_t counter)
+HighWater::HighWater(std::string path, File file, const Slot& newest)
     : path_(std::move(path)),
       file_(std::move(file)),
-      counter_(counter),
+      slot_({OtherIndex(newest), newest.counter, newest.sequence}),
       syncer_(&HighWater::SyncUntilClosed, this) {}
 
 HighWater::~HighWater() {
@@ -128,18 +130,22 @@ HighWater::~HighWater() {
 }
 
 absl::Status HighWater::Advance(uint64_t sequence) {
-  RETURN_IF_ERROR(WriteSlot(file_, path_, {++counter_, sequence}, slot_));
   base::MutexLock lock(mutex_);
+  RETURN_IF_ERROR(status_);
+  slot_.sequence = sequence;
+  if (!syncing_) status_ = Write();
   if (!std::exchange(unsynced_, true)) changed_.NotifyAll();
-  return sync_status_;
+  return status_;
+}
+
+absl::Status HighWater::Write() {
+  ++slot_.counter;
+  return WriteSlot(file_, path_, slot_, slot_text_);
 }
 
 void HighWater::SyncUntilClosed() {
   while (AwaitSync()) {
-    if (fdatasync(file_.descriptor()) == 0) continue;
-    const absl::Status status = FileError(errno, path_);
-    base::MutexLock lock(mutex_);
-    sync_status_.Update(status);
+    EndSync(fdatasync(file_.descriptor()) == 0 ? absl::OkStatus() : FileError(errno, path_));
   }
 }
 
@@ -148,7 +154,18 @@ bool HighWater::AwaitSync() {
   while (!unsynced_ && !closing_) changed_.Wait(mutex_);
   changed_.WaitFor(mutex_, kSyncInterval,
                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_; });
-  return std::exchange(unsynced_, false);
+  syncing_ = std::exchange(unsynced_, false);
+  return syncing_;
+}
+
+void HighWater::EndSync(const absl::Status& status) {
+  base::MutexLock lock(mutex_);
+  syncing_ = false;
+  status_.Update(status);
+  if (!status_.ok()) return;
+  slot_.index = OtherIndex(slot_);
+  // What came while it was not to be touched.
+  if (unsynced_) status_ = Write();
 }
 
 }  // namespace callboard::adapters
