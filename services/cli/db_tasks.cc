@@ -1,5 +1,7 @@
 #include "services/cli/db_tasks.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -122,7 +124,10 @@ absl::Status ExportTasks(const config::v1::CliConfig& config, const DbArguments&
   RETURN_IF_ERROR(PassOver(arguments, *folder, survey));
   if (arguments.to.empty()) return WriteTasks(*folder, survey, "", out);
   const std::string building = arguments.to + ".new";
-  std::FILE* file = std::fopen(building.c_str(), "we");
+  // For its owner only: tasks hold secrets.
+  const int descriptor =
+      open(building.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  std::FILE* file = descriptor < 0 ? nullptr : fdopen(descriptor, "w");
   if (file == nullptr) return WriteError(building);
   absl::Status written = WriteTasks(*folder, survey, building, file);
   if (std::fclose(file) != 0) written.Update(WriteError(building));

@@ -147,6 +147,8 @@ TEST(DbTest, CheckpointOfALiveDirectorCanBeLookedAt) {
   const std::filesystem::path file = NewFolder() / "tasks.jsonl";
   EXPECT_THAT(RunDb({"export", flag, "--to=" + file.string()}).exit_code, Optional(0));
   EXPECT_EQ(FileText(file), exported.output);
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
 TEST(DbTest, FolderOfALiveDirectorIsNeitherReadNorReplaced) {
