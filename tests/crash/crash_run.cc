@@ -121,6 +121,19 @@ void Tally::Add(const std::string& which, const Outcome& outcome) {
   if (!outcome.ok()) absl::StrAppend(&failures, which, ": ", outcome.ToString(), "\n");
 }
 
+void Tally::Add(const Tally& other) {
+  runs += other.runs;
+  killed += other.killed;
+  acknowledged += other.acknowledged;
+  recovered += other.recovered;
+  lost += other.lost;
+  unexpected += other.unexpected;
+  duplicated += other.duplicated;
+  altered += other.altered;
+  reordered += other.reordered;
+  absl::StrAppend(&failures, other.failures);
+}
+
 std::string Tally::ToString() const {
   return absl::StrCat(runs, " runs, ", killed, " killed, ", acknowledged, " acknowledged, ",
                       recovered, " recovered; ", lost, " lost, ", unexpected, " unexpected, ",

@@ -60,6 +60,7 @@ struct Tally {
   std::string failures = {};
 
   void Add(const std::string& which, const Outcome& outcome);
+  void Add(const Tally& other);
   // The numbers.
   std::string ToString() const;
 };

@@ -29,7 +29,7 @@ class Client {
 
   void Run() {
     for (int i = 0; i < load_.calls_per_client && !is_open_; ++i) {
-      if (number_ == 0 && i == load_.calls_per_client / 2) {
+      if (load_.has_checkpoint && number_ == 0 && i == load_.calls_per_client / 2) {
         End(client_.CreateCheckpoint(load_.name));
       } else {
         MakeCall(i);

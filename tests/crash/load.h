@@ -12,11 +12,13 @@
 namespace callboard::crash {
 
 // What several clients ask for at the same time: the first calls of each are submits; then come
-// submits, cancels, repeated submits, lists and reads, and one checkpoint.
+// submits, cancels, repeated submits, lists and reads.
 struct Load {
   uint64_t seed = 1;
   int clients = 4;
   int calls_per_client = 8;
+  // One of them is a checkpoint.
+  bool has_checkpoint = true;
   // Stands in the request ids, which have to differ from those of earlier loads.
   std::string name = "load";
 };

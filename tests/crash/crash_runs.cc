@@ -1,0 +1,138 @@
+// Crashes at every call, where the tests take some. For run_all.sh and full_disk.sh, which start it
+// where its data is:
+//
+//   crash_runs kill FOLDER TIMES       killed at every call, so many times each
+//   crash_runs cut FOLDER RECORDINGS   power cuts after every call of so many runs, three kinds
+//   each crash_runs full FOLDER SECONDS     a disk that is full for so long
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tests/crash/crash_run.h"
+#include "tests/crash/full_disk.h"
+
+namespace callboard::crash {
+namespace {
+
+constexpr Scenario kScenarios[] = {Scenario::kFresh, Scenario::kRestart};
+constexpr const char* kScenarioNames[] = {"fresh", "restart"};
+
+const char* NameOf(Scenario scenario) { return kScenarioNames[static_cast<int>(scenario)]; }
+
+// Takes its share of a job: every so many-th run, beginning with one.
+using Share = std::function<Tally(CrashRuns& runs, uint64_t first, uint64_t step)>;
+
+// All processors take a share.
+Tally RunShared(const std::filesystem::path& folder, const Share& share) {
+  const uint64_t step = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<Tally> tallies(step);
+  std::vector<std::thread> threads;
+  for (uint64_t first = 0; first < step; ++first) {
+    threads.emplace_back([&, first] {
+      CrashRuns runs(folder / absl::StrCat("share_", first));
+      tallies[first] = share(runs, first, step);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Tally all;
+  for (const Tally& tally : tallies) all.Add(tally);
+  return all;
+}
+
+bool Report(const std::string& what, const Tally& tally) {
+  std::cout << what << ": " << tally.ToString() << "\n" << tally.failures << std::flush;
+  return tally.failures.empty();
+}
+
+// How many calls a run makes, at most.
+uint64_t CallsOf(CrashRuns& runs, Scenario scenario) {
+  uint64_t most = 0;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    most = std::max(most, runs.Kill({.scenario = scenario, .seed = seed}).calls);
+  }
+  return most;
+}
+
+bool KillEverywhere(const std::filesystem::path& folder, uint64_t times) {
+  bool ok = true;
+  for (const Scenario scenario : kScenarios) {
+    CrashRuns first_runs(folder / "first");
+    const uint64_t calls = CallsOf(first_runs, scenario);
+    const Tally tally = RunShared(folder, [=](CrashRuns& runs, uint64_t first, uint64_t step) {
+      Tally own;
+      for (uint64_t i = first; i < calls * times; i += step) {
+        const KillPoint point = {.scenario = scenario,
+                                 .call = 1 + i / times,
+                                 .death = static_cast<Death>(i % 3),
+                                 .seed = i};
+        own.Add(absl::StrCat(NameOf(scenario), " call ", point.call, ", seed ", i),
+                runs.Kill(point));
+      }
+      return own;
+    });
+    ok = Report(absl::StrCat("kill, ", NameOf(scenario), ", ", calls, " calls, ", times,
+                             " times each"),
+                tally) &&
+         ok;
+  }
+  return ok;
+}
+
+bool CutEverywhere(const std::filesystem::path& folder, uint64_t recordings) {
+  bool ok = true;
+  for (const Scenario scenario : kScenarios) {
+    const Tally tally = RunShared(folder, [=](CrashRuns& runs, uint64_t first, uint64_t step) {
+      Tally own;
+      for (uint64_t seed = first; seed < recordings; seed += step) {
+        const Recording recording = runs.Record(scenario, seed);
+        for (const DiskCall& call : recording.calls) {
+          for (const Unsynced unsynced : {Unsynced::kLost, Unsynced::kCutShort, Unsynced::kHoles}) {
+            own.Add(
+                absl::StrCat(NameOf(scenario), " tick ", call.tick, ", seed ", seed),
+                runs.CutPower(recording, {.tick = call.tick, .unsynced = unsynced, .seed = seed}));
+          }
+        }
+      }
+      return own;
+    });
+    ok = Report(absl::StrCat("power cut, ", NameOf(scenario), ", ", recordings, " recordings"),
+                tally) &&
+         ok;
+  }
+  return ok;
+}
+
+bool Fill(const std::filesystem::path& folder, uint64_t seconds) {
+  std::filesystem::create_directories(folder);
+  const FullDiskReport report = FillDisk(folder, absl::Seconds(seconds));
+  std::cout << "full for " << seconds << " s: " << report.ToString() << "\n";
+  return report.while_full.ok() && report.afterwards.ok() && report.after_restart.ok() &&
+         report.reads > 10 * report.failed_reads && report.exit_code == 0 &&
+         report.until_writable <= absl::Seconds(10);
+}
+
+int Run(const std::string& what, const std::filesystem::path& folder, uint64_t number) {
+  if (what == "kill") return KillEverywhere(folder, number) ? 0 : 1;
+  if (what == "cut") return CutEverywhere(folder, number) ? 0 : 1;
+  if (what == "full") return Fill(folder, number) ? 0 : 1;
+  return 2;
+}
+
+}  // namespace
+}  // namespace callboard::crash
+
+int main(int argc, char** argv) {
+  uint64_t number = 0;
+  if (argc != 4 || !absl::SimpleAtoi(argv[3], &number)) {
+    std::cerr << "usage: crash_runs kill|cut|full FOLDER NUMBER\n";
+    return 2;
+  }
+  return callboard::crash::Run(argv[1], argv[2], number);
+}

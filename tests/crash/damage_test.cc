@@ -1,0 +1,151 @@
+// Folders that were damaged while no director ran, and the director that finds them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libs/base/check.h"
+#include "libs/testing/file_text.h"
+#include "libs/testing/new_folder.h"
+#include "tests/crash/director_process.h"
+#include "tests/crash/disk_image.h"
+#include "tests/crash/history_checker.h"
+#include "tests/crash/load.h"
+#include "tests/crash/queue_client.h"
+
+namespace callboard::crash {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// What docs/OPERATIONS.md and supervisors know.
+constexpr int kRefused = 65;
+constexpr int kLocked = 75;
+
+class DamageTest : public testing::Test {
+ protected:
+  void SetUp() override { LiveUnderLoad("first"); }
+
+  // A director that takes some load and is killed.
+  void LiveUnderLoad(const std::string& name) {
+    DirectorProcess director(folder_, kFlags);
+    const Load load = {.name = name};
+    for (Call& call : RunLoad(load, director.address(), [this] { return ++tick_; })) {
+      history_.push_back(std::move(call));
+    }
+    director.process().Signal(SIGKILL);
+    director.WaitForEnd();
+  }
+
+  // The last words of a director that refuses the folder, and leaves it as it is.
+  std::string Refusal() const {
+    const auto before = ContentsOf(folder_);
+    DirectorProcess director(folder_, kFlags);
+    EXPECT_EQ(director.WaitForEnd(), kRefused);
+    EXPECT_EQ(ContentsOf(folder_), before);
+    return director.process().Output();
+  }
+
+  // Names the file, and what to do.
+  auto Names(const std::filesystem::path& file) const {
+    return AllOf(HasSubstr(file.string()),
+                 HasSubstr("`callboard db verify --data_dir=" + folder_.string() + "`"),
+                 HasSubstr("`callboard db restore`"));
+  }
+
+  std::filesystem::path Log() const {
+    std::filesystem::path newest;
+    for (const auto& entry : std::filesystem::directory_iterator(events_)) {
+      if (entry.path().extension() == ".log") newest = std::max(newest, entry.path());
+    }
+    return newest;
+  }
+
+  static const std::vector<std::string> kFlags;
+
+  const std::filesystem::path folder_ = test::NewFolder();
+  const std::filesystem::path events_ = folder_ / "events";
+  const std::filesystem::path high_water_ = folder_ / "HIGHWATER";
+  std::atomic<uint64_t> tick_ = 0;
+  History history_;
+};
+
+const std::vector<std::string> DamageTest::kFlags = {"--queue.max_size=0"};
+
+TEST_F(DamageTest, OneFlippedBitInTheLogIsRefused) {
+  const std::filesystem::path log = Log();
+  std::string text = test::FileText(log);
+  text[text.size() / 2] ^= 1;
+  std::ofstream(log, std::ios::binary) << text;
+  EXPECT_THAT(Refusal(), AllOf(Names(high_water_), HasSubstr(log.filename())));
+}
+
+TEST_F(DamageTest, TruncatedLogIsRefused) {
+  std::filesystem::resize_file(Log(), std::filesystem::file_size(Log()) - 1);
+  EXPECT_THAT(Refusal(), AllOf(Names(events_), HasSubstr("committed writes are missing")));
+}
+
+TEST_F(DamageTest, DeletedLogIsRefused) {
+  std::filesystem::remove(Log());
+  EXPECT_THAT(Refusal(), AllOf(Names(events_), HasSubstr("committed writes are missing")));
+}
+
+TEST_F(DamageTest, DeletedHighWaterIsRefused) {
+  std::filesystem::remove(high_water_);
+  EXPECT_THAT(Refusal(), AllOf(Names(high_water_), HasSubstr("is missing")));
+}
+
+TEST_F(DamageTest, DeletedEventsAreRefused) {
+  std::filesystem::remove_all(events_);
+  EXPECT_THAT(Refusal(), AllOf(Names(events_), HasSubstr("is missing")));
+}
+
+TEST_F(DamageTest, OldCopyOfTheEventsIsRefused) {
+  const std::filesystem::path copy = test::NewFolder();
+  std::filesystem::copy(events_, copy, std::filesystem::copy_options::recursive);
+  LiveUnderLoad("second");
+  std::filesystem::remove_all(events_);
+  std::filesystem::rename(copy, events_);
+  EXPECT_THAT(Refusal(), AllOf(Names(events_), HasSubstr("committed writes are missing")));
+}
+
+TEST_F(DamageTest, TailThatWasNeverAcknowledgedIsDroppedAloud) {
+  std::ofstream(Log(), std::ios::binary | std::ios::app) << "half a record";
+  DirectorProcess director(folder_, kFlags);
+  ASSERT_TRUE(director.is_listening()) << director.process().Output();
+  EXPECT_THAT(director.process().Output(), HasSubstr("store=tail_dropped"));
+  const Verdict verdict = CheckHistory(history_, *QueueClient(director.address()).FindAll());
+  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+}
+
+TEST_F(DamageTest, CheckpointInThePlaceOfTheStoreServesWhatItHas) {
+  const std::filesystem::path checkpoint = folder_ / "checkpoints" / "first";
+  std::filesystem::remove_all(events_);
+  std::filesystem::rename(checkpoint / "events", events_);
+  std::filesystem::rename(checkpoint / "HIGHWATER", high_water_);
+  DirectorProcess director(folder_, kFlags);
+  ASSERT_TRUE(director.is_listening()) << director.process().Output();
+  const Verdict verdict = CheckHistory(history_, *QueueClient(director.address()).FindAll());
+  // What came after it is gone, and nothing else is wrong.
+  EXPECT_EQ(verdict.unexpected.size() + verdict.duplicated.size(), 0u) << verdict.ToString();
+  EXPECT_LT(verdict.lost.size(), verdict.acknowledged);
+}
+
+TEST_F(DamageTest, SecondDirectorOnAFolderEndsAndTheFirstGoesOn) {
+  DirectorProcess first(folder_, kFlags);
+  ASSERT_TRUE(first.is_listening());
+  DirectorProcess second(folder_, kFlags);
+  EXPECT_EQ(second.WaitForEnd(), kLocked);
+  EXPECT_THAT(second.process().Output(), HasSubstr("another director uses " + folder_.string()));
+  EXPECT_TRUE(QueueClient(first.address()).Submit("one more", "text").ok());
+}
+
+}  // namespace
+}  // namespace callboard::crash

@@ -1,0 +1,194 @@
+#include "tests/crash/full_disk.h"
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/base/check.h"
+#include "libs/base/mutex.h"
+#include "tests/crash/director_process.h"
+#include "tests/crash/load.h"
+#include "tests/crash/queue_client.h"
+#include "tests/crash/small_disk.h"
+
+namespace callboard::crash {
+namespace {
+
+// RocksDB reserves 18 MiB for a log, of which there are two for a moment.
+constexpr uint64_t kDiskBytes = 64 << 20;
+constexpr size_t kContentBytes = 300'000;
+constexpr int kClients = 3;
+constexpr absl::Duration kBetweenCalls = absl::Milliseconds(20);
+
+// Clients that submit until they are told to stop, whatever the answers.
+class Submitters {
+ public:
+  explicit Submitters(const std::string& address) {
+    for (int i = 0; i < kClients; ++i) {
+      threads_.emplace_back([this, i, address] { Run(i, address); });
+    }
+  }
+  ~Submitters() { Stop(); }
+
+  void AwaitRefusal() {
+    base::MutexLock lock(mutex_);
+    while (refused_ == 0) changed_.Wait(mutex_);
+  }
+  // The first acceptance from now on.
+  void AwaitAcceptance() {
+    base::MutexLock lock(mutex_);
+    const uint64_t before = accepted_;
+    while (accepted_ == before) changed_.Wait(mutex_);
+  }
+  void Stop() {
+    {
+      base::MutexLock lock(mutex_);
+      stopping_ = true;
+      changed_.NotifyAll();
+    }
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  // All calls until now. None is under way when this returns, nor begins before Resume().
+  History Pause() {
+    base::MutexLock lock(mutex_);
+    paused_ = true;
+    while (under_way_ != 0) changed_.Wait(mutex_);
+    return history_;
+  }
+  void Resume() {
+    base::MutexLock lock(mutex_);
+    paused_ = false;
+    changed_.NotifyAll();
+  }
+  uint64_t Tick() { return ++tick_; }
+
+ private:
+  void Run(int number, const std::string& address) {
+    QueueClient client(address);
+    for (int i = 0; Wait(); ++i) {
+      Call call = {.request_id = absl::StrCat(number, "/", i)};
+      call.content = absl::StrCat(call.request_id, " ", std::string(kContentBytes, 'c'));
+      Record(Resubmit(call, client, [this] { return Tick(); }));
+    }
+  }
+
+  // For the next call; false when there is none.
+  bool Wait() {
+    base::MutexLock lock(mutex_);
+    changed_.WaitFor(mutex_, kBetweenCalls,
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
+    while (paused_ && !stopping_) changed_.Wait(mutex_);
+    under_way_ += stopping_ ? 0 : 1;
+    return !stopping_;
+  }
+
+  void Record(Call call) {
+    base::MutexLock lock(mutex_);
+    --under_way_;
+    refused_ += call.answer == Call::Answer::kRefused ? 1 : 0;
+    accepted_ += call.answer == Call::Answer::kDone ? 1 : 0;
+    history_.push_back(std::move(call));
+    changed_.NotifyAll();
+  }
+
+  std::atomic<uint64_t> tick_ = 0;
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t accepted_ ABSL_GUARDED_BY(mutex_) = 0;
+  History history_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;
+};
+
+class FullDisk {
+ public:
+  explicit FullDisk(const std::filesystem::path& folder)
+      : folder_(folder / "data"), disk_(folder, kDiskBytes) {}
+
+  FullDiskReport Run(absl::Duration full_for) {
+    DirectorProcess director(folder_, flags_);
+    CHECK(director.is_listening()) << director.process().Output();
+    {
+      Submitters submitters(director.address());
+      submitters.AwaitAcceptance();
+      disk_.Fill();
+      submitters.AwaitRefusal();
+      ReadWhileFull(director, full_for);
+      report_.while_full = Check(director, submitters.Pause());
+      submitters.Resume();
+      disk_.Free();
+      const absl::Duration freed = clock_.MonotonicNow();
+      submitters.AwaitAcceptance();
+      report_.until_writable = clock_.MonotonicNow() - freed;
+      submitters.Stop();
+      history_ = submitters.Pause();
+    }
+    report_.afterwards = Check(director, history_);
+    report_.exit_code = director.Stop();
+    DirectorProcess next(folder_, flags_);
+    CHECK(next.is_listening()) << next.process().Output();
+    report_.after_restart = Check(next, history_);
+    for (const Call& call : history_) {
+      report_.refused += call.answer == Call::Answer::kRefused ? 1 : 0;
+      report_.open += call.answer == Call::Answer::kUnknown ? 1 : 0;
+    }
+    return std::move(report_);
+  }
+
+ private:
+  // The director may make room, as by writing its log into a table: that is taken too. Also sees
+  // that it stays up.
+  void ReadWhileFull(DirectorProcess& director, absl::Duration full_for) {
+    QueueClient client(director.address());
+    const absl::Duration until = clock_.MonotonicNow() + full_for;
+    while (clock_.MonotonicNow() < until) {
+      disk_.Fill();
+      ++(client.Depth().ok() && client.ListLine().ok() ? report_.reads : report_.failed_reads);
+      CHECK(!director.process().WaitForExit(kBetweenCalls).has_value())
+          << director.process().Output();
+    }
+  }
+
+  // Asks until a moment of reopening is over.
+  Verdict Check(DirectorProcess& director, const History& history) {
+    QueueClient client(director.address());
+    absl::StatusOr<std::vector<FoundTask>> found = client.FindAll();
+    while (!found.ok()) {
+      CHECK(AnswerFrom(found.status()) == Call::Answer::kRefused);
+      found = client.FindAll();
+    }
+    return CheckHistory(history, *found);
+  }
+
+  const std::filesystem::path folder_;
+  const std::vector<std::string> flags_ = {"--queue.max_size=0"};
+  const adapters::SystemClock clock_;
+  SmallDisk disk_;
+  History history_;
+  FullDiskReport report_;
+};
+
+}  // namespace
+
+std::string FullDiskReport::ToString() const {
+  return absl::StrCat(refused, " submits refused, ", open, " left open, ", reads, " reads and ",
+                      failed_reads, " that failed, writable ", absl::FormatDuration(until_writable),
+                      " after there was space\nwhile full: ", while_full.ToString(),
+                      "\nafterwards: ", afterwards.ToString(),
+                      "\nafter a restart: ", after_restart.ToString());
+}
+
+FullDiskReport FillDisk(const std::filesystem::path& folder, absl::Duration full_for) {
+  return FullDisk(folder).Run(full_for);
+}
+
+}  // namespace callboard::crash

@@ -1,0 +1,96 @@
+// Directors whose disk is slow to sync, or fails to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "libs/testing/new_folder.h"
+#include "tests/crash/director_process.h"
+#include "tests/crash/disk.h"
+#include "tests/crash/disk_image.h"
+#include "tests/crash/history_checker.h"
+#include "tests/crash/load.h"
+#include "tests/crash/queue_client.h"
+
+namespace callboard::crash {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SlowDiskTest : public testing::Test {
+ protected:
+  History Run(DirectorProcess& director, const Load& load) {
+    return RunLoad(load, director.address(), [this] { return disk_.Tick(); });
+  }
+
+  // The submits that were answered before a sync of the log that began after them had ended.
+  std::vector<std::string> AnsweredEarly(const History& history) const {
+    std::vector<DiskCall> syncs = disk_.Log();
+    std::erase_if(syncs, [](const DiskCall& call) {
+      return call.action != DiskAction::kSync || !call.path.ends_with(".log");
+    });
+    std::vector<std::string> early;
+    for (const Call& call : history) {
+      const bool is_new = call.kind == Call::Kind::kSubmit && !call.deduplicated;
+      if (!is_new || call.answer != Call::Answer::kDone) continue;
+      const bool is_synced = std::any_of(syncs.begin(), syncs.end(), [&](const DiskCall& sync) {
+        return sync.begun > call.invoked && sync.tick < call.answered;
+      });
+      if (!is_synced) early.push_back(call.request_id);
+    }
+    return early;
+  }
+
+  Disk disk_ = Disk(test::NewFolder());
+  const std::vector<std::string> flags_ = {"--queue.max_size=0"};
+};
+
+TEST_F(SlowDiskTest, LoggedCallsAreAllThatHappenedToTheFolder) {
+  DirectorProcess director(disk_, flags_);
+  Run(director, {});
+  ASSERT_EQ(director.Stop(), 0);
+  const std::filesystem::path image = test::NewFolder();
+  WriteImage("", disk_.Log(), {.tick = kNever, .unsynced = Unsynced::kKept}, image);
+  EXPECT_EQ(ContentsOf(image), ContentsOf(disk_.folder()));
+}
+
+TEST_F(SlowDiskTest, NothingIsAnsweredBeforeItsSyncHasEnded) {
+  DirectorProcess director(disk_, flags_);
+  ASSERT_TRUE(director.is_listening());
+  disk_.control().sync_delay_ms = 200;
+  disk_.control().spike_every = 4;
+  disk_.control().spike_delay_ms = 5000;
+  const History history = Run(director, {.calls_per_client = 3, .has_checkpoint = false});
+  EXPECT_GE(disk_.control().syncs, 4u);
+  EXPECT_EQ(history.size(), 12u);
+  EXPECT_THAT(AnsweredEarly(history), testing::IsEmpty());
+  const Verdict verdict = CheckHistory(history, *QueueClient(director.address()).FindAll());
+  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  EXPECT_EQ(verdict.acknowledged, 12u);
+}
+
+TEST_F(SlowDiskTest, FailedSyncIsNoAnswerAndTheStoreIsOpenedAnew) {
+  DirectorProcess director(disk_, flags_);
+  ASSERT_TRUE(director.is_listening());
+  History history = Run(director, {.name = "before"});
+  disk_.control().log_syncs_to_fail = 1;
+  // Some of it gets no answer. The clients go on when the store is there again.
+  for (Call& call : Run(director, {.name = "failing"})) history.push_back(std::move(call));
+  EXPECT_EQ(disk_.control().log_syncs_to_fail, 0u);
+  const auto open =
+      static_cast<size_t>(std::count_if(history.begin(), history.end(), [](const Call& call) {
+        return call.answer == Call::Answer::kUnknown;
+      }));
+  EXPECT_GT(open, 0u);
+  QueueClient client(director.address());
+  const Verdict verdict = CheckHistory(history, *client.FindAll());
+  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  EXPECT_THAT(director.process().Output(), HasSubstr("store=commit_failed"));
+  EXPECT_THAT(AnsweredEarly(history), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace callboard::crash

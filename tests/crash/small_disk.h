@@ -1,0 +1,30 @@
+#ifndef CALLBOARD_TESTS_CRASH_SMALL_DISK_H_
+#define CALLBOARD_TESTS_CRASH_SMALL_DISK_H_
+
+#include <cstdint>
+#include <filesystem>
+
+namespace callboard::crash {
+
+// A file system of a few bytes in memory, seen by this thread and what it starts. Needs to be root,
+// or a kernel that lets users have namespaces.
+class SmallDisk {
+ public:
+  // At `folder`, which exists. REQUIRES: the process has one thread.
+  SmallDisk(std::filesystem::path folder, uint64_t bytes);
+  ~SmallDisk();
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  // Takes all that is free.
+  void Fill();
+  // Gives it back.
+  void Free();
+
+ private:
+  const std::filesystem::path folder_;
+};
+
+}  // namespace callboard::crash
+
+#endif  // CALLBOARD_TESTS_CRASH_SMALL_DISK_H_
