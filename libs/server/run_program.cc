@@ -1,6 +1,8 @@
 #include "libs/server/run_program.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -43,14 +45,25 @@ base::LogOptions LogOptionsFrom(const LogConfig& config) {
   return options;
 }
 
+// Makes what was created in the folder survive a crash of the machine.
+bool SyncFolder(const std::filesystem::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool is_synced = fsync(descriptor) == 0;
+  close(descriptor);
+  return is_synced;
+}
+
 // Made if it is missing, as are the folders above, for its owner only; what is there keeps its
 // mode.
 absl::Status PrepareDataDir(const std::string& path) {
   std::error_code error;
   std::filesystem::path folder;
   for (const std::filesystem::path& part : std::filesystem::path(path)) {
+    const std::filesystem::path above = folder.empty() ? "." : folder;
     folder /= part;
-    if (!std::filesystem::is_directory(folder, error) && mkdir(folder.c_str(), S_IRWXU) != 0) {
+    if (std::filesystem::is_directory(folder, error)) continue;
+    if (mkdir(folder.c_str(), S_IRWXU) != 0 || !SyncFolder(above)) {
       return absl::InvalidArgumentError(absl::StrCat("data_dir: cannot make the folder '",
                                                      folder.string(), "': ", strerror(errno)));
     }
