@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
@@ -31,7 +30,7 @@ std::vector<std::string> FlagsOf(uint64_t seed) {
 class Aftermath {
  public:
   Aftermath(const std::filesystem::path& folder, uint64_t seed, History history, uint64_t tick)
-      : director_(folder, FlagsOf(seed)),
+      : director_(folder / kDataFolder, FlagsOf(seed)),
         rules_(RulesOf(seed)),
         history_(std::move(history)),
         tick_(tick) {}
@@ -88,12 +87,25 @@ void Append(History more, History& history) {
   for (Call& call : more) history.push_back(std::move(call));
 }
 
+// What clients ask of a director, in one go or around a failure of its disk.
+History RunLoads(Scenario scenario, uint64_t seed, const std::string& address, Disk& disk) {
+  const Ticks ticks = [&disk] { return disk.Tick(); };
+  if (scenario != Scenario::kReopen) return RunLoad({.seed = seed, .name = "last"}, address, ticks);
+  History history =
+      RunLoad({.seed = seed, .calls_per_client = 3, .name = "before"}, address, ticks);
+  disk.control().log_syncs_to_fail = 1;
+  for (const char* name : {"during", "after"}) {
+    const Load load = {.seed = seed, .calls_per_client = 4, .name = name};
+    Append(RunLoad(load, address, ticks), history);
+  }
+  return history;
+}
+
 // A director under load, to its end; returns how it ended.
-int Live(Disk& disk, uint64_t seed, History& history) {
+int Live(Scenario scenario, uint64_t seed, Disk& disk, History& history) {
   DirectorProcess director(disk, FlagsOf(seed));
   if (!director.is_listening()) return director.WaitForEnd();
-  Append(RunLoad({.seed = seed, .name = "last"}, director.address(), [&] { return disk.Tick(); }),
-         history);
+  Append(RunLoads(scenario, seed, director.address(), disk), history);
   // Unless it is dying already.
   if (!director.process().WaitForExit(absl::ZeroDuration()).has_value()) {
     director.process().Signal(SIGTERM);
@@ -151,7 +163,7 @@ const CrashRuns::Past& CrashRuns::PastOf(Scenario scenario, uint64_t seed) {
   if (!past.folder.empty()) return past;
   past.folder = NewFolder();
   std::filesystem::create_directories(past.folder);
-  if (scenario == Scenario::kFresh) return past;
+  if (scenario != Scenario::kRestart) return past;
   for (int i = 0; i < kEarlierDirectors; ++i) {
     Disk disk(past.folder);
     disk.control().tick = past.tick;
@@ -174,7 +186,7 @@ Outcome CrashRuns::Kill(const KillPoint& point) {
   disk.DieAt(point.call, point.death);
   Outcome outcome;
   History history = past.history;
-  const int code = Live(disk, point.seed, history);
+  const int code = Live(point.scenario, point.seed, disk, history);
   outcome.was_killed = code == kKilled;
   outcome.calls = disk.calls();
   if (outcome.was_killed || code == 0) {
@@ -196,7 +208,7 @@ Recording CrashRuns::Record(Scenario scenario, uint64_t seed) {
   Disk disk(folder);
   disk.control().tick = past.tick;
   Recording recording = {.scenario = scenario, .seed = seed, .history = past.history};
-  CHECK_EQ(Live(disk, seed, recording.history), 0);
+  CHECK_EQ(Live(scenario, seed, disk, recording.history), 0);
   recording.calls = disk.Log();
   return recording;
 }

@@ -20,6 +20,8 @@ enum class Scenario {
   kFresh,
   // The same after several that were killed: what they left is moved into tables and compacted.
   kRestart,
+  // A sync fails in the middle: the store is closed and opened anew, under load.
+  kReopen,
 };
 
 struct KillPoint {

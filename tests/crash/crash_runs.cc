@@ -21,8 +21,8 @@
 namespace callboard::crash {
 namespace {
 
-constexpr Scenario kScenarios[] = {Scenario::kFresh, Scenario::kRestart};
-constexpr const char* kScenarioNames[] = {"fresh", "restart"};
+constexpr Scenario kScenarios[] = {Scenario::kFresh, Scenario::kRestart, Scenario::kReopen};
+constexpr const char* kScenarioNames[] = {"fresh", "restart", "reopen"};
 
 const char* NameOf(Scenario scenario) { return kScenarioNames[static_cast<int>(scenario)]; }
 

@@ -22,7 +22,7 @@ std::vector<std::string> Command(const std::filesystem::path& data_dir,
 std::vector<std::string> CommandOnDisk(const Disk& disk, const std::vector<std::string>& flags) {
   std::vector<std::string> command = {"/usr/bin/env"};
   for (const std::string& variable : disk.environment()) command.push_back(variable);
-  for (const std::string& word : Command(disk.folder(), flags)) command.push_back(word);
+  for (const std::string& word : Command(disk.data_dir(), flags)) command.push_back(word);
   return command;
 }
 

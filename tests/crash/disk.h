@@ -32,6 +32,8 @@ class Disk {
   Disk& operator=(const Disk&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
+  // The director's, which makes it.
+  std::filesystem::path data_dir() const { return folder_ / kDataFolder; }
   // What to add to a process's environment, for env(1).
   std::vector<std::string> environment() const;
 

@@ -13,6 +13,9 @@ inline constexpr char kDiskVariable[] = "FAULTY_DISK";
 inline constexpr char kControlFile[] = "control";
 inline constexpr char kLogFile[] = "log";
 
+// In the folder of the disk: what the director calls its data_dir.
+inline constexpr char kDataFolder[] = "data";
+
 // When a process that is to die at a call does so. Only a write can be halfway through.
 enum class Death : uint32_t { kBefore, kHalfway, kAfter };
 

@@ -91,7 +91,7 @@ class Disk {
 
   int Sync(const std::string& path, int descriptor, int (*sync)(int)) {
     const Beginning beginning = BeginSync();
-    if (path.ends_with(".log") && TakeFailure()) {
+    if (IsStoreLog(path) && TakeFailure()) {
       errno = EIO;
       return -1;
     }
@@ -112,7 +112,7 @@ class Disk {
 
   // The path, if it is one of the folder.
   std::string Own(std::string path) const {
-    return path.starts_with(folder_) ? std::move(path) : std::string();
+    return path == folder_ || path.starts_with(folder_ + "/") ? std::move(path) : std::string();
   }
 
  private:
@@ -152,6 +152,11 @@ class Disk {
     }
     if (delay != 0) Delay(delay);
     return beginning;
+  }
+
+  // And not that of a checkpoint.
+  bool IsStoreLog(const std::string& path) const {
+    return path.starts_with(folder_ + "/" + kDataFolder + "/events/") && path.ends_with(".log");
   }
 
   bool TakeFailure() {

@@ -27,22 +27,20 @@ constexpr absl::Duration kBetweenCalls = absl::Milliseconds(20);
 // Clients that submit until they are told to stop, whatever the answers.
 class Submitters {
  public:
-  explicit Submitters(const std::string& address) {
-    for (int i = 0; i < kClients; ++i) {
-      threads_.emplace_back([this, i, address] { Run(i, address); });
-    }
+  explicit Submitters(DirectorProcess& director) : director_(director) {
+    for (int i = 0; i < kClients; ++i) threads_.emplace_back([this, i] { Run(i); });
   }
   ~Submitters() { Stop(); }
 
   void AwaitRefusal() {
     base::MutexLock lock(mutex_);
-    while (refused_ == 0) changed_.Wait(mutex_);
+    while (refused_ == 0) AwaitCall();
   }
   // The first acceptance from now on.
   void AwaitAcceptance() {
     base::MutexLock lock(mutex_);
     const uint64_t before = accepted_;
-    while (accepted_ == before) changed_.Wait(mutex_);
+    while (accepted_ == before) AwaitCall();
   }
   void Stop() {
     {
@@ -69,13 +67,20 @@ class Submitters {
   uint64_t Tick() { return ++tick_; }
 
  private:
-  void Run(int number, const std::string& address) {
-    QueueClient client(address);
+  void Run(int number) {
+    QueueClient client(director_.address());
     for (int i = 0; Wait(); ++i) {
       Call call = {.request_id = absl::StrCat(number, "/", i)};
       call.content = absl::StrCat(call.request_id, " ", std::string(kContentBytes, 'c'));
       Record(Resubmit(call, client, [this] { return Tick(); }));
     }
+  }
+
+  // Until one has ended; sees that the director has not.
+  void AwaitCall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    changed_.Wait(mutex_);
+    CHECK(!director_.process().WaitForExit(absl::ZeroDuration()).has_value())
+        << director_.process().Output();
   }
 
   // For the next call; false when there is none.
@@ -97,6 +102,7 @@ class Submitters {
     changed_.NotifyAll();
   }
 
+  DirectorProcess& director_;
   std::atomic<uint64_t> tick_ = 0;
   base::Mutex mutex_;
   base::CondVar changed_;
@@ -118,7 +124,7 @@ class FullDisk {
     DirectorProcess director(folder_, flags_);
     CHECK(director.is_listening()) << director.process().Output();
     {
-      Submitters submitters(director.address());
+      Submitters submitters(director);
       submitters.AwaitAcceptance();
       disk_.Fill();
       submitters.AwaitRefusal();

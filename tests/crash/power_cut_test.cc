@@ -28,6 +28,7 @@ Tally CutAtSome(Scenario scenario, Unsynced unsynced, uint64_t points, uint64_t 
 TEST(PowerCutTest, NothingAcknowledgedIsLostWithAllThatWasNotSynced) {
   EXPECT_EQ(CutAtSome(Scenario::kFresh, Unsynced::kLost, 12, 0).failures, "");
   EXPECT_EQ(CutAtSome(Scenario::kRestart, Unsynced::kLost, 8, 1).failures, "");
+  EXPECT_EQ(CutAtSome(Scenario::kReopen, Unsynced::kLost, 8, 2).failures, "");
 }
 
 TEST(PowerCutTest, NothingAcknowledgedIsLostWithATornTail) {
@@ -38,6 +39,7 @@ TEST(PowerCutTest, NothingAcknowledgedIsLostWithATornTail) {
 TEST(PowerCutTest, NothingAcknowledgedIsLostWithHolesInWhatWasNotSynced) {
   EXPECT_EQ(CutAtSome(Scenario::kFresh, Unsynced::kHoles, 8, 2).failures, "");
   EXPECT_EQ(CutAtSome(Scenario::kRestart, Unsynced::kHoles, 8, 3).failures, "");
+  EXPECT_EQ(CutAtSome(Scenario::kReopen, Unsynced::kHoles, 8, 1).failures, "");
 }
 
 }  // namespace
