@@ -143,7 +143,8 @@ class Tree {
 
   // A number below `bound`, for this cut, node and question.
   static uint64_t Draw(const PowerCut& cut, const Node& node, uint64_t question, uint64_t bound) {
-    return core::StableHash(cut.seed).Add(cut.tick).Add(node.number).Add(question).value() % bound;
+    return core::StableHash().Add(cut.seed).Add(cut.tick).Add(node.number).Add(question).value() %
+           bound;
   }
 
   // What is left of a file's or folder's changes.

@@ -25,7 +25,7 @@ class Client {
         number_(number),
         ticks_(ticks),
         client_(address),
-        random_(core::StableHash(load.seed).Add(static_cast<uint64_t>(number)).value()) {}
+        random_(core::StableHash().Add(load.seed).Add(static_cast<uint64_t>(number)).value()) {}
 
   void Run() {
     for (int i = 0; i < load_.calls_per_client && !is_open_; ++i) {
