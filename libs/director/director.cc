@@ -61,33 +61,32 @@ absl::Status Director::Open() {
     Turn first = TakeTurn();
     status = Commit(first);
     if (status.ok()) {
-      service_ = Service::kFull;
       disk_full_ = false;
       world_.agents.Redial(engine_->epoch());
-      if (on_store_) on_store_(store_.get());
+      Serve(Service::kFull, status);
       return Say(std::move(first));
     }
   }
   disk_full_ = absl::IsResourceExhausted(status);
-  OpenReadOnly();
+  OpenReadOnly(status);
   return status;
 }
 
-void Director::OpenReadOnly() {
+void Director::OpenReadOnly(const absl::Status& why) {
   Close();
   reopen_at_ = Now().monotonic + kReopenPeriod;
   if (disk_full_ && Load(ports::StoreAccess::kReadOnly).ok()) {
-    service_ = Service::kReadOnly;
-    if (on_store_) on_store_(store_.get());
+    Serve(Service::kReadOnly, why);
   } else {
     Close();
+    Serve(Service::kNone, why);
   }
 }
 
 absl::Status Director::Load(ports::StoreAccess access) {
   ASSIGN_OR_RETURN(store_, world_.stores.Open(access));
   engine_ = std::make_unique<DirectorEngine>(options_, world_.random);
-  return store_->Load([this](const core::Record& record) { engine_->Recover(record); });
+  return store_->Load([this](const core::Record& record) { return engine_->Recover(record); });
 }
 
 void Director::Close() {
@@ -95,6 +94,12 @@ void Director::Close() {
   service_ = Service::kNone;
   engine_.reset();
   store_.reset();
+}
+
+void Director::Serve(Service service, const absl::Status& why) {
+  service_ = service;
+  if (on_store_) on_store_(store_.get());
+  if (world_.observer != nullptr) world_.observer->OnService(service, why);
 }
 
 void Director::ReopenIfDue() {
@@ -151,7 +156,12 @@ void Director::Collect() {
 
 absl::Status Director::Commit(const Turn& turn) {
   if (turn.records.empty()) return absl::OkStatus();
-  return store_->Commit(turn.records);
+  const absl::Duration began = world_.clock.MonotonicNow();
+  RETURN_IF_ERROR(store_->Commit(turn.records));
+  if (world_.observer != nullptr) {
+    world_.observer->OnCommit(turn.records.size(), world_.clock.MonotonicNow() - began);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Director::Say(Turn turn) {
@@ -170,13 +180,14 @@ absl::Status Director::Say(Turn turn) {
 void Director::Fail(const Turn& turn, const absl::Status& why) {
   disk_full_ = absl::IsResourceExhausted(why);
   Close();
+  Serve(Service::kNone, why);
   for (const CommandPtr& command : turn.answers) command->Refuse(OutcomeUnknown());
   // What came after it was not written, and what it rests on may not be true.
   const Turn after = TakeTurn();
   for (const CommandPtr& command : after.answers) command->Refuse(StoreUnavailable());
   desk_.RefuseAll(StoreUnavailable());
   if (disk_full_) {
-    OpenReadOnly();
+    OpenReadOnly(why);
   } else {
     Open().IgnoreError();
   }

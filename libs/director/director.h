@@ -12,6 +12,7 @@
 #include "libs/director/command.h"
 #include "libs/director/engine.h"
 #include "libs/director/moment.h"
+#include "libs/director/observer.h"
 #include "libs/ports/agent_link.h"
 #include "libs/ports/clock.h"
 #include "libs/ports/event_store.h"
@@ -25,6 +26,8 @@ struct World {
   ports::Random& random;
   ports::EventStoreOpener& stores;
   ports::AgentLink& agents;
+  // May be null.
+  Observer* observer = nullptr;
 };
 
 // What was decided: to be committed first, and only then to be said.
@@ -89,16 +92,16 @@ class Director {
   // All of it in one go.
   void RunTurn(std::vector<CommandPtr> commands);
 
-  enum class Service { kNone, kReadOnly, kFull };
   Service service() const { return service_; }
   // What the director knows; null while it serves nothing.
   const DirectorEngine* engine() const { return engine_.get(); }
 
  private:
-  // What is left when the store cannot be written: reads, if it can be read.
-  void OpenReadOnly();
+  // What is left when the store cannot be written: reads, if the disk is full and can be read.
+  void OpenReadOnly(const absl::Status& why);
   absl::Status Load(ports::StoreAccess access);
   void Close();
+  void Serve(Service service, const absl::Status& why);
   // Why a command that needs more than there is cannot be served.
   absl::Status Unserved() const;
   // What the engine has decided goes into the open turn.

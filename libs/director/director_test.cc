@@ -23,6 +23,7 @@ using test::IsOk;
 using test::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
 using Fate = test::FaultyEventStores::Fate;
 
@@ -83,8 +84,20 @@ class DirectorTest : public testing::Test {
     return answers_.contains(call) && std::holds_alternative<Submitted>(answers_.at(call));
   }
 
+  class Heard final : public Observer {
+   public:
+    void OnService(Service service, const absl::Status& why) override {
+      services.emplace_back(service, std::string(why.message()));
+    }
+    void OnCommit(size_t records, absl::Duration) override { batches.push_back(records); }
+
+    std::vector<std::pair<Service, std::string>> services;
+    std::vector<size_t> batches;
+  };
+
   test::FakeClock clock_;
   test::FakeRandom random_;
+  Heard heard_;
   Fate fate_;
   size_t commits_ = 0;
   // What was said by the time of the last commit.
@@ -99,7 +112,7 @@ class DirectorTest : public testing::Test {
   }};
   std::map<uint64_t, Decision> answers_;
   absl::StatusOr<core::QueueStatus> status_ = absl::UnknownError("not asked yet");
-  Director director_{{.queue = {.max_size = 1}}, {clock_, random_, stores_, link_}};
+  Director director_{{.queue = {.max_size = 1}}, {clock_, random_, stores_, link_, &heard_}};
 };
 
 TEST_F(DirectorTest, NobodyHearsOfATurnBeforeItIsOnDisk) {
@@ -171,11 +184,11 @@ TEST_F(DirectorTest, ReopenedStoreIsARestart) {
   fate_ = kFailsButWrote;
   Turn(Submit(2));
   // The new epoch could not be written either.
-  EXPECT_NE(director_.service(), Director::Service::kFull);
+  EXPECT_NE(director_.service(), Service::kFull);
   fate_ = {};
   clock_.Advance(absl::Seconds(1));
   Turn();
-  EXPECT_EQ(director_.service(), Director::Service::kFull);
+  EXPECT_EQ(director_.service(), Service::kFull);
   EXPECT_GT(director_.engine()->epoch(), epoch);
   EXPECT_THAT(link_.epochs(), ElementsAre(epoch, director_.engine()->epoch()));
   // What was written is there, although its caller could not be told.
@@ -212,6 +225,24 @@ TEST_F(DirectorTest, FullDiskLeavesReadsAndEndsByItself) {
   clock_.Advance(absl::Seconds(1));
   Turn(Submit(5));
   EXPECT_TRUE(IsAccepted(5));
+}
+
+TEST_F(DirectorTest, ObserverHearsOfEveryBatchAndOfWhatIsServed) {
+  Turn(Open(1), Submit(1));
+  EXPECT_THAT(heard_.batches, ElementsAre(1, 2)) << "an epoch; a task that is admitted and sent";
+  fate_ = kDiskIsFull;
+  Turn(Submit(2));
+  fate_ = kFails;
+  clock_.Advance(absl::Seconds(1));
+  Turn();
+  fate_ = {};
+  clock_.Advance(absl::Seconds(1));
+  Turn();
+  EXPECT_THAT(heard_.services,
+              ElementsAre(Pair(Service::kFull, ""), Pair(Service::kNone, "no space left"),
+                          Pair(Service::kReadOnly, "no space left"),
+                          Pair(Service::kNone, "I/O error"), Pair(Service::kFull, "")));
+  EXPECT_THAT(heard_.batches, ElementsAre(1, 2, 1)) << "what failed is none";
 }
 
 TEST_F(DirectorTest, ResultsAreNotAcknowledgedWhileTheDiskIsFull) {

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/life.h"
 
@@ -14,6 +13,7 @@ namespace {
 
 // A full command queue empties within a few turns.
 constexpr absl::Duration kOverloadedRetryAfter = absl::Milliseconds(100);
+constexpr absl::Duration kCheckpointRetryAfter = absl::Seconds(1);
 // Longest sleep; a turn that finds nothing to do costs nothing.
 constexpr absl::Duration kIdleMax = absl::Hours(1);
 // So that the disk gets something to do before all that waits is decided.
@@ -34,14 +34,22 @@ absl::Status StoreClosed() {
       kOverloadedRetryAfter);
 }
 
-// Reads the store on the reader's thread and answers with what that gives.
+absl::Status CheckpointsWait() {
+  return base::WithRetryAfter(
+      base::WithReason(absl::UnavailableError("a checkpoint is being made, and another one waits; "
+                                              "retry when they are done"),
+                       "OVERLOADED"),
+      kCheckpointRetryAfter);
+}
+
+// Reads the store on the reader's thread and answers with what that gives. False when too many
+// wait.
 template <class T, class Reading>
-void Read(StoreReader& reader, const DirectorDriver::Reply<T>& reply, Reading reading) {
-  const bool posted = reader.Post([reply, reading](const ports::EventStore* store) {
+bool Read(StoreReader& reader, const DirectorDriver::Reply<T>& reply, Reading reading) {
+  return reader.Post([reply, reading](const ports::EventStore* store) {
     if (store == nullptr) return reply(StoreClosed());
     reply(reading(*store));
   });
-  if (!posted) reply(Overloaded(1));
 }
 
 absl::StatusOr<core::Task> TaskAt(const ports::EventStore& store, const Glance& glance) {
@@ -70,8 +78,7 @@ absl::StatusOr<TaskPage> PageFrom(const ports::EventStore& store, const ListPage
 absl::StatusOr<std::unique_ptr<DirectorDriver>> DirectorDriver::Open(const DriverOptions& options,
                                                                      const World& world) {
   auto director = std::make_unique<Director>(options.engine, world);
-  if (const absl::Status status = director->Open();
-      director->service() == Director::Service::kNone) {
+  if (const absl::Status status = director->Open(); director->service() == Service::kNone) {
     return status;
   }
   return std::unique_ptr<DirectorDriver>(new DirectorDriver(options, std::move(director)));
@@ -137,9 +144,10 @@ void DirectorDriver::GetTask(core::QueueId id, Reply<core::Task> reply) {
       Command::Need::kRead, [id](DirectorEngine& engine, Moment) { return engine.Look(id); },
       [this, reply](const absl::StatusOr<Glance>& glance) {
         if (!glance.ok()) return reply(glance.status());
-        Read<core::Task>(reader_, reply, [glance = *glance](const ports::EventStore& store) {
+        const auto read = [glance = *glance](const ports::EventStore& store) {
           return TaskAt(store, glance);
-        });
+        };
+        if (!Read(reader_, reply, read)) reply(Overloaded(options_.calls_max));
       }));
 }
 
@@ -151,9 +159,10 @@ void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
       },
       [this, reply](const absl::StatusOr<ListPage>& page) {
         if (!page.ok()) return reply(page.status());
-        Read<TaskPage>(reader_, reply, [page = *page](const ports::EventStore& store) {
+        const auto read = [page = *page](const ports::EventStore& store) {
           return PageFrom(store, page);
-        });
+        };
+        if (!Read(reader_, reply, read)) reply(Overloaded(options_.calls_max));
       }));
 }
 
@@ -168,9 +177,8 @@ void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const 
 }
 
 void DirectorDriver::CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply) {
-  Read<ports::Checkpoint>(copier_, reply, [name](const ports::EventStore& store) {
-    return store.CreateCheckpoint(name);
-  });
+  const auto copy = [name](const ports::EventStore& store) { return store.CreateCheckpoint(name); };
+  if (!Read(copier_, reply, copy)) reply(CheckpointsWait());
 }
 
 void DirectorDriver::BeginDrain() {
@@ -223,10 +231,7 @@ bool DirectorDriver::DecideSome() {
     draining = std::exchange(drain_wanted_, false) || stopping;
   }
   const bool last = stopping && idle && commands.empty() && failure.ok();
-  if (!failure.ok()) {
-    base::LogError("store", "commit_failed", {{"error", std::string(failure.message())}});
-    director_->Fail(failed, failure);
-  }
+  if (!failure.ok()) director_->Fail(failed, failure);
   if (idle) director_->ReopenIfDue();
   const Moment now = director_->Now();
   if (draining) director_->BeginShutdown(now);

@@ -160,8 +160,9 @@ class DirectorEngine {
 
   // ---- Beginning ----
 
-  // A record of the store, as its Load() hands them over. REQUIRES: not yet begun.
-  void Recover(const core::Record& record) { book_.Apply(record); }
+  // A record of the store, as its Load() hands them over. DATA_LOSS when no director can have
+  // written it after those before. REQUIRES: not yet begun.
+  absl::Status Recover(const core::Record& record);
   // Begins a new epoch. Every dispatch under way gets a full lease: its agent knows best.
   void Begin(Moment now);
 

@@ -51,6 +51,17 @@ TEST(EngineRecoveryTest, RestartReproducesTheOrderOfTheLineExactly) {
   EXPECT_EQ(director.Line(), line);
 }
 
+TEST(EngineRecoveryTest, RecordThatNoDirectorCanHaveWrittenIsNotTaken) {
+  test::FakeRandom random;
+  DirectorEngine engine({}, random);
+  core::TaskRecord record = {.change = core::Noted{}};
+  record.event.number = 2;
+  const absl::Status status = engine.Recover(record);
+  EXPECT_THAT(status, test::StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(status, HasReason("STORE_REFUSED"));
+  EXPECT_EQ(engine.book().Find(record.queue_id), nullptr);
+}
+
 TEST(EngineRecoveryTest, MemoryEqualsWhatTheStoreWouldReload) {
   EngineFixture director;
   for (const std::string name : {"a", "b"}) {

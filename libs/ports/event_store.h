@@ -24,6 +24,9 @@ struct Checkpoint {
   uint64_t size_bytes = 0;
 };
 
+// An error when the record cannot be true.
+using RecordTaker = std::function<absl::Status(const core::Record&)>;
+
 // The events: what the director has promised, and all that it needs to go on after a crash.
 //
 // Commit() has one caller, the director's thread; the rest is thread-safe.
@@ -41,9 +44,10 @@ class EventStore {
   // RESOURCE_EXHAUSTED: the disk is full.
   virtual absl::Status Commit(absl::Span<const core::Record> batch) = 0;
 
-  // Hands over every record that counts. Those of a task come in the order of their numbers; beyond
-  // that there is no order. DATA_LOSS when what is stored cannot be trusted.
-  virtual absl::Status Load(const std::function<void(const core::Record&)>& take) const = 0;
+  // Hands over every record that counts, until one is not taken. Those of a task come in the order
+  // of their numbers; beyond that there is no order. DATA_LOSS when what is stored cannot be
+  // trusted; else what `take` returned.
+  virtual absl::Status Load(const RecordTaker& take) const = 0;
 
   // The committed records of a task, oldest first; none for a task that it does not know.
   virtual absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const = 0;

@@ -93,6 +93,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
 
 GrpcServer::~GrpcServer() { Shutdown(absl::ZeroDuration()); }
 
+void GrpcServer::SetServing(bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus(serving);
+}
+
 void GrpcServer::StopServing() { server_->GetHealthCheckService()->Shutdown(); }
 
 void GrpcServer::Shutdown(absl::Duration grace) {

@@ -50,7 +50,9 @@ class GrpcServer {
 
   uint16_t port() const { return port_; }
 
-  // From now on health answers NOT_SERVING; calls are still taken.
+  // What health answers from now on. Calls are taken either way.
+  void SetServing(bool serving);
+  // As SetServing(false), for good.
   void StopServing();
 
   // Takes no more calls, and ends those that have not ended within `grace`.

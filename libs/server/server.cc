@@ -24,16 +24,19 @@ http::Response StatusResponse(const absl::StatusOr<std::string>& json) {
 }
 
 // The paths that every HTTP port has.
-http::GetRoutes AdminRoutes(const Surface& surface, prometheus::Registry& metrics,
-                            const std::atomic<bool>& ready) {
+http::GetRoutes AdminRoutes(const Surface& surface, ServerContext& context,
+                            const std::atomic<bool>& open) {
   http::GetRoutes routes;
   routes["/livez"] = [](const http::Request&, const http::Respond& respond) {
     respond(PlainText(200, "ok\n"));
   };
-  routes["/readyz"] = [&ready](const http::Request&, const http::Respond& respond) {
-    respond(ready ? PlainText(200, "ready\n") : PlainText(503, "draining\n"));
+  routes["/readyz"] = [&context, &open](const http::Request&, const http::Respond& respond) {
+    const std::string why_not = open ? context.readiness().why_not() : "draining";
+    respond(why_not.empty() ? PlainText(200, "ready\n")
+                            : PlainText(503, absl::StrCat(why_not, "\n")));
   };
-  routes["/metrics"] = [&metrics](const http::Request&, const http::Respond& respond) {
+  routes["/metrics"] = [&metrics = context.metrics()](const http::Request&,
+                                                      const http::Respond& respond) {
     respond({.content_type = "text/plain; version=0.0.4; charset=utf-8",
              .body = prometheus::TextSerializer().Serialize(metrics.Collect())});
   };
@@ -59,24 +62,23 @@ ServerContext::ServerContext(ServerOptions options, std::unique_ptr<ports::Telem
       .Set(1);
 }
 
-Server::Server(std::string name, Surface surface, std::shared_ptr<void> parts)
-    : name_(std::move(name)), parts_(std::move(parts)), surface_(std::move(surface)) {}
+Server::Server(ServerContext& context, Surface surface, std::shared_ptr<void> parts)
+    : context_(context), parts_(std::move(parts)), surface_(std::move(surface)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Surface surface,
                                                       std::shared_ptr<void> parts) {
   const absl::Time began = context.clock().WallNow();
   const ServerOptions& options = context.options();
-  auto server =
-      std::unique_ptr<Server>(new Server(options.name, std::move(surface), std::move(parts)));
-  ASSIGN_OR_RETURN(
-      server->http_,
-      http::HttpServer::Start({.host = options.http.host, .port = options.http.port},
-                              AdminRoutes(server->surface_, context.metrics(), server->ready_)));
+  auto server = std::unique_ptr<Server>(new Server(context, std::move(surface), std::move(parts)));
+  ASSIGN_OR_RETURN(server->http_,
+                   http::HttpServer::Start({.host = options.http.host, .port = options.http.port},
+                                           AdminRoutes(server->surface_, context, server->open_)));
   ASSIGN_OR_RETURN(server->grpc_, GrpcServer::Start({.listen = options.grpc,
                                                      .metrics = &context.metrics(),
                                                      .clock = &context.clock()},
                                                     server->surface_.services));
-  server->ready_ = true;
+  context.readiness().Watch([grpc = server->grpc_.get()](bool ready) { grpc->SetServing(ready); });
+  server->open_ = true;
   server->addresses_ = {.grpc = {options.grpc.host, server->grpc_->port()},
                         .http = {options.http.host, server->http_->port()}};
   RETURN_IF_ERROR(WritePortFile(options.port_file, PortsJson(server->addresses_)));
@@ -101,13 +103,14 @@ Server::~Server() {
 
 void Server::Stop(absl::Duration grace) {
   if (std::exchange(stopped_, true)) return;
-  ready_ = false;
-  base::LogInfo("server", "draining", {{"service", name_}});
+  open_ = false;
+  base::LogInfo("server", "draining", {{"service", context_.options().name}});
+  context_.readiness().Watch(nullptr);
   grpc_->StopServing();
   if (surface_.drain) surface_.drain();
   grpc_->Shutdown(grace);
   http_.reset();
-  base::LogInfo("server", "stopped", {{"service", name_}});
+  base::LogInfo("server", "stopped", {{"service", context_.options().name}});
 }
 
 }  // namespace callboard::server

@@ -20,6 +20,7 @@
 #include "libs/server/grpc_server.h"
 #include "libs/server/listen_address.h"
 #include "libs/server/port_file.h"
+#include "libs/server/readiness.h"
 
 namespace callboard::server {
 
@@ -42,6 +43,8 @@ class ServerContext {
   ports::Random& random() { return random_; }
   // Sends what is left when the context ends.
   ports::Telemetry& telemetry() { return *telemetry_; }
+  // For parts that cannot always do their work.
+  Readiness& readiness() { return readiness_; }
   // Metrics registered here are shown at /metrics.
   prometheus::Registry& metrics() { return *metrics_; }
 
@@ -50,6 +53,7 @@ class ServerContext {
   const adapters::SystemClock clock_;
   adapters::SystemRandom random_;
   const std::unique_ptr<ports::Telemetry> telemetry_;
+  Readiness readiness_;
   // Shared as prometheus-cpp wants it.
   const std::shared_ptr<prometheus::Registry> metrics_;
 };
@@ -87,14 +91,14 @@ class Server {
   void Stop(absl::Duration grace);
 
  private:
-  Server(std::string name, Surface surface, std::shared_ptr<void> parts);
+  Server(ServerContext& context, Surface surface, std::shared_ptr<void> parts);
 
-  const std::string name_;
+  ServerContext& context_;
   // What is served from stands before what serves it.
   const std::shared_ptr<void> parts_;
   const Surface surface_;
   Addresses addresses_;
-  std::atomic<bool> ready_ = false;
+  std::atomic<bool> open_ = false;
   bool stopped_ = false;
   std::unique_ptr<http::HttpServer> http_;
   std::unique_ptr<GrpcServer> grpc_;

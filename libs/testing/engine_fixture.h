@@ -69,7 +69,7 @@ class EngineFixture {
   // A new director over the same records. Sessions are gone.
   void Restart() {
     engine_ = std::make_unique<director::DirectorEngine>(options_, random_);
-    for (const core::Record& record : Stored()) engine_->Recover(record);
+    for (const core::Record& record : Stored()) CHECK_OK(engine_->Recover(record));
     engine_->Begin(now_);
     sessions_.clear();
     answers_.clear();
@@ -267,7 +267,7 @@ class EngineFixture {
   std::map<core::QueueId, core::Life> Lives() const { return LivesIn(engine_->book()); }
   std::map<core::QueueId, core::Life> ReloadedLives() {
     director::DirectorEngine reloaded(options_, random_);
-    for (const core::Record& record : Stored()) reloaded.Recover(record);
+    for (const core::Record& record : Stored()) CHECK_OK(reloaded.Recover(record));
     return LivesIn(reloaded.book());
   }
   // The agent of its current or last dispatch.

@@ -17,6 +17,7 @@
 
 #include "libs/ports/event_store.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/stored_records.h"
 
 namespace callboard::test {
 
@@ -40,10 +41,9 @@ class EventStoreContractTest : public testing::Test {
   }
   // What a director would find.
   std::vector<core::Record> Loaded() {
-    std::vector<core::Record> records;
-    EXPECT_THAT(store_->Load([&records](const core::Record& record) { records.push_back(record); }),
-                IsOk());
-    return records;
+    const absl::StatusOr<std::vector<core::Record>> records = StoredRecords(*store_);
+    EXPECT_THAT(records, IsOk());
+    return records.value_or(std::vector<core::Record>());
   }
 
   // A record with something in every field that all changes share.
@@ -255,15 +255,24 @@ TYPED_TEST_P(EventStoreContractTest, StoreOpenForReadingShowsEverythingAndTakesN
   EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{1}});
 }
 
-REGISTER_TYPED_TEST_SUITE_P(EventStoreContractTest, NewStoreIsEmpty,
-                            EveryFieldOfEveryChangeSurvivesReopening,
-                            SpecOfATaskIsThatOfItsFirstRecord, NameOfACheckpointIsUsedOnce,
-                            RecordsOfATaskComeInTheOrderOfTheirNumbers,
-                            RecordTakesThePlaceOfThoseFromItsNumberOn,
-                            NothingIsLeftOfAForgottenTask, OfTheQueueTheLastRecordOfEachKindCounts,
-                            UnmarkedAgentsAndForgottenRequestsHaveNoRecord,
-                            OneBatchMayWriteAndForgetTheSameThing,
-                            StoreOpenForReadingShowsEverythingAndTakesNothing);
+TYPED_TEST_P(EventStoreContractTest, LoadingEndsAtARecordThatIsNotTaken) {
+  this->Commit({core::EpochBegan{1}, this->RecordOf(this->kTask, 1, this->FullAdmitted())});
+  int offered = 0;
+  const absl::Status status = this->store_->Load([&offered](const core::Record&) {
+    ++offered;
+    return absl::DataLossError("that cannot be");
+  });
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(offered, 1);
+}
+
+REGISTER_TYPED_TEST_SUITE_P(
+    EventStoreContractTest, NewStoreIsEmpty, EveryFieldOfEveryChangeSurvivesReopening,
+    SpecOfATaskIsThatOfItsFirstRecord, NameOfACheckpointIsUsedOnce,
+    RecordsOfATaskComeInTheOrderOfTheirNumbers, RecordTakesThePlaceOfThoseFromItsNumberOn,
+    NothingIsLeftOfAForgottenTask, OfTheQueueTheLastRecordOfEachKindCounts,
+    UnmarkedAgentsAndForgottenRequestsHaveNoRecord, OneBatchMayWriteAndForgetTheSameThing,
+    StoreOpenForReadingShowsEverythingAndTakesNothing, LoadingEndsAtARecordThatIsNotTaken);
 
 }  // namespace callboard::test
 

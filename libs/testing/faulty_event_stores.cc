@@ -29,9 +29,7 @@ class FaultyEventStore final : public ports::EventStore {
     }
     return fate.status;
   }
-  absl::Status Load(const std::function<void(const core::Record&)>& take) const override {
-    return store_->Load(take);
-  }
+  absl::Status Load(const ports::RecordTaker& take) const override { return store_->Load(take); }
   absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
     return store_->TaskRecords(id);
   }

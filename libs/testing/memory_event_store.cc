@@ -23,9 +23,12 @@ class MemoryEventStore final : public ports::EventStore {
     for (const core::Record& record : batch) disk_.Write(record);
     return absl::OkStatus();
   }
-  absl::Status Load(const std::function<void(const core::Record&)>& take) const override {
-    disk_.Read(take);
-    return absl::OkStatus();
+  absl::Status Load(const ports::RecordTaker& take) const override {
+    absl::Status status;
+    disk_.Read([&](const core::Record& record) {
+      if (status.ok()) status = take(record);
+    });
+    return status;
   }
   absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
     std::vector<core::TaskRecord> records;

@@ -15,14 +15,14 @@ namespace {
 
 namespace health = grpc::health::v1;
 
+}  // namespace
+
 uint16_t PortOf(absl::string_view address) {
   CHECK(absl::ConsumePrefix(&address, "127.0.0.1:")) << address;
   uint32_t port = 0;
   CHECK(absl::SimpleAtoi(address, &port)) << address;
   return static_cast<uint16_t>(port);
 }
-
-}  // namespace
 
 std::vector<std::string> ServerCommand(const std::string& binary,
                                        const std::vector<std::string>& flags) {
@@ -46,14 +46,15 @@ std::shared_ptr<grpc::Channel> RunningServer::NewChannel() const {
   return grpc::CreateChannel(grpc_address_, grpc::InsecureChannelCredentials());
 }
 
-std::string RunningServer::Health(const std::string& service) const {
+std::string HealthAt(const std::string& address, const std::string& service) {
   grpc::ClientContext context;
   context.set_deadline(gpr_time_from_seconds(5, GPR_TIMESPAN));
   health::HealthCheckRequest request;
   health::HealthCheckResponse response;
   request.set_service(service);
   const grpc::Status status =
-      health::Health::NewStub(NewChannel())->Check(&context, request, &response);
+      health::Health::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))
+          ->Check(&context, request, &response);
   if (!status.ok()) return absl::StrCat("code ", static_cast<int>(status.error_code()));
   return health::HealthCheckResponse::ServingStatus_Name(response.status());
 }

@@ -8,9 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "libs/testing/process.h"
 
 namespace callboard::test {
+
+// The port in an address of this machine.
+uint16_t PortOf(absl::string_view address);
+
+// SERVING, NOT_SERVING, or the code of an error, of the service (of all when empty). Waits no
+// longer than a server that is well needs.
+std::string HealthAt(const std::string& address, const std::string& service);
 
 // One of our servers as a process, on free ports of 127.0.0.1 and with a new data folder unless
 // `flags` say otherwise.
@@ -26,9 +34,8 @@ class RunningServer {
 
   std::shared_ptr<grpc::Channel> NewChannel() const;
 
-  // SERVING, NOT_SERVING, or the code of an error, of the service (of all when empty). Waits no
-  // longer than a server that is well needs.
-  std::string Health(const std::string& service) const;
+  // As HealthAt() its address.
+  std::string Health(const std::string& service) const { return HealthAt(grpc_address_, service); }
 
  private:
   Process process_;

@@ -9,6 +9,7 @@
 #include "libs/director/driver.h"
 #include "libs/ports/agent_link.h"
 #include "services/director/director_options.h"
+#include "services/director/director_watch.h"
 #include "services/director/queue_service.h"
 #include "services/director/status_page.h"
 
@@ -25,6 +26,7 @@ class NoAgents final : public ports::AgentLink {
 struct Parts {
   std::unique_ptr<adapters::RocksDbStores> stores;
   NoAgents agents;
+  std::optional<DirectorWatch> watch;
   std::unique_ptr<director::DirectorDriver> driver;
   std::optional<QueueService> queue;
   v1::FleetService::CallbackService fleet;
@@ -37,9 +39,10 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
   ASSIGN_OR_RETURN(const director::DriverOptions options, DriverOptionsFrom(config));
   auto parts = std::make_shared<Parts>();
   ASSIGN_OR_RETURN(parts->stores, adapters::RocksDbStores::Lock({.data_dir = config.data_dir()}));
-  ASSIGN_OR_RETURN(parts->driver,
-                   director::DirectorDriver::Open(options, {context.clock(), context.random(),
-                                                            *parts->stores, parts->agents}));
+  parts->watch.emplace(context.metrics(), context.readiness());
+  ASSIGN_OR_RETURN(parts->driver, director::DirectorDriver::Open(
+                                      options, {context.clock(), context.random(), *parts->stores,
+                                                parts->agents, &*parts->watch}));
   director::DirectorDriver& driver = *parts->driver;
   parts->queue.emplace(driver, context.clock());
   server::Surface surface = {

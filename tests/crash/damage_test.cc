@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/base/check.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
+#include "libs/testing/stored_tasks.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/disk_image.h"
 #include "tests/crash/history_checker.h"
@@ -44,14 +46,19 @@ class DamageTest : public testing::Test {
     director.WaitForEnd();
   }
 
-  // The last words of a director that refuses the folder, and leaves it as it is.
-  std::string Refusal() const {
-    const auto before = ContentsOf(folder_);
+  // The last words of a director that refuses the folder.
+  std::string LastWords() const {
     DirectorProcess director(folder_, kFlags);
     if (director.is_listening()) return "it serves";
     EXPECT_EQ(director.WaitForEnd(), kRefused);
-    EXPECT_EQ(ContentsOf(folder_), before);
     return director.process().Output();
+  }
+  // The same, when it leaves every file as it is.
+  std::string Refusal() const {
+    const auto before = ContentsOf(folder_);
+    std::string words = LastWords();
+    EXPECT_EQ(ContentsOf(folder_), before);
+    return words;
   }
 
   // Names the file, and what to do.
@@ -115,6 +122,18 @@ TEST_F(DamageTest, OldCopyOfTheEventsIsRefused) {
   std::filesystem::remove_all(events_);
   std::filesystem::rename(copy, events_);
   EXPECT_THAT(Refusal(), AllOf(Names(events_), HasSubstr("committed writes are missing")));
+}
+
+TEST_F(DamageTest, RecordThatNoDirectorCanHaveWrittenIsRefused) {
+  {
+    const auto stores = adapters::RocksDbStores::Lock({folder_});
+    const auto store = (*stores)->Open(ports::StoreAccess::kReadWrite);
+    const core::Record record = test::StoredRecord(/*task=*/1, /*number=*/2, core::Noted{});
+    CHECK_OK((*store)->Commit({&record, 1}));
+  }
+  EXPECT_THAT(LastWords(), AllOf(HasSubstr(core::ToString(test::StoredId(1)) +
+                                           ": record 2 comes after record 0"),
+                                 HasSubstr("`callboard db verify --data_dir=")));
 }
 
 TEST_F(DamageTest, TailThatWasNeverAcknowledgedIsDroppedAloud) {

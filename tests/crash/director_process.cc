@@ -37,7 +37,9 @@ DirectorProcess::DirectorProcess(const Disk& disk, const std::vector<std::string
 
 DirectorProcess::DirectorProcess(const std::vector<std::string>& command) : process_(command) {
   const std::optional<std::string> line = process_.WaitForLineOrEnd("server=listening");
-  if (line.has_value()) address_ = test::FieldOf(*line, "grpc");
+  if (!line.has_value()) return;
+  address_ = test::FieldOf(*line, "grpc");
+  http_port_ = test::PortOf(test::FieldOf(*line, "http"));
 }
 
 int DirectorProcess::WaitForEnd() {

@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_TESTS_CRASH_DIRECTOR_PROCESS_H_
 #define CALLBOARD_TESTS_CRASH_DIRECTOR_PROCESS_H_
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ class DirectorProcess {
   bool is_listening() const { return !address_.empty(); }
   // REQUIRES: is_listening().
   const std::string& address() const { return address_; }
+  uint16_t http_port() const { return http_port_; }
   test::Process& process() { return process_; }
 
   // Waits for the end, which is near; returns as Process does.
@@ -34,6 +36,7 @@ class DirectorProcess {
 
   test::Process process_;
   std::string address_;
+  uint16_t http_port_ = 0;
 };
 
 }  // namespace callboard::crash

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "libs/testing/http_client.h"
 #include "libs/testing/new_folder.h"
+#include "libs/testing/running_server.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/disk.h"
 #include "tests/crash/disk_image.h"
@@ -18,6 +21,7 @@
 namespace callboard::crash {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class SlowDiskTest : public testing::Test {
@@ -88,8 +92,34 @@ TEST_F(SlowDiskTest, FailedSyncIsNoAnswerAndTheStoreIsOpenedAnew) {
   QueueClient client(director.address());
   const Verdict verdict = CheckHistory(history, *client.FindAll());
   EXPECT_TRUE(verdict.ok()) << verdict.ToString();
-  EXPECT_THAT(director.process().Output(), HasSubstr("store=commit_failed"));
+  EXPECT_THAT(director.process().Output(), HasSubstr("store=away"));
   EXPECT_THAT(AnsweredEarly(history), testing::IsEmpty());
+}
+
+TEST_F(SlowDiskTest, HealthSaysNoWhileTheStoreIsAwayAndYesOnceItIsBack) {
+  DirectorProcess director(disk_, flags_);
+  ASSERT_TRUE(director.is_listening());
+  QueueClient client(director.address());
+  ASSERT_TRUE(client.Submit("one", "text").ok());
+  EXPECT_EQ(test::HealthAt(director.address(), ""), "SERVING");
+  EXPECT_THAT(test::HttpGet(director.http_port(), "/metrics").body,
+              AllOf(HasSubstr("callboard_commit_seconds_count 2\n"),
+                    HasSubstr("callboard_commit_batch_size_count 2\n")));
+
+  disk_.control().log_syncs_to_fail = std::numeric_limits<uint32_t>::max();
+  EXPECT_FALSE(client.Submit("two", "text").ok());
+  EXPECT_EQ(test::HealthAt(director.address(), "callboard.v1.QueueService"), "NOT_SERVING");
+  const test::HttpAnswer readyz = test::HttpGet(director.http_port(), "/readyz");
+  EXPECT_EQ(readyz.status, 503);
+  EXPECT_THAT(readyz.body, HasSubstr("the store is away: "));
+  EXPECT_EQ(test::HttpGet(director.http_port(), "/livez").status, 200);
+  EXPECT_FALSE(client.Depth().ok());
+
+  disk_.control().log_syncs_to_fail = 0;
+  director.process().WaitForLine("store=open");
+  EXPECT_EQ(test::HealthAt(director.address(), "callboard.v1.QueueService"), "SERVING");
+  EXPECT_EQ(test::HttpGet(director.http_port(), "/readyz").status, 200);
+  EXPECT_TRUE(client.Submit("one", "text")->deduplicated);
 }
 
 }  // namespace

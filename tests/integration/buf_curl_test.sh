@@ -8,7 +8,7 @@ curl=("$buf" curl --http2-prior-knowledge --protocol grpc)
 mkfifo "$TEST_TMPDIR/log"
 "$director" --grpc.listen=127.0.0.1:0 --http.listen=127.0.0.1:0 2>"$TEST_TMPDIR/log" &
 trap 'kill %1' EXIT
-read -r listening <"$TEST_TMPDIR/log"
+listening=$(grep --max-count=1 server=listening "$TEST_TMPDIR/log")
 address=${listening##* grpc=} address=http://${address%% *}
 
 expect() {

@@ -354,7 +354,7 @@ void Referee::CheckAgainstDisk(const director::DirectorEngine& engine,
   engine.book().CheckIndexes();
   test::FakeRandom random;
   director::DirectorEngine reloaded(settings_.engine, random);
-  disk.Read([&reloaded](const core::Record& record) { reloaded.Recover(record); });
+  disk.Read([&reloaded](const core::Record& record) { CHECK_OK(reloaded.Recover(record)); });
   const auto lives = [](const director::DirectorEngine& of) {
     std::vector<core::Life> all;
     for (const auto& [sequence, entry] : of.book().line()) all.push_back(entry->life);

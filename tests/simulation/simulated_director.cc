@@ -143,7 +143,7 @@ void SimulatedDirector::Turn() {
 void SimulatedDirector::BeginCommit() {
   while (!committing_.has_value() && !dying_) {
     if (director_->open_turn().empty()) {
-      if (director_->service() == director::Director::Service::kFull) {
+      if (director_->service() == director::Service::kFull) {
         ground_.referee.OnTurn(*director_->engine(), stores_.disk(), Now());
       }
       return;

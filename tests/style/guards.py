@@ -85,7 +85,7 @@ OUTSIDE = {
     "libs/client": ["grpc", "google/", "callboard/v1/"],
     "libs/server": ["grpc", "prometheus/", "google/", "callboard/config/v1/"],
     "libs/testing": ["grpc", "google/", "callboard/", "opentelemetry/proto/"],
-    "services": ["grpc", "google/", "callboard/", "CLI/"],
+    "services": ["grpc", "google/", "callboard/", "CLI/", "prometheus/"],
     "tests": ["grpc", "google/", "callboard/", "rocksdb/", "opentelemetry/proto/", "benchmark/"],
 }
 
@@ -281,6 +281,7 @@ TESTED_ELSEWHERE = {
     "libs/testing/otlp_collector.cc": "libs/adapters/otel/otel_telemetry_test.cc",
     "libs/testing/running_server.cc": "tests/integration/server_test.cc",
     "libs/testing/status_matchers.h": "libs/wire/status_test.cc",
+    "libs/testing/stored_records.h": "libs/testing/memory_event_store_test.cc",
     "libs/testing/stored_tasks.h": "libs/adapters/rocksdb_store/store_folder_test.cc",
     "libs/wire/enum_pair.h": "libs/wire/task_test.cc",
     "libs/wire/field_values.h": "libs/wire/task_test.cc",
@@ -290,6 +291,7 @@ TESTED_ELSEWHERE = {
     "services/cli/db_folder.cc": "tests/integration/db_test.cc",
     "services/cli/director_call.cc": "tests/integration/cli_test.cc",
     "services/cli/completion.cc": "tests/integration/completion_test.sh",
+    "services/director/director_watch.cc": "tests/crash/slow_disk_test.cc",
     "services/director/start_director.cc": "tests/integration/server_test.cc",
     "services/scheduler/start_scheduler.cc": "tests/integration/server_test.cc",
     "services/director/queue_service.cc": "tests/integration/director_test.cc",

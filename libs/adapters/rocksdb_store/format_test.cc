@@ -15,6 +15,7 @@
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/stored_records.h"
 
 namespace callboard::adapters {
 namespace {
@@ -49,10 +50,9 @@ TEST(FormatTest, EveryFormatIsReadInFull) {
     for (const auto access : {ports::StoreAccess::kReadOnly, ports::StoreAccess::kReadWrite}) {
       const auto store = (*stores)->Open(access);
       ASSERT_THAT(store, IsOk()) << name;
-      std::vector<core::Record> records;
-      EXPECT_THAT((*store)->Load([&](const core::Record& record) { records.push_back(record); }),
-                  IsOk());
-      EXPECT_THAT(records, testing::UnorderedElementsAreArray(expected)) << name;
+      const absl::StatusOr<std::vector<core::Record>> records = test::StoredRecords(**store);
+      ASSERT_THAT(records, IsOk()) << name;
+      EXPECT_THAT(*records, testing::UnorderedElementsAreArray(expected)) << name;
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/stored_records.h"
 #include "libs/testing/stored_tasks.h"
 
 namespace callboard::adapters {
@@ -54,10 +55,9 @@ absl::StatusOr<uint64_t> Load(const std::filesystem::path& folder) {
   const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder});
   const auto store = stores->Open(ports::StoreAccess::kReadWrite);
   if (!store.ok()) return store.status();
-  uint64_t records = 0;
-  const absl::Status status = (*store)->Load([&records](const core::Record&) { ++records; });
-  if (!status.ok()) return status;
-  return records;
+  const absl::StatusOr<std::vector<core::Record>> records = test::StoredRecords(**store);
+  if (!records.ok()) return records.status();
+  return records->size();
 }
 
 std::filesystem::path NewCheckpoint(const std::filesystem::path& folder) {

@@ -50,7 +50,7 @@ class RocksDbStore final : public ports::EventStore {
     return status;
   }
 
-  absl::Status Load(const std::function<void(const core::Record&)>& take) const override {
+  absl::Status Load(const ports::RecordTaker& take) const override {
     rocksdb::ReadOptions options;
     options.fill_cache = false;
     options.readahead_size = kReadAheadBytes;
@@ -68,6 +68,7 @@ class RocksDbStore final : public ports::EventStore {
     std::vector<core::TaskRecord> records;
     RETURN_IF_ERROR(Read(options, [&records](const core::Record& record) {
       records.push_back(std::get<core::TaskRecord>(record));
+      return absl::OkStatus();
     }));
     return records;
   }
@@ -116,8 +117,7 @@ class RocksDbStore final : public ports::EventStore {
   }
 
   // Hands over what lies between the bounds of the options, in the order of the keys.
-  absl::Status Read(const rocksdb::ReadOptions& options,
-                    const std::function<void(const core::Record&)>& take) const {
+  absl::Status Read(const rocksdb::ReadOptions& options, const ports::RecordTaker& take) const {
     RecordDecoder decoder;
     core::Record record;
     const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(options));
@@ -125,7 +125,7 @@ class RocksDbStore final : public ports::EventStore {
       const absl::string_view key = ToView(iterator->key());
       if (key == kFormatKey) continue;
       RETURN_IF_ERROR(decoder.Decode(key, ToView(iterator->value()), record));
-      take(record);
+      RETURN_IF_ERROR(take(record));
     }
     return iterator->status().ok() ? absl::OkStatus() : FromRocksDb(iterator->status());
   }

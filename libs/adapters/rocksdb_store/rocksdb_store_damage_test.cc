@@ -22,6 +22,7 @@
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/stored_records.h"
 
 namespace callboard::adapters {
 namespace {
@@ -60,11 +61,7 @@ class StoreDamageTest : public testing::Test {
     const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder_});
     auto store = stores->Open(access);
     if (!store.ok()) return store.status();
-    Records records;
-    const absl::Status status =
-        (*store)->Load([&records](const core::Record& record) { records.push_back(record); });
-    if (!status.ok()) return status;
-    return records;
+    return test::StoredRecords(**store);
   }
 
   // The error of opening it, one way or the other, which leaves every file as it is.

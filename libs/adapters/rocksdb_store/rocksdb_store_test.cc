@@ -14,6 +14,7 @@
 #include "libs/base/check.h"
 #include "libs/testing/event_store_contract.h"
 #include "libs/testing/new_folder.h"
+#include "libs/testing/stored_records.h"
 
 namespace callboard::test {
 
@@ -56,9 +57,10 @@ std::unique_ptr<ports::EventStore> Open(RocksDbStores& stores) {
 uint64_t EpochIn(const std::filesystem::path& folder) {
   uint64_t epoch = 0;
   const std::unique_ptr<RocksDbStores> stores = Lock(folder);
-  CHECK_OK(Open(*stores)->Load([&epoch](const core::Record& record) {
+  const std::vector<core::Record> records = *test::StoredRecords(*Open(*stores));
+  for (const core::Record& record : records) {
     if (const auto* began = std::get_if<core::EpochBegan>(&record)) epoch = began->epoch;
-  }));
+  }
   return epoch;
 }
 
