@@ -25,7 +25,9 @@ def callboard_cc_library(name, **kwargs):
     )
 
 def callboard_cc_binary(name, **kwargs):
-    """A program."""
+    """A program, with an allocator that stands it when one thread frees what another one got."""
+    if not kwargs.get("linkshared"):
+        kwargs["malloc"] = "//bazel/system:jemalloc"
     native.cc_binary(
         name = name,
         copts = _WARNINGS + kwargs.pop("copts", []),

@@ -11,8 +11,9 @@ readonly PACKAGES=(
   bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
   ca-certificates g++ git python3 unzip
   # Libraries.
-  libabsl-dev libboost-dev libcli11-dev libgrpc++-dev libprotobuf-dev librocksdb-dev libspdlog-dev
-  libyaml-cpp-dev nlohmann-json3-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
+  libabsl-dev libboost-dev libcli11-dev libgrpc++-dev libjemalloc-dev libprotobuf-dev librocksdb-dev
+  libspdlog-dev libyaml-cpp-dev nlohmann-json3-dev prometheus-cpp-dev protobuf-compiler
+  protobuf-compiler-grpc
   # Tests and guards.
   clang-14 clang-format-14 clang-tidy-14 libbenchmark-dev libgmock-dev libgtest-dev
   librapidcheck-dev

@@ -26,7 +26,8 @@ void Rekey(Index& index, const std::optional<Key>& was, const std::optional<Key>
            Entry* entry) {
   if (was == is) return;
   if (was.has_value()) CHECK_EQ(index.erase(*was), 1u);
-  if (is.has_value()) CHECK(index.emplace(*is, entry).second);
+  // Most come in at the end.
+  if (is.has_value()) CHECK(index.emplace_hint(index.end(), *is, entry)->second == entry);
 }
 
 }  // namespace
@@ -43,8 +44,7 @@ struct Book::Keys {
     }
     if (life.is_pending()) {
       keys.place = life.sequence;
-      keys.pending = life.admitted;
-      if (life.dispatch == core::DispatchNumber()) keys.fresh = life.sequence;
+      (life.dispatch == core::DispatchNumber() ? keys.fresh : keys.returned) = life.admitted;
     }
     if (!life.tries->ran_on.empty()) keys.ran_on = life.tries->ran_on;
     return keys;
@@ -53,11 +53,11 @@ struct Book::Keys {
   // Of live tasks: the sequence number, and the first one they had.
   std::optional<uint64_t> line = {};
   std::optional<uint64_t> turn = {};
-  // The same of pending ones.
+  // Of pending ones: their place; and, of those that were never dispatched, which have the place
+  // they came to, or else of the others, the first one they had.
   std::optional<uint64_t> place = {};
-  std::optional<uint64_t> pending = {};
-  // Of those that were never dispatched.
   std::optional<uint64_t> fresh = {};
+  std::optional<uint64_t> returned = {};
   std::optional<std::pair<absl::Time, core::QueueId>> ended = {};
   std::optional<std::string> ran_on = {};
 };
@@ -132,10 +132,10 @@ void Book::Introduce(Entry& entry, const core::Admitted& admitted) {
   if (admitted.redrive_of.has_value()) redriven_as_[*admitted.redrive_of] = life.queue_id;
   if (life.request_id.empty()) return;
   // An id may be used again a day after its task has ended; then it stands for the later task.
-  const auto [holder, is_new] = requests_.insert(&entry);
-  if (is_new || (*holder)->life.admitted > life.admitted) return;
+  const auto [holder, is_new] = requests_.insert(Requested(entry));
+  if (is_new || holder->entry->life.admitted > life.admitted) return;
   requests_.erase(holder);
-  requests_.insert(&entry);
+  requests_.insert(Requested(entry));
 }
 
 void Book::DropSpec(Entry& entry) {
@@ -159,7 +159,7 @@ void Book::Count(const Life& life, TaskState state, int change) {
 
 void Book::Reindex(Entry& entry, const Keys& was, const Keys& is) {
   Rekey(line_, was.line, is.line, &entry);
-  Rekey(pending_by_admission_, was.pending, is.pending, &entry);
+  Rekey(returned_, was.returned, is.returned, &entry);
   Rekey(fresh_, was.fresh, is.fresh, &entry);
   if (IsOfScheduler(entry.life)) Rekey(fresh_of_scheduler_, was.fresh, is.fresh, &entry);
   Rekey(ended_, was.ended, is.ended, &entry);
@@ -198,8 +198,8 @@ void Book::Forget(core::QueueId id) {
   Reindex(entry, Keys::Of(entry.life), Keys());
   Count(entry.life, entry.life.state, -1);
   redriven_as_.erase(id);
-  const auto request = requests_.find(&entry);
-  if (request != requests_.end() && *request == &entry) requests_.erase(request);
+  const auto request = requests_.find(Requested(entry));
+  if (request != requests_.end() && request->entry == &entry) requests_.erase(request);
   const core::Terms terms = *entry.life.terms;
   entries_.erase(found);
   terms_.Release(terms);
@@ -221,7 +221,10 @@ std::optional<core::QueueId> Book::RedrivenAs(core::QueueId id) const {
 }
 
 const Entry* Book::OldestPending() const {
-  return pending_by_admission_.empty() ? nullptr : pending_by_admission_.begin()->second;
+  if (fresh_.empty() && returned_.empty()) return nullptr;
+  if (returned_.empty()) return fresh_.begin()->second;
+  if (fresh_.empty()) return returned_.begin()->second;
+  return std::min(*fresh_.begin(), *returned_.begin()).second;
 }
 
 Entry* Book::OldestFresh(bool of_scheduler, const Entry* except) const {
@@ -251,11 +254,12 @@ const absl::btree_map<uint64_t, Entry*>* Book::Overlapping(const std::string& ke
 std::optional<KnownRequest> Book::FindRequest(const std::string& identity,
                                               const std::string& request_id, absl::Time now) const {
   if (const auto found = requests_.find(Request{identity, request_id}); found != requests_.end()) {
-    const Life& life = (*found)->life;
+    const Life& life = found->entry->life;
     if (!life.is_ended() || now < life.finished_at + core::kRequestMemory) {
       return KnownRequest{life.queue_id, life.state, life.fingerprint};
     }
   }
+  if (remembered_.empty()) return std::nullopt;
   if (const auto found = remembered_.find(RequestKey(identity, request_id));
       found != remembered_.end()) {
     const core::RequestRemembered& request = found->second;
@@ -283,7 +287,7 @@ void Book::CheckIndexes() const {
   CHECK(counts == counts_);
   CHECK_EQ(line_.size(), live);
   CHECK_EQ(places_.size(), counts.pending);
-  CHECK_EQ(pending_by_admission_.size(), counts.pending);
+  CHECK_EQ(fresh_.size() + returned_.size(), counts.pending);
   CHECK_EQ(ended_.size(), entries_.size() - live);
 }
 

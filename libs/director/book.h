@@ -23,8 +23,10 @@
 
 namespace callboard::director {
 
-// A task in memory: what its records say, and what the clocks of this process say. Of the latter
-// nothing survives a restart.
+struct Group;
+
+// A task in memory: what its records say, and what this process makes of it. Of the latter nothing
+// survives a restart.
 struct Entry {
   core::Life life;
   // What was asked for; null when it is in the store only, as for all that have ended.
@@ -45,6 +47,8 @@ struct Entry {
     absl::Duration guard_at = absl::InfiniteDuration();
   };
   Clocks clocks = {};
+  // The matcher's; null when it is not ready to start.
+  Group* group = nullptr;
 };
 
 // What an ended or live task has to do with a request id.
@@ -136,32 +140,39 @@ class Book {
   static constexpr uint64_t kSpecBytesMax = 16 << 20;
 
   using RequestKey = std::pair<std::string, std::string>;
-  // Entries found by their request id, without a second copy of it.
+  // Entries found by their request id, without a second copy of it. The hash is kept, so that a set
+  // that grows does not look at them.
   struct Request {
+    Request(absl::string_view of, absl::string_view id)
+        : identity(of), request_id(id), hash(absl::HashOf(identity, request_id)) {}
+
     absl::string_view identity;
     absl::string_view request_id;
+    size_t hash;
+  };
+  struct Requested {
+    explicit Requested(Entry& of)
+        : entry(&of), hash(Request(of.life.terms->identity, of.life.request_id).hash) {}
 
-    static Request Of(const Request& request) { return request; }
-    static Request Of(const Entry* entry) {
-      return {entry->life.terms->identity, entry->life.request_id};
-    }
+    Entry* entry;
+    size_t hash;
   };
   struct RequestHash {
     using is_transparent = void;
-    template <class T>
-    size_t operator()(const T& of) const {
-      const Request request = Request::Of(of);
-      return absl::HashOf(request.identity, request.request_id);
-    }
+    size_t operator()(const Request& request) const { return request.hash; }
+    size_t operator()(const Requested& requested) const { return requested.hash; }
   };
   struct RequestEq {
     using is_transparent = void;
-    template <class A, class B>
-    bool operator()(const A& a, const B& b) const {
-      const Request left = Request::Of(a);
-      const Request right = Request::Of(b);
-      return left.request_id == right.request_id && left.identity == right.identity;
+    bool operator()(const Requested& a, const Requested& b) const {
+      return a.hash == b.hash && a.entry->life.request_id == b.entry->life.request_id &&
+             a.entry->life.terms->identity == b.entry->life.terms->identity;
     }
+    bool operator()(const Requested& a, const Request& b) const {
+      return a.hash == b.hash && a.entry->life.request_id == b.request_id &&
+             a.entry->life.terms->identity == b.identity;
+    }
+    bool operator()(const Request& a, const Requested& b) const { return (*this)(b, a); }
   };
   struct Session {
     absl::btree_map<uint64_t, Entry*> live;
@@ -196,14 +207,15 @@ class Book {
 
   absl::btree_map<uint64_t, Entry*> line_;
   core::RankedSet places_;
-  absl::btree_map<uint64_t, Entry*> pending_by_admission_;
+  // Pending ones, in the order of their admission: those that were never dispatched, and others.
   absl::btree_map<uint64_t, Entry*> fresh_;
+  absl::btree_map<uint64_t, Entry*> returned_;
   absl::btree_map<uint64_t, Entry*> fresh_of_scheduler_;
   absl::btree_map<std::pair<absl::Time, core::QueueId>, Entry*> ended_;
 
   absl::flat_hash_map<std::string, Session> sessions_;
   absl::flat_hash_map<std::string, absl::btree_map<uint64_t, Entry*>> overlaps_;
-  absl::flat_hash_set<Entry*, RequestHash, RequestEq> requests_;
+  absl::flat_hash_set<Requested, RequestHash, RequestEq> requests_;
   absl::flat_hash_map<RequestKey, core::RequestRemembered> remembered_;
   absl::btree_set<std::pair<absl::Time, RequestKey>> remembered_order_;
   absl::flat_hash_map<core::QueueId, core::QueueId> redriven_as_;

@@ -3,6 +3,35 @@
 namespace callboard::director {
 namespace {
 
+class Submit final : public DoorCommand {
+ public:
+  Submit(CallId call, std::string identity, core::Submission&& submission, absl::Time arrived,
+         Reply reply)
+      : DoorCommand(call, std::move(reply)),
+        caller_(Submitter(std::move(identity), std::move(submission), arrived)) {}
+
+ private:
+  Decision Knock(DirectorEngine& engine, Moment now) override {
+    return engine.Submit(std::move(caller_), now);
+  }
+
+  Caller caller_;
+};
+
+class Reserve final : public DoorCommand {
+ public:
+  Reserve(CallId call, std::string identity, absl::Duration lifetime, Reply reply)
+      : DoorCommand(call, std::move(reply)), identity_(std::move(identity)), lifetime_(lifetime) {}
+
+ private:
+  Decision Knock(DirectorEngine& engine, Moment now) override {
+    return engine.ReserveSlot(identity_, lifetime_, now);
+  }
+
+  const std::string identity_;
+  const absl::Duration lifetime_;
+};
+
 class Leave final : public Command {
  public:
   explicit Leave(CallId call) : Command(Need::kWrite, From::kLink), call_(call) {}
@@ -36,7 +65,7 @@ class Tell final : public Command {
 }  // namespace
 
 Command::Then DoorCommand::Decide(DirectorEngine& engine, WaiterDesk&, Moment now) {
-  decision_ = knock_(engine, now);
+  decision_ = Knock(engine, now);
   return std::holds_alternative<WaiterId>(decision_) ? Then::kWait : Then::kSay;
 }
 
@@ -65,25 +94,15 @@ void WaiterDesk::RefuseAll(const absl::Status& why) {
   while (!seated_.empty()) Take(seated_.begin()->first)->Refuse(why);
 }
 
-CommandPtr SubmitCommand(CallId call, std::string identity, core::Submission submission,
+CommandPtr SubmitCommand(CallId call, std::string identity, core::Submission&& submission,
                          absl::Time arrived, DoorCommand::Reply reply) {
-  return std::make_unique<DoorCommand>(
-      call,
-      [identity = std::move(identity), submission = std::move(submission), arrived](
-          DirectorEngine& engine, Moment now) mutable {
-        return engine.Submit(identity, std::move(submission), arrived, now);
-      },
-      std::move(reply));
+  return std::make_unique<Submit>(call, std::move(identity), std::move(submission), arrived,
+                                  std::move(reply));
 }
 
 CommandPtr ReserveCommand(CallId call, std::string identity, absl::Duration lifetime,
                           DoorCommand::Reply reply) {
-  return std::make_unique<DoorCommand>(
-      call,
-      [identity = std::move(identity), lifetime](DirectorEngine& engine, Moment now) {
-        return engine.ReserveSlot(identity, lifetime, now);
-      },
-      std::move(reply));
+  return std::make_unique<Reserve>(call, std::move(identity), lifetime, std::move(reply));
 }
 
 CommandPtr LeaveCommand(CallId call) { return std::make_unique<Leave>(call); }

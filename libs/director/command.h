@@ -56,28 +56,25 @@ using CommandPtr = std::unique_ptr<Command>;
 using CallId = base::StrongId<struct CallIdTag, uint64_t>;
 
 // A caller at the door: answered at once, or when its turn comes.
-class DoorCommand final : public Command {
+class DoorCommand : public Command {
  public:
-  using Knock = std::function<Decision(DirectorEngine&, Moment)>;
   using Reply = std::function<void(const Decision&)>;
 
-  DoorCommand(CallId call, Knock knock, Reply reply)
-      : Command(Need::kWrite, From::kCaller),
-        call_(call),
-        knock_(std::move(knock)),
-        reply_(std::move(reply)) {}
+  DoorCommand(CallId call, Reply reply)
+      : Command(Need::kWrite, From::kCaller), call_(call), reply_(std::move(reply)) {}
 
   CallId call() const { return call_; }
   const Decision& decision() const { return decision_; }
   void SetDecision(Decision decision) { decision_ = std::move(decision); }
 
-  Then Decide(DirectorEngine& engine, WaiterDesk& desk, Moment now) override;
-  void Say() override { reply_(decision_); }
-  void Refuse(const absl::Status& why) override { reply_(why); }
+  Then Decide(DirectorEngine& engine, WaiterDesk& desk, Moment now) final;
+  void Say() final { reply_(decision_); }
+  void Refuse(const absl::Status& why) final { reply_(why); }
 
  private:
+  virtual Decision Knock(DirectorEngine& engine, Moment now) = 0;
+
   const CallId call_;
-  const Knock knock_;
   const Reply reply_;
   Decision decision_;
 };
@@ -124,7 +121,7 @@ CommandPtr CallCommand(Command::Need need,
   return std::make_unique<Call>(need, std::move(decide), std::move(reply));
 }
 
-CommandPtr SubmitCommand(CallId call, std::string identity, core::Submission submission,
+CommandPtr SubmitCommand(CallId call, std::string identity, core::Submission&& submission,
                          absl::Time arrived, DoorCommand::Reply reply);
 CommandPtr ReserveCommand(CallId call, std::string identity, absl::Duration lifetime,
                           DoorCommand::Reply reply);

@@ -42,7 +42,7 @@ absl::Status OutcomeUnknown() {
 
 Director::~Director() {
   Close();
-  for (const CommandPtr& command : open_.answers) command->Refuse(StoreUnavailable());
+  for (const CommandPtr& command : answers_) command->Refuse(StoreUnavailable());
   desk_.RefuseAll(StoreUnavailable());
 }
 
@@ -57,7 +57,6 @@ absl::Status Director::Open() {
   if (status.ok()) {
     engine_->Begin(Now());
     if (shutting_down_) engine_->BeginShutdown(Now());
-    Collect();
     Turn first = TakeTurn();
     status = Commit(first);
     if (status.ok()) {
@@ -116,7 +115,7 @@ void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
     }
     switch (command->Decide(*engine_, desk_, now)) {
       case Command::Then::kSay:
-        open_.answers.push_back(std::move(command));
+        answers_.push_back(std::move(command));
         break;
       case Command::Then::kWait:
         desk_.Seat(absl::WrapUnique(static_cast<DoorCommand*>(command.release())));
@@ -125,48 +124,54 @@ void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
         break;
     }
   }
-  Collect();
+  CollectAnswers();
 }
 
 void Director::FireTimers(Moment now) {
   if (service_ != Service::kFull) return;
   engine_->FireTimers(now);
-  Collect();
+  CollectAnswers();
 }
 
 void Director::BeginShutdown(Moment now) {
   shutting_down_ = true;
   if (service_ != Service::kFull) return;
   engine_->BeginShutdown(now);
-  Collect();
+  CollectAnswers();
 }
 
-void Director::Collect() {
-  if (engine_ == nullptr) return;
-  Outcome outcome = engine_->TakeOutcome();
-  std::move(outcome.records.begin(), outcome.records.end(), std::back_inserter(open_.records));
-  std::move(outcome.messages.begin(), outcome.messages.end(), std::back_inserter(open_.messages));
-  for (Outcome::Answer& answer : outcome.answers) {
+void Director::CollectAnswers() {
+  if (engine_ == nullptr || engine_->outcome().answers.empty()) return;
+  for (Outcome::Answer& answer : engine_->TakeAnswers()) {
     std::unique_ptr<DoorCommand> caller = desk_.Take(answer.waiter);
     if (caller == nullptr) continue;
     caller->SetDecision(std::move(answer.decision));
-    open_.answers.push_back(std::move(caller));
+    answers_.push_back(std::move(caller));
   }
 }
 
+bool Director::has_turn() const {
+  return !answers_.empty() || (engine_ != nullptr && !engine_->outcome().empty());
+}
+
+Turn Director::TakeTurn() {
+  return {engine_ == nullptr ? Outcome() : engine_->TakeOutcome(), std::exchange(answers_, {})};
+}
+
 absl::Status Director::Commit(const Turn& turn) {
-  if (turn.records.empty()) return absl::OkStatus();
+  const std::vector<core::Record>& records = turn.outcome.records;
+  if (records.empty()) return absl::OkStatus();
   const absl::Duration began = world_.clock.MonotonicNow();
-  RETURN_IF_ERROR(store_->Commit(turn.records));
+  RETURN_IF_ERROR(store_->Commit(records));
   if (world_.observer != nullptr) {
-    world_.observer->OnCommit(turn.records.size(), world_.clock.MonotonicNow() - began);
+    world_.observer->OnCommit(records.size(), world_.clock.MonotonicNow() - began);
   }
   return absl::OkStatus();
 }
 
 absl::Status Director::Say(Turn turn) {
   for (const CommandPtr& command : turn.answers) command->Say();
-  for (Outcome::Message& message : turn.messages) {
+  for (Outcome::Message& message : turn.outcome.messages) {
     if (auto* start = std::get_if<core::StartRun>(&message.item);
         start != nullptr && !start->spec) {
       ASSIGN_OR_RETURN(start->spec, store_->TaskSpec(start->token.queue_id));

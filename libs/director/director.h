@@ -32,12 +32,10 @@ struct World {
 
 // What was decided: to be committed first, and only then to be said.
 struct Turn {
-  std::vector<core::Record> records;
+  // Without answers: those are in the commands.
+  Outcome outcome = {};
   // Those who are to be answered.
-  std::vector<CommandPtr> answers;
-  std::vector<Outcome::Message> messages;
-
-  bool empty() const { return records.empty() && answers.empty() && messages.empty(); }
+  std::vector<CommandPtr> answers = {};
 };
 
 // The engine and its store, turn by turn: Decide() commands and do what is due, Commit() everything
@@ -78,9 +76,11 @@ class Director {
   // When something is due although nobody asks.
   absl::Duration UntilNextTurn() const;
 
-  const Turn& open_turn() const { return open_; }
+  // Whether the open turn has anything in it, and how many are to be answered.
+  bool has_turn() const;
+  size_t answers() const { return answers_.size(); }
   // REQUIRES: the turn taken before was said, or failed.
-  Turn TakeTurn() { return std::exchange(open_, {}); }
+  Turn TakeTurn();
   absl::Status Commit(const Turn& turn);
   // REQUIRES: it is committed. An error, when the store cannot be read, is one to Fail() with.
   absl::Status Say(Turn turn);
@@ -104,8 +104,8 @@ class Director {
   void Serve(Service service, const absl::Status& why);
   // Why a command that needs more than there is cannot be served.
   absl::Status Unserved() const;
-  // What the engine has decided goes into the open turn.
-  void Collect();
+  // Waiters who got their answer get up from the desk.
+  void CollectAnswers();
 
   const EngineOptions options_;
   const World world_;
@@ -117,7 +117,8 @@ class Director {
   std::unique_ptr<ports::EventStore> store_;
   std::unique_ptr<DirectorEngine> engine_;
   WaiterDesk desk_;
-  Turn open_;
+  // Of the open turn; the rest of it is the engine's outcome.
+  std::vector<CommandPtr> answers_;
 };
 
 }  // namespace callboard::director

@@ -41,7 +41,7 @@ class DirectorTest : public testing::Test {
     core::Submission submission;
     submission.spec.prompt = prompt;
     submission.policy = core::QueuePolicy::kBlock;
-    return SubmitCommand(CallId(call), "me", submission, clock_.WallNow(),
+    return SubmitCommand(CallId(call), "me", std::move(submission), clock_.WallNow(),
                          [this, call](const Decision& decision) {
                            EXPECT_FALSE(answers_.contains(call)) << "answered twice";
                            answers_[call] = decision;
@@ -293,7 +293,7 @@ TEST_F(DirectorTest, WhatRestsOnAFailedCommitIsNotDone) {
   director_.Fail(first, failure);
   EXPECT_THAT(ErrorOf(1), HasReason("OUTCOME_UNKNOWN"));
   EXPECT_THAT(status_, HasReason("STORE_UNAVAILABLE"));
-  EXPECT_TRUE(director_.open_turn().empty());
+  EXPECT_FALSE(director_.has_turn());
   EXPECT_THAT(director_.engine()->book().line(), IsEmpty());
   EXPECT_THAT(link_.TakeSaid(), IsEmpty());
 }

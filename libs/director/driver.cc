@@ -212,11 +212,13 @@ bool DirectorDriver::DecideSome() {
   bool stopping = false;
   {
     base::MutexLock lock(mutex_);
-    has_turn_ = !director_->open_turn().empty();
-    turn_is_full_ = director_->open_turn().answers.size() >= options_.calls_max;
+    has_turn_ = director_->has_turn();
+    turn_is_full_ = director_->answers() >= options_.calls_max;
+    deciding_ = false;
     const absl::Duration wait = std::min(director_->UntilNextTurn(), kIdleMax);
     while (!HasWork() && something_to_decide_.WaitFor(mutex_, wait)) {
     }
+    deciding_ = true;
     if (writing_ == Writing::kFailed) {
       failed = std::exchange(turn_, {});
       failure = std::exchange(failure_, absl::OkStatus());
@@ -242,13 +244,13 @@ bool DirectorDriver::DecideSome() {
     HandOver();
   }
   director_->FireTimers(now);
-  if (last && director_->open_turn().empty()) return false;
+  if (last && !director_->has_turn()) return false;
   HandOver();
   return true;
 }
 
 void DirectorDriver::HandOver() {
-  if (director_->open_turn().empty()) return;
+  if (!director_->has_turn()) return;
   base::MutexLock lock(mutex_);
   if (writing_ != Writing::kNothing) return;
   turn_ = director_->TakeTurn();
@@ -270,10 +272,15 @@ void DirectorDriver::WriteAll() {
     absl::Status status = director_->Commit(turn);
     if (status.ok()) status = director_->Say(std::exchange(turn, {}));
     base::MutexLock lock(mutex_);
-    writing_ = status.ok() ? Writing::kNothing : Writing::kFailed;
-    turn_ = std::move(turn);
-    failure_ = std::move(status);
-    something_to_decide_.NotifyOne();
+    if (status.ok() && !deciding_ && has_turn_) {
+      turn_ = director_->TakeTurn();
+      has_turn_ = turn_is_full_ = false;
+    } else {
+      writing_ = status.ok() ? Writing::kNothing : Writing::kFailed;
+      turn_ = std::move(turn);
+      failure_ = std::move(status);
+    }
+    if (HasWork()) something_to_decide_.NotifyOne();
   }
 }
 

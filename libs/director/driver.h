@@ -97,7 +97,7 @@ class DirectorDriver {
   StoreReader reader_;
   StoreReader copier_;
 
-  // Touched by the deciding thread only, but for Commit() and Say().
+  // Touched by the deciding thread only, but for Commit() and Say(), and while it waits.
   std::unique_ptr<Director> director_;
 
   base::Mutex mutex_;
@@ -108,7 +108,9 @@ class DirectorDriver {
   size_t calls_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   bool drain_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Of the open turn, as the deciding thread left it.
+  // False while the deciding thread waits; then the writing thread helps itself to the open turn.
+  bool deciding_ ABSL_GUARDED_BY(mutex_) = true;
+  // Of the open turn, while the deciding thread waits.
   bool has_turn_ ABSL_GUARDED_BY(mutex_) = false;
   bool turn_is_full_ ABSL_GUARDED_BY(mutex_) = false;
   // A turn on its way to the disk; and one that did not get there.

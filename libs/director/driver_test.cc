@@ -34,7 +34,7 @@ class DirectorDriverTest : public testing::Test {
     core::Submission submission;
     submission.spec.prompt = prompt;
     std::promise<Decision> answer;
-    driver.Post(SubmitCommand(driver.NextCall(), "me", submission, clock_.WallNow(),
+    driver.Post(SubmitCommand(driver.NextCall(), "me", std::move(submission), clock_.WallNow(),
                               [&](const Decision& decision) { answer.set_value(decision); }));
     return answer.get_future().get();
   }
@@ -160,8 +160,8 @@ TEST_F(DirectorDriverTest, WaitersAreAnsweredBeforeTheDriverIsGone) {
     core::Submission submission;
     submission.policy = core::QueuePolicy::kBlock;
     for (int i = 0; i < 2; ++i) {
-      driver->Post(SubmitCommand(driver->NextCall(), "me", submission, clock_.WallNow(),
-                                 [&](const Decision&) { ++answered; }));
+      driver->Post(SubmitCommand(driver->NextCall(), "me", core::Submission(submission),
+                                 clock_.WallNow(), [&](const Decision&) { ++answered; }));
     }
     EXPECT_EQ(StatusFrom(*driver)->waiting, 1u);
   }

@@ -72,7 +72,12 @@ void DirectorEngine::Begin(Moment now) {
   Settle(now);
 }
 
-Outcome DirectorEngine::TakeOutcome() { return std::exchange(outcome_, {}); }
+Outcome DirectorEngine::TakeOutcome() {
+  Outcome taken = std::exchange(outcome_, {});
+  // The next one is about as large.
+  outcome_.records.reserve(taken.records.size());
+  return taken;
+}
 
 core::Record& DirectorEngine::Write(core::Record record) {
   book_.Apply(record);

@@ -136,9 +136,11 @@ struct Outcome {
     core::DirectorItem item;
   };
 
-  std::vector<core::Record> records;
-  std::vector<Answer> answers;
-  std::vector<Message> messages;
+  std::vector<core::Record> records = {};
+  std::vector<Answer> answers = {};
+  std::vector<Message> messages = {};
+
+  bool empty() const { return records.empty() && answers.empty() && messages.empty(); }
 };
 
 // The rules of the queue as a state machine. Each call is a command: it decides, applies the
@@ -166,14 +168,15 @@ class DirectorEngine {
   // Begins a new epoch. Every dispatch under way gets a full lease: its agent knows best.
   void Begin(Moment now);
 
-  // What has followed since the last call.
+  // What has followed since the last TakeOutcome(); of the answers, since the last TakeAnswers().
+  const Outcome& outcome() const { return outcome_; }
   Outcome TakeOutcome();
+  std::vector<Outcome::Answer> TakeAnswers() { return std::exchange(outcome_.answers, {}); }
 
   // ---- Callers ----
 
-  // `arrived`: when the call did.
-  Decision Submit(const std::string& identity, core::Submission submission, absl::Time arrived,
-                  Moment now);
+  // REQUIRES: it is a Submitter().
+  Decision Submit(Caller&& caller, Moment now);
   // Asks for a place to submit into later. REQUIRES: 0 < lifetime.
   Decision ReserveSlot(const std::string& identity, absl::Duration lifetime, Moment now);
   // The caller has gone. Nothing happens to one that is no longer waiting.

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "libs/core/fingerprint.h"
 #include "libs/core/limits.h"
 #include "libs/director/engine.h"
 
@@ -65,9 +64,7 @@ struct DirectorEngine::Place {
   Entry* evicted = nullptr;
 };
 
-Decision DirectorEngine::Submit(const std::string& identity, core::Submission submission,
-                                absl::Time arrived, Moment now) {
-  Caller caller = {.identity = identity, .arrived = arrived, .submission = std::move(submission)};
+Decision DirectorEngine::Submit(Caller&& caller, Moment now) {
   Decision decision = Admit(caller, /*arriving=*/true, now);
   Settle(now);
   return decision;
@@ -92,13 +89,9 @@ Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec, M
   submission.spec.deadline_at.reset();
   submission.spec.earliest_start_at.reset();
   // In its submitter's name, whoever asks: an old task has one successor.
-  Caller caller = {.identity = old.terms->identity,
-                   .arrived = now.wall,
-                   .submission = std::move(submission),
-                   .redrive_of = id};
-  Decision decision = Admit(caller, /*arriving=*/true, now);
-  Settle(now);
-  return decision;
+  Caller caller = Submitter(old.terms->identity, std::move(submission), now.wall);
+  caller.redrive_of = id;
+  return Submit(std::move(caller), now);
 }
 
 Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
@@ -132,7 +125,7 @@ std::optional<Decision> DirectorEngine::FindSame(const Caller& caller, Moment no
   const std::optional<KnownRequest> known =
       book_.FindRequest(caller.identity, request_id, now.wall);
   if (!known.has_value()) return std::nullopt;
-  if (known->fingerprint != core::FingerprintOf(submission.spec)) {
+  if (known->fingerprint != caller.fingerprint) {
     return WithReason(absl::AlreadyExistsError(absl::StrCat(
                           "request_id ", request_id, " stands for another task, ",
                           ToString(known->queue_id), "; use a new one for new content")),
@@ -239,17 +232,13 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
   }
   if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
 
-  // Nobody asks for that of a task without an id.
-  const core::Fingerprint fingerprint = submission.spec.request_id.empty()
-                                            ? core::Fingerprint()
-                                            : core::FingerprintOf(submission.spec);
   auto spec = std::make_shared<core::TaskSpec>(std::move(submission.spec));
   if (spec->lane.empty()) spec->lane = std::string(kDefaultLane);
   if (spec->timeout == absl::ZeroDuration()) spec->timeout = kDefaultTimeout;
   if (spec->max_attempts == 0) spec->max_attempts = options_.queue.max_attempts;
   if (!spec->source.has_value()) spec->source = core::TaskSource::kApi;
   core::Admitted admitted = {.spec = std::move(spec),
-                             .fingerprint = fingerprint,
+                             .fingerprint = caller.fingerprint,
                              .policy = submission.policy,
                              .identity = caller.identity,
                              .submitted_at = caller.arrived,

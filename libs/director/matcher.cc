@@ -16,17 +16,15 @@ void Matcher::Add(Entry& entry, Demand demand) {
   }
   std::optional<uint64_t> head;
   if (!group.tasks.empty()) head = group.tasks.begin()->first;
-  CHECK(group.tasks.emplace(entry.life.sequence, &entry).second);
-  CHECK(group_of_.emplace(&entry, &group).second);
+  group.tasks.emplace_hint(group.tasks.end(), entry.life.sequence, &entry);
+  entry.group = &group;
   ready_.Insert(entry.life.sequence);
   if (group.tasks.begin()->second == &entry) MoveHead(group, head);
 }
 
-void Matcher::Remove(const Entry& entry) {
-  const auto found = group_of_.find(&entry);
-  if (found == group_of_.end()) return;
-  Group& group = *found->second;
-  group_of_.erase(found);
+void Matcher::Remove(Entry& entry) {
+  if (entry.group == nullptr) return;
+  Group& group = *std::exchange(entry.group, nullptr);
   const uint64_t sequence = entry.life.sequence;
   const uint64_t head = group.tasks.begin()->first;
   CHECK_EQ(group.tasks.erase(sequence), 1u);
@@ -66,7 +64,7 @@ void Matcher::Relink() {
 }
 
 std::optional<Matcher::Match> Matcher::Next(Moment now) const {
-  if (group_of_.empty()) return std::nullopt;
+  if (ready_.size() == 0) return std::nullopt;
   uint64_t first = 0;
   Group* group = nullptr;
   for (const auto& [name, agent] : fleet_.agents()) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "libs/core/ranked_set.h"
 #include "libs/director/book.h"
@@ -42,7 +41,7 @@ class Matcher {
   // REQUIRES: not in.
   void Add(Entry& entry, Demand demand);
   // Does nothing when it is not in. REQUIRES: its sequence number is the one it had in Add().
-  void Remove(const Entry& entry);
+  void Remove(Entry& entry);
 
   // An agent came, went or changed what it serves.
   void Relink();
@@ -56,7 +55,7 @@ class Matcher {
 
   uint64_t ready() const { return ready_.size(); }
   uint64_t ReadyBefore(uint64_t sequence) const { return ready_.CountBelow(sequence); }
-  bool IsReady(const Entry& entry) const { return group_of_.contains(&entry); }
+  static bool IsReady(const Entry& entry) { return entry.group != nullptr; }
 
   // Groups whose first task, or whose agents, changed since the last call, in no order that depends
   // on anything but what happened.
@@ -69,7 +68,6 @@ class Matcher {
 
   Fleet& fleet_;
   std::map<Demand, Group> groups_;
-  absl::flat_hash_map<const Entry*, Group*> group_of_;
   core::RankedSet ready_;
   std::vector<Group*> changed_;
 };

@@ -20,6 +20,16 @@ uint64_t WaitingLine::BytesOf(const Caller& caller) {
   return bytes;
 }
 
+Caller Submitter(std::string identity, core::Submission&& submission, absl::Time arrived) {
+  const bool has_id = !submission.spec.request_id.empty();
+  const core::Fingerprint fingerprint =
+      has_id ? core::FingerprintOf(submission.spec) : core::Fingerprint();
+  return {.identity = std::move(identity),
+          .arrived = arrived,
+          .submission = std::move(submission),
+          .fingerprint = fingerprint};
+}
+
 std::optional<WaiterId> WaitingLine::Add(Caller&& caller) {
   const uint64_t bytes = BytesOf(caller);
   if (size() >= waiters_max_ || bytes_ + bytes > bytes_max_) return std::nullopt;

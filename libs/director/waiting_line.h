@@ -10,6 +10,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/time/time.h"
 #include "libs/base/strong_id.h"
+#include "libs/core/fingerprint.h"
 #include "libs/core/task.h"
 
 namespace callboard::director {
@@ -24,6 +25,8 @@ struct Caller {
   absl::Time arrived;
   // Absent for one who asks for a ticket.
   std::optional<core::Submission> submission = {};
+  // Of what it submits; nobody asks for that of a task without a request id.
+  core::Fingerprint fingerprint = {};
   // Of a task that is being tried again.
   std::optional<core::QueueId> redrive_of = {};
   absl::Duration ticket_lifetime = {};
@@ -33,6 +36,8 @@ struct Caller {
     return !wants_ticket() && submission->spec.source == core::TaskSource::kScheduler;
   }
 };
+
+Caller Submitter(std::string identity, core::Submission&& submission, absl::Time arrived);
 
 // Callers without a place, first come first served, except that those of the scheduler are passed
 // by while its share of the queue is used up. Bounded in number and in what they hold in memory.

@@ -92,7 +92,8 @@ class EngineFixture {
     return submission;
   }
   director::Decision Submit(core::Submission submission, const std::string& identity = "me") {
-    director::Decision decision = engine_->Submit(identity, std::move(submission), now_.wall, now_);
+    director::Decision decision =
+        engine_->Submit(director::Submitter(identity, std::move(submission), now_.wall), now_);
     Take();
     return decision;
   }

@@ -35,7 +35,8 @@ class LoadedEngine {
     core::Submission submission;
     submission.spec.prompt = "echo hello";
     submission.spec.request_id = absl::StrCat("request-", ++requests_);
-    auto decision = engine_.Submit("me", std::move(submission), now_.wall, now_);
+    auto decision =
+        engine_.Submit(director::Submitter("me", std::move(submission), now_.wall), now_);
     return std::get<director::Submitted>(decision).queue_id;
   }
   // The first in line goes the whole way: dispatched, accepted, completed.

@@ -1,6 +1,6 @@
 // What a durable submit and a full cycle cost through engine, driver and store, beside raw RocksDB
-// that writes as many keys and bytes in as many synced batches, and beside a raw sync, turn by turn
-// in one run: `of_raw` is the share of RocksDB's own speed that is left.
+// that writes the same keys and as many bytes in the same synced batches, and beside a raw sync,
+// turn by turn in one run: `of_raw` is the share of RocksDB's own speed that is left.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <rocksdb/db.h>
@@ -24,12 +24,14 @@
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
 #include "libs/director/driver.h"
+#include "tests/benchmarks/filled_store.h"
 
 namespace callboard {
 namespace {
 
 constexpr size_t kPromptBytes = 256;
-constexpr size_t kKeyBytes = 29;
+// Of a record, and what a batch has beside key and value.
+constexpr size_t kKeyBytes = 29 + 4;
 
 // A folder below the working directory, where the disk is: /tmp may be memory.
 class Folder {
@@ -48,41 +50,105 @@ class Folder {
   const std::filesystem::path path_;
 };
 
-// What went through a store.
-struct Written {
-  std::atomic<uint64_t> commits = 0;
-  std::atomic<uint64_t> records = 0;
-  // Of those batches whose bytes were counted.
-  std::atomic<uint64_t> counted_records = 0;
-  std::atomic<uint64_t> counted_bytes = 0;
+// The batches that went through a store: which keys they put and delete.
+class Written {
+ public:
+  void Add(absl::Span<const core::Record> batch) {
+    for (const core::Record& record : batch) std::visit(Step{*this}, record);
+    batches_.push_back(operations_.size());
+  }
+  // The batch that was added last, as it is written.
+  void AddSample(const rocksdb::WriteBatch& batch) {
+    sampled_bytes_ += batch.GetDataSize();
+    sampled_operations_ += batch.Count();
+  }
+  // From now on no samples are taken, which cost time.
+  void Clear() {
+    is_sampling_ = false;
+    operations_.clear();
+    batches_.clear();
+  }
 
-  double KeysPerBatch() const {
-    return static_cast<double>(records) / std::max<double>(1, commits);
+  bool is_sampling() const { return is_sampling_; }
+  size_t operations() const { return operations_.size(); }
+  size_t batches() const { return batches_.size(); }
+  double BytesPerOperation() const {
+    return static_cast<double>(sampled_bytes_) / std::max<double>(1, sampled_operations_);
   }
-  double BytesPerKey() const {
-    return static_cast<double>(counted_bytes) / std::max<double>(1, counted_records);
+
+  // The same keys in the same batches, with as many bytes.
+  void Replay(rocksdb::DB& db) const {
+    const auto puts = std::count_if(operations_.begin(), operations_.end(),
+                                    [](const Operation& operation) { return operation.is_put; });
+    const double bytes = BytesPerOperation() - kKeyBytes;
+    const std::string value(
+        static_cast<size_t>(bytes * static_cast<double>(operations()) / static_cast<double>(puts)),
+        'x');
+    rocksdb::WriteOptions options;
+    options.sync = true;
+    size_t next = 0;
+    rocksdb::WriteBatch batch;
+    for (const size_t end : batches_) {
+      batch.Clear();
+      for (; next < end; ++next) {
+        const Operation& operation = operations_[next];
+        const std::string key = adapters::TaskKey(operation.id, operation.number);
+        CHECK((operation.is_put ? batch.Put(key, value) : batch.Delete(key)).ok());
+      }
+      CHECK(db.Write(options, &batch).ok());
+    }
   }
+
+ private:
+  struct Operation {
+    core::QueueId id;
+    uint64_t number = 0;
+    bool is_put = true;
+  };
+  struct Step {
+    void operator()(const core::TaskRecord& record) const {
+      written.operations_.push_back({record.queue_id, record.event.number});
+    }
+    void operator()(const core::TaskForgotten& forgotten) const {
+      for (uint64_t i = 1; i <= forgotten.records; ++i) {
+        written.operations_.push_back({forgotten.queue_id, i, /*is_put=*/false});
+      }
+    }
+    // Its key has the id of the request in it, which also grows.
+    void operator()(const core::RequestRemembered& request) const {
+      written.operations_.push_back({request.queue_id});
+    }
+    template <class Other>
+    void operator()(const Other&) const {
+      written.operations_.emplace_back();
+    }
+    Written& written;
+  };
+
+  std::vector<Operation> operations_;
+  // Where each ends.
+  std::vector<size_t> batches_;
+  std::atomic<bool> is_sampling_ = true;
+  uint64_t sampled_bytes_ = 0;
+  uint64_t sampled_operations_ = 0;
 };
 
-// A store that counts what goes through it.
+// A store that notes what goes through it.
 class CountedStore final : public ports::EventStore {
  public:
   CountedStore(std::unique_ptr<ports::EventStore> store, Written& written)
       : store_(std::move(store)), written_(written) {}
 
   absl::Status Commit(absl::Span<const core::Record> batch) override {
-    written_.records += batch.size();
-    if (++written_.commits % 64 == 1) {
-      rocksdb::WriteBatch bytes;
-      for (const core::Record& record : batch) encoder_.Append(record, bytes);
-      written_.counted_records += batch.size();
-      written_.counted_bytes += bytes.GetDataSize();
+    written_.Add(batch);
+    if (written_.is_sampling()) {
+      rocksdb::WriteBatch encoded;
+      for (const core::Record& record : batch) encoder_.Append(record, encoded);
+      written_.AddSample(encoded);
     }
     return store_->Commit(batch);
   }
-  absl::Status Load(const std::function<void(const core::Record&)>& take) const override {
-    return store_->Load(take);
-  }
+  absl::Status Load(const ports::RecordTaker& take) const override { return store_->Load(take); }
   absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
     return store_->TaskRecords(id);
   }
@@ -109,7 +175,8 @@ class CountedStores final : public ports::EventStoreOpener {
     CHECK_OK(store.status());
     return std::make_unique<CountedStore>(*std::move(store), written_);
   }
-  const Written& written() const { return written_; }
+  // REQUIRES: nothing is under way.
+  Written& written() { return written_; }
 
  private:
   const std::unique_ptr<adapters::RocksDbStores> stores_;
@@ -168,16 +235,23 @@ class PromptAgents final : public ports::AgentLink {
 // Callers with one submit each under way, all on one thread.
 class Callers {
  public:
-  Callers(director::DirectorDriver& driver, size_t callers) : driver_(driver), free_(callers) {
-    submission_.spec.prompt = std::string(kPromptBytes, 'x');
-  }
+  Callers(director::DirectorDriver& driver, size_t callers) : driver_(driver), free_(callers) {}
 
-  void Submit(size_t tasks) {
+  // What they are going to submit.
+  void Prepare(size_t tasks) {
+    submissions_.resize(tasks);
+    for (core::Submission& submission : submissions_) {
+      submission.spec.prompt = std::string(kPromptBytes, 'x');
+      submission.spec.request_id = absl::StrCat("request-", ++last_);
+    }
+  }
+  // Returns when all is answered.
+  void Submit() {
+    const size_t tasks = submissions_.size();
     size_t sent = 0;
-    size_t answered_before = 0;
     {
       base::MutexLock lock(mutex_);
-      answered_before = answered_;
+      wanted_ += tasks;
     }
     while (sent < tasks) {
       size_t now = 0;
@@ -187,36 +261,33 @@ class Callers {
         now = std::min(free_, tasks - sent);
         free_ -= now;
       }
-      for (size_t i = 0; i < now; ++i) SubmitOne();
-      sent += now;
+      for (const size_t end = sent + now; sent < end; ++sent) SubmitOne(submissions_[sent]);
     }
     base::MutexLock lock(mutex_);
-    while (answered_ < answered_before + tasks) changed_.Wait(mutex_);
+    while (answered_ < wanted_) changed_.Wait(mutex_);
   }
 
  private:
-  void SubmitOne() {
-    core::Submission submission = submission_;
-    submission.spec.request_id = absl::StrCat("request-", ++last_);
+  void SubmitOne(core::Submission& submission) {
     driver_.Post(
         director::SubmitCommand(driver_.NextCall(), "me", std::move(submission), clock_.WallNow(),
                                 [this](const director::Decision& decision) {
                                   CHECK(std::holds_alternative<director::Submitted>(decision));
                                   base::MutexLock lock(mutex_);
                                   ++answered_;
-                                  ++free_;
-                                  changed_.NotifyOne();
+                                  if (++free_ == 1 || answered_ == wanted_) changed_.NotifyOne();
                                 }));
   }
 
   const adapters::SystemClock clock_;
   director::DirectorDriver& driver_;
-  core::Submission submission_;
+  std::vector<core::Submission> submissions_;
   uint64_t last_ = 0;
   base::Mutex mutex_;
   base::CondVar changed_;
   size_t free_ ABSL_GUARDED_BY(mutex_);
   size_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t wanted_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // RocksDB with the store's own options, and nothing around it.
@@ -224,28 +295,11 @@ class RawRocksDb {
  public:
   RawRocksDb() : db_(*adapters::CreateDatabase(folder_.path() / "raw")) {}
 
-  // Synced batches of `keys_per_batch`, until `keys` are written.
-  void Write(uint64_t keys, uint64_t keys_per_batch, uint64_t bytes_per_key) {
-    const std::string value(std::max<uint64_t>(bytes_per_key, kKeyBytes) - kKeyBytes, 'x');
-    rocksdb::WriteOptions options;
-    options.sync = true;
-    while (keys > 0) {
-      rocksdb::WriteBatch batch;
-      const uint64_t now = std::min(keys, keys_per_batch);
-      for (uint64_t i = 0; i < now; ++i) {
-        std::string key = absl::StrCat(absl::Dec(++last_, absl::kZeroPad20));
-        key.resize(kKeyBytes, 'k');
-        CHECK(batch.Put(key, value).ok());
-      }
-      CHECK(db_->Write(options, &batch).ok());
-      keys -= now;
-    }
-  }
+  rocksdb::DB& db() { return *db_; }
 
  private:
   const Folder folder_;
   const std::unique_ptr<rocksdb::DB> db_;
-  uint64_t last_ = 0;
 };
 
 // A log that gets 256 bytes more and is synced.
@@ -284,7 +338,7 @@ absl::Duration TimeOf(const std::function<void()>& work) {
 }
 
 // Lets `work` put so many tasks through the cluster, and raw RocksDB write as much, in turns.
-void Compare(benchmark::State& state, Cluster& cluster, size_t tasks,
+void Compare(benchmark::State& state, Cluster& cluster, Callers& callers, size_t tasks,
              const std::function<void()>& work) {
   RawRocksDb raw;
   RawLog log;
@@ -292,17 +346,20 @@ void Compare(benchmark::State& state, Cluster& cluster, size_t tasks,
   absl::Duration raws;
   absl::Duration syncs;
   int rounds = 0;
+  double operations = 0;
+  double batches = 0;
+  callers.Prepare(tasks);
   work();
-  const Written& written = cluster.stores.written();
+  Written& written = cluster.stores.written();
   for (auto _ : state) {
-    const uint64_t before = written.records;
-    const uint64_t commits_before = written.commits;
+    written.Clear();
+    callers.Prepare(tasks);
     const absl::Duration time = TimeOf(work);
     state.SetIterationTime(absl::ToDoubleSeconds(time));
     ours += time;
-    const uint64_t keys = written.records - before;
-    const uint64_t batch = std::max<uint64_t>(1, keys / (written.commits - commits_before));
-    raws += TimeOf([&] { raw.Write(keys, batch, static_cast<uint64_t>(written.BytesPerKey())); });
+    raws += TimeOf([&] { written.Replay(raw.db()); });
+    operations += static_cast<double>(written.operations());
+    batches += static_cast<double>(written.batches());
     syncs += TimeOf([&] {
       for (int i = 0; i < 10; ++i) log.AppendAndSync();
     });
@@ -310,8 +367,8 @@ void Compare(benchmark::State& state, Cluster& cluster, size_t tasks,
   }
   state.SetItemsProcessed(static_cast<int64_t>(tasks) * rounds);
   state.counters["of_raw"] = absl::FDivDuration(raws, ours);
-  state.counters["keys_per_batch"] = written.KeysPerBatch();
-  state.counters["bytes_per_key"] = written.BytesPerKey();
+  state.counters["keys_per_batch"] = operations / batches;
+  state.counters["bytes_per_key"] = written.BytesPerOperation();
   state.counters["raw_sync_us"] = absl::ToDoubleMicroseconds(syncs / (10 * rounds));
 }
 
@@ -320,7 +377,7 @@ void BM_DurableSubmit(benchmark::State& state) {
   Cluster cluster;
   Callers submitters(*cluster.driver, callers);
   const size_t tasks = std::max<size_t>(64, callers * 16);
-  Compare(state, cluster, tasks, [&] { submitters.Submit(tasks); });
+  Compare(state, cluster, submitters, tasks, [&] { submitters.Submit(); });
 }
 BENCHMARK(BM_DurableSubmit)->Arg(1)->Arg(8)->Arg(64)->Arg(512)->UseManualTime();
 
@@ -331,12 +388,45 @@ void BM_FullCycle(benchmark::State& state) {
   Callers submitters(*cluster.driver, callers);
   const size_t tasks = std::max<size_t>(64, callers * 16);
   uint64_t completed = 0;
-  Compare(state, cluster, tasks, [&] {
-    submitters.Submit(tasks);
+  Compare(state, cluster, submitters, tasks, [&] {
+    submitters.Submit();
     cluster.agents.WaitFor(completed += tasks);
   });
 }
 BENCHMARK(BM_FullCycle)->Arg(1)->Arg(8)->Arg(64)->Arg(512)->UseManualTime();
+
+// A director's start on a store with so many pending tasks, beside reading all that RocksDB has.
+void BM_Recovery(benchmark::State& state) {
+  const auto pending = static_cast<uint64_t>(state.range(0));
+  const Folder folder;
+  FillStore(folder.path(), pending);
+  const adapters::SystemClock clock;
+  adapters::SystemRandom random;
+  PromptAgents agents;
+  absl::Duration ours;
+  absl::Duration raws;
+  for (auto _ : state) {
+    raws += TimeOf([&] {
+      const auto raw = adapters::OpenToRead(folder.path() / "events");
+      CHECK_OK(raw.status());
+      uint64_t bytes = 0;
+      const std::unique_ptr<rocksdb::Iterator> all(raw->db->NewIterator(rocksdb::ReadOptions()));
+      for (all->SeekToFirst(); all->Valid(); all->Next()) bytes += all->value().size();
+      CHECK_GT(bytes, pending);
+    });
+    const auto stores = *adapters::RocksDbStores::Lock({.data_dir = folder.path()});
+    std::unique_ptr<director::DirectorDriver> driver;
+    const absl::Duration time = TimeOf([&] {
+      driver = *director::DirectorDriver::Open({.engine = {.queue = {.max_size = 0}}},
+                                               {clock, random, *stores, agents});
+    });
+    state.SetIterationTime(absl::ToDoubleSeconds(time));
+    ours += time;
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(pending * state.iterations()));
+  state.counters["of_raw"] = absl::FDivDuration(raws, ours);
+}
+BENCHMARK(BM_Recovery)->Arg(10'000)->Arg(1'000'000)->Unit(benchmark::kMillisecond)->UseManualTime();
 
 }  // namespace
 }  // namespace callboard

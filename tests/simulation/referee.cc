@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
 #include "libs/director/book.h"
 #include "libs/testing/fake_random.h"
 

@@ -127,7 +127,7 @@ void SimulatedCaller::Submit() {
     if (call_ != id.value()) return;
     Referee& referee = ground_.referee;
     const bool posted = director_.Post(director::SubmitCommand(
-        id, identity_, submission, ground_.clock.WallNow(),
+        id, identity_, core::Submission(submission), ground_.clock.WallNow(),
         [this, id, takes_its_turn, &referee,
          request_id = submission.spec.request_id](const director::Decision& decision) {
           const auto* submitted = std::get_if<director::Submitted>(&decision);

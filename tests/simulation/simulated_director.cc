@@ -131,7 +131,9 @@ void SimulatedDirector::Turn() {
   std::vector<director::CommandPtr> commands = std::exchange(inbox_, {});
   director_->Decide(absl::MakeSpan(commands), now);
   director_->FireTimers(now);
-  open_moments_.resize(director_->open_turn().records.size(), now);
+  if (director_->engine() != nullptr) {
+    open_moments_.resize(director_->engine()->outcome().records.size(), now);
+  }
   BeginCommit();
   if (dying_) return Die();
   // What comes at the very end of a timer's time must not lead to a turn in the same moment for
@@ -142,7 +144,7 @@ void SimulatedDirector::Turn() {
 
 void SimulatedDirector::BeginCommit() {
   while (!committing_.has_value() && !dying_) {
-    if (director_->open_turn().empty()) {
+    if (!director_->has_turn()) {
       if (director_->service() == director::Service::kFull) {
         ground_.referee.OnTurn(*director_->engine(), stores_.disk(), Now());
       }

@@ -5,6 +5,7 @@
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
+#include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
 
 #include <algorithm>
@@ -94,6 +95,7 @@ rocksdb::Options DatabaseOptions(std::shared_ptr<RocksDbLog> log) {
   options.skip_stats_update_on_db_open = true;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
+  options.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(5));
   // One thread commits.
   options.allow_concurrent_memtable_write = false;
   options.enable_write_thread_adaptive_yield = false;
