@@ -99,7 +99,7 @@ void Book::Apply(const core::Record& record) {
 }
 
 void Book::ApplyTask(const core::TaskRecord& record) {
-  std::unique_ptr<Entry>& slot = entries_[record.queue_id];
+  std::unique_ptr<Entry>& slot = entries_.try_emplace(entries_.end(), record.queue_id)->second;
   const bool is_new = slot == nullptr;
   if (is_new) {
     CHECK(std::holds_alternative<core::Admitted>(record.change)) << ToString(record.queue_id);

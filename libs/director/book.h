@@ -196,7 +196,8 @@ class Book {
   std::map<std::string, core::AgentMarked> marked_;
   uint64_t next_sequence_ = 1;
 
-  absl::flat_hash_map<core::QueueId, std::unique_ptr<Entry>> entries_;
+  // Ids grow, so what comes next to the last one is in the cache.
+  absl::btree_map<core::QueueId, std::unique_ptr<Entry>> entries_;
   uint64_t spec_bytes_ = 0;
   core::TermsPool terms_;
 

@@ -79,9 +79,10 @@ Outcome DirectorEngine::TakeOutcome() {
   return taken;
 }
 
-core::Record& DirectorEngine::Write(core::Record record) {
-  book_.Apply(record);
-  return outcome_.records.emplace_back(std::move(record));
+core::Record& DirectorEngine::Write(core::Record&& record) {
+  core::Record& written = outcome_.records.emplace_back(std::move(record));
+  book_.Apply(written);
+  return written;
 }
 
 core::TaskEvent DirectorEngine::EventOf(const core::Life& life, const Remark& remark,

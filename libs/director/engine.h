@@ -269,7 +269,7 @@ class DirectorEngine {
 
   // engine.cc: the one way to change anything, and what follows from every change.
   // The record as it is in the outcome: what it says for people may still be completed.
-  core::Record& Write(core::Record record);
+  core::Record& Write(core::Record&& record);
   core::TaskEvent EventOf(const core::Life& life, const Remark& remark, Moment now) const;
   void WriteTask(Entry& entry, const Remark& remark, core::TaskChange change, Moment now);
   // Something to remember that changes nothing.

@@ -113,7 +113,7 @@ Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
     return WaitOrRefuse(caller, status, arriving, now);
   }
   if (submission.validate_only) {
-    return Submitted{.admitted = {.spec = std::make_shared<const core::TaskSpec>(submission.spec)}};
+    return Submitted{.admitted = {.spec = core::SpecPtr(caller.submission, &submission.spec)}};
   }
   return AddTask(caller, place, now);
 }
@@ -232,12 +232,12 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
   }
   if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
 
-  auto spec = std::make_shared<core::TaskSpec>(std::move(submission.spec));
-  if (spec->lane.empty()) spec->lane = std::string(kDefaultLane);
-  if (spec->timeout == absl::ZeroDuration()) spec->timeout = kDefaultTimeout;
-  if (spec->max_attempts == 0) spec->max_attempts = options_.queue.max_attempts;
-  if (!spec->source.has_value()) spec->source = core::TaskSource::kApi;
-  core::Admitted admitted = {.spec = std::move(spec),
+  core::TaskSpec& spec = submission.spec;
+  if (spec.lane.empty()) spec.lane = std::string(kDefaultLane);
+  if (spec.timeout == absl::ZeroDuration()) spec.timeout = kDefaultTimeout;
+  if (spec.max_attempts == 0) spec.max_attempts = options_.queue.max_attempts;
+  if (!spec.source.has_value()) spec.source = core::TaskSource::kApi;
+  core::Admitted admitted = {.spec = core::SpecPtr(caller.submission, &spec),
                              .fingerprint = caller.fingerprint,
                              .policy = submission.policy,
                              .identity = caller.identity,

@@ -26,7 +26,7 @@ Caller Submitter(std::string identity, core::Submission&& submission, absl::Time
       has_id ? core::FingerprintOf(submission.spec) : core::Fingerprint();
   return {.identity = std::move(identity),
           .arrived = arrived,
-          .submission = std::move(submission),
+          .submission = std::make_shared<core::Submission>(std::move(submission)),
           .fingerprint = fingerprint};
 }
 

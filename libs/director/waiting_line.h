@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -23,15 +24,15 @@ struct Caller {
   std::string identity;
   // When the call arrived.
   absl::Time arrived;
-  // Absent for one who asks for a ticket.
-  std::optional<core::Submission> submission = {};
+  // Null for one who asks for a ticket. Shared with the task that it becomes.
+  std::shared_ptr<core::Submission> submission = {};
   // Of what it submits; nobody asks for that of a task without a request id.
   core::Fingerprint fingerprint = {};
   // Of a task that is being tried again.
   std::optional<core::QueueId> redrive_of = {};
   absl::Duration ticket_lifetime = {};
 
-  bool wants_ticket() const { return !submission.has_value(); }
+  bool wants_ticket() const { return submission == nullptr; }
   bool is_scheduler() const {
     return !wants_ticket() && submission->spec.source == core::TaskSource::kScheduler;
   }

@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 namespace callboard::director {
 namespace {
 
 Caller Somebody(size_t prompt_bytes = 0, core::TaskSource source = core::TaskSource::kApi) {
-  Caller caller = {
-      .identity = "me", .arrived = absl::UnixEpoch(), .submission = core::Submission()};
+  Caller caller = {.identity = "me",
+                   .arrived = absl::UnixEpoch(),
+                   .submission = std::make_shared<core::Submission>()};
   caller.submission->spec.prompt.resize(prompt_bytes, 'x');
   caller.submission->spec.source = source;
   return caller;
