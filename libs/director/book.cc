@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 
 namespace callboard::director {
@@ -18,6 +19,14 @@ uint64_t BytesOf(const core::TaskSpec& spec) {
   uint64_t bytes = sizeof(spec) + spec.prompt.size() + spec.payload.size();
   for (const auto& [name, value] : spec.env) bytes += name.size() + value.size();
   return bytes;
+}
+
+// The place in line that a change gives to its task.
+std::optional<uint64_t> PlaceIn(const core::TaskChange& change) {
+  if (const auto* admitted = std::get_if<core::Admitted>(&change)) return admitted->sequence;
+  if (const auto* bounced = std::get_if<core::Bounced>(&change)) return bounced->sequence;
+  if (const auto* returned = std::get_if<core::Returned>(&change)) return returned->sequence;
+  return std::nullopt;
 }
 
 // Moves `entry` in an index from one key to another; an absent key means not in it.
@@ -61,6 +70,26 @@ struct Book::Keys {
   std::optional<std::pair<absl::Time, core::QueueId>> ended = {};
   std::optional<std::string> ran_on = {};
 };
+
+std::string Book::WhyImpossible(const core::Record& record) const {
+  if (const auto* began = std::get_if<core::EpochBegan>(&record)) {
+    if (began->epoch > epoch_) return "";
+    return absl::StrCat("epoch ", began->epoch, " does not come after epoch ", epoch_);
+  }
+  const auto* task = std::get_if<core::TaskRecord>(&record);
+  if (task == nullptr) return "";
+  static const Life* const unborn = new Life();
+  const Entry* const entry = Find(task->queue_id);
+  std::string why = core::WhyImpossible(*task, entry == nullptr ? *unborn : entry->life);
+  if (const std::optional<uint64_t> place = PlaceIn(task->change); why.empty() && place) {
+    const auto holder = line_.find(*place);
+    if (holder != line_.end() && holder->second != entry) {
+      why = absl::StrCat("takes place ", *place, " of ", ToString(holder->second->life.queue_id));
+    }
+  }
+  if (why.empty()) return "";
+  return absl::StrCat("task ", ToString(task->queue_id), ": record ", task->event.number, " ", why);
+}
 
 void Book::Apply(const core::Record& record) {
   struct Step {
@@ -282,6 +311,8 @@ void Book::CheckIndexes() const {
     }
     if (keys.place.has_value()) CHECK(places_.Contains(*keys.place)) << ToString(id);
     if (keys.fresh.has_value()) CHECK(fresh_.at(*keys.fresh) == entry.get()) << ToString(id);
+    if (keys.returned.has_value())
+      CHECK(returned_.at(*keys.returned) == entry.get()) << ToString(id);
     if (keys.ended.has_value()) CHECK(ended_.contains(*keys.ended)) << ToString(id);
   }
   CHECK(counts == counts_);

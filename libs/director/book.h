@@ -71,7 +71,9 @@ class Book {
   Book(const Book&) = delete;
   Book& operator=(const Book&) = delete;
 
-  // Dies of a record that what is known does not allow.
+  // What forbids that the record comes next, for people; empty when nothing does.
+  std::string WhyImpossible(const core::Record& record) const;
+  // Dies of what WhyImpossible() says.
   void Apply(const core::Record& record);
 
   // ---- The queue ----

@@ -98,7 +98,13 @@ void Director::Close() {
 void Director::Serve(Service service, const absl::Status& why) {
   service_ = service;
   if (on_store_) on_store_(store_.get());
-  if (world_.observer != nullptr) world_.observer->OnService(service, why);
+  Tell(service, why);
+}
+
+void Director::Tell(Service service, const absl::Status& why) {
+  // A director that never served has no more to say than what Open() returns.
+  has_served_ |= service != Service::kNone;
+  if (world_.observer != nullptr && has_served_) world_.observer->OnService(service, why);
 }
 
 void Director::ReopenIfDue() {
@@ -184,13 +190,14 @@ absl::Status Director::Say(Turn turn) {
 
 void Director::Fail(const Turn& turn, const absl::Status& why) {
   disk_full_ = absl::IsResourceExhausted(why);
-  Close();
-  Serve(Service::kNone, why);
+  // Before anybody who reads from the store is waited for.
+  Tell(Service::kNone, why);
   for (const CommandPtr& command : turn.answers) command->Refuse(OutcomeUnknown());
   // What came after it was not written, and what it rests on may not be true.
   const Turn after = TakeTurn();
   for (const CommandPtr& command : after.answers) command->Refuse(StoreUnavailable());
   desk_.RefuseAll(StoreUnavailable());
+  Close();
   if (disk_full_) {
     OpenReadOnly(why);
   } else {

@@ -102,6 +102,7 @@ class Director {
   absl::Status Load(ports::StoreAccess access);
   void Close();
   void Serve(Service service, const absl::Status& why);
+  void Tell(Service service, const absl::Status& why);
   // Why a command that needs more than there is cannot be served.
   absl::Status Unserved() const;
   // Waiters who got their answer get up from the desk.
@@ -111,6 +112,7 @@ class Director {
   const World world_;
   std::function<void(const ports::EventStore*)> on_store_;
   Service service_ = Service::kNone;
+  bool has_served_ = false;
   bool disk_full_ = false;
   bool shutting_down_ = false;
   absl::Duration reopen_at_ = absl::InfiniteDuration();

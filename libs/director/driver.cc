@@ -208,6 +208,7 @@ bool DirectorDriver::DecideSome() {
   Turn failed;
   absl::Status failure;
   bool idle = false;
+  bool all_arrived = false;
   bool draining = false;
   bool stopping = false;
   {
@@ -215,7 +216,9 @@ bool DirectorDriver::DecideSome() {
     has_turn_ = director_->has_turn();
     turn_is_full_ = director_->answers() >= options_.calls_max;
     deciding_ = false;
-    const absl::Duration wait = std::min(director_->UntilNextTurn(), kIdleMax);
+    // No timer fires before what has arrived is decided; the writing thread ends the wait.
+    const absl::Duration wait =
+        turn_is_full_ ? kIdleMax : std::min(director_->UntilNextTurn(), kIdleMax);
     while (!HasWork() && something_to_decide_.WaitFor(mutex_, wait)) {
     }
     deciding_ = true;
@@ -225,7 +228,8 @@ bool DirectorDriver::DecideSome() {
       writing_ = Writing::kNothing;
     }
     idle = writing_ == Writing::kNothing;
-    if (!turn_is_full_) {
+    all_arrived = !turn_is_full_;
+    if (all_arrived) {
       commands = std::exchange(waiting_, {});
       calls_waiting_ = 0;
     }
@@ -243,7 +247,7 @@ bool DirectorDriver::DecideSome() {
     rest.remove_prefix(std::min(rest.size(), kCommandsAtOnce));
     HandOver();
   }
-  director_->FireTimers(now);
+  if (all_arrived) director_->FireTimers(now);
   if (last && !director_->has_turn()) return false;
   HandOver();
   return true;

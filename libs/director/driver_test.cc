@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <deque>
 #include <future>
 #include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "libs/base/error.h"
 #include "libs/testing/fake_agent_link.h"
@@ -74,6 +78,52 @@ class HeldTurn {
  private:
   std::promise<void> entered_;
   std::promise<void> release_;
+};
+
+// What is decided while the disk is busy with a task before.
+class BusyDiskTest : public DirectorDriverTest {
+ protected:
+  // As many as are decided although the disk is busy, with the message that says so.
+  static constexpr int kCalls = 15;
+
+  // Submits a task, and then others; when this returns the disk is busy with the first one and the
+  // others are decided.
+  void SubmitAll(DirectorDriver& driver) {
+    std::promise<void> busy;
+    decide_ = [this, &busy, is_first = true]() mutable {
+      if (std::exchange(is_first, false)) {
+        busy.set_value();
+        released_.get_future().wait();
+      }
+      ++commits_;
+      return std::exchange(fate_, {});
+    };
+    Post(driver);
+    busy.get_future().wait();
+    for (int i = 0; i < kCalls; ++i) Post(driver);
+    std::promise<void> decided;
+    driver.Post(AgentCommand([&decided](DirectorEngine&, Moment) { decided.set_value(); }));
+    decided.get_future().wait();
+  }
+  void Release() { released_.set_value(); }
+  // Of all, in the order in which they were called.
+  std::vector<Decision> Answers() {
+    std::vector<Decision> answers;
+    for (std::promise<Decision>& answer : answers_) answers.push_back(answer.get_future().get());
+    return answers;
+  }
+
+  int commits_ = 0;
+
+ private:
+  void Post(DirectorDriver& driver) {
+    std::promise<Decision>& answer = answers_.emplace_back();
+    driver.Post(SubmitCommand(driver.NextCall(), "me", {}, clock_.WallNow(),
+                              [&answer](const Decision& decision) { answer.set_value(decision); }));
+  }
+
+  std::promise<void> released_;
+  std::deque<std::promise<Decision>> answers_;
 };
 
 absl::StatusOr<core::QueueStatus> StatusFrom(DirectorDriver& driver) {
@@ -151,6 +201,40 @@ TEST_F(DirectorDriverTest, CallsThatWaitAreAnsweredBeforeTheDriverIsGone) {
     for (int i = 0; i < 3; ++i) driver->GetQueueStatus([&](const auto&) { ++answered; });
   }
   EXPECT_EQ(answered, 3);
+}
+
+TEST_F(BusyDiskTest, WhatIsDecidedMeanwhileIsOneCommitMore) {
+  const auto driver = Open();
+  SubmitAll(*driver);
+  Release();
+  for (const Decision& answer : Answers()) {
+    EXPECT_TRUE(std::holds_alternative<Submitted>(answer));
+  }
+  EXPECT_EQ(commits_, 2);
+}
+
+TEST_F(BusyDiskTest, WhatIsDecidedMeanwhileIsRefusedWhenTheDiskFails) {
+  const auto driver = Open();
+  fate_ = {absl::InternalError("I/O error"), /*written=*/false};
+  SubmitAll(*driver);
+  Release();
+  const std::vector<Decision> answers = Answers();
+  EXPECT_THAT(std::get<absl::Status>(answers.front()), HasReason("OUTCOME_UNKNOWN"));
+  for (int i = 1; i <= kCalls; ++i) {
+    EXPECT_THAT(std::get<absl::Status>(answers[i]), HasReason("STORE_UNAVAILABLE"));
+  }
+  EXPECT_EQ(StatusFrom(*driver)->counts.pending, 0u) << "of a store that was opened anew";
+}
+
+TEST_F(BusyDiskTest, AllAreAnsweredByADriverThatGoesMeanwhile) {
+  auto driver = Open();
+  SubmitAll(*driver);
+  std::thread going([&driver] { driver.reset(); });
+  Release();
+  going.join();
+  for (const Decision& answer : Answers()) {
+    EXPECT_TRUE(std::holds_alternative<Submitted>(answer));
+  }
 }
 
 TEST_F(DirectorDriverTest, WaitersAreAnsweredBeforeTheDriverIsGone) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
 #include "libs/core/limits.h"
 #include "libs/ports/event_store.h"
@@ -29,17 +28,8 @@ DirectorEngine::DirectorEngine(const EngineOptions& options, ports::Random& rand
       line_(options.queue.max_waiters, options.queue.max_waiting_bytes) {}
 
 absl::Status DirectorEngine::Recover(const core::Record& record) {
-  if (const auto* task = std::get_if<core::TaskRecord>(&record)) {
-    const Entry* const entry = book_.Find(task->queue_id);
-    const std::string why =
-        core::WhyImpossible(*task, entry == nullptr ? core::Life() : entry->life);
-    if (!why.empty()) {
-      return base::WithReason(
-          absl::DataLossError(absl::StrCat("task ", ToString(task->queue_id), ": record ",
-                                           task->event.number, " ", why)),
-          ports::kStoreRefused);
-    }
-  }
+  const std::string why = book_.WhyImpossible(record);
+  if (!why.empty()) return base::WithReason(absl::DataLossError(why), ports::kStoreRefused);
   book_.Apply(record);
   return absl::OkStatus();
 }

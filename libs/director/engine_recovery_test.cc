@@ -4,6 +4,7 @@
 
 #include "libs/testing/engine_fixture.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/stored_tasks.h"
 
 namespace callboard::director {
 namespace {
@@ -60,6 +61,22 @@ TEST(EngineRecoveryTest, RecordThatNoDirectorCanHaveWrittenIsNotTaken) {
   EXPECT_THAT(status, test::StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(status, HasReason("STORE_REFUSED"));
   EXPECT_EQ(engine.book().Find(record.queue_id), nullptr);
+}
+
+TEST(EngineRecoveryTest, PlaceInLineIsNotTakenTwice) {
+  test::FakeRandom random;
+  DirectorEngine engine({}, random);
+  ASSERT_THAT(engine.Recover(test::StoredAdmission(1)), IsOk());
+  core::TaskRecord other = test::StoredAdmission(2);
+  std::get<core::Admitted>(other.change).sequence = 1;
+  EXPECT_THAT(engine.Recover(other), HasReason("STORE_REFUSED"));
+}
+
+TEST(EngineRecoveryTest, EpochThatDoesNotGrowIsNotTaken) {
+  test::FakeRandom random;
+  DirectorEngine engine({}, random);
+  EXPECT_THAT(engine.Recover(core::EpochBegan{0}), HasReason("STORE_REFUSED"));
+  EXPECT_THAT(engine.Recover(core::EpochBegan{1}), IsOk());
 }
 
 TEST(EngineRecoveryTest, MemoryEqualsWhatTheStoreWouldReload) {

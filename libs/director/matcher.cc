@@ -16,7 +16,9 @@ void Matcher::Add(Entry& entry, Demand demand) {
   }
   std::optional<uint64_t> head;
   if (!group.tasks.empty()) head = group.tasks.begin()->first;
-  group.tasks.emplace_hint(group.tasks.end(), entry.life.sequence, &entry);
+  CHECK(entry.group == nullptr);
+  const auto place = group.tasks.emplace_hint(group.tasks.end(), entry.life.sequence, &entry);
+  CHECK(place->second == &entry);
   entry.group = &group;
   ready_.Insert(entry.life.sequence);
   if (group.tasks.begin()->second == &entry) MoveHead(group, head);

@@ -15,8 +15,11 @@ StoreReader::~StoreReader() {
 
 void StoreReader::Attach(const ports::EventStore* store) {
   base::MutexLock lock(mutex_);
+  ++attaching_;
   while (reading_) changed_.Wait(mutex_);
+  --attaching_;
   store_ = store;
+  changed_.NotifyAll();
 }
 
 bool StoreReader::Post(Read read) {
@@ -35,7 +38,7 @@ void StoreReader::ReadAll() {
       base::MutexLock lock(mutex_);
       reading_ = false;
       changed_.NotifyAll();
-      while (waiting_.empty() && !stopping_) changed_.Wait(mutex_);
+      while ((waiting_.empty() && !stopping_) || attaching_ > 0) changed_.Wait(mutex_);
       if (waiting_.empty()) return;
       read = std::move(waiting_.front());
       waiting_.pop_front();

@@ -41,6 +41,8 @@ class StoreReader {
   base::CondVar changed_;
   const ports::EventStore* store_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  // Those who wait to attach a store; they go before reads that wait.
+  int attaching_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Read> waiting_ ABSL_GUARDED_BY(mutex_);
 

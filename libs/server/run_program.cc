@@ -1,18 +1,12 @@
 #include "libs/server/run_program.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/otel/otel_telemetry.h"
 #include "libs/base/error.h"
 #include "libs/base/log.h"
+#include "libs/base/private_folder.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
 #include "libs/config/settings.h"
@@ -43,32 +37,6 @@ base::LogOptions LogOptionsFrom(const LogConfig& config) {
   }
   if (config.format() == LogConfig::FORMAT_JSON) options.format = base::LogFormat::kJson;
   return options;
-}
-
-// Makes what was created in the folder survive a crash of the machine.
-bool SyncFolder(const std::filesystem::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  const bool is_synced = fsync(descriptor) == 0;
-  close(descriptor);
-  return is_synced;
-}
-
-// Made if it is missing, as are the folders above, for its owner only; what is there keeps its
-// mode.
-absl::Status PrepareDataDir(const std::string& path) {
-  std::error_code error;
-  std::filesystem::path folder;
-  for (const std::filesystem::path& part : std::filesystem::path(path)) {
-    const std::filesystem::path above = folder.empty() ? "." : folder;
-    folder /= part;
-    if (std::filesystem::is_directory(folder, error)) continue;
-    if (mkdir(folder.c_str(), S_IRWXU) != 0 || !SyncFolder(above)) {
-      return absl::InvalidArgumentError(absl::StrCat("data_dir: cannot make the folder '",
-                                                     folder.string(), "': ", strerror(errno)));
-    }
-  }
-  return absl::OkStatus();
 }
 
 ExitCode ExitCodeOf(const absl::Status& error) {
@@ -131,7 +99,9 @@ absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings&
                     {"grpc", options.grpc.ToString()},
                     {"http", options.http.ToString()}});
   }
-  RETURN_IF_ERROR(PrepareDataDir(settings.data_dir));
+  if (const absl::Status made = base::MakePrivateFolder(settings.data_dir); !made.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("data_dir: ", made.message()));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<ports::Telemetry> telemetry,
                    adapters::StartTelemetry(
                        {.endpoint = settings.telemetry.otlp_endpoint(),

@@ -139,12 +139,16 @@ class CommandLine {
   }
 
   static int Print(const absl::StatusOr<std::string>& answer) {
-    if (answer.ok()) {
-      std::fputs(answer->c_str(), stdout);
-    } else {
-      std::fprintf(stderr, "Error: %s\n", std::string(answer.status().message()).c_str());
+    absl::Status status = answer.status();
+    if (answer.ok()) std::fputs(answer->c_str(), stdout);
+    // Also of what the command wrote itself.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      status.Update(absl::UnavailableError("cannot write to standard output"));
     }
-    return static_cast<int>(ExitCodeOf(answer.status()));
+    if (!status.ok()) {
+      std::fprintf(stderr, "Error: %s\n", std::string(status.message()).c_str());
+    }
+    return static_cast<int>(ExitCodeOf(status));
   }
 
   // Every setting is a flag of every command; which value wins is libs/config's business.

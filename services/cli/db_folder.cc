@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<adapters::StoreFolder>> OpenFolder(
     const config::v1::CliConfig& config) {
   auto folder = adapters::StoreFolder::Open(config.data_dir());
   if (!folder.ok()) {
-    return WithoutDirector(folder.status(), config.data_dir(),
+    return WithoutDirector(folder.status(),
                            "make a checkpoint with `callboard db checkpoint` and look at that");
   }
   // Of damage one can look at what is left.
@@ -64,11 +64,10 @@ absl::Status PassOver(const DbArguments& arguments, const adapters::StoreFolder&
   return absl::OkStatus();
 }
 
-absl::Status WithoutDirector(const absl::Status& status, const std::string& folder,
-                             absl::string_view instead) {
+absl::Status WithoutDirector(const absl::Status& status, absl::string_view instead) {
   if (base::DetailsOf(status).reason != ports::kStoreLocked) return status;
   return base::WithReason(
-      absl::FailedPreconditionError(absl::StrCat("a director uses ", folder, "; ", instead)),
+      absl::FailedPreconditionError(absl::StrCat(status.message(), "; ", instead)),
       ports::kStoreLocked);
 }
 

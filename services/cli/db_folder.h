@@ -64,8 +64,7 @@ absl::Status PassOver(const DbArguments& arguments, const adapters::StoreFolder&
                       const adapters::StoreSurvey& survey);
 
 // An error about a folder that is in use, saying what to do instead; others stay as they are.
-absl::Status WithoutDirector(const absl::Status& status, const std::string& folder,
-                             absl::string_view instead);
+absl::Status WithoutDirector(const absl::Status& status, absl::string_view instead);
 
 bool WantsJson(const config::v1::CliConfig& config);
 

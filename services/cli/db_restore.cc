@@ -1,6 +1,7 @@
 #include "services/cli/db_restore.h"
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -18,12 +19,17 @@ namespace {
 
 constexpr absl::string_view kStopIt = "stop it first";
 
+// What the arguments are to blame for.
+absl::Status AsUsage(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? UsageError(status.message()) : status;
+}
+
 // Of a folder that no director uses.
 absl::StatusOr<v1::CreateCheckpointResponse> CheckpointOf(const config::v1::CliConfig& config,
                                                           std::string name) {
   // Where there is no store, none is made.
   RETURN_IF_ERROR(WithoutDirector(adapters::StoreFolder::Open(config.data_dir()).status(),
-                                  config.data_dir(), "leave --data_dir out to ask it"));
+                                  "leave --data_dir out to ask it"));
   ASSIGN_OR_RETURN(const std::unique_ptr<adapters::RocksDbStores> stores,
                    adapters::RocksDbStores::Lock({.data_dir = config.data_dir()}));
   ASSIGN_OR_RETURN(const std::unique_ptr<ports::EventStore> store,
@@ -111,11 +117,12 @@ std::string LossJson(const std::string& folder, const adapters::AcceptedLoss& lo
 
 absl::Status CreateCheckpoint(const config::v1::CliConfig& config, const DbArguments& arguments,
                               std::FILE* out) {
-  ASSIGN_OR_RETURN(const v1::CreateCheckpointResponse checkpoint,
-                   arguments.has_data_dir ? CheckpointOf(config, arguments.name)
-                                          : AskForCheckpoint(config, arguments.name));
-  const std::string text =
-      WantsJson(config) ? absl::StrCat(wire::ToJson(checkpoint), "\n") : CheckpointText(checkpoint);
+  const absl::StatusOr<v1::CreateCheckpointResponse> checkpoint =
+      arguments.has_data_dir ? CheckpointOf(config, arguments.name)
+                             : AskForCheckpoint(config, arguments.name);
+  if (!checkpoint.ok()) return AsUsage(checkpoint.status());
+  const std::string text = WantsJson(config) ? absl::StrCat(wire::ToJson(*checkpoint), "\n")
+                                             : CheckpointText(*checkpoint);
   std::fputs(text.c_str(), out);
   return absl::OkStatus();
 }
@@ -128,21 +135,23 @@ absl::Status RestoreStore(const config::v1::CliConfig& config, const DbArguments
         "on with what is left of it");
   }
   const std::string& folder = config.data_dir();
-  const ProgressLine line("records read:");
+  std::optional<ProgressLine> line("records read:");
   const adapters::RestoreOptions options = {
       .data_dir = folder,
       .now = adapters::SystemClock().WallNow(),
-      .progress = [&line](uint64_t records) { line.Show(records); }};
+      .progress = [&line](uint64_t records) { line->Show(records); }};
   if (arguments.accept_loss) {
     const absl::StatusOr<adapters::AcceptedLoss> loss = adapters::AcceptLoss(options);
-    if (!loss.ok()) return WithoutDirector(loss.status(), folder, kStopIt);
+    line.reset();
+    if (!loss.ok()) return WithoutDirector(loss.status(), kStopIt);
     std::fputs((WantsJson(config) ? LossJson(folder, *loss) : LossText(folder, *loss)).c_str(),
                out);
     return absl::OkStatus();
   }
   const absl::StatusOr<adapters::Restored> restored =
       adapters::RestoreCheckpoint(options, arguments.from);
-  if (!restored.ok()) return WithoutDirector(restored.status(), folder, kStopIt);
+  line.reset();
+  if (!restored.ok()) return AsUsage(WithoutDirector(restored.status(), kStopIt));
   std::fputs((WantsJson(config) ? RestoredJson(folder, *restored) : RestoredText(folder, *restored))
                  .c_str(),
              out);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "libs/base/check.h"
 #include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/life.h"
@@ -124,12 +125,15 @@ absl::Status ExportTasks(const config::v1::CliConfig& config, const DbArguments&
   RETURN_IF_ERROR(PassOver(arguments, *folder, survey));
   if (arguments.to.empty()) return WriteTasks(*folder, survey, "", out);
   const std::string building = arguments.to + ".new";
-  // For its owner only: tasks hold secrets.
+  // For its owner only: tasks hold secrets. What is left of an earlier try may be somebody else's.
+  std::remove(building.c_str());
   const int descriptor =
-      open(building.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  std::FILE* file = descriptor < 0 ? nullptr : fdopen(descriptor, "w");
-  if (file == nullptr) return WriteError(building);
+      open(building.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (descriptor < 0) return WriteError(building);
+  std::FILE* file = fdopen(descriptor, "w");
+  CHECK(file != nullptr);
   absl::Status written = WriteTasks(*folder, survey, building, file);
+  if (written.ok() && fsync(descriptor) != 0) written = WriteError(building);
   if (std::fclose(file) != 0) written.Update(WriteError(building));
   if (written.ok() && std::rename(building.c_str(), arguments.to.c_str()) != 0) {
     written = WriteError(arguments.to);

@@ -30,10 +30,11 @@ DirectorWatch::DirectorWatch(prometheus::Registry& metrics, server::Readiness& r
 void DirectorWatch::OnService(director::Service service, const absl::Status& why) {
   const std::string error(why.message());
   base::MutexLock lock(mutex_);
-  const std::string says = absl::StrCat(static_cast<int>(service), error);
-  if (std::exchange(said_, says) == says) return;
   const bool is_away = service == director::Service::kNone;
   readiness_.Set(is_away ? absl::StrCat("the store is away: ", error) : "");
+  // Messages may differ by the number of a file.
+  const std::pair<director::Service, absl::StatusCode> says = {service, why.code()};
+  if (std::exchange(said_, says) == says) return;
   switch (service) {
     case director::Service::kNone:
       return base::LogError("store", "away",

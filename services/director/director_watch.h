@@ -4,7 +4,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
-#include <string>
+#include <optional>
+#include <utility>
 
 #include "libs/base/mutex.h"
 #include "libs/director/observer.h"
@@ -33,7 +34,7 @@ class DirectorWatch final : public director::Observer {
   prometheus::Histogram& commit_batch_size_;
   base::Mutex mutex_;
   // What was said last, so that it is said once and not with every attempt.
-  std::string said_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::pair<director::Service, absl::StatusCode>> said_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace callboard

@@ -2,22 +2,22 @@
 # Starts the director on stores with so many pending tasks, and shows how long it takes until it
 # serves, what it has in memory then (PSS, its share of the pages it maps), and what is on disk.
 #
-#   tests/benchmarks/memory.sh [pending...]      0, 100000 and 1000000 unless told otherwise
+#   tests/benchmarks/memory.sh [pending...]      100000 and 1000000 unless told otherwise
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-(($# > 0)) || set -- 0 100000 1000000
+(($# > 0)) || set -- 100000 1000000
 bazel build //tests/benchmarks:fill_store //services/director:callboard-director
 folder=$(mktemp -d -p .)
 director=
-trap '[[ -z $director ]] || kill -9 "$director"; rm -rf "$folder"' EXIT
+trap '[[ -z $director ]] || kill -9 "$director" || true; rm -rf "$folder"' EXIT
 
 pss_kib() { awk '$1 == "Pss:" {print $2}' "/proc/$1/smaps_rollup"; }
 
 printf '%10s %12s %10s %14s %12s %14s\n' \
   pending ms_to_serve pss_mib bytes_per_task disk_mib bytes_per_task
 idle_kib=
-for pending in "$@"; do
+for pending in 0 "$@"; do
   data=$folder/$pending
   mkdir "$data"
   ((pending == 0)) || bazel-bin/tests/benchmarks/fill_store "$data" "$pending"
@@ -27,7 +27,9 @@ for pending in "$@"; do
     --grpc.listen=127.0.0.1:0 --http.listen=127.0.0.1:0 2>"$data.log" &
   director=$!
   exec 3<"$data.log"
-  grep --quiet --max-count=1 server=listening <&3
+  until read -r line <&3 && [[ $line == *server=listening* ]]; do
+    kill -0 "$director" || { echo "memory: the director ended: $line" >&2 && exit 1; }
+  done
   served=$(date +%s%N)
   kib=$(pss_kib "$director")
   [[ -n $idle_kib ]] || idle_kib=$kib

@@ -96,7 +96,8 @@ TEST_F(DamageTest, OneFlippedBitInTheLogIsRefused) {
 }
 
 TEST_F(DamageTest, TruncatedLogIsRefused) {
-  std::filesystem::resize_file(Log(), std::filesystem::file_size(Log()) - 1);
+  // Not only the last commit, which may have been answered while the high water was being synced.
+  std::filesystem::resize_file(Log(), std::filesystem::file_size(Log()) / 2);
   EXPECT_THAT(Refusal(), AllOf(Names(events_), HasSubstr("committed writes are missing")));
 }
 
@@ -154,7 +155,8 @@ TEST_F(DamageTest, CheckpointInThePlaceOfTheStoreServesWhatItHas) {
   ASSERT_TRUE(director.is_listening()) << director.process().Output();
   const Verdict verdict = CheckHistory(history_, *QueueClient(director.address()).FindAll());
   // What came after it is gone, and nothing else is wrong.
-  EXPECT_EQ(verdict.unexpected.size() + verdict.duplicated.size(), 0u) << verdict.ToString();
+  EXPECT_EQ(verdict.unexpected.size() + verdict.duplicated.size() + verdict.reordered.size(), 0u)
+      << verdict.ToString();
   EXPECT_LT(verdict.lost.size(), verdict.acknowledged);
 }
 

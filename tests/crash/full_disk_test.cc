@@ -16,7 +16,8 @@ TEST(FullDiskTest, FullDiskEndsWritesOnlyAndForAsLongAsItIsFull) {
   // Long enough for some tries to go on.
   const FullDiskReport report = FillDisk(test::NewFolder(), absl::Seconds(3));
   EXPECT_GT(report.refused, 0u);
-  EXPECT_GT(report.reads, 10 * report.failed_reads) << report.ToString();
+  // One may come while the store is opened anew, once a second.
+  EXPECT_GT(report.reads, report.failed_reads) << report.ToString();
   EXPECT_LE(report.until_writable, kWritableWithin);
   EXPECT_TRUE(report.while_full.ok()) << report.while_full.ToString();
   EXPECT_TRUE(report.afterwards.ok()) << report.afterwards.ToString();

@@ -26,8 +26,9 @@ Tally KillAtSome(Scenario scenario, uint64_t points) {
 }
 
 constexpr uint64_t kPoints = 20;
-// With other seeds a run makes fewer calls, and the last of them may not come.
-constexpr uint64_t kKilledAtLeast = kPoints * 3 / 4;
+// A run makes fewer calls with another seed, or when more callers share a turn; then the last of
+// them do not come.
+constexpr uint64_t kKilledAtLeast = kPoints / 2;
 
 TEST(KillTest, NothingIsLostDoubledOrReorderedByAKillFromTheFirstFileOn) {
   const Tally tally = KillAtSome(Scenario::kFresh, kPoints);

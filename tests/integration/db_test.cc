@@ -155,7 +155,8 @@ TEST(DbTest, FolderOfALiveDirectorIsNeitherReadNorReplaced) {
   const std::filesystem::path folder = NewFolder();
   StoredQueue queue(folder);
   const std::filesystem::path checkpoint = queue.Checkpoint("first");
-  const std::string uses = absl::StrCat("Error: a director uses ", folder.string(), "; ");
+  const std::string uses =
+      absl::StrCat("Error: another director uses ", folder.string(), ", or `callboard db` does; ");
   const Ended verified = RunDb({"verify", DataDirFlag(folder)});
   EXPECT_THAT(verified.exit_code, Optional(75));
   EXPECT_EQ(verified.output,

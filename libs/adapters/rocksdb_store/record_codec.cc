@@ -26,7 +26,6 @@ constexpr absl::string_view kSwitchedKey = "queue/switched";
 constexpr absl::string_view kLeasesKey = "queue/leases";
 constexpr absl::string_view kAgentPrefix = "queue/agent/";
 constexpr absl::string_view kRequestPrefix = "queue/request/";
-constexpr absl::string_view kTaskPrefix = "task/";
 constexpr size_t kTaskKeyBytes = kTaskPrefix.size() + kQueueIdBytes + kNumberBytes;
 
 void SetTaskKey(core::QueueId id, uint64_t number, std::string& key) {

@@ -19,6 +19,9 @@ namespace callboard::adapters {
 // Says in decimal how everything else is written.
 inline constexpr absl::string_view kFormatKey = "format";
 
+// What the keys of all records of tasks begin with.
+inline constexpr absl::string_view kTaskPrefix = "task/";
+
 std::string TaskKey(core::QueueId id, uint64_t number);
 // What the keys of a task's records begin with.
 std::string TaskPrefix(core::QueueId id);

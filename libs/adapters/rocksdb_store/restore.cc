@@ -4,11 +4,13 @@
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <memory>
 #include <system_error>
 #include <utility>
 #include <variant>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/rocksdb_store/database.h"
 #include "libs/adapters/rocksdb_store/high_water.h"
@@ -19,6 +21,7 @@
 #include "libs/adapters/rocksdb_store/store_folder.h"
 #include "libs/adapters/rocksdb_store/store_lock.h"
 #include "libs/adapters/rocksdb_store/store_survey.h"
+#include "libs/base/private_folder.h"
 #include "libs/base/status_macros.h"
 
 namespace callboard::adapters {
@@ -32,14 +35,19 @@ absl::StatusOr<File> Prepare(const StoreFiles& files) {
   return lock;
 }
 
-// For its owner only, as a director makes it.
-absl::Status MakeFolder(const std::filesystem::path& folder) {
-  ASSIGN_OR_RETURN(const bool exists, Exists(folder));
-  if (exists) return absl::OkStatus();
-  RETURN_IF_ERROR(CreateFolders(folder));
-  std::error_code error;
-  std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
-  return error ? FileError(error.value(), folder.string()) : absl::OkStatus();
+// Begins an epoch in the store that is later than all that agents can know of, although what is
+// restored does not: directors do not begin one every second. Else agents would refuse the next
+// director, or take a result for one of a dispatch that came later.
+absl::Status BeginLaterEpoch(const StoreFiles& files, uint64_t epoch, absl::Time now) {
+  const auto seconds = static_cast<uint64_t>(std::max(int64_t{0}, absl::ToUnixSeconds(now)));
+  ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, OpenToWrite(files.events()));
+  rocksdb::WriteBatch batch;
+  RecordEncoder().Append(core::EpochBegan{std::max(epoch + 1, seconds)}, batch);
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  const rocksdb::Status status = db->Write(options, &batch);
+  if (!status.ok()) return FromRocksDb(status);
+  return HighWater::Create(files.high_water(), db->GetLatestSequenceNumber());
 }
 
 // What a director would open and go on with.
@@ -93,7 +101,7 @@ absl::Status CopyReadable(const StoreFolder& folder, const StoreSurvey& survey, 
       [&](const core::Record& record) {
         if (!std::holds_alternative<core::TaskRecord>(record)) status.Update(copier.Add(record));
       },
-      [](const std::string&) {});
+      [](const absl::Status&) {});
   RETURN_IF_ERROR(status);
   for (const SurveyedTask& task : survey.tasks) {
     TaskReading reading = folder.ReadTask(task.queue_id);
@@ -106,19 +114,25 @@ absl::Status CopyReadable(const StoreFolder& folder, const StoreSurvey& survey, 
 
 // Builds a store of what can be read, beside the damaged one.
 absl::Status Salvage(const StoreFolder& folder, const StoreSurvey& survey,
-                     const Progress& progress) {
+                     const RestoreOptions& options) {
   const StoreFiles building = {folder.files().restoring()};
   RETURN_IF_ERROR(CreateFolders(building.folder));
-  uint64_t sequence = 0;
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, CreateDatabase(building.events()));
     RETURN_IF_ERROR(CopyReadable(folder, survey, *db));
-    sequence = db->GetLatestSequenceNumber();
   }
   RETURN_IF_ERROR(SyncFolder(building.events()));
-  RETURN_IF_ERROR(HighWater::Create(building.high_water(), sequence));
+  RETURN_IF_ERROR(BeginLaterEpoch(building, survey.epoch, options.now));
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> copy, StoreFolder::OpenLocked(building));
-  return SurveyOfWhole(*copy, progress).status();
+  ASSIGN_OR_RETURN(const StoreSurvey copied, SurveyOfWhole(*copy, options.progress));
+  if (copied.tasks.size() == survey.tasks.size() && copied.counts == survey.counts &&
+      copied.remembered_requests == survey.remembered_requests &&
+      copied.marked_agents == survey.marked_agents) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat(folder.files().folder.string(),
+                   " gave something else when it was read again; nothing was changed: try again"));
 }
 
 // Whether a director would take the store if the high water said less.
@@ -140,17 +154,20 @@ absl::StatusOr<Restored> RestoreCheckpoint(const RestoreOptions& options,
   if (!source->refusal().ok() && !absl::IsDataLoss(source->refusal())) return source->refusal();
   ASSIGN_OR_RETURN(const StoreSurvey survey, SurveyOfWhole(*source, options.progress));
 
-  RETURN_IF_ERROR(MakeFolder(files.folder));
+  RETURN_IF_ERROR(base::MakePrivateFolder(files.folder));
   ASSIGN_OR_RETURN(const File lock, Prepare(files));
   const StoreFiles building = {files.restoring()};
+  absl::Cleanup remove_half_of_it = [&building] { Remove(building.folder).IgnoreError(); };
   RETURN_IF_ERROR(CreateFolders(building.folder));
   RETURN_IF_ERROR(CopyAll(source->files().events(), building.events()));
-  RETURN_IF_ERROR(CopyAll(source->files().high_water(), building.high_water()));
+  RETURN_IF_ERROR(BeginLaterEpoch(building, survey.epoch, options.now));
+  RETURN_IF_ERROR(SyncFolder(building.events()));
   RETURN_IF_ERROR(SyncFolder(building.folder));
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> copy, StoreFolder::OpenLocked(building));
     RETURN_IF_ERROR(SurveyOfWhole(*copy, options.progress).status());
   }
+  std::move(remove_half_of_it).Cancel();
   ASSIGN_OR_RETURN(std::filesystem::path aside, Swap(files, options.now, options.before));
   return Restored{
       .tasks = survey.tasks.size(), .sequence = source->sequence(), .aside = std::move(aside)};
@@ -161,8 +178,8 @@ absl::StatusOr<AcceptedLoss> AcceptLoss(const RestoreOptions& options) {
   RETURN_IF_ERROR(CheckIsStore(files));
   ASSIGN_OR_RETURN(const File lock, Prepare(files));
   ASSIGN_OR_RETURN(std::unique_ptr<StoreFolder> folder, StoreFolder::OpenLocked(files));
+  if (!folder->refusal().ok() && !absl::IsDataLoss(folder->refusal())) return folder->refusal();
   if (!folder->is_readable()) {
-    if (!absl::IsDataLoss(folder->refusal())) return folder->refusal();
     return StoreRefused(absl::StrCat(folder->refusal().message(), "; nothing of ",
                                      files.events().string(), " can be read"));
   }
@@ -173,12 +190,19 @@ absl::StatusOr<AcceptedLoss> AcceptLoss(const RestoreOptions& options) {
                        .tasks = survey.tasks.size(),
                        .aside = {}};
   if (survey.findings.empty()) return loss;
+  if (survey.may_pass) {
+    return absl::UnavailableError(absl::StrCat(
+        survey.findings.front(), "; this may be no damage, and nothing was changed: try again"));
+  }
   if (LostOnlyTheEnd(*folder, survey)) {
+    folder.reset();
     RETURN_IF_ERROR(options.before ? options.before() : absl::OkStatus());
-    RETURN_IF_ERROR(HighWater::Create(files.high_water(), loss.sequence));
+    RETURN_IF_ERROR(BeginLaterEpoch(files, survey.epoch, options.now));
     return loss;
   }
-  RETURN_IF_ERROR(Salvage(*folder, survey, options.progress));
+  absl::Cleanup remove_half_of_it = [&files] { Remove(files.restoring()).IgnoreError(); };
+  RETURN_IF_ERROR(Salvage(*folder, survey, options));
+  std::move(remove_half_of_it).Cancel();
   folder.reset();
   ASSIGN_OR_RETURN(loss.aside, Swap(files, options.now, options.before));
   return loss;

@@ -9,10 +9,13 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/adapters/rocksdb_store/store_folder.h"
+#include "libs/adapters/rocksdb_store/store_survey.h"
+#include "libs/base/check.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
@@ -50,14 +53,26 @@ void Write(const std::filesystem::path& folder, uint64_t first, uint64_t last) {
   }
 }
 
-// How many records a director finds.
+// How many records of tasks a director finds.
 absl::StatusOr<uint64_t> Load(const std::filesystem::path& folder) {
   const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder});
   const auto store = stores->Open(ports::StoreAccess::kReadWrite);
   if (!store.ok()) return store.status();
   const absl::StatusOr<std::vector<core::Record>> records = test::StoredRecords(**store);
   if (!records.ok()) return records.status();
-  return records->size();
+  return std::count_if(records->begin(), records->end(), [](const core::Record& record) {
+    return std::holds_alternative<core::TaskRecord>(record);
+  });
+}
+
+uint64_t EpochIn(const std::filesystem::path& folder) {
+  return Survey(**StoreFolder::Open(folder)).epoch;
+}
+
+void BeginEpoch(const std::filesystem::path& folder, uint64_t epoch) {
+  const std::unique_ptr<RocksDbStores> stores = *RocksDbStores::Lock({folder});
+  const core::Record began = core::EpochBegan{epoch};
+  CHECK_OK((*stores->Open(ports::StoreAccess::kReadWrite))->Commit({&began, 1}));
 }
 
 std::filesystem::path NewCheckpoint(const std::filesystem::path& folder) {
@@ -107,6 +122,33 @@ TEST(RestoreTest, CheckpointTakesThePlaceOfADamagedStoreWhichIsKept) {
   // It was copied: what the store does now leaves the checkpoint alone.
   Write(folder, 11, 20);
   EXPECT_EQ(*Load(checkpoint), 10u);
+}
+
+TEST(RestoreTest, EpochOfARestoredStoreIsLaterThanAnyBefore) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 10);
+  BeginEpoch(folder, 5);
+  const std::filesystem::path checkpoint = NewCheckpoint(folder);
+  BeginEpoch(folder, 9);
+  ASSERT_THAT(RestoreCheckpoint({.data_dir = folder, .now = kNow}, checkpoint), IsOk());
+  const uint64_t restored = EpochIn(folder);
+  EXPECT_GT(restored, 9u);
+  // A clock that is behind does not make it smaller.
+  const std::filesystem::path other = NewFolder() / "new";
+  ASSERT_THAT(RestoreCheckpoint({.data_dir = other, .now = absl::UnixEpoch()}, folder), IsOk());
+  EXPECT_GT(EpochIn(other), restored);
+  std::filesystem::resize_file(Newest(folder, ".log"), 0);
+  ASSERT_THAT(AcceptLoss({.data_dir = folder, .now = kNow + absl::Seconds(1)}), IsOk());
+  EXPECT_GT(EpochIn(folder), restored) << "although it was lost";
+}
+
+TEST(RestoreTest, FolderOfAnotherNameIsNotTakenForOneThatWaits) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 3);
+  std::filesystem::create_directories(folder / "restored-by-hand");
+  std::ofstream(folder / "restored-by-hand" / "notes") << "mine";
+  EXPECT_EQ(*Load(folder), 3u);
+  EXPECT_EQ(FileText(folder / "restored-by-hand" / "notes"), "mine");
 }
 
 TEST(RestoreTest, FolderThatIsMissingIsMadeForItsOwnerOnly) {
@@ -224,6 +266,19 @@ TEST(RestoreTest, WhatIsLeftOfADamagedTableIsCopied) {
   EXPECT_EQ(loss->aside, folder / kAside);
   EXPECT_GT(loss->tasks, 1800u);
   EXPECT_LT(loss->tasks, 2000u);
+  EXPECT_EQ(*Load(folder), loss->tasks);
+}
+
+TEST(RestoreTest, WhatLiesBetweenDamagedBlocksIsCopiedToo) {
+  const std::filesystem::path folder = NewFolder();
+  Write(folder, 1, 2000);
+  Write(folder, 1, 0);
+  const std::filesystem::path table = Newest(folder, ".sst");
+  for (const double place : {0.1, 0.4, 0.7}) FlipBit(table, place);
+  const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});
+  ASSERT_THAT(loss, IsOk());
+  EXPECT_EQ(loss->findings.size(), 3u);
+  EXPECT_GT(loss->tasks, 1600u);
   EXPECT_EQ(*Load(folder), loss->tasks);
 }
 

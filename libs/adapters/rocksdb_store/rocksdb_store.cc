@@ -203,8 +203,8 @@ absl::StatusOr<std::unique_ptr<RocksDbStores>> RocksDbStores::Lock(const RocksDb
 absl::StatusOr<std::unique_ptr<ports::EventStore>> RocksDbStores::Open(ports::StoreAccess access) {
   ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> ready, FindReadyStore(files_));
   if (ready.has_value()) {
-    base::LogWarning("store", "restore_finished", {{"restored", ready->string()}});
     RETURN_IF_ERROR(FinishSwap(files_));
+    base::LogWarning("store", "restore_finished", {{"restored", ready->string()}});
   }
   auto store = OpenStore(files_, access);
   if (!store.ok()) return WithAdvice(files_, store.status());

@@ -31,6 +31,46 @@ absl::Status CheckNotInterrupted(const StoreFiles& files) {
       " was interrupted; start its director, or run `callboard db restore` again, to finish it"));
 }
 
+// ---- Around damage ------------------------------------------------------------------------------
+
+// More than any key has that is not a request's.
+constexpr size_t kSteppedBytes = 32;
+
+// The key, as a number of so many bytes, plus 2 to the `bit`; nothing when that is too large.
+std::optional<std::string> Plus(std::string key, size_t bit) {
+  key.resize(kSteppedBytes, '\0');
+  uint32_t carry = uint32_t{1} << bit % 8;
+  for (size_t i = kSteppedBytes - bit / 8; carry != 0; --i) {
+    if (i == 0) return std::nullopt;
+    carry += static_cast<unsigned char>(key[i - 1]);
+    key[i - 1] = static_cast<char>(carry & 0xff);
+    carry >>= 8;
+  }
+  return key;
+}
+
+// A key after `last`, behind which nothing can be read, from which on something can be: found in
+// steps that double until one is over the damage, and then halve. Nothing when there is none.
+std::optional<std::string> FindReadable(rocksdb::DB& db, std::string last) {
+  const auto can_read_from = [&db](const std::string& key) {
+    const std::unique_ptr<rocksdb::Iterator> iterator(db.NewIterator(rocksdb::ReadOptions()));
+    iterator->Seek(key);
+    return iterator->status().ok();
+  };
+  size_t bit = 0;
+  std::optional<std::string> found = Plus(last, bit);
+  while (found.has_value() && !can_read_from(*found)) found = Plus(last, ++bit);
+  while (found.has_value() && bit > 0) {
+    std::optional<std::string> nearer = Plus(last, --bit);
+    if (can_read_from(*nearer)) {
+      found = std::move(nearer);
+    } else {
+      last = *std::move(nearer);
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreFolder>> StoreFolder::Open(
@@ -39,6 +79,8 @@ absl::StatusOr<std::unique_ptr<StoreFolder>> StoreFolder::Open(
   RETURN_IF_ERROR(CheckNotInterrupted(files));
   RETURN_IF_ERROR(CheckIsStore(files));
   ASSIGN_OR_RETURN(std::optional<File> lock, LockToRead(files));
+  // Or since then.
+  RETURN_IF_ERROR(CheckNotInterrupted(files));
   ASSIGN_OR_RETURN(std::unique_ptr<StoreFolder> folder, OpenLocked(files));
   if (lock.has_value()) folder->lock_.emplace(*std::move(lock));
   return folder;
@@ -105,37 +147,33 @@ uint64_t StoreFolder::EstimateRecords() const {
 }
 
 void StoreFolder::Read(const std::function<void(const core::Record&)>& take,
-                       const std::function<void(const std::string&)>& damaged) const {
+                       const std::function<void(const absl::Status&)>& damaged) const {
   if (!is_readable()) return;
   RecordDecoder decoder;
   core::Record record;
-  const auto decode = [&](absl::string_view key, absl::string_view value) {
-    if (key == kFormatKey) return;
-    const absl::Status status = decoder.Decode(key, value, record);
-    if (!status.ok()) return damaged(std::string(status.message()));
-    take(record);
-  };
   rocksdb::ReadOptions options;
   options.fill_cache = false;
   options.readahead_size = 1 << 20;
   std::string last;
-  std::unique_ptr<rocksdb::Iterator> iterator(database_.db->NewIterator(options));
-  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-    last.assign(iterator->key().data(), iterator->key().size());
-    decode(ToView(iterator->key()), ToView(iterator->value()));
-  }
-  if (iterator->status().ok()) return;
-  damaged(absl::StrCat("after record ", KeyText(last), ": ",
-                       FromRocksDb(iterator->status()).message()));
-  // From the other end, up to the damage.
-  std::vector<std::pair<std::string, std::string>> rest;
-  iterator.reset(database_.db->NewIterator(options));
-  for (iterator->SeekToLast(); iterator->Valid() && iterator->key().compare(last) > 0;
-       iterator->Prev()) {
-    rest.emplace_back(iterator->key().ToString(), iterator->value().ToString());
-  }
-  for (auto entry = rest.rbegin(); entry != rest.rend(); ++entry) {
-    decode(entry->first, entry->second);
+  std::optional<std::string> start = "";
+  while (start.has_value()) {
+    const std::unique_ptr<rocksdb::Iterator> iterator(database_.db->NewIterator(options));
+    for (iterator->Seek(*start); iterator->Valid(); iterator->Next()) {
+      last.assign(iterator->key().data(), iterator->key().size());
+      if (last == kFormatKey) continue;
+      const absl::Status status = decoder.Decode(last, ToView(iterator->value()), record);
+      if (status.ok()) {
+        take(record);
+      } else {
+        damaged(status);
+      }
+    }
+    if (iterator->status().ok()) return;
+    const absl::Status error = FromRocksDb(iterator->status());
+    damaged(absl::Status(error.code(),
+                         absl::StrCat("after record ", KeyText(last), ": ", error.message())));
+    last = std::max(last, *start);
+    start = FindReadable(*database_.db, last);
   }
 }
 

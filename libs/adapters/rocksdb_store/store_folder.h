@@ -64,10 +64,11 @@ class StoreFolder {
   // About how many records there are.
   uint64_t EstimateRecords() const;
 
-  // Hands over every record that can be read, as ports::EventStore::Load() does, and to `damaged`
-  // what cannot. Around damage in a table, what comes before and after it is read.
+  // Hands over every record that can be read, in the order of the keys, and to `damaged` why others
+  // cannot: DATA_LOSS, or something that may pass. What lies before, between and behind damaged
+  // blocks is read.
   void Read(const std::function<void(const core::Record&)>& take,
-            const std::function<void(const std::string&)>& damaged) const;
+            const std::function<void(const absl::Status&)>& damaged) const;
   // Nothing, and no damage, of a task that is not there.
   TaskReading ReadTask(core::QueueId id) const;
   // Whether every block of every table is as it was written, those included that Read() has no use

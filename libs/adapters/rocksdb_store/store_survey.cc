@@ -40,6 +40,7 @@ class Surveyor {
     }
     Find(std::string(finding));
   }
+  void Blame(const absl::Status& error) { survey_.may_pass |= !absl::IsDataLoss(error); }
   uint64_t records() const { return survey_.records; }
 
   StoreSurvey Finish() {
@@ -131,9 +132,13 @@ StoreSurvey Survey(const StoreFolder& folder, const Progress& progress) {
         surveyor.Take(record);
         if (progress && surveyor.records() % kRecordsPerProgress == 0) progress(surveyor.records());
       },
-      [&](const std::string& damage) { surveyor.Find(damage); });
+      [&](const absl::Status& damage) {
+        surveyor.Find(std::string(damage.message()));
+        surveyor.Blame(damage);
+      });
   if (const absl::Status status = folder.CheckTables(); !status.ok()) {
     surveyor.FindOnce(status.message());
+    surveyor.Blame(status);
   }
   return surveyor.Finish();
 }

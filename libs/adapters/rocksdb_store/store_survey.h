@@ -26,6 +26,8 @@ struct SurveyedTask {
 struct StoreSurvey {
   // What is damaged or missing, for people; none when a director would open the store and go on.
   std::vector<std::string> findings;
+  // Whether some of it may be there the next time: it could not be read, which is no damage.
+  bool may_pass = false;
   // Live tasks in line order, then ended ones, the last to end first.
   std::vector<SurveyedTask> tasks;
   core::StateCounts counts;

@@ -1,9 +1,11 @@
 #include "libs/adapters/rocksdb_store/store_swap.h"
 
+#include <algorithm>
 #include <system_error>
 
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/base/status_macros.h"
 
@@ -12,6 +14,16 @@ namespace {
 
 constexpr absl::string_view kReady = "restored-";
 constexpr absl::string_view kAside = "damaged-";
+constexpr absl::string_view kTimeFormat = "%Y%m%dT%H%M%E6SZ";
+
+// Whether it looks like what kTimeFormat makes.
+bool IsTime(absl::string_view text) {
+  constexpr absl::string_view kShape = "00000000T000000.000000Z";
+  return text.size() == kShape.size() &&
+         std::equal(text.begin(), text.end(), kShape.begin(), [](char given, char wanted) {
+           return wanted == '0' ? absl::ascii_isdigit(given) : given == wanted;
+         });
+}
 
 absl::Status Ask(const BeforeStep& before) { return before ? before() : absl::OkStatus(); }
 
@@ -50,7 +62,11 @@ absl::StatusOr<std::optional<std::filesystem::path>> FindReadyStore(const StoreF
   std::error_code error;
   for (auto file = std::filesystem::directory_iterator(files.folder, error);
        !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
-    if (absl::StartsWith(file->path().filename().string(), kReady)) return file->path();
+    const std::string name = file->path().filename().string();
+    absl::string_view rest = name;
+    if (absl::ConsumePrefix(&rest, kReady) && IsTime(rest) && file->is_directory(error)) {
+      return file->path();
+    }
   }
   if (error) return FileError(error.value(), files.folder.string());
   return std::nullopt;
@@ -64,13 +80,15 @@ absl::Status FinishSwap(const StoreFiles& files, const BeforeStep& before) {
   RETURN_IF_ERROR(Replace(ready.events(), files.events(), aside.events(), before));
   RETURN_IF_ERROR(Replace(ready.high_water(), files.high_water(), aside.high_water(), before));
   RETURN_IF_ERROR(Ask(before));
-  RETURN_IF_ERROR(Remove(ready.folder));
+  std::error_code error;
+  std::filesystem::remove(ready.folder, error);
+  if (error) return FileError(error.value(), ready.folder.string());
   return SyncFolder(files.folder);
 }
 
 absl::StatusOr<std::filesystem::path> Swap(const StoreFiles& files, absl::Time now,
                                            const BeforeStep& before) {
-  const std::string time = absl::FormatTime("%Y%m%dT%H%M%E6SZ", now, absl::UTCTimeZone());
+  const std::string time = absl::FormatTime(kTimeFormat, now, absl::UTCTimeZone());
   const std::filesystem::path ready = files.folder / absl::StrCat(kReady, time);
   RETURN_IF_ERROR(Ask(before));
   RETURN_IF_ERROR(Move(files.restoring(), ready));

@@ -1,0 +1,38 @@
+#include "libs/base/private_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "libs/testing/new_folder.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::base {
+namespace {
+
+using std::filesystem::perms;
+
+TEST(PrivateFolderTest, MissingFoldersAreMadeForTheirOwnerOnly) {
+  const std::filesystem::path above = test::NewFolder() / "a";
+  ASSERT_THAT(MakePrivateFolder(above / "b"), test::IsOk());
+  EXPECT_EQ(std::filesystem::status(above).permissions(), perms::owner_all);
+  EXPECT_EQ(std::filesystem::status(above / "b").permissions(), perms::owner_all);
+}
+
+TEST(PrivateFolderTest, WhatIsThereKeepsItsMode) {
+  const std::filesystem::path folder = test::NewFolder();
+  std::filesystem::permissions(folder, perms::owner_all | perms::group_read);
+  ASSERT_THAT(MakePrivateFolder(folder), test::IsOk());
+  EXPECT_EQ(std::filesystem::status(folder).permissions(), perms::owner_all | perms::group_read);
+}
+
+TEST(PrivateFolderTest, FileInTheWayIsNamed) {
+  const std::filesystem::path file = test::NewFolder() / "file";
+  std::ofstream(file) << "text";
+  const absl::Status status = MakePrivateFolder(file / "folder");
+  EXPECT_EQ(status.message(), "cannot make the folder '" + file.string() + "': File exists");
+}
+
+}  // namespace
+}  // namespace callboard::base
