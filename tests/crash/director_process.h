@@ -15,8 +15,8 @@ namespace callboard::crash {
 class DirectorProcess {
  public:
   // Returns once it listens, or has ended.
-  DirectorProcess(const std::filesystem::path& data_dir,
-                  const std::vector<std::string>& flags = {});
+  explicit DirectorProcess(const std::filesystem::path& data_dir,
+                           const std::vector<std::string>& flags = {});
   // With its data on a faulty disk.
   DirectorProcess(const Disk& disk, const std::vector<std::string>& flags);
 
