@@ -1,7 +1,6 @@
 #include "libs/director/director.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -197,7 +196,6 @@ void Director::Fail(const Turn& turn, const absl::Status& why) {
   const Turn after = TakeTurn();
   for (const CommandPtr& command : after.answers) command->Refuse(StoreUnavailable());
   desk_.RefuseAll(StoreUnavailable());
-  Close();
   if (disk_full_) {
     OpenReadOnly(why);
   } else {

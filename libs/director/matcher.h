@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "libs/core/ranked_set.h"
 #include "libs/director/book.h"
 #include "libs/director/fleet.h"

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/base/error.h"
+#include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
 #include "libs/ports/event_store.h"
 
@@ -73,6 +75,17 @@ absl::Status WithoutDirector(const absl::Status& status, absl::string_view inste
 
 bool WantsJson(const config::v1::CliConfig& config) {
   return config.output() == config::v1::CliConfig::OUTPUT_JSON;
+}
+
+std::string ListJson(const std::vector<std::string>& texts) {
+  const auto append = [](std::string* out, const std::string& text) {
+    absl::StrAppend(out, base::JsonQuoted(text));
+  };
+  return absl::StrCat("[", absl::StrJoin(texts, ",", append), "]");
+}
+
+std::string HighWaterJson(std::optional<uint64_t> high_water) {
+  return high_water.has_value() ? absl::StrCat(*high_water) : "null";
 }
 
 }  // namespace callboard::cli

@@ -3,12 +3,14 @@
 #define CALLBOARD_SERVICES_CLI_DB_FOLDER_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "callboard/config/v1/cli.pb.h"
 #include "libs/adapters/rocksdb_store/store_folder.h"
 #include "libs/adapters/rocksdb_store/store_survey.h"
@@ -67,6 +69,9 @@ absl::Status PassOver(const DbArguments& arguments, const adapters::StoreFolder&
 absl::Status WithoutDirector(const absl::Status& status, absl::string_view instead);
 
 bool WantsJson(const config::v1::CliConfig& config);
+
+std::string ListJson(const std::vector<std::string>& texts);
+std::string HighWaterJson(std::optional<uint64_t> high_water);
 
 }  // namespace callboard::cli
 

@@ -1,7 +1,6 @@
 #include "services/cli/db_report.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
@@ -32,10 +31,6 @@ std::string HighWaterText(const StoreReport& report) {
   return report.high_water.has_value() ? absl::StrCat(*report.high_water) : "unknown";
 }
 
-std::string HighWaterJson(const StoreReport& report) {
-  return report.high_water.has_value() ? absl::StrCat(*report.high_water) : "null";
-}
-
 std::string CountsText(const core::StateCounts& counts) {
   return absl::StrCat(counts.pending, " pending, ", counts.dispatching, " dispatching, ",
                       counts.working, " working, ", counts.completed, " completed, ", counts.failed,
@@ -46,15 +41,6 @@ std::string CountsJson(const core::StateCounts& counts) {
   return absl::StrCat("{\"pending\":", counts.pending, ",\"dispatching\":", counts.dispatching,
                       ",\"working\":", counts.working, ",\"completed\":", counts.completed,
                       ",\"failed\":", counts.failed, ",\"cancelled\":", counts.cancelled, "}");
-}
-
-std::string ListJson(const std::vector<std::string>& texts) {
-  return absl::StrCat("[",
-                      absl::StrJoin(texts, ",",
-                                    [](std::string* out, const std::string& text) {
-                                      absl::StrAppend(out, base::JsonQuoted(text));
-                                    }),
-                      "]");
 }
 
 const char* BoolJson(bool value) { return value ? "true" : "false"; }
@@ -106,7 +92,7 @@ std::string VerifyJson(const StoreReport& report) {
                       ",\"records\":", report.survey.records,                   //
                       ",\"bytes\":", report.disk.total(),                       //
                       ",\"sequence\":", report.sequence,                        //
-                      ",\"high_water\":", HighWaterJson(report),                //
+                      ",\"high_water\":", HighWaterJson(report.high_water),     //
                       ",\"format\":", report.format, "}\n");
 }
 
@@ -143,7 +129,8 @@ std::string StatsJson(const StoreReport& report) {
       ",\"records\":", survey.records, ",\"remembered_requests\":", survey.remembered_requests,
       ",\"marked_agents\":", survey.marked_agents, ",\"bytes\":{\"logs\":", report.disk.logs,
       ",\"tables\":", report.disk.tables, ",\"others\":", report.disk.others,
-      "},\"sequence\":", report.sequence, ",\"high_water\":", HighWaterJson(report), "}\n");
+      "},\"sequence\":", report.sequence, ",\"high_water\":", HighWaterJson(report.high_water),
+      "}\n");
 }
 
 absl::Status VerifyStore(const config::v1::CliConfig& config, const DbArguments&, std::FILE* out) {

@@ -104,15 +104,10 @@ std::string LossText(const std::string& folder, const adapters::AcceptedLoss& lo
 }
 
 std::string LossJson(const std::string& folder, const adapters::AcceptedLoss& loss) {
-  std::string findings;
-  for (const std::string& finding : loss.findings) {
-    absl::StrAppend(&findings, findings.empty() ? "" : ",", base::JsonQuoted(finding));
-  }
-  return absl::StrCat(
-      "{\"data_dir\":", base::JsonQuoted(folder), ",\"findings\":[", findings,
-      "],\"sequence\":", loss.sequence, ",\"high_water\":",
-      loss.high_water.has_value() ? absl::StrCat(*loss.high_water) : std::string("null"),
-      ",\"tasks\":", loss.tasks, ",\"aside\":", AsideJson(loss.aside), "}\n");
+  return absl::StrCat("{\"data_dir\":", base::JsonQuoted(folder),
+                      ",\"findings\":", ListJson(loss.findings), ",\"sequence\":", loss.sequence,
+                      ",\"high_water\":", HighWaterJson(loss.high_water), ",\"tasks\":", loss.tasks,
+                      ",\"aside\":", AsideJson(loss.aside), "}\n");
 }
 
 absl::Status CreateCheckpoint(const config::v1::CliConfig& config, const DbArguments& arguments,

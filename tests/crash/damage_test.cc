@@ -12,7 +12,7 @@
 
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/base/check.h"
-#include "libs/testing/file_text.h"
+#include "libs/testing/damage.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/stored_tasks.h"
 #include "tests/crash/director_process.h"
@@ -68,13 +68,7 @@ class DamageTest : public testing::Test {
                  HasSubstr("`callboard db restore`"));
   }
 
-  std::filesystem::path Log() const {
-    std::filesystem::path newest;
-    for (const auto& entry : std::filesystem::directory_iterator(events_)) {
-      if (entry.path().extension() == ".log") newest = std::max(newest, entry.path());
-    }
-    return newest;
-  }
+  std::filesystem::path Log() const { return test::NewestFile(folder_, ".log"); }
 
   static const std::vector<std::string> kFlags;
 
@@ -89,9 +83,7 @@ const std::vector<std::string> DamageTest::kFlags = {"--queue.max_size=0"};
 
 TEST_F(DamageTest, OneFlippedBitInTheLogIsRefused) {
   const std::filesystem::path log = Log();
-  std::string text = test::FileText(log);
-  text[text.size() / 2] ^= 1;
-  std::ofstream(log, std::ios::binary) << text;
+  test::FlipBit(log, 0.5);
   EXPECT_THAT(Refusal(), AllOf(Names(high_water_), HasSubstr(log.filename())));
 }
 

@@ -16,6 +16,7 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/check.h"
 #include "libs/config/settings.h"
+#include "libs/testing/damage.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/process.h"
@@ -105,13 +106,8 @@ class StoredQueue {
 
 // Flips a bit in the middle of the newest log; returns the log's name.
 std::string DamageLog(const std::filesystem::path& folder) {
-  std::filesystem::path log;
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "events")) {
-    if (entry.path().extension() == ".log") log = std::max(log, entry.path());
-  }
-  std::string text = FileText(log);
-  text.at(text.size() / 2) ^= 4;
-  std::ofstream(log, std::ios::binary) << text;
+  const std::filesystem::path log = test::NewestFile(folder, ".log");
+  test::FlipBit(log, 0.5);
   return log.filename();
 }
 

@@ -269,6 +269,7 @@ TESTED_ELSEWHERE = {
     "libs/server/server.cc": "tests/integration/server_test.cc",
     "libs/testing/engine_fixture.h": "libs/director/engine_dispatch_test.cc",
     "libs/testing/event_store_contract.h": "libs/testing/memory_event_store_test.cc",
+    "libs/testing/damage.h": "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",
     "libs/testing/fake_agent_link.h": "libs/director/director_test.cc",
     "libs/testing/fake_clock.h": "libs/testing/clock_contract_test.cc",
     "libs/testing/fake_random.h": "tests/simulation/simulation_test.cc",

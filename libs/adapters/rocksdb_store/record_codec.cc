@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "callboard/storage/v1/record.pb.h"
 #include "libs/adapters/rocksdb_store/big_endian.h"
+#include "libs/adapters/rocksdb_store/slice.h"
 #include "libs/adapters/rocksdb_store/storage_enums.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/adapters/rocksdb_store/task_message.h"
@@ -33,8 +34,6 @@ void SetTaskKey(core::QueueId id, uint64_t number, std::string& key) {
   AppendQueueId(id, key);
   AppendBigEndian(number, key);
 }
-
-rocksdb::Slice ToSlice(absl::string_view text) { return {text.data(), text.size()}; }
 
 // RocksDB's calls on a batch fail only when it was given a bound.
 void Put(absl::string_view key, absl::string_view value, rocksdb::WriteBatch& batch) {

@@ -15,6 +15,7 @@
 #include "libs/adapters/rocksdb_store/database.h"
 #include "libs/adapters/rocksdb_store/high_water.h"
 #include "libs/adapters/rocksdb_store/record_codec.h"
+#include "libs/adapters/rocksdb_store/slice.h"
 #include "libs/adapters/rocksdb_store/store_checks.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/adapters/rocksdb_store/store_files.h"
@@ -91,9 +92,8 @@ class Copier {
 
 // Copies into `db` what makes sense of the store.
 absl::Status CopyReadable(const StoreFolder& folder, const StoreSurvey& survey, rocksdb::DB& db) {
-  const rocksdb::Slice format_key(kFormatKey.data(), kFormatKey.size());
   const rocksdb::Status formatted =
-      db.Put(rocksdb::WriteOptions(), format_key, absl::StrCat(kFormat));
+      db.Put(rocksdb::WriteOptions(), ToSlice(kFormatKey), absl::StrCat(kFormat));
   if (!formatted.ok()) return FromRocksDb(formatted);
   Copier copier(db);
   absl::Status status;

@@ -16,6 +16,7 @@
 #include "libs/adapters/rocksdb_store/store_folder.h"
 #include "libs/adapters/rocksdb_store/store_survey.h"
 #include "libs/base/check.h"
+#include "libs/testing/damage.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
@@ -26,8 +27,10 @@ namespace callboard::adapters {
 namespace {
 
 using test::FileText;
+using test::FlipBit;
 using test::HasReason;
 using test::IsOk;
+using test::NewestFile;
 using test::NewFolder;
 using test::StatusIs;
 using test::StoredAdmission;
@@ -80,20 +83,6 @@ std::filesystem::path NewCheckpoint(const std::filesystem::path& folder) {
   return (*stores->Open(ports::StoreAccess::kReadWrite))->CreateCheckpoint("kept")->path;
 }
 
-std::filesystem::path Newest(const std::filesystem::path& folder, const std::string& extension) {
-  std::filesystem::path newest;
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "events")) {
-    if (entry.path().extension() == extension) newest = std::max(newest, entry.path());
-  }
-  return newest;
-}
-
-void FlipBit(const std::filesystem::path& path, double place) {
-  std::string text = FileText(path);
-  text.at(static_cast<size_t>(place * static_cast<double>(text.size()))) ^= 4;
-  std::ofstream(path, std::ios::binary) << text;
-}
-
 // Ends the work before its `step`th step, counted from 1.
 BeforeStep StopBefore(int step) {
   return [step, count = std::make_shared<int>(0)]() -> absl::Status {
@@ -108,7 +97,7 @@ TEST(RestoreTest, CheckpointTakesThePlaceOfADamagedStoreWhichIsKept) {
   Write(folder, 1, 10);
   const std::filesystem::path checkpoint = NewCheckpoint(folder);
   Write(folder, 11, 100);
-  FlipBit(Newest(folder, ".log"), 0.5);
+  FlipBit(NewestFile(folder, ".log"), 0.5);
   ASSERT_THAT(Load(folder), HasReason(std::string(ports::kStoreRefused)));
 
   const auto restored = RestoreCheckpoint({.data_dir = folder, .now = kNow}, checkpoint);
@@ -137,7 +126,7 @@ TEST(RestoreTest, EpochOfARestoredStoreIsLaterThanAnyBefore) {
   const std::filesystem::path other = NewFolder() / "new";
   ASSERT_THAT(RestoreCheckpoint({.data_dir = other, .now = absl::UnixEpoch()}, folder), IsOk());
   EXPECT_GT(EpochIn(other), restored);
-  std::filesystem::resize_file(Newest(folder, ".log"), 0);
+  std::filesystem::resize_file(NewestFile(folder, ".log"), 0);
   ASSERT_THAT(AcceptLoss({.data_dir = folder, .now = kNow + absl::Seconds(1)}), IsOk());
   EXPECT_GT(EpochIn(folder), restored) << "although it was lost";
 }
@@ -204,7 +193,7 @@ TEST(RestoreTest, InterruptedRestoreIsToldToWhoOnlyLooks) {
 TEST(RestoreTest, DamagedCheckpointIsRefusedAndNothingChanges) {
   const std::filesystem::path checkpoint = NewFolder();
   Write(checkpoint, 1, 100);
-  FlipBit(Newest(checkpoint, ".log"), 0.5);
+  FlipBit(NewestFile(checkpoint, ".log"), 0.5);
   const std::filesystem::path folder = NewFolder();
   Write(folder, 1, 7);
   EXPECT_THAT(RestoreCheckpoint({.data_dir = folder, .now = kNow}, checkpoint),
@@ -233,7 +222,7 @@ TEST(RestoreTest, FolderOfADirectorIsLeftAlone) {
 TEST(RestoreTest, LostEndOfTheLogIsAcceptedByItsSequences) {
   const std::filesystem::path folder = NewFolder();
   Write(folder, 1, 100);
-  FlipBit(Newest(folder, ".log"), 0.5);
+  FlipBit(NewestFile(folder, ".log"), 0.5);
   const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});
   ASSERT_THAT(loss, IsOk());
   EXPECT_THAT(loss->findings, ElementsAre(HasSubstr("committed writes are missing")));
@@ -259,7 +248,7 @@ TEST(RestoreTest, WhatIsLeftOfADamagedTableIsCopied) {
   Write(folder, 1, 2000);
   // Opening moves what is in the log into a table.
   Write(folder, 1, 0);
-  FlipBit(Newest(folder, ".sst"), 0.4);
+  FlipBit(NewestFile(folder, ".sst"), 0.4);
   ASSERT_THAT(Load(folder), HasReason(std::string(ports::kStoreRefused)));
   const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});
   ASSERT_THAT(loss, IsOk());
@@ -273,7 +262,7 @@ TEST(RestoreTest, WhatLiesBetweenDamagedBlocksIsCopiedToo) {
   const std::filesystem::path folder = NewFolder();
   Write(folder, 1, 2000);
   Write(folder, 1, 0);
-  const std::filesystem::path table = Newest(folder, ".sst");
+  const std::filesystem::path table = NewestFile(folder, ".sst");
   for (const double place : {0.1, 0.4, 0.7}) FlipBit(table, place);
   const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});
   ASSERT_THAT(loss, IsOk());

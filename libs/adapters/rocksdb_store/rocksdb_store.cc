@@ -18,6 +18,7 @@
 #include "libs/adapters/rocksdb_store/database.h"
 #include "libs/adapters/rocksdb_store/high_water.h"
 #include "libs/adapters/rocksdb_store/record_codec.h"
+#include "libs/adapters/rocksdb_store/slice.h"
 #include "libs/adapters/rocksdb_store/store_checks.h"
 #include "libs/adapters/rocksdb_store/store_lock.h"
 #include "libs/adapters/rocksdb_store/store_swap.h"
@@ -27,9 +28,6 @@
 
 namespace callboard::adapters {
 namespace {
-
-absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
-rocksdb::Slice ToSlice(absl::string_view text) { return {text.data(), text.size()}; }
 
 // ---- The store ----------------------------------------------------------------------------------
 

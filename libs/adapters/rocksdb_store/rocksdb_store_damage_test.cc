@@ -19,6 +19,7 @@
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/base/check.h"
 #include "libs/base/log.h"
+#include "libs/testing/damage.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
@@ -29,6 +30,7 @@ namespace {
 
 using ports::StoreAccess;
 using test::FileText;
+using test::FlipBit;
 using test::HasReason;
 using test::IsOk;
 using test::StatusIs;
@@ -95,19 +97,8 @@ class StoreDamageTest : public testing::Test {
     for (const auto& [path, text] : contents) SetFileText(path, text);
   }
 
-  // The file of the database that was created last, by its ending.
   std::filesystem::path Newest(const std::string& extension) const {
-    std::filesystem::path newest;
-    for (const auto& entry : std::filesystem::directory_iterator(events_)) {
-      if (entry.path().extension() == extension) newest = std::max(newest, entry.path());
-    }
-    return newest;
-  }
-
-  static void FlipBit(const std::filesystem::path& path, size_t offset) {
-    std::string text = FileText(path);
-    text.at(offset) ^= 4;
-    SetFileText(path, text);
+    return test::NewestFile(folder_, extension);
   }
 
   const std::filesystem::path folder_ = test::NewFolder();
@@ -119,7 +110,7 @@ class StoreDamageTest : public testing::Test {
 TEST_F(StoreDamageTest, FlippedBitInTheLogIsRefusedByName) {
   Write(200);
   const std::filesystem::path log = Newest(".log");
-  FlipBit(log, std::filesystem::file_size(log) / 2);
+  FlipBit(log, 0.5);
   EXPECT_THAT(Refusal(), IsDamage(log.filename()));
   EXPECT_THAT(Refusal(), IsDamage("committed writes are missing"));
 }
@@ -156,8 +147,8 @@ TEST_F(StoreDamageTest, MissingHighWaterIsRefused) {
 
 TEST_F(StoreDamageTest, DamagedHighWaterIsRefused) {
   Write(1);
-  FlipBit(high_water_, 20);
-  FlipBit(high_water_, 4096 + 20);
+  test::FlipBitAt(high_water_, 20);
+  test::FlipBitAt(high_water_, 4096 + 20);
   EXPECT_THAT(Refusal(), IsDamage(high_water_.string() + " is damaged"));
 }
 
@@ -172,7 +163,7 @@ TEST_F(StoreDamageTest, FlippedBitInATableIsRefusedByName) {
   // Opening moves what is in the log into a table.
   Write(0);
   const std::filesystem::path table = Newest(".sst");
-  FlipBit(table, std::filesystem::file_size(table) / 3);
+  test::FlipBitAt(table, std::filesystem::file_size(table) / 3);
   EXPECT_THAT(Load().status(), IsDamage(table.filename()));
 }
 
@@ -184,7 +175,7 @@ TEST_F(StoreDamageTest, DamageAnywhereIsRefusedOrHarmless) {
   for (const auto& [path, text] : whole) {
     for (const double place : {0.02, 0.3, 0.5, 0.7, 0.98}) {
       if (text.empty()) continue;
-      FlipBit(path, static_cast<size_t>(place * static_cast<double>(text.size())));
+      FlipBit(path, place);
       const absl::StatusOr<Records> loaded = Load();
       if (loaded.ok()) {
         EXPECT_EQ(*loaded, expected_) << path << " at " << place;

@@ -1,7 +1,6 @@
 #include "libs/adapters/rocksdb_store/store_checks.h"
 
 #include <rocksdb/options.h>
-#include <rocksdb/slice.h>
 
 #include <string>
 
@@ -10,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "libs/adapters/rocksdb_store/high_water.h"
 #include "libs/adapters/rocksdb_store/record_codec.h"
+#include "libs/adapters/rocksdb_store/slice.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/adapters/rocksdb_store/store_swap.h"
 #include "libs/base/error.h"
@@ -57,8 +57,7 @@ absl::Status CheckComplete(const ReadOnlyDatabase& database, const StoreFiles& f
 
 absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files) {
   std::string text;
-  const rocksdb::Slice key(kFormatKey.data(), kFormatKey.size());
-  const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), key, &text);
+  const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), ToSlice(kFormatKey), &text);
   if (!status.ok() && !status.IsNotFound()) return FromRocksDb(status);
   uint32_t format = 0;
   if (!absl::SimpleAtoi(text, &format) || format == 0) {

@@ -4,6 +4,7 @@
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 
+#include <algorithm>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/rocksdb_store/high_water.h"
 #include "libs/adapters/rocksdb_store/record_codec.h"
+#include "libs/adapters/rocksdb_store/slice.h"
 #include "libs/adapters/rocksdb_store/store_checks.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/adapters/rocksdb_store/store_lock.h"
@@ -20,8 +22,6 @@
 
 namespace callboard::adapters {
 namespace {
-
-absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
 absl::Status CheckNotInterrupted(const StoreFiles& files) {
   ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> ready, FindReadyStore(files));

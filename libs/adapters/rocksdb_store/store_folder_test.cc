@@ -17,6 +17,7 @@
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/adapters/rocksdb_store/store_survey.h"
 #include "libs/base/check.h"
+#include "libs/testing/damage.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
@@ -26,6 +27,7 @@ namespace callboard::adapters {
 namespace {
 
 using test::FileText;
+using test::FlipBit;
 using test::HasReason;
 using test::IsOk;
 using test::StatusIs;
@@ -55,19 +57,8 @@ class StoreFolderTest : public testing::Test {
 
   StoreSurvey Look() const { return Survey(**StoreFolder::Open(folder_)); }
 
-  // The file of the database that was created last, by its ending.
   std::filesystem::path Newest(const std::string& extension) const {
-    std::filesystem::path newest;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "events")) {
-      if (entry.path().extension() == extension) newest = std::max(newest, entry.path());
-    }
-    return newest;
-  }
-
-  static void FlipBit(const std::filesystem::path& path, double place) {
-    std::string text = FileText(path);
-    text.at(static_cast<size_t>(place * static_cast<double>(text.size()))) ^= 4;
-    std::ofstream(path, std::ios::binary) << text;
+    return test::NewestFile(folder_, extension);
   }
 
   static std::vector<core::QueueId> IdsOf(const StoreSurvey& survey) {
