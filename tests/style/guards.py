@@ -239,6 +239,7 @@ TESTED_ELSEWHERE = {
     "libs/adapters/rocksdb_store/database.cc":
         "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",
     "libs/adapters/rocksdb_store/fixture_records.cc": "libs/adapters/rocksdb_store/format_test.cc",
+    "libs/adapters/rocksdb_store/slice.h": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
     "libs/adapters/rocksdb_store/store_checks.cc":
         "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",
     "libs/adapters/rocksdb_store/store_files.cc": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
@@ -261,6 +262,10 @@ TESTED_ELSEWHERE = {
     "libs/director/engine_control.cc": "libs/director/engine_cancel_test.cc",
     "libs/director/engine_views.cc": "libs/director/engine_explain_test.cc",
     "libs/director/fleet.cc": "libs/director/engine_explain_test.cc",
+    "libs/flow/flow_options.cc": "libs/flow/limits_test.cc",
+    "libs/flow/item_source.h": "libs/flow/run_with_queue_test.cc",
+    "libs/flow/queue_run.cc": "libs/flow/run_with_queue_test.cc",
+    "libs/flow/thread_pool.cc": "libs/testing/executor_contract_test.cc",
     "libs/ports/telemetry.h": "libs/adapters/otel/otel_telemetry_test.cc",
     "libs/server/error_detail_interceptor.cc": "libs/server/call_test.cc",
     "libs/server/grpc_server.cc": "libs/server/call_test.cc",
@@ -277,6 +282,7 @@ TESTED_ELSEWHERE = {
     "libs/testing/file_text.h": "tests/integration/server_test.cc",
     "libs/testing/held_stream.cc": "tests/integration/server_test.cc",
     "libs/testing/http_client.cc": "libs/http/http_server_test.cc",
+    "libs/testing/manual_executor.h": "libs/testing/executor_contract_test.cc",
     "libs/testing/new_folder.h": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
     "libs/testing/random_message.cc": "libs/wire/task_test.cc",
     "libs/testing/otlp_collector.cc": "libs/adapters/otel/otel_telemetry_test.cc",

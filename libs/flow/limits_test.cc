@@ -1,0 +1,98 @@
+#include "libs/flow/limits.h"
+
+#include <gtest/gtest.h>
+
+#include "libs/flow/flow_options.h"
+
+namespace callboard::flow {
+namespace {
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+Machine BigMachine(uint32_t processors) {
+  return {.processors = processors, .memory_bytes = 64 * kGiB, .pool_threads = processors};
+}
+
+TEST(LimitsTest, ThreadsAreAsManyAsProcessorsUnlessSet) {
+  EXPECT_EQ(LimitsFor({}, BigMachine(6)).cpu.concurrency, 6u);
+  EXPECT_EQ(LimitsFor({.threads = 3}, BigMachine(6)).cpu.concurrency, 3u);
+  EXPECT_EQ(LimitsFor({}, Machine{.processors = 0}).cpu.concurrency, 1u);
+}
+
+TEST(LimitsTest, ManyThreadsAreCutToFourPerThreadOfASmallPool) {
+  const Machine machine = {.processors = 64, .memory_bytes = 64 * kGiB, .pool_threads = 4};
+  const Limits limits = LimitsFor({.threads = 64}, machine);
+  EXPECT_EQ(limits.io.concurrency, 16u);
+  EXPECT_EQ(limits.cpu.concurrency, 16u);
+}
+
+TEST(LimitsTest, OversubscriptionLiftsTheCapButNotThePlatforms) {
+  const Machine machine = {.processors = 64, .memory_bytes = 8 * kGiB, .pool_threads = 4};
+  const Limits limits = LimitsFor({.threads = 200, .io_oversubscribe = true}, machine);
+  EXPECT_EQ(limits.cpu.concurrency, 200u);
+  EXPECT_EQ(limits.io.concurrency, 64u);
+  EXPECT_EQ(LimitsFor({.threads = 9999, .io_oversubscribe = true}, machine).cpu.concurrency,
+            kThreadsMax);
+}
+
+TEST(LimitsTest, IoCapIsTheLeastOfPlatformPoolAndMemory) {
+  struct Case {
+    uint32_t pool_threads;
+    uint64_t memory_bytes;
+    uint32_t cap;
+  };
+  for (const Case& c : {Case{0, 64 * kGiB, 4}, Case{1, 64 * kGiB, 4}, Case{4, 64 * kGiB, 16},
+                        Case{64, 16 * kGiB - 1, 16}, Case{64, 16 * kGiB, 32},
+                        Case{64, 32 * kGiB - 1, 32}, Case{64, 32 * kGiB, 64},
+                        Case{4096, 1024 * kGiB, 64}, Case{2, 1 * kGiB, 8}}) {
+    const Machine machine = {.memory_bytes = c.memory_bytes, .pool_threads = c.pool_threads};
+    EXPECT_EQ(IoCap(machine), c.cap) << c.pool_threads << " threads, " << c.memory_bytes << " bytes";
+  }
+}
+
+TEST(LimitsTest, PendingIsFourTimesWhatRunsAndNeverTooLittle) {
+  const Limits few = LimitsFor({.threads = 1}, BigMachine(1));
+  EXPECT_EQ(few.io, (LaneLimit{1, 8}));
+  EXPECT_EQ(few.cpu, (LaneLimit{1, 16}));
+  EXPECT_EQ(NamedLaneLimit(1), (LaneLimit{1, 16}));
+  const Limits many = LimitsFor({.threads = 20}, BigMachine(20));
+  EXPECT_EQ(many.io, (LaneLimit{20, 80}));
+  EXPECT_EQ(many.cpu, (LaneLimit{20, 80}));
+  EXPECT_EQ(NamedLaneLimit(20), (LaneLimit{20, 80}));
+}
+
+TEST(LimitsTest, ProcessesAreAtMostFourAtOnce) {
+  EXPECT_EQ(LimitsFor({}, BigMachine(1)).proc, (LaneLimit{1, 4}));
+  EXPECT_EQ(LimitsFor({}, BigMachine(3)).proc, (LaneLimit{3, 12}));
+  EXPECT_EQ(LimitsFor({}, BigMachine(64)).proc, (LaneLimit{4, 16}));
+}
+
+TEST(LimitsTest, LowResourcesMeanOneThreadPerLaneUnlessSet) {
+  const Limits low = LimitsFor({.low_resource = true}, BigMachine(8));
+  EXPECT_EQ(low.cpu.concurrency, 1u);
+  EXPECT_EQ(low.io.concurrency, 1u);
+  EXPECT_EQ(low.proc.concurrency, 1u);
+  EXPECT_EQ(LimitsFor({.threads = 2, .low_resource = true}, BigMachine(8)).cpu.concurrency, 2u);
+}
+
+TEST(FlowOptionsTest, StandardLanesTakeTheLimitsAsTheyAre) {
+  const Limits limits = {.cpu = {32, 5}, .io = {12, 7}, .proc = {3, 9}};
+  const std::vector<LaneOptions> lanes = StandardLanes(limits);
+  ASSERT_EQ(lanes.size(), 3u);
+  EXPECT_EQ(lanes[0].name, "io");
+  EXPECT_EQ(lanes[0].limit, limits.io);
+  EXPECT_EQ(lanes[1].name, "cpu");
+  EXPECT_EQ(lanes[1].limit, limits.cpu);
+  EXPECT_EQ(lanes[2].name, "proc");
+  EXPECT_EQ(lanes[2].limit, limits.proc);
+}
+
+TEST(FlowOptionsTest, TokensFollowTheLimitsAndMemory) {
+  const Limits limits = {.cpu = {6, 24}, .io = {12, 48}};
+  EXPECT_EQ(TokensFor(limits, {.memory_bytes = 24 * kGiB}),
+            (Tokens{.cpu = 6, .io = 12, .memory = 24}));
+  EXPECT_EQ(TokensFor(limits, {.memory_bytes = kGiB / 2}).memory, 1u);
+}
+
+}  // namespace
+}  // namespace callboard::flow

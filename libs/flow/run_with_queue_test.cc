@@ -1,0 +1,586 @@
+#include "libs/flow/run_with_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "libs/base/error.h"
+#include "libs/flow/abort.h"
+#include "libs/flow/thread_pool.h"
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_random.h"
+#include "libs/testing/manual_executor.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::flow {
+namespace {
+
+using test::IsOk;
+using test::StatusIs;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Optional;
+using testing::UnorderedElementsAre;
+
+std::vector<int> Numbers(int count) {
+  std::vector<int> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+absl::Status Broken(int item) { return absl::DataLossError(absl::StrCat("broken ", item)); }
+
+// A worker that fails for odd numbers.
+absl::StatusOr<int> TenfoldOfEven(int item, const ItemContext&) {
+  if (item % 2 != 0) return Broken(item);
+  return item * 10;
+}
+
+class RunWithQueueTest : public testing::Test {
+ protected:
+  void LaneHas(uint32_t concurrency, uint32_t max_pending) {
+    flow_.emplace(FlowOptions{.lanes = {{.name = "work", .limit = {concurrency, max_pending}}}},
+                  executor_, clock_);
+  }
+  Lane& lane() { return flow_->lane("work"); }
+
+  test::FakeClock clock_;
+  test::ManualExecutor executor_{clock_};
+  std::optional<Flow> flow_ = std::make_optional<Flow>(
+      FlowOptions{.lanes = {{.name = "work", .limit = {2, 4}}}}, executor_, clock_);
+};
+
+// ---- Results and errors -------------------------------------------------------------------------
+
+TEST_F(RunWithQueueTest, ResultsAreInTheOrderOfTheInput) {
+  test::ManualExecutor shuffling(clock_, /*seed=*/7);
+  Flow flow({.lanes = {{.name = "work", .limit = {4, 4}}}}, shuffling, clock_);
+  std::vector<int> finished;
+  const auto worker = [&](int item, const ItemContext&) -> absl::StatusOr<int> {
+    finished.push_back(item);
+    return item * 10;
+  };
+  const RunResults<int> run = RunWithQueue(flow.lane("work"), Numbers(5), worker);
+  EXPECT_THAT(run.status, IsOk());
+  EXPECT_THAT(run.results, ElementsAre(0, 10, 20, 30, 40));
+  EXPECT_NE(finished, Numbers(5)) << "although they came in another one";
+  EXPECT_EQ(run.succeeded, 5u);
+}
+
+TEST_F(RunWithQueueTest, NoItemsAreASuccess) {
+  EXPECT_THAT(RunWithQueue(lane(), Numbers(0), TenfoldOfEven).status, IsOk());
+}
+
+TEST_F(RunWithQueueTest, FirstFailureStopsSchedulingAndIsReturned) {
+  LaneHas(1, 2);
+  std::vector<int> began;
+  const auto worker = [&](int item, const ItemContext&) -> absl::Status {
+    began.push_back(item);
+    return item == 3 ? Broken(item) : absl::OkStatus();
+  };
+  const RunResults<void> run = RunWithQueue(lane(), Numbers(1000), worker);
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss, "broken 3"));
+  EXPECT_THAT(began, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(lane().counts().pending, 0u) << "what was pending is dropped";
+}
+
+TEST_F(RunWithQueueTest, WhatIsUnderWayWhenOneFailsIsWaitedFor) {
+  // Each of the two threads of the pool holds an item when the first fails.
+  ThreadPool pool(2);
+  Flow flow({.lanes = {{.name = "work", .limit = {2, 4}}}}, pool, clock_);
+  std::atomic<bool> failed = false;
+  std::atomic<int> began = 0;
+  std::atomic<bool> finished = false;
+  const auto worker = [&](int item, const ItemContext&) -> absl::Status {
+    ++began;
+    while (began < 2) std::this_thread::yield();
+    if (item == 0) {
+      failed = true;
+      return Broken(item);
+    }
+    while (!failed) std::this_thread::yield();
+    finished = true;
+    return absl::OkStatus();
+  };
+  const RunResults<void> run = RunWithQueue(flow.lane("work"), Numbers(2), worker);
+  EXPECT_TRUE(finished);
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss, "broken 0"));
+  EXPECT_EQ(run.succeeded, 1u);
+}
+
+TEST_F(RunWithQueueTest, BestEffortRunsAllItemsAndTellsOfAllErrors) {
+  std::vector<int> delivered;
+  std::vector<int> failed;
+  const RunResults<int> run = RunWithQueue(
+      lane(), Numbers(6), TenfoldOfEven, {.on_failure = OnFailure::kGoOn},
+      {.on_result =
+           [&](int item, int result, const ItemContext&) {
+             EXPECT_EQ(result, item * 10);
+             delivered.push_back(item);
+             return absl::OkStatus();
+           },
+       .on_error =
+           [&](int item, const absl::Status& error, const ItemContext&) {
+             EXPECT_EQ(error, Broken(item));
+             failed.push_back(item);
+             return absl::OkStatus();
+           }});
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss, "3 of 6 items failed; item 1: broken 1"));
+  EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, 20, std::nullopt, 40, std::nullopt));
+  EXPECT_THAT(delivered, UnorderedElementsAre(0, 2, 4));
+  EXPECT_THAT(failed, UnorderedElementsAre(1, 3, 5));
+  ASSERT_EQ(run.errors.size(), 3u);
+  EXPECT_EQ(run.errors[1].index, 3u);
+  EXPECT_EQ(run.errors[1].error, Broken(3));
+}
+
+TEST_F(RunWithQueueTest, ErrorsBeyondTheLimitAreCountedOnly) {
+  const auto worker = [](int item, const ItemContext&) -> absl::Status { return Broken(item); };
+  const RunResults<void> run = RunWithQueue(lane(), Numbers(50), worker,
+                                            {.on_failure = OnFailure::kGoOn, .errors_max = 3});
+  EXPECT_EQ(run.failed, 50u);
+  EXPECT_EQ(run.errors.size(), 3u);
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("50 of 50 items failed")));
+}
+
+TEST_F(RunWithQueueTest, ExceptionOfAWorkerIsItsItemsFailure) {
+  const auto worker = [](int item, const ItemContext&) -> absl::StatusOr<int> {
+    if (item == 1) throw std::runtime_error("no such page");
+    if (item == 2) throw 42;
+    return item;
+  };
+  const RunResults<int> run =
+      RunWithQueue(lane(), Numbers(3), worker, {.on_failure = OnFailure::kGoOn});
+  ASSERT_EQ(run.errors.size(), 2u);
+  EXPECT_THAT(run.errors[0].error,
+              StatusIs(absl::StatusCode::kInternal, "threw: no such page"));
+  EXPECT_THAT(run.errors[1].error, StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, std::nullopt));
+}
+
+// ---- Callbacks ----------------------------------------------------------------------------------
+
+TEST_F(RunWithQueueTest, ErrorOfOnResultIsTheItemsFailureToldOnce) {
+  std::vector<int> told;
+  const RunResults<int> run = RunWithQueue(
+      lane(), Numbers(3), [](int item, const ItemContext&) -> absl::StatusOr<int> { return item; },
+      {.on_failure = OnFailure::kGoOn, .retries = 5},
+      {.on_result = [](int item, int,
+                       const ItemContext&) { return item == 1 ? Broken(1) : absl::OkStatus(); },
+       .on_error =
+           [&](int item, const absl::Status&, const ItemContext&) {
+             told.push_back(item);
+             return absl::OkStatus();
+           }});
+  EXPECT_THAT(told, ElementsAre(1));
+  EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, 2));
+  EXPECT_EQ(run.failed, 1u);
+  EXPECT_EQ(run.succeeded, 2u);
+}
+
+TEST_F(RunWithQueueTest, ErrorOfOnErrorIsPartOfTheItemsFailureAndNotToldAgain) {
+  int told = 0;
+  const RunResults<int> run =
+      RunWithQueue(lane(), std::vector<int>{1}, TenfoldOfEven, {},
+                   {.on_error = [&](int, const absl::Status&, const ItemContext&) -> absl::Status {
+                     ++told;
+                     throw std::runtime_error("the log is full");
+                   }});
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(run.failed, 1u);
+  EXPECT_THAT(run.status,
+              StatusIs(absl::StatusCode::kDataLoss,
+                       AllOf(HasSubstr("broken 1"), HasSubstr("the log is full"))));
+}
+
+TEST_F(RunWithQueueTest, CallbacksComeForOneItemAtATime) {
+  ThreadPool pool(4);
+  Flow flow({.lanes = {{.name = "work", .limit = {4, 16}}}}, pool, clock_);
+  std::atomic<int> inside = 0;
+  int unguarded = 0;
+  const auto alone = [&] {
+    EXPECT_EQ(++inside, 1);
+    ++unguarded;
+    --inside;
+    return absl::OkStatus();
+  };
+  RunWithQueue(flow.lane("work"), Numbers(2000), TenfoldOfEven, {.on_failure = OnFailure::kGoOn},
+               {.on_result = [&](int, int, const ItemContext&) { return alone(); },
+                .on_error = [&](int, const absl::Status&, const ItemContext&) { return alone(); }});
+  EXPECT_EQ(unguarded, 2000);
+}
+
+TEST_F(RunWithQueueTest, ContextTellsIndexAttemptAndToken) {
+  std::stop_source stop;
+  std::vector<size_t> indexes;
+  const std::vector<std::string> words = {"a", "b", "c"};
+  const auto worker = [&](const std::string& word, const ItemContext& context) -> absl::Status {
+    EXPECT_EQ(word, words[context.index]);
+    EXPECT_EQ(context.attempt, 1u);
+    EXPECT_EQ(context.stop, stop.get_token());
+    indexes.push_back(context.index);
+    return absl::OkStatus();
+  };
+  RunWithQueue(lane(), words, worker, {.stop = stop.get_token()});
+  EXPECT_THAT(indexes, UnorderedElementsAre(0, 1, 2));
+}
+
+// ---- Retries ------------------------------------------------------------------------------------
+
+TEST_F(RunWithQueueTest, FailedItemIsTriedAgainAfterABackoffThatDoubles) {
+  std::vector<absl::Duration> tried;
+  const auto worker = [&](int item, const ItemContext& context) -> absl::StatusOr<int> {
+    tried.push_back(clock_.MonotonicNow());
+    if (context.attempt < 4) return absl::UnavailableError("not yet");
+    return item;
+  };
+  const RunResults<int> run = RunWithQueue(lane(), std::vector<int>{5}, worker,
+                                           {.retries = 3, .backoff = absl::Seconds(2)});
+  EXPECT_THAT(run.results, ElementsAre(5));
+  ASSERT_EQ(tried.size(), 4u);
+  EXPECT_EQ(tried[1] - tried[0], absl::Seconds(2));
+  EXPECT_EQ(tried[2] - tried[1], absl::Seconds(4));
+  EXPECT_EQ(tried[3] - tried[2], absl::Seconds(8));
+}
+
+TEST_F(RunWithQueueTest, ItemFailsWithTheErrorOfItsLastAttempt) {
+  int told = 0;
+  const auto worker = [](int, const ItemContext& context) -> absl::Status {
+    return absl::UnavailableError(absl::StrCat("attempt ", context.attempt));
+  };
+  const RunResults<void> run =
+      RunWithQueue(lane(), std::vector<int>{1}, worker, {.retries = 2},
+                   {.on_error = [&](int, const absl::Status&, const ItemContext&) {
+                     ++told;
+                     return absl::OkStatus();
+                   }});
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kUnavailable, "attempt 3"));
+  EXPECT_EQ(told, 1);
+}
+
+TEST_F(RunWithQueueTest, ErrorThatIsNotTransientIsNotTriedAgain) {
+  int attempts = 0;
+  const auto worker = [&](int, const ItemContext&) -> absl::Status {
+    ++attempts;
+    return absl::InvalidArgumentError("never");
+  };
+  const RunResults<void> run = RunWithQueue(lane(), std::vector<int>{1}, worker,
+                                            {.retries = 9, .is_transient = absl::IsUnavailable});
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(attempts, 1);
+}
+
+TEST_F(RunWithQueueTest, ErrorThatSaysHowLongToWaitIsHeededUpToTheBound) {
+  for (const auto& [asked, waited] : std::map<absl::Duration, absl::Duration>{
+           {absl::Seconds(7), absl::Seconds(7)}, {absl::Hours(9), absl::Minutes(1)}}) {
+    std::vector<absl::Duration> tried;
+    const auto worker = [&](int, const ItemContext& context) -> absl::Status {
+      tried.push_back(clock_.MonotonicNow());
+      if (context.attempt == 2) return absl::OkStatus();
+      return base::WithRetryAfter(absl::ResourceExhaustedError("full"), asked);
+    };
+    RunWithQueue(lane(), std::vector<int>{1}, worker,
+                 {.retries = 1, .backoff = absl::Seconds(1), .backoff_max = absl::Minutes(1)});
+    ASSERT_EQ(tried.size(), 2u);
+    EXPECT_EQ(tried[1] - tried[0], waited);
+  }
+}
+
+TEST_F(RunWithQueueTest, ItemInBackoffHoldsUpNobody) {
+  LaneHas(1, 1);
+  std::vector<int> order;
+  const auto worker = [&](int item, const ItemContext& context) -> absl::Status {
+    order.push_back(item);
+    return item == 0 && context.attempt == 1 ? Broken(0) : absl::OkStatus();
+  };
+  const RunResults<void> run =
+      RunWithQueue(lane(), Numbers(5), worker, {.retries = 1, .backoff = absl::Hours(1)});
+  EXPECT_THAT(run.status, IsOk());
+  EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4, 0));
+}
+
+// ---- Abort --------------------------------------------------------------------------------------
+
+TEST_F(RunWithQueueTest, StopEndsSchedulingClearsTheQueueAndReturnsAnAbortError) {
+  LaneHas(1, 4);
+  for (const OnFailure on_failure : {OnFailure::kStop, OnFailure::kGoOn}) {
+    std::stop_source stop;
+    std::vector<int> began;
+    const auto worker = [&](int item, const ItemContext&) -> absl::Status {
+      began.push_back(item);
+      if (item == 2) stop.request_stop();
+      return absl::OkStatus();
+    };
+    const RunResults<void> run = RunWithQueue(
+        lane(), Numbers(1000), worker, {.on_failure = on_failure, .stop = stop.get_token()});
+    EXPECT_TRUE(IsAbortError(run.status)) << run.status;
+    EXPECT_THAT(began, ElementsAre(0, 1, 2));
+    EXPECT_EQ(lane().counts().pending, 0u);
+    EXPECT_EQ(run.failed, 0u);
+  }
+}
+
+TEST_F(RunWithQueueTest, RunThatIsStoppedBeforeItBeginsTakesNoItem) {
+  std::stop_source stop;
+  stop.request_stop();
+  int pulled = 0;
+  const auto source = [&]() -> std::optional<int> { return ++pulled; };
+  const RunResults<int> run =
+      RunWithQueue(lane(), source, TenfoldOfEven, {.stop = stop.get_token()});
+  EXPECT_TRUE(IsAbortError(run.status));
+  EXPECT_EQ(pulled, 0);
+}
+
+TEST_F(RunWithQueueTest, AbortErrorCanBeChosen) {
+  std::stop_source stop;
+  stop.request_stop();
+  const RunResults<int> run =
+      RunWithQueue(lane(), Numbers(1), TenfoldOfEven,
+                   {.stop = stop.get_token(), .abort_error = AbortError("Ctrl-C")});
+  EXPECT_EQ(run.status.message(), "Ctrl-C");
+}
+
+TEST_F(RunWithQueueTest, WorkerThatHeedsTheStopHasNotFailed) {
+  std::stop_source stop;
+  int told = 0;
+  const auto worker = [&](int, const ItemContext& context) -> absl::Status {
+    stop.request_stop();
+    return CheckNotAborted(context.stop);
+  };
+  const RunResults<void> run =
+      RunWithQueue(lane(), Numbers(3), worker,
+                   {.on_failure = OnFailure::kGoOn, .retries = 3, .stop = stop.get_token()},
+                   {.on_error = [&](int, const absl::Status&, const ItemContext&) {
+                     ++told;
+                     return absl::OkStatus();
+                   }});
+  EXPECT_TRUE(IsAbortError(run.status));
+  EXPECT_EQ(run.failed, 0u);
+  EXPECT_EQ(told, 0);
+}
+
+TEST_F(RunWithQueueTest, AbortErrorWithoutAStopIsAFailureLikeOthers) {
+  const auto worker = [](int, const ItemContext&) -> absl::Status { return AbortError("mine"); };
+  const RunResults<void> run = RunWithQueue(lane(), Numbers(1), worker);
+  EXPECT_EQ(run.failed, 1u);
+  EXPECT_EQ(run.status.message(), "mine");
+}
+
+TEST_F(RunWithQueueTest, StopEndsABackoffAtOnceAndNothingComesAfterTheReturn) {
+  std::stop_source stop;
+  ThreadPool pool(2);
+  Flow flow({.lanes = {{.name = "work", .limit = {1, 1}}}}, pool, clock_);
+  std::atomic<int> attempts = 0;
+  const auto item = std::make_shared<int>(1);
+  const auto worker = [&](const std::shared_ptr<int>&, const ItemContext&) -> absl::Status {
+    ++attempts;
+    return absl::UnavailableError("never");
+  };
+  std::thread stopper([&] {
+    while (attempts == 0) std::this_thread::yield();
+    stop.request_stop();
+  });
+  bool pulled = false;
+  const auto source = [&]() -> std::optional<std::shared_ptr<int>> {
+    if (std::exchange(pulled, true)) return std::nullopt;
+    return item;
+  };
+  const RunResults<void> run =
+      RunWithQueue(flow.lane("work"), source, worker,
+                   {.retries = 1, .backoff = absl::Hours(1), .stop = stop.get_token()});
+  stopper.join();
+  EXPECT_TRUE(IsAbortError(run.status));
+  EXPECT_EQ(attempts, 1);
+  EXPECT_EQ(item.use_count(), 1) << "nothing of the run is left";
+}
+
+// ---- Sources and backpressure -------------------------------------------------------------------
+
+TEST_F(RunWithQueueTest, SourceIsReadOnlyWhenTheLaneHasAPlace) {
+  LaneHas(2, 4);
+  int pulled = 0;
+  int finished = 0;
+  int most = 0;
+  const auto source = [&]() -> std::optional<int> {
+    if (pulled == 10'000) return std::nullopt;
+    most = std::max(most, ++pulled - finished);
+    return pulled;
+  };
+  const auto worker = [&](int, const ItemContext&) -> absl::Status {
+    ++finished;
+    return absl::OkStatus();
+  };
+  const RunResults<void> run = RunWithQueue(lane(), source, worker);
+  EXPECT_EQ(run.succeeded, 10'000u);
+  EXPECT_LE(most, 2 + 4);
+}
+
+TEST_F(RunWithQueueTest, LongRunKeepsNothingOfItemsThatAreOver) {
+  LaneHas(2, 64);
+  // Counts items that exist.
+  struct Counted {
+    explicit Counted(int& exist) : exist(&exist) { ++exist; }
+    Counted(Counted&& other) noexcept : exist(other.exist) { ++*exist; }
+    ~Counted() { --*exist; }
+    int* exist;
+  };
+  int exist = 0;
+  int most = 0;
+  int pulled = 0;
+  const auto source = [&]() -> std::optional<Counted> {
+    most = std::max(most, exist);
+    if (pulled++ == 100'000) return std::nullopt;
+    return std::optional<Counted>(std::in_place, exist);
+  };
+  const RunResults<void> run =
+      RunWithQueue(lane(), source, [](const Counted&, const ItemContext&) -> absl::Status {
+        return absl::OkStatus();
+      });
+  EXPECT_EQ(run.succeeded, 100'000u);
+  EXPECT_LE(most, 2 + 64);
+  EXPECT_EQ(exist, 0);
+}
+
+TEST_F(RunWithQueueTest, ItemsOfARangeAreNotCopied) {
+  std::vector<std::unique_ptr<int>> items;
+  items.push_back(std::make_unique<int>(3));
+  const auto worker = [](const std::unique_ptr<int>& item,
+                         const ItemContext&) -> absl::StatusOr<int> { return *item; };
+  EXPECT_THAT(RunWithQueue(lane(), items, worker).results, ElementsAre(3));
+}
+
+TEST_F(RunWithQueueTest, RangeThatIsReadOnceWillDo) {
+  std::istringstream text("one two three");
+  struct Words {
+    std::istream_iterator<std::string> begin() const { return first; }
+    std::istream_iterator<std::string> end() const { return {}; }
+    std::istream_iterator<std::string> first;
+  };
+  const Words words = {std::istream_iterator<std::string>(text)};
+  const auto worker = [](const std::string& word, const ItemContext&)
+      -> absl::StatusOr<std::string> { return word; };
+  EXPECT_THAT(RunWithQueue(lane(), words, worker).results,
+              ElementsAre(Optional(std::string("one")), Optional(std::string("two")),
+                          Optional(std::string("three"))));
+}
+
+TEST_F(RunWithQueueTest, RunsShareALaneAndEachDropsOnlyItsOwn) {
+  ThreadPool pool(4);
+  Flow flow({.lanes = {{.name = "work", .limit = {2, 4}}}}, pool, clock_);
+  RunResults<void> failing;
+  std::thread other([&] {
+    failing = RunWithQueue(flow.lane("work"), Numbers(5000),
+                           [](int item, const ItemContext&) -> absl::Status {
+                             return item == 2500 ? Broken(item) : absl::OkStatus();
+                           });
+  });
+  const RunResults<int> whole =
+      RunWithQueue(flow.lane("work"), Numbers(5000),
+                   [](int item, const ItemContext&) -> absl::StatusOr<int> { return item; });
+  other.join();
+  EXPECT_EQ(whole.succeeded, 5000u);
+  EXPECT_THAT(failing.status, StatusIs(absl::StatusCode::kDataLoss, "broken 2500"));
+}
+
+// ---- Against a model ----------------------------------------------------------------------------
+
+// What a random run does: how many attempts of each item fail, and when somebody stops it.
+struct Script {
+  RunOptions options;
+  std::vector<uint32_t> failing_attempts;
+  std::optional<int> stop_at_attempt;
+};
+
+Script RandomScript(test::FakeRandom& random) {
+  Script script;
+  script.options.on_failure = random.Chance(0.5) ? OnFailure::kStop : OnFailure::kGoOn;
+  script.options.retries = static_cast<uint32_t>(random.Below(3));
+  script.options.backoff = absl::Seconds(random.Below(3));
+  for (size_t i = 0; i < random.Below(30); ++i) {
+    script.failing_attempts.push_back(random.Chance(0.7) ? 0
+                                                         : static_cast<uint32_t>(random.Below(5)));
+  }
+  if (random.Chance(0.3)) script.stop_at_attempt = static_cast<int>(random.Below(20));
+  return script;
+}
+
+TEST(RunWithQueuePropertyTest, RunDoesWhatALoopWouldWhateverTheOrder) {
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    SCOPED_TRACE(seed);
+    test::FakeRandom random(seed);
+    Script script = RandomScript(random);
+    test::FakeClock clock;
+    test::ManualExecutor executor(clock, seed);
+    Flow flow({.lanes = {{.name = "work",
+                          .limit = {static_cast<uint32_t>(1 + random.Below(4)),
+                                    static_cast<uint32_t>(1 + random.Below(6))}}}},
+              executor, clock);
+    std::stop_source stop;
+    script.options.stop = stop.get_token();
+    int attempts = 0;
+    bool returned = false;
+    std::map<size_t, int> results;
+    std::map<size_t, int> errors;
+    const auto worker = [&](uint32_t failing, const ItemContext& context) -> absl::StatusOr<size_t> {
+      EXPECT_FALSE(returned);
+      if (attempts++ == script.stop_at_attempt) stop.request_stop();
+      if (context.attempt <= failing) return Broken(static_cast<int>(context.index));
+      return context.index;
+    };
+    const RunResults<size_t> run = RunWithQueue(
+        flow.lane("work"), script.failing_attempts, worker, script.options,
+        {.on_result =
+             [&](uint32_t, size_t index, const ItemContext&) {
+               ++results[index];
+               return absl::OkStatus();
+             },
+         .on_error =
+             [&](uint32_t, const absl::Status&, const ItemContext& context) {
+               ++errors[context.index];
+               return absl::OkStatus();
+             }});
+    returned = true;
+    EXPECT_EQ(executor.size(), 0u) << "something is left";
+
+    // What a loop over the items gives, without a stop.
+    std::map<size_t, int> good;
+    std::map<size_t, int> bad;
+    for (size_t i = 0; i < script.failing_attempts.size(); ++i) {
+      (script.failing_attempts[i] <= script.options.retries ? good : bad)[i] = 1;
+    }
+    const bool stopped = stop.stop_requested();
+    EXPECT_EQ(IsAbortError(run.status), stopped);
+    if (!stopped && (script.options.on_failure == OnFailure::kGoOn || bad.empty())) {
+      EXPECT_EQ(results, good);
+      EXPECT_EQ(errors, bad);
+      EXPECT_EQ(run.status.ok(), bad.empty());
+      EXPECT_EQ(run.results.size(), script.failing_attempts.size());
+    } else {
+      EXPECT_TRUE(std::includes(good.begin(), good.end(), results.begin(), results.end()));
+      EXPECT_TRUE(stopped || !errors.empty());
+      // A stop ends the attempts of an item, which then fails before it should.
+      for (const auto& [index, count] : errors) EXPECT_EQ(count, 1);
+    }
+    EXPECT_EQ(run.failed, errors.size());
+    EXPECT_EQ(run.succeeded, results.size());
+    for (const auto& [index, count] : results) {
+      EXPECT_EQ(count, 1);
+      EXPECT_THAT(run.results.at(index), Optional(index));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace callboard::flow

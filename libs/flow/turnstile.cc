@@ -1,0 +1,122 @@
+#include "libs/flow/turnstile.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "libs/base/check.h"
+
+namespace callboard::flow {
+namespace {
+
+bool Covers(const Tokens& free, const Tokens& demand) {
+  return free.cpu >= demand.cpu && free.io >= demand.io && free.memory >= demand.memory;
+}
+
+Tokens AtMost(const Tokens& a, const Tokens& b) {
+  return {std::min(a.cpu, b.cpu), std::min(a.io, b.io), std::min(a.memory, b.memory)};
+}
+
+Tokens Less(const Tokens& a, const Tokens& b) {
+  return {a.cpu - b.cpu, a.io - b.io, a.memory - b.memory};
+}
+
+Tokens More(const Tokens& a, const Tokens& b) {
+  return {a.cpu + b.cpu, a.io + b.io, a.memory + b.memory};
+}
+
+}  // namespace
+
+Turnstile::Turnstile(FlowOptions options)
+    : plain_(!options.tokens.has_value()),
+      starvation_(options.starvation),
+      free_(options.tokens.value_or(Tokens())) {
+  for (LaneOptions& lane : options.lanes) {
+    CHECK_GT(lane.limit.concurrency, 0u) << lane.name;
+    CHECK_GT(lane.limit.max_pending, 0u) << lane.name;
+    lane.demand = AtMost(lane.demand, free_);
+    lanes_.push_back({.options = std::move(lane), .line = {}});
+  }
+}
+
+uint32_t Turnstile::Room(size_t lane) const {
+  return lanes_[lane].options.limit.max_pending - pending(lane) - reserved(lane);
+}
+
+void Turnstile::Reserve(size_t lane) {
+  CHECK_GT(Room(lane), 0u) << lanes_[lane].options.name;
+  ++lanes_[lane].reserved;
+}
+
+void Turnstile::Release(size_t lane) {
+  CHECK_GT(lanes_[lane].reserved, 0u) << lanes_[lane].options.name;
+  --lanes_[lane].reserved;
+}
+
+void Turnstile::Push(Work work, absl::Duration now) {
+  Release(work.lane);
+  LaneState& lane = lanes_[work.lane];
+  lane.line.push_back({std::move(work), now, ++last_number_});
+  ++held_;
+}
+
+bool Turnstile::IsStarved(const LaneState& lane, absl::Duration now) const {
+  return now - lane.line.front().since >= starvation_;
+}
+
+bool Turnstile::GoesBefore(const LaneState& a, const LaneState& b, absl::Duration now) const {
+  const bool a_starved = IsStarved(a, now);
+  const bool b_starved = IsStarved(b, now);
+  if (a_starved != b_starved) return a_starved;
+  if (!a_starved && a.options.priority != b.options.priority) {
+    return a.options.priority > b.options.priority;
+  }
+  return a.line.front().number < b.line.front().number;
+}
+
+std::optional<Work> Turnstile::Next(absl::Duration now) {
+  absl::InlinedVector<LaneState*, 8> ready;
+  for (LaneState& lane : lanes_) {
+    if (lane.line.empty() || lane.running >= lane.options.limit.concurrency) continue;
+    if (plain_) return Take(lane);
+    ready.push_back(&lane);
+  }
+  std::sort(ready.begin(), ready.end(),
+            [&](const LaneState* a, const LaneState* b) { return GoesBefore(*a, *b, now); });
+  Tokens left = free_;
+  for (LaneState* lane : ready) {
+    const Tokens& demand = lane->options.demand;
+    if (Covers(left, demand)) return Take(*lane);
+    if (IsStarved(*lane, now)) left = Less(left, AtMost(left, demand));
+  }
+  return std::nullopt;
+}
+
+Work Turnstile::Take(LaneState& lane) {
+  Work work = std::move(lane.line.front().work);
+  lane.line.pop_front();
+  ++lane.running;
+  free_ = Less(free_, lane.options.demand);
+  return work;
+}
+
+void Turnstile::Done(size_t lane) {
+  CHECK_GT(lanes_[lane].running, 0u) << lanes_[lane].options.name;
+  --lanes_[lane].running;
+  --held_;
+  free_ = More(free_, lanes_[lane].options.demand);
+}
+
+std::vector<Work> Turnstile::Withdraw(size_t lane, const void* owner) {
+  std::deque<Pending>& line = lanes_[lane].line;
+  const auto gone = std::stable_partition(line.begin(), line.end(), [owner](const Pending& pending) {
+    return pending.work.owner != owner;
+  });
+  std::vector<Work> withdrawn;
+  for (auto it = gone; it != line.end(); ++it) withdrawn.push_back(std::move(it->work));
+  line.erase(gone, line.end());
+  held_ -= withdrawn.size();
+  return withdrawn;
+}
+
+}  // namespace callboard::flow

@@ -1,0 +1,268 @@
+#include "libs/flow/turnstile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libs/testing/fake_random.h"
+
+namespace callboard::flow {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Work is known by a number; time is given in seconds.
+class TurnstileTest : public testing::Test {
+ protected:
+  void Has(FlowOptions options) { turnstile_.emplace(std::move(options)); }
+
+  void Push(size_t lane, int number, int now = 0) {
+    turnstile_->Reserve(lane);
+    turnstile_->Push({.lane = lane, .job = [this, number] { ran_.push_back(number); }},
+                     absl::Seconds(now));
+  }
+  // Runs all that may run now, and returns their numbers; none of it is done.
+  std::vector<int> Ready(int now = 0) {
+    ran_.clear();
+    while (std::optional<Work> work = turnstile_->Next(absl::Seconds(now))) work->job();
+    return ran_;
+  }
+
+  std::optional<Turnstile> turnstile_;
+  std::vector<int> ran_;
+};
+
+LaneOptions WithLimit(uint32_t concurrency, uint32_t max_pending = 100) {
+  return {.name = "lane", .limit = {concurrency, max_pending}};
+}
+
+TEST_F(TurnstileTest, LaneRunsSoManyAtOnceFirstComeFirstServed) {
+  Has({.lanes = {WithLimit(2)}});
+  for (int i = 1; i <= 4; ++i) Push(0, i);
+  EXPECT_THAT(Ready(), ElementsAre(1, 2));
+  turnstile_->Done(0);
+  EXPECT_THAT(Ready(), ElementsAre(3));
+}
+
+TEST_F(TurnstileTest, PlainLanesMindOnlyThemselves) {
+  Has({.lanes = {WithLimit(1), WithLimit(1)}});
+  Push(0, 1);
+  Push(0, 2);
+  Push(1, 3);
+  EXPECT_THAT(Ready(), ElementsAre(1, 3));
+}
+
+TEST_F(TurnstileTest, RoomIsWhatIsNeitherPendingNorReserved) {
+  Has({.lanes = {WithLimit(1, 3)}});
+  Push(0, 1);
+  turnstile_->Reserve(0);
+  EXPECT_EQ(turnstile_->Room(0), 1u);
+  turnstile_->Release(0);
+  EXPECT_EQ(turnstile_->Room(0), 2u);
+  EXPECT_THAT(Ready(), ElementsAre(1));
+  EXPECT_EQ(turnstile_->Room(0), 3u) << "what runs is not pending";
+}
+
+FlowOptions TwoLanes(Tokens tokens, LaneOptions first, LaneOptions second) {
+  first.limit = second.limit = {10, 100};
+  return {.lanes = {first, second}, .tokens = tokens, .starvation = absl::Seconds(5)};
+}
+
+TEST_F(TurnstileTest, TokensAreSharedByLanes) {
+  Has(TwoLanes({.io = 2}, {.demand = {.io = 1}}, {.demand = {.io = 1}}));
+  Push(0, 1);
+  Push(1, 2);
+  Push(0, 3);
+  EXPECT_THAT(Ready(), ElementsAre(1, 2));
+  turnstile_->Done(1);
+  EXPECT_THAT(Ready(), ElementsAre(3));
+}
+
+TEST_F(TurnstileTest, HigherBandGoesFirst) {
+  Has(TwoLanes({.cpu = 1}, {.priority = Priority::kLow, .demand = {.cpu = 1}},
+               {.priority = Priority::kHigh, .demand = {.cpu = 1}}));
+  Push(0, 1);
+  Push(1, 2);
+  EXPECT_THAT(Ready(), ElementsAre(2));
+}
+
+TEST_F(TurnstileTest, StarvedWorkGoesBeforeEveryBand) {
+  Has(TwoLanes({.cpu = 1}, {.priority = Priority::kLow, .demand = {.cpu = 1}},
+               {.priority = Priority::kHigh, .demand = {.cpu = 1}}));
+  Push(0, 1, 0);
+  Push(1, 2, 3);
+  EXPECT_THAT(Ready(4), ElementsAre(2)) << "nobody has waited for 5 s";
+  turnstile_->Done(1);
+  Push(1, 3, 5);
+  EXPECT_THAT(Ready(5), ElementsAre(1));
+}
+
+TEST_F(TurnstileTest, SmallWorkPassesBigWorkThatHasNoTokens) {
+  Has(TwoLanes({.memory = 4}, {.demand = {.memory = 4}}, {.demand = {.memory = 1}}));
+  Push(1, 1);
+  EXPECT_THAT(Ready(), ElementsAre(1));
+  Push(0, 2);
+  Push(1, 3);
+  EXPECT_THAT(Ready(), ElementsAre(3));
+}
+
+TEST_F(TurnstileTest, TokensAreKeptForBigWorkThatStarves) {
+  Has(TwoLanes({.memory = 4}, {.demand = {.memory = 4}}, {.demand = {.memory = 1}}));
+  Push(1, 1);
+  EXPECT_THAT(Ready(), ElementsAre(1));
+  Push(0, 2, 0);
+  Push(1, 3, 1);
+  EXPECT_THAT(Ready(5), IsEmpty()) << "3 would take what 2 waits for";
+  turnstile_->Done(1);
+  EXPECT_THAT(Ready(5), ElementsAre(2));
+}
+
+TEST_F(TurnstileTest, WorkThatWantsMoreThanThereIsRunsAlone) {
+  Has(TwoLanes({.memory = 2}, {.demand = {.memory = 100}}, {.demand = {.memory = 1}}));
+  Push(0, 1);
+  Push(1, 2);
+  EXPECT_THAT(Ready(), ElementsAre(1));
+  turnstile_->Done(0);
+  EXPECT_THAT(Ready(), ElementsAre(2));
+}
+
+TEST_F(TurnstileTest, WithdrawnWorkNeverRunsAndTheOthersKeepTheirOrder) {
+  Has({.lanes = {WithLimit(10)}});
+  const int owners[2] = {};
+  for (int i = 1; i <= 6; ++i) {
+    turnstile_->Reserve(0);
+    turnstile_->Push({0, &owners[i % 2], [this, i] { ran_.push_back(i); }}, absl::ZeroDuration());
+  }
+  EXPECT_EQ(turnstile_->Withdraw(0, &owners[0]).size(), 3u);
+  EXPECT_THAT(Ready(), ElementsAre(1, 3, 5));
+}
+
+// The same rules, written down as a search over everything that is pending.
+class NaiveTurnstile {
+ public:
+  explicit NaiveTurnstile(const FlowOptions& options) : options_(options) {
+    running_.resize(options.lanes.size());
+  }
+
+  void Push(size_t lane, int number, absl::Duration now) { line_.push_back({lane, number, now}); }
+
+  std::optional<int> Next(absl::Duration now) {
+    std::vector<size_t> candidates;
+    for (size_t i = 0; i < line_.size(); ++i) {
+      if (IsFirstOfItsLane(i) && running_[line_[i].lane] < limit(i).concurrency) {
+        candidates.push_back(i);
+      }
+    }
+    std::stable_sort(candidates.begin(), candidates.end(), [&](size_t a, size_t b) {
+      return Rank(line_[a], now) < Rank(line_[b], now);
+    });
+    int cpu = Free(&Tokens::cpu);
+    int memory = Free(&Tokens::memory);
+    for (const size_t i : candidates) {
+      const int wants_cpu = Demand(line_[i].lane, &Tokens::cpu);
+      const int wants_memory = Demand(line_[i].lane, &Tokens::memory);
+      if (wants_cpu <= cpu && wants_memory <= memory) {
+        const Entry taken = line_[i];
+        line_.erase(line_.begin() + static_cast<ptrdiff_t>(i));
+        ++running_[taken.lane];
+        return taken.number;
+      }
+      if (now - line_[i].since >= options_.starvation) {
+        cpu = std::max(0, cpu - wants_cpu);
+        memory = std::max(0, memory - wants_memory);
+      }
+    }
+    return std::nullopt;
+  }
+  void Done(size_t lane) { --running_[lane]; }
+
+ private:
+  struct Entry {
+    size_t lane;
+    int number;
+    absl::Duration since;
+  };
+
+  const LaneLimit& limit(size_t i) const { return options_.lanes[line_[i].lane].limit; }
+  bool IsFirstOfItsLane(size_t i) const {
+    return std::none_of(line_.begin(), line_.begin() + static_cast<ptrdiff_t>(i),
+                        [&](const Entry& e) { return e.lane == line_[i].lane; });
+  }
+  int Rank(const Entry& entry, absl::Duration now) const {
+    if (now - entry.since >= options_.starvation) return -1;
+    return 2 - static_cast<int>(options_.lanes[entry.lane].priority);
+  }
+  int Demand(size_t lane, uint32_t Tokens::*kind) const {
+    return static_cast<int>(std::min(options_.lanes[lane].demand.*kind, (*options_.tokens).*kind));
+  }
+  int Free(uint32_t Tokens::*kind) const {
+    int free = static_cast<int>((*options_.tokens).*kind);
+    for (size_t lane = 0; lane < running_.size(); ++lane) {
+      free -= static_cast<int>(running_[lane]) * Demand(lane, kind);
+    }
+    return free;
+  }
+
+  const FlowOptions options_;
+  std::vector<Entry> line_;
+  std::vector<uint32_t> running_;
+};
+
+FlowOptions RandomOptions(test::FakeRandom& random) {
+  FlowOptions options = {
+      .tokens = Tokens{.cpu = static_cast<uint32_t>(random.Below(4)),
+                       .memory = static_cast<uint32_t>(1 + random.Below(8))},
+      .starvation = absl::Seconds(random.Below(10))};
+  for (size_t i = 0; i <= random.Below(4); ++i) {
+    options.lanes.push_back(
+        {.name = std::to_string(i),
+         .limit = {static_cast<uint32_t>(1 + random.Below(4)), 8},
+         .priority = static_cast<Priority>(random.Below(3)),
+         .demand = {.cpu = static_cast<uint32_t>(random.Below(3)),
+                    .memory = static_cast<uint32_t>(random.Below(10))}});
+  }
+  return options;
+}
+
+TEST(TurnstilePropertyTest, OrderIsThatOfANaiveSearch) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    test::FakeRandom random(seed);
+    const FlowOptions options = RandomOptions(random);
+    Turnstile turnstile(options);
+    NaiveTurnstile naive(options);
+    std::vector<size_t> running;
+    absl::Duration now;
+    int last = 0;
+    for (int step = 0; step < 200; ++step) {
+      now += absl::Seconds(random.Below(3));
+      const size_t lane = random.Below(options.lanes.size());
+      if (random.Chance(0.6) && turnstile.Room(lane) > 0) {
+        turnstile.Reserve(lane);
+        turnstile.Push({.lane = lane, .job = [&last, number = step] { last = number; }}, now);
+        naive.Push(lane, step, now);
+      } else if (!running.empty()) {
+        const size_t done = random.Below(running.size());
+        turnstile.Done(running[done]);
+        naive.Done(running[done]);
+        running.erase(running.begin() + static_cast<ptrdiff_t>(done));
+      }
+      while (true) {
+        std::optional<Work> work = turnstile.Next(now);
+        const std::optional<int> expected = naive.Next(now);
+        ASSERT_EQ(work.has_value(), expected.has_value()) << "seed " << seed << ", step " << step;
+        if (!work.has_value()) break;
+        work->job();
+        ASSERT_EQ(last, *expected) << "seed " << seed << ", step " << step;
+        running.push_back(work->lane);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace callboard::flow

@@ -1,0 +1,121 @@
+// What every Executor promises, fake and real.
+#include <gtest/gtest.h>
+
+#include "libs/base/mutex.h"
+#include "libs/flow/thread_pool.h"
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/manual_executor.h"
+
+namespace callboard::test {
+namespace {
+
+class OfThreads {
+ public:
+  ports::Executor& executor() { return pool_; }
+
+ private:
+  flow::ThreadPool pool_{2};
+};
+
+class WithoutThreads {
+ public:
+  ports::Executor& executor() { return executor_; }
+
+ private:
+  FakeClock clock_;
+  ManualExecutor executor_{clock_, /*seed=*/1};
+};
+
+template <class Executor>
+class ExecutorContractTest : public ::testing::Test {
+ protected:
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  int ran_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+using Executors = ::testing::Types<OfThreads, WithoutThreads>;
+TYPED_TEST_SUITE(ExecutorContractTest, Executors);
+
+TYPED_TEST(ExecutorContractTest, JobsRunOnceWhileSomebodyWaits) {
+  TypeParam executors;
+  for (int i = 0; i < 100; ++i) {
+    executors.executor().Run([this] {
+      base::MutexLock lock(this->mutex_);
+      ++this->ran_;
+      this->changed_.NotifyAll();
+    });
+  }
+  base::MutexLock lock(this->mutex_);
+  while (this->ran_ < 100) {
+    executors.executor().Wait(this->mutex_, this->changed_, absl::InfiniteDuration());
+  }
+  EXPECT_EQ(this->ran_, 100);
+}
+
+TYPED_TEST(ExecutorContractTest, NoJobRunsInsideTheCallThatBringsIt) {
+  TypeParam executors;
+  base::MutexLock lock(this->mutex_);
+  executors.executor().Run([this] {
+    base::MutexLock inner(this->mutex_);
+    ++this->ran_;
+  });
+  EXPECT_EQ(this->ran_, 0) << "and the lock is held, which it takes";
+}
+
+TYPED_TEST(ExecutorContractTest, AllJobsRunBeforeTheExecutorIsGone) {
+  {
+    TypeParam executors;
+    for (int i = 0; i < 100; ++i) {
+      executors.executor().Run([this] {
+        base::MutexLock lock(this->mutex_);
+        ++this->ran_;
+      });
+    }
+  }
+  base::MutexLock lock(this->mutex_);
+  EXPECT_EQ(this->ran_, 100);
+}
+
+TYPED_TEST(ExecutorContractTest, BoundedWaitEndsThoughNothingChanges) {
+  TypeParam executors;
+  base::MutexLock lock(this->mutex_);
+  executors.executor().Wait(this->mutex_, this->changed_, absl::Milliseconds(1));
+  EXPECT_EQ(this->ran_, 0);
+}
+
+TYPED_TEST(ExecutorContractTest, JobMayBringAnother) {
+  TypeParam executors;
+  executors.executor().Run([&] {
+    executors.executor().Run([this] {
+      base::MutexLock lock(this->mutex_);
+      ++this->ran_;
+      this->changed_.NotifyAll();
+    });
+  });
+  base::MutexLock lock(this->mutex_);
+  while (this->ran_ < 1) {
+    executors.executor().Wait(this->mutex_, this->changed_, absl::InfiniteDuration());
+  }
+  EXPECT_EQ(this->ran_, 1);
+}
+
+TEST(ManualExecutorTest, TimePassesWhenThereIsNothingToRun) {
+  FakeClock clock;
+  const absl::Duration before = clock.MonotonicNow();
+  ManualExecutor executor(clock);
+  base::Mutex mutex;
+  base::CondVar changed;
+  base::MutexLock lock(mutex);
+  executor.Wait(mutex, changed, absl::Seconds(7));
+  EXPECT_EQ(clock.MonotonicNow() - before, absl::Seconds(7));
+}
+
+TEST(ThreadPoolTest, EveryLaneHasThreadsForAllThatItRunsAtOnce) {
+  flow::FlowOptions options;
+  options.lanes = {{.name = "a", .limit = {2, 8}}, {.name = "b", .limit = {3, 8}}};
+  EXPECT_EQ(flow::ThreadsFor(options), 5u);
+}
+
+}  // namespace
+}  // namespace callboard::test
