@@ -17,18 +17,23 @@ thread_local const Flow* at_work_for = nullptr;
 
 }  // namespace
 
-// ---- Place --------------------------------------------------------------------------------------
+// ---- Places -------------------------------------------------------------------------------------
 
-Place::Place(Place&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {}
+Places::Places(Places&& other) noexcept
+    : lane_(other.lane_), count_(std::exchange(other.count_, 0)) {}
 
-Place::~Place() {
-  if (lane_ != nullptr) lane_->flow_.Release(lane_->index_);
+Places::~Places() {
+  if (count_ > 0) lane_.flow_.Release(lane_.index_, count_);
 }
 
-void Place::Run(ports::Executor::Job job, const void* owner) && {
-  CHECK(lane_ != nullptr);
-  Lane& lane = *std::exchange(lane_, nullptr);
-  lane.flow_.Push({lane.index_, owner, std::move(job)});
+void Places::Run(absl::Span<ports::Executor::Job> jobs, const void* owner) && {
+  CHECK_LE(jobs.size(), count_);
+  count_ -= static_cast<uint32_t>(jobs.size());
+  lane_.flow_.Push(lane_.index_, jobs, owner);
+}
+
+void Places::Run(ports::Executor::Job job) && {
+  std::move(*this).Run(absl::MakeSpan(&job, 1), nullptr);
 }
 
 // ---- Lane ---------------------------------------------------------------------------------------
@@ -38,24 +43,24 @@ const LaneLimit& Lane::limit() const { return flow_.lane_options_[index_].limit;
 ports::Executor& Lane::executor() { return flow_.executor_; }
 const ports::Clock& Lane::clock() const { return flow_.clock_; }
 
-absl::StatusOr<Place> Lane::Reserve(const std::stop_token& stop, uint32_t wake_at) {
-  RETURN_IF_ERROR(flow_.Reserve(index_, stop, wake_at));
-  return Place(*this);
+absl::StatusOr<Places> Lane::Reserve(const std::stop_token& stop, uint32_t wanted) {
+  ASSIGN_OR_RETURN(const uint32_t granted, flow_.Reserve(index_, stop, wanted));
+  return Places(*this, granted);
 }
 
-absl::StatusOr<Place> Lane::TryReserve() {
+absl::StatusOr<Places> Lane::TryReserve() {
   RETURN_IF_ERROR(flow_.TryReserve(index_));
-  return Place(*this);
+  return Places(*this, 1);
 }
 
 absl::Status Lane::Add(ports::Executor::Job job, const std::stop_token& stop) {
-  ASSIGN_OR_RETURN(Place place, Reserve(stop));
+  ASSIGN_OR_RETURN(Places place, Reserve(stop));
   std::move(place).Run(std::move(job));
   return absl::OkStatus();
 }
 
 absl::Status Lane::TryAdd(ports::Executor::Job job) {
-  ASSIGN_OR_RETURN(Place place, TryReserve());
+  ASSIGN_OR_RETURN(Places place, TryReserve());
   std::move(place).Run(std::move(job));
   return absl::OkStatus();
 }
@@ -69,6 +74,7 @@ LaneCounts Lane::counts() const { return flow_.Counts(index_); }
 Flow::Flow(FlowOptions options, ports::Executor& executor, const ports::Clock& clock)
     : executor_(executor),
       clock_(clock),
+      plain_(!options.tokens.has_value()),
       lane_options_(options.lanes),
       turnstile_(std::move(options)),
       waiting_(lane_options_.size()) {
@@ -95,26 +101,36 @@ Lane& Flow::lane(absl::string_view name) {
   return *found;
 }
 
-absl::Status Flow::TryReserve(size_t lane) {
-  base::MutexLock lock(mutex_);
+uint32_t Flow::TakePlaces(size_t lane, uint32_t wanted) {
   // Who waits was here before.
-  if (!waiting_[lane].empty() || turnstile_.Room(lane) == 0) {
-    const LaneOptions& options = lane_options_[lane];
-    return base::WithReason(
-        absl::ResourceExhaustedError(absl::StrCat("lane ", options.name, " is at capacity (",
-                                                  options.limit.max_pending, " pending)")),
-        "LANE_FULL", {{"lane", options.name}});
-  }
-  turnstile_.Reserve(lane);
-  return absl::OkStatus();
+  if (!waiting_[lane].empty()) return 0;
+  const uint32_t taken = std::min(wanted, turnstile_.Room(lane));
+  turnstile_.Reserve(lane, taken);
+  return taken;
 }
 
-absl::Status Flow::Reserve(size_t lane, const std::stop_token& stop, uint32_t wake_at) {
+absl::Status Flow::TryReserve(size_t lane) {
+  {
+    base::MutexLock lock(mutex_);
+    if (TakePlaces(lane, 1) > 0) return absl::OkStatus();
+  }
+  const LaneOptions& options = lane_options_[lane];
+  return base::WithReason(
+      absl::ResourceExhaustedError(absl::StrCat("lane ", options.name, " is at capacity (",
+                                                options.limit.max_pending, " pending)")),
+      "LANE_FULL", {{"lane", options.name}});
+}
+
+absl::StatusOr<uint32_t> Flow::Reserve(size_t lane, const std::stop_token& stop, uint32_t wanted) {
+  CHECK(0 < wanted && wanted <= lane_options_[lane].limit.max_pending) << wanted;
   RETURN_IF_ERROR(CheckNotAborted(stop));
-  if (TryReserve(lane).ok()) return absl::OkStatus();
+  {
+    base::MutexLock lock(mutex_);
+    if (const uint32_t taken = TakePlaces(lane, wanted); taken > 0) return taken;
+  }
   CHECK(at_work_for != this) << "work of lane " << lane_options_[lane].name
                              << "'s flow may not wait for a place in it";
-  Waiter waiter = {.wake_at = std::clamp(wake_at, 1u, lane_options_[lane].limit.max_pending)};
+  Waiter waiter = {.wanted = wanted};
   // Outside of the lock, which the callback takes: its end waits for one under way.
   const std::stop_callback wake(stop, [this, &waiter] {
     base::MutexLock lock(mutex_);
@@ -127,9 +143,9 @@ absl::Status Flow::Reserve(size_t lane, const std::stop_token& stop, uint32_t wa
   while (!waiter.granted && !stop.stop_requested()) {
     executor_.Wait(mutex_, waiter.changed, absl::InfiniteDuration());
   }
-  if (!stop.stop_requested()) return absl::OkStatus();
+  if (!stop.stop_requested()) return wanted;
   if (waiter.granted) {
-    turnstile_.Release(lane);
+    turnstile_.Release(lane, wanted);
   } else {
     line.erase(std::find(line.begin(), line.end(), &waiter));
   }
@@ -140,24 +156,25 @@ absl::Status Flow::Reserve(size_t lane, const std::stop_token& stop, uint32_t wa
 
 void Flow::Grant(size_t lane) {
   std::deque<Waiter*>& line = waiting_[lane];
-  while (!line.empty() && turnstile_.Room(lane) >= line.front()->wake_at) {
-    turnstile_.Reserve(lane);
-    line.front()->granted = true;
-    line.front()->changed.NotifyAll();
+  while (!line.empty() && turnstile_.Room(lane) >= line.front()->wanted) {
+    Waiter& waiter = *line.front();
     line.pop_front();
+    turnstile_.Reserve(lane, waiter.wanted);
+    waiter.granted = true;
+    waiter.changed.NotifyAll();
   }
 }
 
-void Flow::Release(size_t lane) {
+void Flow::Release(size_t lane, uint32_t places) {
   base::MutexLock lock(mutex_);
-  turnstile_.Release(lane);
+  turnstile_.Release(lane, places);
   Grant(lane);
 }
 
 size_t Flow::Withdraw(size_t lane, const void* owner) {
   // Ends after the lock: what goes with it is not ours.
   std::vector<Work> withdrawn;
-  std::vector<Work> ready;
+  Works ready;
   {
     base::MutexLock lock(mutex_);
     withdrawn = turnstile_.Withdraw(lane, owner);
@@ -178,19 +195,24 @@ LaneCounts Flow::Counts(size_t lane) const {
           .in_flight = turnstile_.running(lane)};
 }
 
-void Flow::Push(Work work) {
-  std::vector<Work> ready;
+void Flow::Push(size_t lane, absl::Span<ports::Executor::Job> jobs, const void* owner) {
+  Works ready;
   {
     base::MutexLock lock(mutex_);
-    turnstile_.Push(std::move(work), clock_.MonotonicNow());
+    const absl::Duration now = Now();
+    for (ports::Executor::Job& job : jobs) turnstile_.Push({lane, owner, std::move(job)}, now);
     ready = TakeReady();
   }
-  for (Work& one : ready) Start(std::move(one));
+  for (Work& work : ready) Start(std::move(work));
 }
 
-std::vector<Work> Flow::TakeReady() {
-  std::vector<Work> ready;
-  const absl::Duration now = clock_.MonotonicNow();
+absl::Duration Flow::Now() const {
+  return plain_ ? absl::ZeroDuration() : clock_.MonotonicNow();
+}
+
+Flow::Works Flow::TakeReady() {
+  Works ready;
+  const absl::Duration now = Now();
   while (std::optional<Work> next = turnstile_.Next(now)) {
     Grant(next->lane);
     ready.push_back(*std::move(next));
@@ -209,7 +231,7 @@ void Flow::RunFrom(Work work) {
     // Nothing of it is left when it counts as done.
     work.job = nullptr;
     at_work_for = outer;
-    std::vector<Work> ready;
+    Works ready;
     {
       base::MutexLock lock(mutex_);
       turnstile_.Done(work.lane);

@@ -4,14 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "libs/base/mutex.h"
 #include "libs/flow/flow_options.h"
 #include "libs/flow/turnstile.h"
@@ -23,23 +24,27 @@ namespace callboard::flow {
 class Flow;
 class Lane;
 
-// A place in a lane for a piece of work that is yet to be built. Gives it back when it ends unused.
-class [[nodiscard]] Place {
+// Places in a lane for work that is yet to be built. Those that are not used are given back.
+class [[nodiscard]] Places {
  public:
-  Place(Place&& other) noexcept;
-  Place& operator=(Place&& other) = delete;
-  ~Place();
+  Places(Places&& other) noexcept;
+  Places& operator=(Places&& other) = delete;
+  ~Places();
 
-  // Puts `job` into the place. It runs once, unless it is withdrawn; nothing of it is left when it
-  // counts as done. REQUIRES: called once at most.
-  void Run(ports::Executor::Job job, const void* owner = nullptr) &&;
+  uint32_t count() const { return count_; }
+
+  // Puts the jobs into places, in their order. Each runs once, unless it is withdrawn; nothing of
+  // it is left when it counts as done. REQUIRES: there are as many places; called once at most.
+  void Run(absl::Span<ports::Executor::Job> jobs, const void* owner) &&;
+  // The same for one.
+  void Run(ports::Executor::Job job) &&;
 
  private:
   friend class Lane;
-  explicit Place(Lane& lane) : lane_(&lane) {}
+  Places(Lane& lane, uint32_t count) : lane_(lane), count_(count) {}
 
-  // Null once it was used or moved from.
-  Lane* lane_;
+  Lane& lane_;
+  uint32_t count_;
 };
 
 struct LaneCounts {
@@ -67,12 +72,13 @@ class Lane {
   ports::Executor& executor();
   const ports::Clock& clock() const;
 
-  // Waits for a place. AbortError() once `stop` is requested. `wake_at`: who has to wait is not
-  // bothered before so many places are free, so that who brings much goes back and forth less.
-  // REQUIRES: not called from work of the same Flow, which could wait for itself.
-  absl::StatusOr<Place> Reserve(const std::stop_token& stop = {}, uint32_t wake_at = 1);
-  // RESOURCE_EXHAUSTED/LANE_FULL instead of waiting.
-  absl::StatusOr<Place> TryReserve();
+  // Waits for a place, and returns up to `wanted` of them. AbortError() once `stop` is requested.
+  // Who has to wait at all waits for `wanted`, so that who brings much goes back and forth less.
+  // REQUIRES: 0 < wanted <= limit().max_pending; not called from work of the same Flow, which could
+  // wait for itself.
+  absl::StatusOr<Places> Reserve(const std::stop_token& stop = {}, uint32_t wanted = 1);
+  // One place; RESOURCE_EXHAUSTED/LANE_FULL instead of waiting.
+  absl::StatusOr<Places> TryReserve();
 
   // A place, and the work in it.
   absl::Status Add(ports::Executor::Job job, const std::stop_token& stop = {});
@@ -84,7 +90,7 @@ class Lane {
   LaneCounts counts() const;
 
  private:
-  friend class Place;
+  friend class Places;
 
   Flow& flow_;
   const size_t index_;
@@ -111,33 +117,41 @@ class Flow {
 
  private:
   friend class Lane;
-  friend class Place;
+  friend class Places;
 
   // A caller in line for a place.
   struct Waiter {
-    uint32_t wake_at = 1;
+    uint32_t wanted = 1;
     bool granted = false;
     base::CondVar changed = {};
   };
 
+  // Seldom more than one.
+  using Works = absl::InlinedVector<Work, 1>;
+
   // What lanes and places do, by the lane's index.
-  absl::Status Reserve(size_t lane, const std::stop_token& stop, uint32_t wake_at);
+  absl::StatusOr<uint32_t> Reserve(size_t lane, const std::stop_token& stop, uint32_t wanted);
   absl::Status TryReserve(size_t lane);
-  void Release(size_t lane);
-  void Push(Work work);
+  void Release(size_t lane, uint32_t places);
+  void Push(size_t lane, absl::Span<ports::Executor::Job> jobs, const void* owner);
   size_t Withdraw(size_t lane, const void* owner);
   LaneCounts Counts(size_t lane) const;
 
   // Runs `work`, and after it what may run then, until nothing may.
   void RunFrom(Work work);
   // Takes out everything that may run now. Gives freed places to those who wait.
-  std::vector<Work> TakeReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Works TakeReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Grant(size_t lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reserves up to `wanted` places, those that are free unless somebody waits for them.
+  uint32_t TakePlaces(size_t lane, uint32_t wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For the order of work; plain lanes have no use for time.
+  absl::Duration Now() const;
   void Start(Work work);
 
   // Constant after construction.
   ports::Executor& executor_;
   const ports::Clock& clock_;
+  const bool plain_;
   const std::vector<LaneOptions> lane_options_;
   std::deque<Lane> lanes_;
 

@@ -69,7 +69,7 @@ TEST_F(FlowTest, CountsTellPendingFromInFlightAndReserved) {
   ASSERT_THAT(lane.TryAdd(Note(1)), IsOk());
   ASSERT_THAT(lane.TryAdd(Note(2)), IsOk());
   {
-    const absl::StatusOr<Place> place = lane.TryReserve();
+    const absl::StatusOr<Places> place = lane.TryReserve();
     ASSERT_THAT(place, IsOk());
     EXPECT_EQ(lane.counts().in_flight, 1u);
     EXPECT_EQ(lane.counts().pending, 1u);
@@ -116,9 +116,10 @@ TEST_F(FlowTest, WithdrawnWorkIsDroppedAndItsPlacesAreFree) {
   ASSERT_THAT(lane.TryAdd(Note(1)), IsOk());
   const auto kept_by_work = std::make_shared<int>(0);
   for (int i = 2; i <= 4; ++i) {
-    absl::StatusOr<Place> place = lane.TryReserve();
+    absl::StatusOr<Places> place = lane.TryReserve();
     ASSERT_THAT(place, IsOk());
-    std::move(*place).Run([kept_by_work] { FAIL(); }, &owner);
+    ports::Executor::Job job = [kept_by_work] { FAIL(); };
+    std::move(*place).Run(absl::MakeSpan(&job, 1), &owner);
   }
   EXPECT_EQ(lane.Withdraw(&owner), 3u);
   EXPECT_EQ(kept_by_work.use_count(), 1);
@@ -135,8 +136,9 @@ TEST_F(FlowTest, WithdrawnWorkNoLongerKeepsTokensFromOthers) {
             executor_, clock_);
   const int owner = 0;
   ASSERT_THAT(flow.lane("small").TryAdd(Note(1)), IsOk());
-  absl::StatusOr<Place> place = flow.lane("big").TryReserve();
-  std::move(*place).Run(Note(2), &owner);
+  absl::StatusOr<Places> place = flow.lane("big").TryReserve();
+  ports::Executor::Job big = Note(2);
+  std::move(*place).Run(absl::MakeSpan(&big, 1), &owner);
   clock_.Advance(absl::Seconds(5));
   ASSERT_THAT(flow.lane("small").TryAdd(Note(3)), IsOk());
   EXPECT_EQ(executor_.size(), 1u) << "one token is kept for the big one";

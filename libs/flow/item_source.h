@@ -24,6 +24,8 @@ class ItemSource {
  public:
   using Item = std::remove_cvref_t<Reference>;
   using Held = std::conditional_t<kStays, std::reference_wrapper<const Item>, Item>;
+  // Whether the next item is there without waiting for anybody.
+  static constexpr bool kNeverWaits = kStays;
 
   explicit ItemSource(Source& range) : next_(std::begin(range)), end_(std::end(range)) {}
 
@@ -45,6 +47,7 @@ class ItemSource<Source> {
  public:
   using Item = typename std::invoke_result_t<Source&>::value_type;
   using Held = Item;
+  static constexpr bool kNeverWaits = false;
 
   explicit ItemSource(Source& next) : next_(next) {}
 

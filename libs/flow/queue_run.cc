@@ -34,20 +34,23 @@ void QueueRun::BringAll(Source source) {
     base::MutexLock lock(mutex_);
     changed_.NotifyAll();
   });
-  // A lane that is half empty is soon enough.
-  const uint32_t wake_at = std::max(1u, lane_.limit().max_pending / 2);
+  const uint32_t wanted = traits_.reads_ahead ? std::max(1u, lane_.limit().max_pending / 2) : 1;
+  std::vector<ports::Executor::Job> jobs;
   bool more = true;
   while (WaitForWork(more)) {
-    absl::StatusOr<Place> place = lane_.Reserve(ending_.get_token(), wake_at);
-    if (!place.ok()) return;
-    std::unique_ptr<ItemWork> item = NextItem(source);
-    if (item == nullptr) {
-      more = false;
-      continue;
+    absl::StatusOr<Places> places = lane_.Reserve(ending_.get_token(), wanted);
+    if (!places.ok()) return;
+    jobs.clear();
+    while (jobs.size() < places->count()) {
+      std::unique_ptr<ItemWork> item = NextItem(source);
+      if (item == nullptr) {
+        more = false;
+        break;
+      }
+      jobs.push_back([this, item = std::move(item)]() mutable { Attempt(std::move(item)); });
     }
-    ++brought_;
-    auto attempt = [this, item = std::move(item)]() mutable { Attempt(std::move(item)); };
-    std::move(*place).Run(std::move(attempt), this);
+    brought_ += jobs.size();
+    std::move(*places).Run(absl::MakeSpan(jobs), this);
   }
 }
 
@@ -102,7 +105,7 @@ void QueueRun::Attempt(std::unique_ptr<ItemWork> item) {
   const ItemContext context = ContextOf(*item);
   absl::Status status = Guarded([&] { return item->Try(context); });
   if (!status.ok() && MayRetry(status, *item)) return Retry(std::move(item), status);
-  if (status.ok()) {
+  if (status.ok() && traits_.has_on_result) {
     base::MutexLock lock(callbacks_);
     status = Guarded([&] { return item->OnResult(context); });
   }

@@ -96,7 +96,17 @@ class QueueRun {
   // for what it returns.
   using Source = absl::FunctionRef<std::unique_ptr<ItemWork>()>;
 
-  QueueRun(Lane& lane, const RunOptions& options) : lane_(lane), options_(options) {}
+  // What spares work where it is known.
+  struct Traits {
+    // The source never waits, so that items may be read in groups. Of one that does, each item is
+    // brought before the next is read.
+    bool reads_ahead = false;
+    // OnResult() has something to do.
+    bool has_on_result = true;
+  };
+
+  QueueRun(Lane& lane, const RunOptions& options, Traits traits)
+      : lane_(lane), options_(options), traits_(traits) {}
   QueueRun(const QueueRun&) = delete;
   QueueRun& operator=(const QueueRun&) = delete;
 
@@ -128,6 +138,7 @@ class QueueRun {
   // Constant after construction.
   Lane& lane_;
   const RunOptions& options_;
+  const Traits traits_;
 
   // Requested when nothing more is to begin: by `options_.stop` or by a failure.
   std::stop_source ending_;

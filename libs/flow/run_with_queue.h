@@ -148,7 +148,10 @@ RunResults<internal::WorkerResult<Source, Worker>> RunWithQueue(
     return std::make_unique<internal::TypedItemWork<Held, Item, Result, Worker>>(*std::move(item),
                                                                                  parts);
   };
-  internal::QueueRun run(lane, options);
+  internal::QueueRun run(
+      lane, options,
+      {.reads_ahead = Items::kNeverWaits,
+       .has_on_result = !std::is_void_v<Result> || callbacks.on_result != nullptr});
   static_cast<RunReport&>(outcome) = run.Run(next);
   if constexpr (!std::is_void_v<Result>) outcome.results.resize(pulled);
   return outcome;

@@ -43,14 +43,14 @@ uint32_t Turnstile::Room(size_t lane) const {
   return lanes_[lane].options.limit.max_pending - pending(lane) - reserved(lane);
 }
 
-void Turnstile::Reserve(size_t lane) {
-  CHECK_GT(Room(lane), 0u) << lanes_[lane].options.name;
-  ++lanes_[lane].reserved;
+void Turnstile::Reserve(size_t lane, uint32_t places) {
+  CHECK_GE(Room(lane), places) << lanes_[lane].options.name;
+  lanes_[lane].reserved += places;
 }
 
-void Turnstile::Release(size_t lane) {
-  CHECK_GT(lanes_[lane].reserved, 0u) << lanes_[lane].options.name;
-  --lanes_[lane].reserved;
+void Turnstile::Release(size_t lane, uint32_t places) {
+  CHECK_GE(lanes_[lane].reserved, places) << lanes_[lane].options.name;
+  lanes_[lane].reserved -= places;
 }
 
 void Turnstile::Push(Work work, absl::Duration now) {

@@ -39,10 +39,10 @@ class Turnstile {
 
   // Places for pending work that nobody has.
   uint32_t Room(size_t lane) const;
-  // Takes a place, for work that is not there yet. REQUIRES: Room(lane) > 0.
-  void Reserve(size_t lane);
-  // Gives the place back.
-  void Release(size_t lane);
+  // Takes places, for work that is not there yet. REQUIRES: there is room for them.
+  void Reserve(size_t lane, uint32_t places = 1);
+  // Gives them back.
+  void Release(size_t lane, uint32_t places = 1);
 
   // Puts work into a place that was reserved for it.
   void Push(Work work, absl::Duration now);

@@ -1,0 +1,151 @@
+#include "libs/adapters/subprocess/subprocess.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "libs/adapters/staged_file/staged_file.h"
+#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/flow/abort.h"
+#include "libs/flow/run_with_queue.h"
+#include "libs/flow/thread_pool.h"
+#include "libs/testing/file_text.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::adapters {
+namespace {
+
+using test::FileText;
+using test::IsOk;
+using test::StatusIs;
+
+SubprocessOptions Shell(const std::string& script, absl::Duration kill_grace = absl::Seconds(10)) {
+  return {.argv = {"/bin/sh", "-c", script},
+          .environment = {"PATH=/usr/bin:/bin"},
+          .kill_grace = kill_grace};
+}
+
+// Returns once a process has written its number there.
+pid_t PidIn(const std::filesystem::path& file) {
+  int pid = 0;
+  while (!std::filesystem::exists(file) || !absl::SimpleAtoi(FileText(file), &pid)) {
+    std::this_thread::yield();
+  }
+  return pid;
+}
+
+// Returns once the process runs no more; whoever inherited it may not have looked yet.
+void WaitUntilDead(pid_t pid) {
+  const std::string stat = absl::StrCat("/proc/", pid, "/stat");
+  while (std::filesystem::exists(stat) && !absl::StrContains(FileText(stat), ") Z")) {
+    std::this_thread::yield();
+  }
+}
+
+TEST(SubprocessTest, ExitCodeAndSignalAreExact) {
+  EXPECT_EQ(RunSubprocess(Shell("exit 7"), {})->exit_code, 7);
+  EXPECT_EQ(RunSubprocess(Shell("exit 7"), {})->signal, 0);
+  EXPECT_EQ(RunSubprocess(Shell("kill -KILL $$"), {})->signal, SIGKILL);
+}
+
+TEST(SubprocessTest, ProgramThatDoesNotExistIsNotFound) {
+  EXPECT_THAT(RunSubprocess({.argv = {"/no/such/program"}}, {}),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(SubprocessTest, RequestedStopStartsNothing) {
+  const std::filesystem::path file = test::NewFolder() / "ran";
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(flow::IsAbortError(
+      RunSubprocess(Shell("touch " + file.string()), stop.get_token()).status()));
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST(SubprocessTest, StopEndsTheProcessAndItsChildren) {
+  const std::filesystem::path file = test::NewFolder() / "child";
+  std::stop_source stop;
+  pid_t child = 0;
+  std::thread stopper([&] {
+    child = PidIn(file);
+    stop.request_stop();
+  });
+  const auto end = RunSubprocess(
+      Shell("sleep 1000 & echo $! >" + (file.string() + ".new") + "; mv " + file.string() + ".new " +
+            file.string() + "; wait"),
+      stop.get_token());
+  stopper.join();
+  EXPECT_TRUE(flow::IsAbortError(end.status()));
+  WaitUntilDead(child);
+}
+
+TEST(SubprocessTest, ProcessThatIgnoresTheSignalIsKilledAfterTheGrace) {
+  const std::filesystem::path file = test::NewFolder() / "self";
+  std::stop_source stop;
+  pid_t self = 0;
+  std::thread stopper([&] {
+    self = PidIn(file);
+    stop.request_stop();
+  });
+  const auto end = RunSubprocess(Shell("trap '' TERM; echo $$ >" + file.string() +
+                                           ".new; mv " + file.string() + ".new " + file.string() +
+                                           "; while :; do sleep 1000; done",
+                                       absl::Milliseconds(20)),
+                                 stop.get_token());
+  stopper.join();
+  EXPECT_TRUE(flow::IsAbortError(end.status()));
+  WaitUntilDead(self);
+}
+
+TEST(SubprocessTest, ChildrenThatOutliveTheirParentAreKilled) {
+  const std::filesystem::path file = test::NewFolder() / "child";
+  ASSERT_THAT(RunSubprocess(Shell("sleep 1000 & echo $! >" + file.string()), {}), IsOk());
+  WaitUntilDead(PidIn(file));
+}
+
+// One token from the top: the run ends, its processes are dead, and none of its files is promoted.
+TEST(AbortChainTest, OneStopReachesQueueProcessAndFile) {
+  const std::filesystem::path folder = test::NewFolder();
+  const SystemClock clock;
+  flow::ThreadPool pool(2);
+  flow::Flow flow({.lanes = {{.name = "proc", .limit = {2, 8}}}}, pool, clock);
+  std::stop_source stop;
+  const auto build = [&](const std::string& name, const flow::ItemContext& context) -> absl::Status {
+    const std::string path = folder / name;
+    auto file = StagedFile::Create(path, StagedFile::Readers::kOwner);
+    if (!file.ok()) return file.status();
+    const auto end = RunSubprocess(Shell(absl::StrCat("echo $$ >", path, ".w; mv ", path, ".w ",
+                                                      path, ".pid; exec sleep 1000")),
+                                   context.stop);
+    if (!end.ok()) return end.status();
+    return std::move(*file).Promote(context.stop);
+  };
+  pid_t first = 0;
+  std::thread stopper([&] {
+    first = PidIn(folder / "a.pid");
+    stop.request_stop();
+  });
+  const flow::RunResults<void> run =
+      flow::RunWithQueue(flow.lane("proc"), std::vector<std::string>{"a", "b", "c", "d"}, build,
+                         {.on_failure = flow::OnFailure::kGoOn, .stop = stop.get_token()});
+  stopper.join();
+  EXPECT_TRUE(flow::IsAbortError(run.status));
+  EXPECT_EQ(run.failed, 0u);
+  WaitUntilDead(first);
+  for (const char* name : {"a", "b", "c", "d"}) {
+    EXPECT_FALSE(std::filesystem::exists(folder / name));
+    EXPECT_FALSE(std::filesystem::exists(folder / (std::string(name) + ".new")));
+  }
+}
+
+}  // namespace
+}  // namespace callboard::adapters
