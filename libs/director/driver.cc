@@ -42,11 +42,11 @@ absl::Status CheckpointsWait() {
       kCheckpointRetryAfter);
 }
 
-// Reads the store on the reader's thread and answers with what that gives. False when too many
-// wait.
+// Reads the store in `lane` and answers with what that gives. False when too many wait.
 template <class T, class Reading>
-bool Read(StoreReader& reader, const DirectorDriver::Reply<T>& reply, Reading reading) {
-  return reader.Post([reply, reading](const ports::EventStore* store) {
+bool Read(StoreReader& reader, flow::Lane& lane, const DirectorDriver::Reply<T>& reply,
+          Reading reading) {
+  return reader.Post(lane, [reply, reading](const ports::EventStore* store) {
     if (store == nullptr) return reply(StoreClosed());
     reply(reading(*store));
   });
@@ -75,24 +75,32 @@ absl::StatusOr<TaskPage> PageFrom(const ports::EventStore& store, const ListPage
 
 }  // namespace
 
+std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverOptions& options) {
+  // Every call that was let in may read.
+  const auto reads_max = static_cast<uint32_t>(options.calls_max);
+  return {
+      {.name = std::string(kReadsLane), .limit = {reads_at_once, reads_max}, .demand = {.io = 1}},
+      {.name = std::string(kCheckpointsLane), .limit = {1, 1}, .demand = {.io = 1}}};
+}
+
 absl::StatusOr<std::unique_ptr<DirectorDriver>> DirectorDriver::Open(const DriverOptions& options,
-                                                                     const World& world) {
+                                                                     const World& world,
+                                                                     flow::Flow& flow) {
   auto director = std::make_unique<Director>(options.engine, world);
   if (const absl::Status status = director->Open(); director->service() == Service::kNone) {
     return status;
   }
-  return std::unique_ptr<DirectorDriver>(new DirectorDriver(options, std::move(director)));
+  return std::unique_ptr<DirectorDriver>(new DirectorDriver(options, std::move(director), flow));
 }
 
-DirectorDriver::DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director)
+DirectorDriver::DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director,
+                               flow::Flow& flow)
     : options_(options),
-      reader_(options.calls_max),
-      copier_(/*waiting_max=*/1),
+      reads_(flow.lane(kReadsLane)),
+      checkpoints_(flow.lane(kCheckpointsLane)),
+      reader_(flow.executor()),
       director_(std::move(director)) {
-  director_->OnStore([this](const ports::EventStore* store) {
-    reader_.Attach(store);
-    copier_.Attach(store);
-  });
+  director_->OnStore([this](const ports::EventStore* store) { reader_.Attach(store); });
   writer_ = std::thread([this] { WriteAll(); });
   decider_ = std::thread([this] { DecideAll(); });
 }
@@ -147,7 +155,7 @@ void DirectorDriver::GetTask(core::QueueId id, Reply<core::Task> reply) {
         const auto read = [glance = *glance](const ports::EventStore& store) {
           return TaskAt(store, glance);
         };
-        if (!Read(reader_, reply, read)) reply(Overloaded(options_.calls_max));
+        if (!Read(reader_, reads_, reply, read)) reply(Overloaded(options_.calls_max));
       }));
 }
 
@@ -162,7 +170,7 @@ void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
         const auto read = [page = *page](const ports::EventStore& store) {
           return PageFrom(store, page);
         };
-        if (!Read(reader_, reply, read)) reply(Overloaded(options_.calls_max));
+        if (!Read(reader_, reads_, reply, read)) reply(Overloaded(options_.calls_max));
       }));
 }
 
@@ -178,7 +186,7 @@ void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const 
 
 void DirectorDriver::CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply) {
   const auto copy = [name](const ports::EventStore& store) { return store.CreateCheckpoint(name); };
-  if (!Read(copier_, reply, copy)) reply(CheckpointsWait());
+  if (!Read(reader_, checkpoints_, reply, copy)) reply(CheckpointsWait());
 }
 
 void DirectorDriver::BeginDrain() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,11 +13,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "libs/base/mutex.h"
 #include "libs/core/queue.h"
 #include "libs/director/command.h"
 #include "libs/director/director.h"
 #include "libs/director/store_reader.h"
+#include "libs/flow/flow.h"
+#include "libs/flow/flow_options.h"
 
 namespace callboard::director {
 
@@ -38,8 +42,13 @@ struct TaskPage {
   std::optional<ListCursor> next = {};
 };
 
+// Where the driver reads the store and copies it: lanes that its Flow has.
+inline constexpr absl::string_view kReadsLane = "reads";
+inline constexpr absl::string_view kCheckpointsLane = "checkpoints";
+std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverOptions& options);
+
 // A Director and its threads: one decides, and while it does, another commits what was decided
-// before and says it. Two more read the store and copy it.
+// before and says it. The store is read and copied in lanes.
 //
 // Thread-safe. No call blocks: each is answered through its callback, once, on one of the driver's
 // threads or, when it is refused, on the caller's. A callback must not block, nor destroy the
@@ -47,9 +56,9 @@ struct TaskPage {
 class DirectorDriver {
  public:
   // Recovers before it returns. The store's error when it can be neither written nor, on a full
-  // disk, read.
+  // disk, read. `flow` has DriverLanes() and outlives the driver.
   static absl::StatusOr<std::unique_ptr<DirectorDriver>> Open(const DriverOptions& options,
-                                                              const World& world);
+                                                              const World& world, flow::Flow& flow);
   // Takes one last turn, so that every call is answered.
   ~DirectorDriver();
   DirectorDriver(const DirectorDriver&) = delete;
@@ -72,14 +81,15 @@ class DirectorDriver {
   void ListTasks(const ListQuery& query, Reply<TaskPage> reply);
   void CancelTask(core::QueueId id, const std::string& who, const std::string& why,
                   Reply<CancelAnswer> reply);
-  // As EventStore::CreateCheckpoint(); one at a time.
+  // As EventStore::CreateCheckpoint(); one at a time, and one more that waits.
   void CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply);
 
   // Stops admission, with the next turn. Never refused.
   void BeginDrain();
 
  private:
-  DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director);
+  DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director,
+                 flow::Flow& flow);
 
   void DecideAll();
   void WriteAll();
@@ -94,8 +104,9 @@ class DirectorDriver {
   const DriverOptions options_;
   std::atomic<uint64_t> last_call_ = 0;
 
+  flow::Lane& reads_;
+  flow::Lane& checkpoints_;
   StoreReader reader_;
-  StoreReader copier_;
 
   // Touched by the deciding thread only, but for Commit() and Say(), and while it waits.
   std::unique_ptr<Director> director_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "libs/base/error.h"
+#include "libs/testing/driver_flow.h"
 #include "libs/testing/fake_agent_link.h"
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/fake_random.h"
@@ -29,7 +30,7 @@ using Fate = test::FaultyEventStores::Fate;
 class DirectorDriverTest : public testing::Test {
  protected:
   std::unique_ptr<DirectorDriver> Open(const DriverOptions& options = {}) {
-    auto driver = DirectorDriver::Open(options, {clock_, random_, stores_, link_});
+    auto driver = DirectorDriver::Open(options, {clock_, random_, stores_, link_}, flow_.flow());
     EXPECT_THAT(driver, IsOk());
     return *std::move(driver);
   }
@@ -55,6 +56,7 @@ class DirectorDriverTest : public testing::Test {
   }
 
   test::FakeClock clock_;
+  test::DriverFlow flow_{clock_};
   test::FakeRandom random_;
   Fate fate_;
   test::FaultyEventStores::DecideCommit decide_ = [this] { return fate_; };
@@ -142,7 +144,7 @@ TEST_F(DirectorDriverTest, AnswersTheEnginesStatus) {
 
 TEST_F(DirectorDriverTest, StoreThatCannotBeOpenedIsAnError) {
   stores_.FailToOpen(absl::DataLossError("checksum"));
-  EXPECT_THAT(DirectorDriver::Open({}, {clock_, random_, stores_, link_}),
+  EXPECT_THAT(DirectorDriver::Open({}, {clock_, random_, stores_, link_}, flow_.flow()),
               StatusIs(absl::StatusCode::kDataLoss));
 }
 

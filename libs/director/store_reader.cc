@@ -5,48 +5,43 @@
 namespace callboard::director {
 
 StoreReader::~StoreReader() {
-  {
-    base::MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.NotifyAll();
-  }
-  thread_.join();
+  base::MutexLock lock(mutex_);
+  while (posted_ > 0) executor_.Wait(mutex_, changed_, absl::InfiniteDuration());
 }
 
 void StoreReader::Attach(const ports::EventStore* store) {
   base::MutexLock lock(mutex_);
   ++attaching_;
-  while (reading_) changed_.Wait(mutex_);
+  while (reading_ > 0) executor_.Wait(mutex_, changed_, absl::InfiniteDuration());
   --attaching_;
   store_ = store;
   changed_.NotifyAll();
 }
 
-bool StoreReader::Post(Read read) {
-  base::MutexLock lock(mutex_);
-  if (waiting_.size() >= waiting_max_) return false;
-  waiting_.push_back(std::move(read));
-  changed_.NotifyAll();
+bool StoreReader::Post(flow::Lane& lane, Read read) {
+  absl::StatusOr<flow::Places> place = lane.TryReserve();
+  if (!place.ok()) return false;
+  {
+    base::MutexLock lock(mutex_);
+    ++posted_;
+  }
+  std::move(*place).Run([this, read = std::move(read)] { Run(read); });
   return true;
 }
 
-void StoreReader::ReadAll() {
-  while (true) {
-    Read read;
-    const ports::EventStore* store = nullptr;
-    {
-      base::MutexLock lock(mutex_);
-      reading_ = false;
-      changed_.NotifyAll();
-      while ((waiting_.empty() && !stopping_) || attaching_ > 0) changed_.Wait(mutex_);
-      if (waiting_.empty()) return;
-      read = std::move(waiting_.front());
-      waiting_.pop_front();
-      reading_ = true;
-      store = store_;
-    }
-    read(store);
+void StoreReader::Run(const Read& read) {
+  const ports::EventStore* store = nullptr;
+  {
+    base::MutexLock lock(mutex_);
+    while (attaching_ > 0) executor_.Wait(mutex_, changed_, absl::InfiniteDuration());
+    ++reading_;
+    store = store_;
   }
+  read(store);
+  base::MutexLock lock(mutex_);
+  --reading_;
+  --posted_;
+  changed_.NotifyAll();
 }
 
 }  // namespace callboard::director

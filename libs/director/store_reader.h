@@ -2,16 +2,17 @@
 #define CALLBOARD_LIBS_DIRECTOR_STORE_READER_H_
 
 #include <cstddef>
-#include <deque>
 #include <functional>
-#include <thread>
 
 #include "libs/base/mutex.h"
+#include "libs/flow/flow.h"
 #include "libs/ports/event_store.h"
+#include "libs/ports/executor.h"
 
 namespace callboard::director {
 
-// A thread that reads the store, so that no read holds up the one that writes it.
+// Lets work in lanes read the store, so that no read holds up the thread that writes it, and no
+// store is closed under a read.
 //
 // Thread-safe.
 class StoreReader {
@@ -19,34 +20,33 @@ class StoreReader {
   // What a read gets: null when there is no store to read.
   using Read = std::function<void(const ports::EventStore*)>;
 
-  explicit StoreReader(size_t waiting_max)
-      : waiting_max_(waiting_max), thread_([this] { ReadAll(); }) {}
-  // Reads what waits.
+  // Where those wait who wait for reads. Outlives the reader.
+  explicit StoreReader(ports::Executor& executor) : executor_(executor) {}
+  // Waits until all that was posted is read.
   ~StoreReader();
   StoreReader(const StoreReader&) = delete;
   StoreReader& operator=(const StoreReader&) = delete;
 
-  // From now on reads get this store, which lives until the next call. Waits for a read under way.
+  // From now on reads get this store, which lives until the next call. Waits for reads under way;
+  // those that wait for their turn in a lane come after it.
   void Attach(const ports::EventStore* store);
 
-  // Runs `read` on the reader's thread, after those before it. False when too many wait.
-  [[nodiscard]] bool Post(Read read);
+  // Runs `read` in `lane`. False when too many wait there.
+  [[nodiscard]] bool Post(flow::Lane& lane, Read read);
 
  private:
-  void ReadAll();
+  void Run(const Read& read);
 
-  const size_t waiting_max_;
+  ports::Executor& executor_;
 
   base::Mutex mutex_;
   base::CondVar changed_;
   const ports::EventStore* store_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  // Reads that are not over, and those of them that have the store.
+  size_t posted_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t reading_ ABSL_GUARDED_BY(mutex_) = 0;
   // Those who wait to attach a store; they go before reads that wait.
   int attaching_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::deque<Read> waiting_ ABSL_GUARDED_BY(mutex_);
-
-  std::thread thread_;
 };
 
 }  // namespace callboard::director

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <thread>
-#include <vector>
 
+#include "libs/flow/thread_pool.h"
+#include "libs/testing/fake_clock.h"
 #include "libs/testing/memory_event_store.h"
 
 namespace callboard::director {
@@ -16,41 +18,58 @@ class StoreReaderTest : public testing::Test {
  protected:
   test::MemoryEventStores stores_;
   std::unique_ptr<ports::EventStore> store_ = *stores_.Open(ports::StoreAccess::kReadOnly);
+  test::FakeClock clock_;
+  flow::ThreadPool pool_{2};
+  flow::Flow flow_{{.lanes = {{.name = "reads", .limit = {2, 1}}}}, pool_, clock_};
+  flow::Lane& lane_ = flow_.lane("reads");
 };
 
 TEST_F(StoreReaderTest, ReadGetsTheStoreThatIsThereWhenItsTurnComes) {
   std::promise<const ports::EventStore*> before;
   std::promise<const ports::EventStore*> after;
-  StoreReader reader(10);
-  ASSERT_TRUE(reader.Post([&](const ports::EventStore* store) { before.set_value(store); }));
+  StoreReader reader(pool_);
+  ASSERT_TRUE(reader.Post(lane_, [&](const ports::EventStore* store) { before.set_value(store); }));
   EXPECT_EQ(before.get_future().get(), nullptr);
   reader.Attach(store_.get());
-  ASSERT_TRUE(reader.Post([&](const ports::EventStore* store) { after.set_value(store); }));
+  ASSERT_TRUE(reader.Post(lane_, [&](const ports::EventStore* store) { after.set_value(store); }));
   EXPECT_EQ(after.get_future().get(), store_.get());
 }
 
-TEST_F(StoreReaderTest, ReadsRunInTheirOrderAndAllBeforeTheReaderIsGone) {
-  std::vector<int> order;
+TEST_F(StoreReaderTest, ReadsGoOnSideBySide) {
+  std::promise<void> first_is_there;
+  std::promise<void> second_is_there;
+  StoreReader reader(pool_);
+  ASSERT_TRUE(reader.Post(lane_, [&](const ports::EventStore*) {
+    first_is_there.set_value();
+    second_is_there.get_future().wait();
+  }));
+  ASSERT_TRUE(reader.Post(lane_, [&](const ports::EventStore*) {
+    second_is_there.set_value();
+    first_is_there.get_future().wait();
+  }));
+}
+
+TEST_F(StoreReaderTest, AllReadsAreOverBeforeTheReaderIsGone) {
+  std::atomic<int> read = 0;
   {
-    StoreReader reader(10);
-    for (int i = 0; i < 10; ++i) {
-      ASSERT_TRUE(reader.Post([&order, i](const ports::EventStore*) { order.push_back(i); }));
+    StoreReader reader(pool_);
+    for (int i = 0; i < 100; ++i) {
+      while (!reader.Post(lane_, [&](const ports::EventStore*) { ++read; })) {
+        std::this_thread::yield();
+      }
     }
   }
-  EXPECT_EQ(order, std::vector<int>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(read, 100);
 }
 
 TEST_F(StoreReaderTest, MoreThanMayWaitAreRefused) {
-  std::promise<void> entered;
   std::promise<void> release;
-  StoreReader reader(1);
-  ASSERT_TRUE(reader.Post([&](const ports::EventStore*) {
-    entered.set_value();
-    release.get_future().wait();
-  }));
-  entered.get_future().wait();
-  EXPECT_TRUE(reader.Post([](const ports::EventStore*) {}));
-  EXPECT_FALSE(reader.Post([](const ports::EventStore*) {}));
+  const std::shared_future<void> released = release.get_future().share();
+  StoreReader reader(pool_);
+  const auto hold = [released](const ports::EventStore*) { released.wait(); };
+  // Two run, and one waits.
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(reader.Post(lane_, hold));
+  EXPECT_FALSE(reader.Post(lane_, hold));
   release.set_value();
 }
 
@@ -58,9 +77,9 @@ TEST_F(StoreReaderTest, StoreIsNotTakenAwayFromAReadUnderWay) {
   std::promise<void> entered;
   std::promise<void> release;
   bool finished = false;
-  StoreReader reader(1);
+  StoreReader reader(pool_);
   reader.Attach(store_.get());
-  ASSERT_TRUE(reader.Post([&](const ports::EventStore*) {
+  ASSERT_TRUE(reader.Post(lane_, [&](const ports::EventStore*) {
     entered.set_value();
     release.get_future().wait();
     finished = true;

@@ -206,9 +206,7 @@ void Flow::Push(size_t lane, absl::Span<ports::Executor::Job> jobs, const void* 
   for (Work& work : ready) Start(std::move(work));
 }
 
-absl::Duration Flow::Now() const {
-  return plain_ ? absl::ZeroDuration() : clock_.MonotonicNow();
-}
+absl::Duration Flow::Now() const { return plain_ ? absl::ZeroDuration() : clock_.MonotonicNow(); }
 
 Flow::Works Flow::TakeReady() {
   Works ready;

@@ -114,6 +114,7 @@ class Flow {
   Lane& lane(absl::string_view name);
 
   const std::deque<Lane>& lanes() const { return lanes_; }
+  ports::Executor& executor() { return executor_; }
 
  private:
   friend class Lane;

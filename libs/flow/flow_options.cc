@@ -12,7 +12,8 @@ std::vector<LaneOptions> StandardLanes(const Limits& limits) {
 }
 
 Tokens TokensFor(const Limits& limits, const Machine& machine) {
-  const auto gigabytes = static_cast<uint32_t>(std::min<uint64_t>(machine.memory_bytes >> 30, 1024));
+  const auto gigabytes =
+      static_cast<uint32_t>(std::min<uint64_t>(machine.memory_bytes >> 30, 1024));
   return {.cpu = limits.cpu.concurrency,
           .io = limits.io.concurrency,
           .memory = std::max(1u, gigabytes)};

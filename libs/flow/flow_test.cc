@@ -179,7 +179,8 @@ TEST(FlowDeathTest, WorkMayNotWaitForAPlaceInItsOwnFlow) {
         Lane& lane = flow.lane("work");
         lane.TryAdd([&lane] {
               for (int i = 0; i < 2; ++i) lane.Add([] {}).IgnoreError();
-            }).IgnoreError();
+            })
+            .IgnoreError();
         executor.RunAll();
       },
       "may not wait for a place in it");

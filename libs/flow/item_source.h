@@ -42,7 +42,7 @@ class ItemSource {
 };
 
 template <class Source>
-  requires std::is_invocable_v<Source&>
+requires std::is_invocable_v<Source&>
 class ItemSource<Source> {
  public:
   using Item = typename std::invoke_result_t<Source&>::value_type;

@@ -41,12 +41,13 @@ TEST(LimitsTest, IoCapIsTheLeastOfPlatformPoolAndMemory) {
     uint64_t memory_bytes;
     uint32_t cap;
   };
-  for (const Case& c : {Case{0, 64 * kGiB, 4}, Case{1, 64 * kGiB, 4}, Case{4, 64 * kGiB, 16},
-                        Case{64, 16 * kGiB - 1, 16}, Case{64, 16 * kGiB, 32},
-                        Case{64, 32 * kGiB - 1, 32}, Case{64, 32 * kGiB, 64},
-                        Case{4096, 1024 * kGiB, 64}, Case{2, 1 * kGiB, 8}}) {
+  for (const Case& c :
+       {Case{0, 64 * kGiB, 4}, Case{1, 64 * kGiB, 4}, Case{4, 64 * kGiB, 16},
+        Case{64, 16 * kGiB - 1, 16}, Case{64, 16 * kGiB, 32}, Case{64, 32 * kGiB - 1, 32},
+        Case{64, 32 * kGiB, 64}, Case{4096, 1024 * kGiB, 64}, Case{2, 1 * kGiB, 8}}) {
     const Machine machine = {.memory_bytes = c.memory_bytes, .pool_threads = c.pool_threads};
-    EXPECT_EQ(IoCap(machine), c.cap) << c.pool_threads << " threads, " << c.memory_bytes << " bytes";
+    EXPECT_EQ(IoCap(machine), c.cap)
+        << c.pool_threads << " threads, " << c.memory_bytes << " bytes";
   }
 }
 

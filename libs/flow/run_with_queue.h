@@ -53,8 +53,9 @@ struct ResultOf<absl::StatusOr<Value>> {
 };
 
 template <class Source, class Worker>
-using WorkerResult = typename ResultOf<std::invoke_result_t<
-    Worker&, const typename ItemSource<Source>::Item&, const ItemContext&>>::Type;
+using WorkerResult =
+    typename ResultOf<std::invoke_result_t<Worker&, const typename ItemSource<Source>::Item&,
+                                           const ItemContext&>>::Type;
 
 // What the items of a run have in common.
 template <class Item, class Result, class Worker>

@@ -20,7 +20,6 @@
 #include "libs/flow/abort.h"
 #include "libs/flow/thread_pool.h"
 #include "libs/testing/fake_clock.h"
-#include "libs/testing/fake_random.h"
 #include "libs/testing/manual_executor.h"
 #include "libs/testing/status_matchers.h"
 
@@ -123,21 +122,22 @@ TEST_F(RunWithQueueTest, WhatIsUnderWayWhenOneFailsIsWaitedFor) {
 TEST_F(RunWithQueueTest, BestEffortRunsAllItemsAndTellsOfAllErrors) {
   std::vector<int> delivered;
   std::vector<int> failed;
-  const RunResults<int> run = RunWithQueue(
-      lane(), Numbers(6), TenfoldOfEven, {.on_failure = OnFailure::kGoOn},
-      {.on_result =
-           [&](int item, int result, const ItemContext&) {
-             EXPECT_EQ(result, item * 10);
-             delivered.push_back(item);
-             return absl::OkStatus();
-           },
-       .on_error =
-           [&](int item, const absl::Status& error, const ItemContext&) {
-             EXPECT_EQ(error, Broken(item));
-             failed.push_back(item);
-             return absl::OkStatus();
-           }});
-  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss, "3 of 6 items failed; item 1: broken 1"));
+  const RunResults<int> run =
+      RunWithQueue(lane(), Numbers(6), TenfoldOfEven, {.on_failure = OnFailure::kGoOn},
+                   {.on_result =
+                        [&](int item, int result, const ItemContext&) {
+                          EXPECT_EQ(result, item * 10);
+                          delivered.push_back(item);
+                          return absl::OkStatus();
+                        },
+                    .on_error =
+                        [&](int item, const absl::Status& error, const ItemContext&) {
+                          EXPECT_EQ(error, Broken(item));
+                          failed.push_back(item);
+                          return absl::OkStatus();
+                        }});
+  EXPECT_THAT(run.status,
+              StatusIs(absl::StatusCode::kDataLoss, "3 of 6 items failed; item 1: broken 1"));
   EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, 20, std::nullopt, 40, std::nullopt));
   EXPECT_THAT(delivered, UnorderedElementsAre(0, 2, 4));
   EXPECT_THAT(failed, UnorderedElementsAre(1, 3, 5));
@@ -148,11 +148,12 @@ TEST_F(RunWithQueueTest, BestEffortRunsAllItemsAndTellsOfAllErrors) {
 
 TEST_F(RunWithQueueTest, ErrorsBeyondTheLimitAreCountedOnly) {
   const auto worker = [](int item, const ItemContext&) -> absl::Status { return Broken(item); };
-  const RunResults<void> run = RunWithQueue(lane(), Numbers(50), worker,
-                                            {.on_failure = OnFailure::kGoOn, .errors_max = 3});
+  const RunResults<void> run =
+      RunWithQueue(lane(), Numbers(50), worker, {.on_failure = OnFailure::kGoOn, .errors_max = 3});
   EXPECT_EQ(run.failed, 50u);
   EXPECT_EQ(run.errors.size(), 3u);
-  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("50 of 50 items failed")));
+  EXPECT_THAT(run.status,
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("50 of 50 items failed")));
 }
 
 TEST_F(RunWithQueueTest, ExceptionOfAWorkerIsItsItemsFailure) {
@@ -164,8 +165,7 @@ TEST_F(RunWithQueueTest, ExceptionOfAWorkerIsItsItemsFailure) {
   const RunResults<int> run =
       RunWithQueue(lane(), Numbers(3), worker, {.on_failure = OnFailure::kGoOn});
   ASSERT_EQ(run.errors.size(), 2u);
-  EXPECT_THAT(run.errors[0].error,
-              StatusIs(absl::StatusCode::kInternal, "threw: no such page"));
+  EXPECT_THAT(run.errors[0].error, StatusIs(absl::StatusCode::kInternal, "threw: no such page"));
   EXPECT_THAT(run.errors[1].error, StatusIs(absl::StatusCode::kInternal));
   EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, std::nullopt));
 }
@@ -200,9 +200,8 @@ TEST_F(RunWithQueueTest, ErrorOfOnErrorIsPartOfTheItemsFailureAndNotToldAgain) {
                    }});
   EXPECT_EQ(told, 1);
   EXPECT_EQ(run.failed, 1u);
-  EXPECT_THAT(run.status,
-              StatusIs(absl::StatusCode::kDataLoss,
-                       AllOf(HasSubstr("broken 1"), HasSubstr("the log is full"))));
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss,
+                                   AllOf(HasSubstr("broken 1"), HasSubstr("the log is full"))));
 }
 
 TEST_F(RunWithQueueTest, CallbacksComeForOneItemAtATime) {
@@ -323,8 +322,8 @@ TEST_F(RunWithQueueTest, StopEndsSchedulingClearsTheQueueAndReturnsAnAbortError)
       if (item == 2) stop.request_stop();
       return absl::OkStatus();
     };
-    const RunResults<void> run = RunWithQueue(
-        lane(), Numbers(1000), worker, {.on_failure = on_failure, .stop = stop.get_token()});
+    const RunResults<void> run = RunWithQueue(lane(), Numbers(1000), worker,
+                                              {.on_failure = on_failure, .stop = stop.get_token()});
     EXPECT_TRUE(IsAbortError(run.status)) << run.status;
     EXPECT_THAT(began, ElementsAre(0, 1, 2));
     EXPECT_EQ(lane().counts().pending, 0u);
@@ -444,10 +443,9 @@ TEST_F(RunWithQueueTest, LongRunKeepsNothingOfItemsThatAreOver) {
     if (pulled++ == 100'000) return std::nullopt;
     return std::optional<Counted>(std::in_place, exist);
   };
-  const RunResults<void> run =
-      RunWithQueue(lane(), source, [](const Counted&, const ItemContext&) -> absl::Status {
-        return absl::OkStatus();
-      });
+  const RunResults<void> run = RunWithQueue(
+      lane(), source,
+      [](const Counted&, const ItemContext&) -> absl::Status { return absl::OkStatus(); });
   EXPECT_EQ(run.succeeded, 100'000u);
   EXPECT_LE(most, 2 + 64);
   EXPECT_EQ(exist, 0);
@@ -469,8 +467,8 @@ TEST_F(RunWithQueueTest, RangeThatIsReadOnceWillDo) {
     std::istream_iterator<std::string> first;
   };
   const Words words = {std::istream_iterator<std::string>(text)};
-  const auto worker = [](const std::string& word, const ItemContext&)
-      -> absl::StatusOr<std::string> { return word; };
+  const auto worker = [](const std::string& word,
+                         const ItemContext&) -> absl::StatusOr<std::string> { return word; };
   EXPECT_THAT(RunWithQueue(lane(), words, worker).results,
               ElementsAre(Optional(std::string("one")), Optional(std::string("two")),
                           Optional(std::string("three"))));
@@ -492,94 +490,6 @@ TEST_F(RunWithQueueTest, RunsShareALaneAndEachDropsOnlyItsOwn) {
   other.join();
   EXPECT_EQ(whole.succeeded, 5000u);
   EXPECT_THAT(failing.status, StatusIs(absl::StatusCode::kDataLoss, "broken 2500"));
-}
-
-// ---- Against a model ----------------------------------------------------------------------------
-
-// What a random run does: how many attempts of each item fail, and when somebody stops it.
-struct Script {
-  RunOptions options;
-  std::vector<uint32_t> failing_attempts;
-  std::optional<int> stop_at_attempt;
-};
-
-Script RandomScript(test::FakeRandom& random) {
-  Script script;
-  script.options.on_failure = random.Chance(0.5) ? OnFailure::kStop : OnFailure::kGoOn;
-  script.options.retries = static_cast<uint32_t>(random.Below(3));
-  script.options.backoff = absl::Seconds(random.Below(3));
-  for (size_t i = 0; i < random.Below(30); ++i) {
-    script.failing_attempts.push_back(random.Chance(0.7) ? 0
-                                                         : static_cast<uint32_t>(random.Below(5)));
-  }
-  if (random.Chance(0.3)) script.stop_at_attempt = static_cast<int>(random.Below(20));
-  return script;
-}
-
-TEST(RunWithQueuePropertyTest, RunDoesWhatALoopWouldWhateverTheOrder) {
-  for (uint64_t seed = 1; seed <= 2000; ++seed) {
-    SCOPED_TRACE(seed);
-    test::FakeRandom random(seed);
-    Script script = RandomScript(random);
-    test::FakeClock clock;
-    test::ManualExecutor executor(clock, seed);
-    Flow flow({.lanes = {{.name = "work",
-                          .limit = {static_cast<uint32_t>(1 + random.Below(4)),
-                                    static_cast<uint32_t>(1 + random.Below(6))}}}},
-              executor, clock);
-    std::stop_source stop;
-    script.options.stop = stop.get_token();
-    int attempts = 0;
-    bool returned = false;
-    std::map<size_t, int> results;
-    std::map<size_t, int> errors;
-    const auto worker = [&](uint32_t failing, const ItemContext& context) -> absl::StatusOr<size_t> {
-      EXPECT_FALSE(returned);
-      if (attempts++ == script.stop_at_attempt) stop.request_stop();
-      if (context.attempt <= failing) return Broken(static_cast<int>(context.index));
-      return context.index;
-    };
-    const RunResults<size_t> run = RunWithQueue(
-        flow.lane("work"), script.failing_attempts, worker, script.options,
-        {.on_result =
-             [&](uint32_t, size_t index, const ItemContext&) {
-               ++results[index];
-               return absl::OkStatus();
-             },
-         .on_error =
-             [&](uint32_t, const absl::Status&, const ItemContext& context) {
-               ++errors[context.index];
-               return absl::OkStatus();
-             }});
-    returned = true;
-    EXPECT_EQ(executor.size(), 0u) << "something is left";
-
-    // What a loop over the items gives, without a stop.
-    std::map<size_t, int> good;
-    std::map<size_t, int> bad;
-    for (size_t i = 0; i < script.failing_attempts.size(); ++i) {
-      (script.failing_attempts[i] <= script.options.retries ? good : bad)[i] = 1;
-    }
-    const bool stopped = stop.stop_requested();
-    EXPECT_EQ(IsAbortError(run.status), stopped);
-    if (!stopped && (script.options.on_failure == OnFailure::kGoOn || bad.empty())) {
-      EXPECT_EQ(results, good);
-      EXPECT_EQ(errors, bad);
-      EXPECT_EQ(run.status.ok(), bad.empty());
-      EXPECT_EQ(run.results.size(), script.failing_attempts.size());
-    } else {
-      EXPECT_TRUE(std::includes(good.begin(), good.end(), results.begin(), results.end()));
-      EXPECT_TRUE(stopped || !errors.empty());
-      // A stop ends the attempts of an item, which then fails before it should.
-      for (const auto& [index, count] : errors) EXPECT_EQ(count, 1);
-    }
-    EXPECT_EQ(run.failed, errors.size());
-    EXPECT_EQ(run.succeeded, results.size());
-    for (const auto& [index, count] : results) {
-      EXPECT_EQ(count, 1);
-      EXPECT_THAT(run.results.at(index), Optional(index));
-    }
-  }
 }
 
 }  // namespace

@@ -109,9 +109,9 @@ void Turnstile::Done(size_t lane) {
 
 std::vector<Work> Turnstile::Withdraw(size_t lane, const void* owner) {
   std::deque<Pending>& line = lanes_[lane].line;
-  const auto gone = std::stable_partition(line.begin(), line.end(), [owner](const Pending& pending) {
-    return pending.work.owner != owner;
-  });
+  const auto gone = std::stable_partition(
+      line.begin(), line.end(),
+      [owner](const Pending& pending) { return pending.work.owner != owner; });
   std::vector<Work> withdrawn;
   for (auto it = gone; it != line.end(); ++it) withdrawn.push_back(std::move(it->work));
   line.erase(gone, line.end());

@@ -158,9 +158,8 @@ class NaiveTurnstile {
         candidates.push_back(i);
       }
     }
-    std::stable_sort(candidates.begin(), candidates.end(), [&](size_t a, size_t b) {
-      return Rank(line_[a], now) < Rank(line_[b], now);
-    });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](size_t a, size_t b) { return Rank(line_[a], now) < Rank(line_[b], now); });
     int cpu = Free(&Tokens::cpu);
     int memory = Free(&Tokens::memory);
     for (const size_t i : candidates) {
@@ -214,17 +213,15 @@ class NaiveTurnstile {
 };
 
 FlowOptions RandomOptions(test::FakeRandom& random) {
-  FlowOptions options = {
-      .tokens = Tokens{.cpu = static_cast<uint32_t>(random.Below(4)),
-                       .memory = static_cast<uint32_t>(1 + random.Below(8))},
-      .starvation = absl::Seconds(random.Below(10))};
+  FlowOptions options = {.tokens = Tokens{.cpu = static_cast<uint32_t>(random.Below(4)),
+                                          .memory = static_cast<uint32_t>(1 + random.Below(8))},
+                         .starvation = absl::Seconds(random.Below(10))};
   for (size_t i = 0; i <= random.Below(4); ++i) {
-    options.lanes.push_back(
-        {.name = std::to_string(i),
-         .limit = {static_cast<uint32_t>(1 + random.Below(4)), 8},
-         .priority = static_cast<Priority>(random.Below(3)),
-         .demand = {.cpu = static_cast<uint32_t>(random.Below(3)),
-                    .memory = static_cast<uint32_t>(random.Below(10))}});
+    options.lanes.push_back({.name = std::to_string(i),
+                             .limit = {static_cast<uint32_t>(1 + random.Below(4)), 8},
+                             .priority = static_cast<Priority>(random.Below(3)),
+                             .demand = {.cpu = static_cast<uint32_t>(random.Below(3)),
+                                        .memory = static_cast<uint32_t>(random.Below(10))}});
   }
   return options;
 }

@@ -1,11 +1,14 @@
 #include "libs/server/port_file.h"
 
-#include <cstdio>
-#include <fstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/adapters/staged_file/staged_file.h"
+#include "libs/base/status_macros.h"
 
 namespace callboard::server {
+
+using adapters::StagedFile;
 
 std::string PortsJson(const Addresses& addresses) {
   return absl::StrCat("{\"grpc\":", addresses.grpc.port, ",\"http\":", addresses.http.port, "}");
@@ -13,14 +16,14 @@ std::string PortsJson(const Addresses& addresses) {
 
 absl::Status WritePortFile(const std::string& path, const std::string& json) {
   if (path.empty()) return absl::OkStatus();
-  const std::string temporary = path + ".new";
-  std::ofstream file(temporary, std::ios::trunc);
-  file << json << "\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("port_file: cannot write '", path, "'"));
-  }
-  return absl::OkStatus();
+  const auto write = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(StagedFile file, StagedFile::Create(path, StagedFile::Readers::kEverybody));
+    RETURN_IF_ERROR(file.Append(absl::StrCat(json, "\n")));
+    return std::move(file).Promote({});
+  };
+  const absl::Status written = write();
+  if (written.ok()) return written;
+  return absl::InvalidArgumentError(absl::StrCat("port_file: ", written.message()));
 }
 
 }  // namespace callboard::server

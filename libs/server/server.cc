@@ -35,10 +35,15 @@ http::GetRoutes AdminRoutes(const Surface& surface, ServerContext& context,
     respond(why_not.empty() ? PlainText(200, "ready\n")
                             : PlainText(503, absl::StrCat(why_not, "\n")));
   };
-  routes["/metrics"] = [&metrics = context.metrics()](const http::Request&,
-                                                      const http::Respond& respond) {
+  routes["/metrics"] = [&](const http::Request&, const http::Respond& respond) {
+    std::vector<prometheus::MetricFamily> families = context.metrics().Collect();
+    if (surface.metrics) {
+      for (prometheus::MetricFamily& family : surface.metrics()) {
+        families.push_back(std::move(family));
+      }
+    }
     respond({.content_type = "text/plain; version=0.0.4; charset=utf-8",
-             .body = prometheus::TextSerializer().Serialize(metrics.Collect())});
+             .body = prometheus::TextSerializer().Serialize(families)});
   };
   routes["/status"] = [&surface](const http::Request&, http::Respond respond) {
     surface.status([respond = std::move(respond)](const absl::StatusOr<std::string>& json) {

@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_SERVER_SERVER_H_
 #define CALLBOARD_LIBS_SERVER_SERVER_H_
 
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
 #include <atomic>
@@ -67,6 +68,8 @@ struct Surface {
   std::function<void(StatusReply)> status;
   // Runs when the server stops, before its ports close. Must not block. May be null.
   std::function<void()> drain;
+  // Shown at /metrics beside the context's. Must not block. May be null.
+  std::function<std::vector<prometheus::MetricFamily>()> metrics = {};
 };
 
 // A server that runs: its ports, with health, probes and metrics, and the parts behind them.

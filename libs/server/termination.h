@@ -1,23 +1,16 @@
 #ifndef CALLBOARD_LIBS_SERVER_TERMINATION_H_
 #define CALLBOARD_LIBS_SERVER_TERMINATION_H_
 
-#include <atomic>
-#include <thread>
-
 #include "libs/base/mutex.h"
+#include "libs/server/signal_thread.h"
 
 namespace callboard::server {
 
 // Turns SIGTERM and SIGINT into an orderly end: the first is waited for, a second one ends the
-// process at once with ExitCode::kFailed.
-//
-// Blocks both signals for the thread that makes it and for all threads made later: make it before
-// any other thread. One per process.
+// process at once with ExitCode::kFailed. Make it before any other thread; one per process.
 class Termination {
  public:
   Termination();
-  // Signals stay blocked: what remains of the process ends by itself.
-  ~Termination();
   Termination(const Termination&) = delete;
   Termination& operator=(const Termination&) = delete;
 
@@ -25,13 +18,12 @@ class Termination {
   void WaitForSignal();
 
  private:
-  void TakeSignals();
+  void OnSignal();
 
   base::Mutex mutex_;
   base::CondVar changed_;
   bool signalled_ ABSL_GUARDED_BY(mutex_) = false;
-  std::atomic<bool> stopping_ = false;
-  std::thread thread_;
+  SignalThread thread_;
 };
 
 }  // namespace callboard::server

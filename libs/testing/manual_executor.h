@@ -44,7 +44,8 @@ class ManualExecutor final : public ports::Executor {
   // False when there was none.
   bool RunOne() {
     if (jobs_.empty()) return false;
-    const auto next = jobs_.begin() + static_cast<ptrdiff_t>(shuffles_ ? random_.Below(jobs_.size()) : 0);
+    const auto next =
+        jobs_.begin() + static_cast<ptrdiff_t>(shuffles_ ? random_.Below(jobs_.size()) : 0);
     Job job = std::move(*next);
     jobs_.erase(next);
     job();

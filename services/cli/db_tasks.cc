@@ -1,35 +1,42 @@
 #include "services/cli/db_tasks.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "libs/base/check.h"
+#include "libs/adapters/staged_file/staged_file.h"
+#include "libs/adapters/system_machine/system_machine.h"
 #include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/life.h"
+#include "libs/flow/limits.h"
+#include "libs/flow/parallel_limit.h"
+#include "libs/flow/thread_pool.h"
 #include "libs/wire/enum_text.h"
 #include "libs/wire/json.h"
 #include "libs/wire/task.h"
 #include "services/cli/exit_code.h"
+#include "services/cli/interruption.h"
 
 namespace callboard::cli {
 namespace {
 
+using adapters::StagedFile;
 using adapters::StoreFolder;
 using adapters::StoreSurvey;
 using adapters::SurveyedTask;
 using adapters::TaskReading;
 
 constexpr uint64_t kTasksPerProgress = 256;
+constexpr char kProgress[] = "tasks written:";
 
 core::Task TaskOf(const SurveyedTask& surveyed, const TaskReading& reading) {
   core::Task task = core::TaskFrom(reading.records);
@@ -38,25 +45,45 @@ core::Task TaskOf(const SurveyedTask& surveyed, const TaskReading& reading) {
   return task;
 }
 
-absl::Status WriteError(const std::string& path) {
-  return absl::UnavailableError(
-      absl::StrCat("cannot write ", path.empty() ? "the export" : path, ": ", strerror(errno)));
-}
+// Takes the text of one task after the other.
+using TextTaker = absl::FunctionRef<absl::Status(absl::string_view)>;
 
+// Reads several tasks side by side, and hands them over in their order. `line` may be null.
 absl::Status WriteTasks(const StoreFolder& folder, const StoreSurvey& survey,
-                        const std::string& path, std::FILE* out) {
-  // On a terminal the tasks themselves show how far it has come.
-  std::optional<ProgressLine> line;
-  if (isatty(fileno(out)) == 0) line.emplace("tasks written:");
+                        const std::stop_token& stop, const ProgressLine* line, TextTaker take) {
+  const flow::LaneLimit limit = flow::LimitsFor({}, adapters::ThisMachine()).cpu;
+  flow::ThreadPool pool(limit.concurrency);
+  const auto read = [&](const SurveyedTask& task,
+                        const std::stop_token&) -> absl::StatusOr<std::string> {
+    return TaskJson(task, folder.ReadTask(task.queue_id));
+  };
+  flow::ParallelLimit texts(
+      pool, survey.tasks, read,
+      {.limit = limit.max_pending, .order = flow::Order::kAsGiven, .stop = stop});
   uint64_t written = 0;
-  for (const SurveyedTask& task : survey.tasks) {
-    const TaskReading reading = folder.ReadTask(task.queue_id);
-    if (std::fputs(TaskJson(task, reading).c_str(), out) == EOF) return WriteError(path);
-    if (++written % kTasksPerProgress == 0 && line.has_value()) {
+  while (std::optional<absl::StatusOr<std::string>> text = texts.Next()) {
+    RETURN_IF_ERROR(text->status());
+    RETURN_IF_ERROR(take(**text));
+    if (++written % kTasksPerProgress == 0 && line != nullptr) {
       line->Show(written, survey.tasks.size());
     }
   }
-  return std::fflush(out) == 0 ? absl::OkStatus() : WriteError(path);
+  return absl::OkStatus();
+}
+
+absl::Status WriteToStream(const StoreFolder& folder, const StoreSurvey& survey, std::FILE* out) {
+  const auto error = [] {
+    return absl::UnavailableError(absl::StrCat("cannot write the export: ", strerror(errno)));
+  };
+  // On a terminal the tasks themselves show how far it has come.
+  std::optional<ProgressLine> line;
+  if (isatty(fileno(out)) == 0) line.emplace(kProgress);
+  const auto take = [&](absl::string_view text) {
+    const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+    return written ? absl::OkStatus() : error();
+  };
+  RETURN_IF_ERROR(WriteTasks(folder, survey, {}, line.has_value() ? &*line : nullptr, take));
+  return std::fflush(out) == 0 ? absl::OkStatus() : error();
 }
 
 }  // namespace
@@ -118,28 +145,26 @@ absl::Status ShowStoredTask(const config::v1::CliConfig& config, const DbArgumen
   return absl::OkStatus();
 }
 
+absl::Status ExportToFile(const StoreFolder& folder, const StoreSurvey& survey,
+                          const std::string& path, const std::stop_token& stop) {
+  // For its owner only: tasks hold secrets.
+  ASSIGN_OR_RETURN(StagedFile file, StagedFile::Create(path, StagedFile::Readers::kOwner));
+  {
+    const ProgressLine line(kProgress);
+    const auto take = [&file](absl::string_view text) { return file.Append(text); };
+    RETURN_IF_ERROR(WriteTasks(folder, survey, stop, &line, take));
+  }
+  return std::move(file).Promote(stop);
+}
+
 absl::Status ExportTasks(const config::v1::CliConfig& config, const DbArguments& arguments,
                          std::FILE* out) {
+  Interruption interruption;
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> folder, OpenFolder(config));
   const StoreSurvey survey = SurveyAloud(*folder);
   RETURN_IF_ERROR(PassOver(arguments, *folder, survey));
-  if (arguments.to.empty()) return WriteTasks(*folder, survey, "", out);
-  const std::string building = arguments.to + ".new";
-  // For its owner only: tasks hold secrets. What is left of an earlier try may be somebody else's.
-  std::remove(building.c_str());
-  const int descriptor =
-      open(building.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (descriptor < 0) return WriteError(building);
-  std::FILE* file = fdopen(descriptor, "w");
-  CHECK(file != nullptr);
-  absl::Status written = WriteTasks(*folder, survey, building, file);
-  if (written.ok() && fsync(descriptor) != 0) written = WriteError(building);
-  if (std::fclose(file) != 0) written.Update(WriteError(building));
-  if (written.ok() && std::rename(building.c_str(), arguments.to.c_str()) != 0) {
-    written = WriteError(arguments.to);
-  }
-  if (!written.ok()) std::remove(building.c_str());
-  return written;
+  if (arguments.to.empty()) return WriteToStream(*folder, survey, out);
+  return ExportToFile(*folder, survey, arguments.to, interruption.Defer());
 }
 
 }  // namespace callboard::cli

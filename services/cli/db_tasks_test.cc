@@ -3,11 +3,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/adapters/rocksdb_store/rocksdb_store.h"
+#include "libs/base/check.h"
+#include "libs/flow/abort.h"
+#include "libs/testing/file_text.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/status_matchers.h"
+#include "libs/testing/stored_tasks.h"
 
 namespace callboard::cli {
 namespace {
 
+using test::FileText;
+using test::IsOk;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -61,6 +76,47 @@ TEST(DbTasksTest, TaskForPeopleHasALineForEachEvent) {
                 "attempts   0 of 3\n"
                 "     1  1970-01-01T00:01:39.000Z  SUBMITTED        anonymous\n"
                 "     1  1970-01-01T00:01:40.000Z  ADMITTED         anonymous\n");
+}
+
+class ExportTest : public testing::Test {
+ protected:
+  void Has(uint64_t tasks) {
+    const auto stores = *adapters::RocksDbStores::Lock({.data_dir = folder_});
+    const auto store = *stores->Open(ports::StoreAccess::kReadWrite);
+    std::vector<core::Record> records;
+    for (uint64_t task = 1; task <= tasks; ++task) {
+      records.push_back(test::StoredAdmission(task));
+    }
+    CHECK_OK(store->Commit(records));
+  }
+  absl::Status Export(const std::stop_token& stop) {
+    const auto folder = *adapters::StoreFolder::Open(folder_);
+    return ExportToFile(*folder, adapters::Survey(*folder), file_, stop);
+  }
+
+  const std::filesystem::path folder_ = test::NewFolder();
+  const std::filesystem::path file_ = test::NewFolder() / "tasks.jsonl";
+};
+
+TEST_F(ExportTest, TasksAreInLineOrderHoweverTheyAreRead) {
+  Has(2000);
+  ASSERT_THAT(Export({}), IsOk());
+  const std::string text = FileText(file_);
+  size_t at = 0;
+  for (uint64_t task = 1; task <= 2000; ++task) {
+    at = text.find(absl::StrCat("\"queue_id\":\"", core::ToString(test::StoredId(task)), "\""), at);
+    ASSERT_NE(at, std::string::npos) << task;
+  }
+}
+
+TEST_F(ExportTest, StoppedExportLeavesWhatWasThereBefore) {
+  Has(10);
+  std::ofstream(file_) << "the last one";
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(flow::IsAbortError(Export(stop.get_token())));
+  EXPECT_EQ(FileText(file_), "the last one");
+  EXPECT_FALSE(std::filesystem::exists(file_.string() + ".new"));
 }
 
 }  // namespace

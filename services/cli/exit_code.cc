@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/flow/abort.h"
 #include "libs/ports/event_store.h"
 
 namespace callboard::cli {
@@ -30,6 +31,7 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   const std::string reason = base::DetailsOf(status).reason;
   if (reason == kUnreachable) return ExitCode::kUnreachable;
   if (reason == kUsage) return ExitCode::kUsage;
+  if (flow::IsAbortError(status)) return ExitCode::kInterrupted;
   if (reason == "QUEUE_FULL") return ExitCode::kQueueFull;
   if (reason == ports::kStoreRefused) return ExitCode::kStoreRefused;
   if (reason == ports::kStoreLocked) return ExitCode::kStoreLocked;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "libs/base/error.h"
+#include "libs/flow/abort.h"
 #include "libs/ports/event_store.h"
 
 namespace callboard::cli {
@@ -28,6 +29,8 @@ TEST(ExitCodeTest, ScriptsCanTellTheAnswersApart) {
   EXPECT_EQ(ExitCodeOf(absl::ResourceExhaustedError("too many waiters")), ExitCode::kFailed);
   EXPECT_EQ(ExitCodeOf(absl::InvalidArgumentError("prompt is required")), ExitCode::kFailed);
   EXPECT_EQ(ExitCodeOf(UsageError("what for?")), ExitCode::kUsage);
+  EXPECT_EQ(ExitCodeOf(flow::AbortError()), ExitCode::kInterrupted);
+  EXPECT_EQ(ExitCodeOf(absl::CancelledError("by the server")), ExitCode::kFailed);
   EXPECT_EQ(ExitCodeOf(base::WithReason(absl::DataLossError("torn"), ports::kStoreRefused)),
             ExitCode::kStoreRefused);
   EXPECT_EQ(

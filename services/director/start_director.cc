@@ -5,9 +5,13 @@
 
 #include "callboard/v1/fleet.grpc.pb.h"
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
+#include "libs/adapters/system_machine/system_machine.h"
 #include "libs/base/status_macros.h"
 #include "libs/director/driver.h"
+#include "libs/flow/flow.h"
+#include "libs/flow/thread_pool.h"
 #include "libs/ports/agent_link.h"
+#include "libs/server/flow_settings.h"
 #include "services/director/director_options.h"
 #include "services/director/director_watch.h"
 #include "services/director/queue_service.h"
@@ -23,9 +27,18 @@ class NoAgents final : public ports::AgentLink {
   void Redial(uint64_t) override {}
 };
 
+absl::StatusOr<flow::FlowOptions> FlowFrom(const config::v1::FlowConfig& config,
+                                           const director::DriverOptions& options) {
+  const flow::Machine machine = adapters::ThisMachine();
+  const uint32_t reads_at_once = server::LimitsFrom(config, machine).io.concurrency;
+  return server::FlowOptionsFrom(config, machine, director::DriverLanes(reads_at_once, options));
+}
+
 struct Parts {
   std::unique_ptr<adapters::RocksDbStores> stores;
   NoAgents agents;
+  std::optional<flow::ThreadPool> pool;
+  std::optional<flow::Flow> flow;
   std::optional<DirectorWatch> watch;
   std::unique_ptr<director::DirectorDriver> driver;
   std::optional<QueueService> queue;
@@ -37,12 +50,17 @@ struct Parts {
 absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
     const config::v1::DirectorConfig& config, server::ServerContext& context) {
   ASSIGN_OR_RETURN(const director::DriverOptions options, DriverOptionsFrom(config));
+  ASSIGN_OR_RETURN(const flow::FlowOptions flow_options, FlowFrom(config.flow(), options));
   auto parts = std::make_shared<Parts>();
   ASSIGN_OR_RETURN(parts->stores, adapters::RocksDbStores::Lock({.data_dir = config.data_dir()}));
+  parts->pool.emplace(flow::ThreadsFor(flow_options));
+  parts->flow.emplace(flow_options, *parts->pool, context.clock());
   parts->watch.emplace(context.metrics(), context.readiness());
-  ASSIGN_OR_RETURN(parts->driver, director::DirectorDriver::Open(
-                                      options, {context.clock(), context.random(), *parts->stores,
-                                                parts->agents, &*parts->watch}));
+  ASSIGN_OR_RETURN(parts->driver,
+                   director::DirectorDriver::Open(options,
+                                                  {context.clock(), context.random(),
+                                                   *parts->stores, parts->agents, &*parts->watch},
+                                                  *parts->flow));
   director::DirectorDriver& driver = *parts->driver;
   parts->queue.emplace(driver, context.clock());
   server::Surface surface = {
@@ -56,6 +74,7 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
             });
           },
       .drain = [&driver] { driver.BeginDrain(); },
+      .metrics = [&flow = *parts->flow] { return server::FlowMetrics(flow); },
   };
   return server::Server::Start(context, std::move(surface), std::move(parts));
 }

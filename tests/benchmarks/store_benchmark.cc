@@ -24,6 +24,7 @@
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
 #include "libs/director/driver.h"
+#include "libs/testing/driver_flow.h"
 #include "tests/benchmarks/filled_store.h"
 
 namespace callboard {
@@ -325,9 +326,10 @@ struct Cluster {
   adapters::SystemRandom random;
   CountedStores stores{folder.path()};
   PromptAgents agents;
+  test::DriverFlow flow{clock};
   std::unique_ptr<director::DirectorDriver> driver = *director::DirectorDriver::Open(
       {.engine = {.queue = {.max_size = 0}, .retention = {.count = 1000}}},
-      {clock, random, stores, agents});
+      {clock, random, stores, agents}, flow.flow());
 };
 
 absl::Duration TimeOf(const std::function<void()>& work) {
@@ -415,10 +417,11 @@ void BM_Recovery(benchmark::State& state) {
       CHECK_GT(bytes, pending);
     });
     const auto stores = *adapters::RocksDbStores::Lock({.data_dir = folder.path()});
+    test::DriverFlow flow(clock);
     std::unique_ptr<director::DirectorDriver> driver;
     const absl::Duration time = TimeOf([&] {
       driver = *director::DirectorDriver::Open({.engine = {.queue = {.max_size = 0}}},
-                                               {clock, random, *stores, agents});
+                                               {clock, random, *stores, agents}, flow.flow());
     });
     state.SetIterationTime(absl::ToDoubleSeconds(time));
     ours += time;

@@ -8,6 +8,7 @@
 #include "libs/adapters/system_random/system_random.h"
 #include "libs/base/mutex.h"
 #include "libs/director/driver.h"
+#include "libs/testing/driver_flow.h"
 #include "libs/testing/fake_agent_link.h"
 #include "libs/testing/memory_event_store.h"
 
@@ -54,7 +55,9 @@ void BM_DriverTurn(benchmark::State& state) {
   adapters::SystemRandom random;
   test::MemoryEventStores stores;
   test::FakeAgentLink agents;
-  const auto driver = *director::DirectorDriver::Open({}, {clock, random, stores, agents});
+  test::DriverFlow flow(clock);
+  const auto driver =
+      *director::DirectorDriver::Open({}, {clock, random, stores, agents}, flow.flow());
   Slot answered;
   for (auto _ : state) {
     driver->GetQueueStatus([&answered](const auto& status) { answered.Put(status.ok()); });

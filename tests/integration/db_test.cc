@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -32,6 +34,7 @@ using test::NewFolder;
 using test::RunningServer;
 using test::RunToEnd;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAreArray;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -145,6 +148,27 @@ TEST(DbTest, CheckpointOfALiveDirectorCanBeLookedAt) {
   EXPECT_EQ(FileText(file), exported.output);
   EXPECT_EQ(std::filesystem::status(file).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST(DbTest, InterruptedExportLeavesAllOrNothing) {
+  const std::filesystem::path folder = NewFolder();
+  {
+    StoredQueue queue(folder);
+    queue.Submit(500);
+  }
+  const std::filesystem::path file = NewFolder() / "tasks.jsonl";
+  const std::string building = file.string() + ".new";
+  test::Process exporting({BuiltBinary("services/cli/callboard"), "db", "export",
+                           DataDirFlag(folder), "--to=" + file.string()});
+  while (!std::filesystem::exists(building) && !std::filesystem::exists(file)) {
+    std::this_thread::yield();
+  }
+  exporting.Signal(SIGINT);
+  const std::optional<int> code = exporting.WaitForExit(absl::Seconds(60));
+  // It may have been done before the signal came.
+  EXPECT_THAT(code, AnyOf(Optional(130), Optional(0)));
+  EXPECT_EQ(std::filesystem::exists(file), code == 0);
+  EXPECT_FALSE(std::filesystem::exists(building));
 }
 
 TEST(DbTest, FolderOfALiveDirectorIsNeitherReadNorReplaced) {

@@ -99,8 +99,7 @@ WORLDLY = re.compile(r"(thread|future|mutex|fstream|iostream|filesystem|cstdio|u
 PURE = ("libs/core/", "libs/ports/", "libs/director/", "libs/agent/engine",
         "libs/scheduler/engine")
 # The files of a pure folder that have threads.
-WORLDLY_FILES = ("libs/director/driver.h", "libs/director/driver.cc",
-                 "libs/director/store_reader.h", "libs/director/store_reader.cc")
+WORLDLY_FILES = ("libs/director/driver.h", "libs/director/driver.cc")
 
 TEST_HEADERS = ("gtest/", "gmock/", "rapidcheck", "libs/testing/")
 
@@ -271,7 +270,9 @@ TESTED_ELSEWHERE = {
     "libs/server/grpc_server.cc": "libs/server/call_test.cc",
     "libs/server/port_file.cc": "tests/integration/server_test.cc",
     "libs/server/run_program.cc": "tests/integration/server_test.cc",
+    "libs/server/signal_thread.cc": "libs/server/termination_test.cc",
     "libs/server/server.cc": "tests/integration/server_test.cc",
+    "libs/testing/driver_flow.h": "libs/director/driver_test.cc",
     "libs/testing/engine_fixture.h": "libs/director/engine_dispatch_test.cc",
     "libs/testing/event_store_contract.h": "libs/testing/memory_event_store_test.cc",
     "libs/testing/damage.h": "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",

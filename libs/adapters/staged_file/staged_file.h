@@ -20,8 +20,8 @@ class StagedFile {
  public:
   enum class Readers { kOwner, kEverybody };
 
-  // Begins `path` + ".new"; what an earlier try left there is removed. UNAVAILABLE when it cannot be
-  // written.
+  // Begins `path` + ".new"; what an earlier try left there is removed. UNAVAILABLE when it cannot
+  // be written.
   static absl::StatusOr<StagedFile> Create(const std::string& path, Readers readers);
   StagedFile(StagedFile&& other) = default;
   StagedFile& operator=(StagedFile&& other) = delete;

@@ -52,11 +52,12 @@ absl::StatusOr<pid_t> Spawn(const SubprocessOptions& options) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(
-      &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int error = posix_spawnp(&pid, options.argv.front().c_str(), nullptr, &attributes,
-                                 Pointers(options.argv).data(), Pointers(options.environment).data());
+  const int error =
+      posix_spawnp(&pid, options.argv.front().c_str(), nullptr, &attributes,
+                   Pointers(options.argv).data(), Pointers(options.environment).data());
   posix_spawnattr_destroy(&attributes);
   if (error == 0) return pid;
   const std::string message =
@@ -64,7 +65,8 @@ absl::StatusOr<pid_t> Spawn(const SubprocessOptions& options) {
   return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
 }
 
-// Waits until the process has ended, or, with `wake`, until that can be read. False after `timeout`.
+// Waits until the process has ended, or, with `wake`, until that can be read. False after
+// `timeout`.
 bool WaitFor(int process, int wake, absl::Duration timeout) {
   pollfd watched[] = {{process, POLLIN, 0}, {wake, POLLIN, 0}};
   const int milliseconds = timeout == absl::InfiniteDuration()

@@ -12,11 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "libs/adapters/staged_file/staged_file.h"
-#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/flow/abort.h"
-#include "libs/flow/run_with_queue.h"
-#include "libs/flow/thread_pool.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
@@ -79,10 +75,10 @@ TEST(SubprocessTest, StopEndsTheProcessAndItsChildren) {
     child = PidIn(file);
     stop.request_stop();
   });
-  const auto end = RunSubprocess(
-      Shell("sleep 1000 & echo $! >" + (file.string() + ".new") + "; mv " + file.string() + ".new " +
-            file.string() + "; wait"),
-      stop.get_token());
+  const auto end =
+      RunSubprocess(Shell("sleep 1000 & echo $! >" + (file.string() + ".new") + "; mv " +
+                          file.string() + ".new " + file.string() + "; wait"),
+                    stop.get_token());
   stopper.join();
   EXPECT_TRUE(flow::IsAbortError(end.status()));
   WaitUntilDead(child);
@@ -96,11 +92,11 @@ TEST(SubprocessTest, ProcessThatIgnoresTheSignalIsKilledAfterTheGrace) {
     self = PidIn(file);
     stop.request_stop();
   });
-  const auto end = RunSubprocess(Shell("trap '' TERM; echo $$ >" + file.string() +
-                                           ".new; mv " + file.string() + ".new " + file.string() +
-                                           "; while :; do sleep 1000; done",
-                                       absl::Milliseconds(20)),
-                                 stop.get_token());
+  const auto end =
+      RunSubprocess(Shell("trap '' TERM; echo $$ >" + file.string() + ".new; mv " + file.string() +
+                              ".new " + file.string() + "; while :; do sleep 1000; done",
+                          absl::Milliseconds(20)),
+                    stop.get_token());
   stopper.join();
   EXPECT_TRUE(flow::IsAbortError(end.status()));
   WaitUntilDead(self);
@@ -110,41 +106,6 @@ TEST(SubprocessTest, ChildrenThatOutliveTheirParentAreKilled) {
   const std::filesystem::path file = test::NewFolder() / "child";
   ASSERT_THAT(RunSubprocess(Shell("sleep 1000 & echo $! >" + file.string()), {}), IsOk());
   WaitUntilDead(PidIn(file));
-}
-
-// One token from the top: the run ends, its processes are dead, and none of its files is promoted.
-TEST(AbortChainTest, OneStopReachesQueueProcessAndFile) {
-  const std::filesystem::path folder = test::NewFolder();
-  const SystemClock clock;
-  flow::ThreadPool pool(2);
-  flow::Flow flow({.lanes = {{.name = "proc", .limit = {2, 8}}}}, pool, clock);
-  std::stop_source stop;
-  const auto build = [&](const std::string& name, const flow::ItemContext& context) -> absl::Status {
-    const std::string path = folder / name;
-    auto file = StagedFile::Create(path, StagedFile::Readers::kOwner);
-    if (!file.ok()) return file.status();
-    const auto end = RunSubprocess(Shell(absl::StrCat("echo $$ >", path, ".w; mv ", path, ".w ",
-                                                      path, ".pid; exec sleep 1000")),
-                                   context.stop);
-    if (!end.ok()) return end.status();
-    return std::move(*file).Promote(context.stop);
-  };
-  pid_t first = 0;
-  std::thread stopper([&] {
-    first = PidIn(folder / "a.pid");
-    stop.request_stop();
-  });
-  const flow::RunResults<void> run =
-      flow::RunWithQueue(flow.lane("proc"), std::vector<std::string>{"a", "b", "c", "d"}, build,
-                         {.on_failure = flow::OnFailure::kGoOn, .stop = stop.get_token()});
-  stopper.join();
-  EXPECT_TRUE(flow::IsAbortError(run.status));
-  EXPECT_EQ(run.failed, 0u);
-  WaitUntilDead(first);
-  for (const char* name : {"a", "b", "c", "d"}) {
-    EXPECT_FALSE(std::filesystem::exists(folder / name));
-    EXPECT_FALSE(std::filesystem::exists(folder / (std::string(name) + ".new")));
-  }
 }
 
 }  // namespace

@@ -65,8 +65,7 @@ flow::Machine WithinGroup(flow::Machine machine, const std::filesystem::path& fo
     machine.memory_bytes = std::min(machine.memory_bytes, *bytes);
   }
   if (const std::optional<uint64_t> processors = ProcessorLimit(folder)) {
-    machine.processors =
-        static_cast<uint32_t>(std::min<uint64_t>(machine.processors, *processors));
+    machine.processors = static_cast<uint32_t>(std::min<uint64_t>(machine.processors, *processors));
     machine.pool_threads = std::min(machine.pool_threads, machine.processors);
   }
   return machine;
@@ -76,10 +75,9 @@ flow::Machine ThisMachine() {
   const uint32_t processors = Processors();
   const auto pages = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES)));
   const auto page_bytes = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PAGESIZE)));
-  return WithinGroup({.processors = processors,
-                      .memory_bytes = pages * page_bytes,
-                      .pool_threads = processors},
-                     "/sys/fs/cgroup");
+  return WithinGroup(
+      {.processors = processors, .memory_bytes = pages * page_bytes, .pool_threads = processors},
+      "/sys/fs/cgroup");
 }
 
 }  // namespace callboard::adapters

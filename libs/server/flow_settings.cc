@@ -1,0 +1,97 @@
+#include "libs/server/flow_settings.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "libs/base/nearest.h"
+#include "libs/base/status_macros.h"
+
+namespace callboard::server {
+namespace {
+
+using config::v1::FlowConfig;
+using config::v1::LaneConfig;
+
+flow::Priority PriorityFrom(LaneConfig::Priority priority) {
+  switch (priority) {
+    case LaneConfig::PRIORITY_LOW:
+      return flow::Priority::kLow;
+    case LaneConfig::PRIORITY_HIGH:
+      return flow::Priority::kHigh;
+    default:
+      return flow::Priority::kNormal;
+  }
+}
+
+absl::Status UnknownLane(const std::string& name, const std::vector<flow::LaneOptions>& lanes) {
+  std::vector<std::string> names;
+  for (const flow::LaneOptions& lane : lanes) names.push_back(lane.name);
+  const std::string nearest = base::Nearest(name, names);
+  return absl::InvalidArgumentError(
+      absl::StrCat("flow.lanes.", name, ": there is no such lane; ",
+                   nearest.empty() ? absl::StrCat("there are ", absl::StrJoin(names, ", "))
+                                   : absl::StrCat("did you mean 'flow.lanes.", nearest, "'?")));
+}
+
+flow::Tokens TokensFrom(const FlowConfig& config, const flow::Machine& machine) {
+  flow::Tokens tokens = flow::TokensFor(LimitsFrom(config, machine), machine);
+  if (config.cpu_tokens() > 0) tokens.cpu = config.cpu_tokens();
+  if (config.io_tokens() > 0) tokens.io = config.io_tokens();
+  if (config.memory_tokens() > 0) tokens.memory = config.memory_tokens();
+  return tokens;
+}
+
+}  // namespace
+
+flow::Limits LimitsFrom(const FlowConfig& config, const flow::Machine& machine) {
+  return flow::LimitsFor({.threads = config.threads(),
+                          .io_oversubscribe = config.io_oversubscribe(),
+                          .low_resource = config.low_resource()},
+                         machine);
+}
+
+absl::StatusOr<flow::FlowOptions> FlowOptionsFrom(const FlowConfig& config,
+                                                  const flow::Machine& machine,
+                                                  std::vector<flow::LaneOptions> lanes) {
+  for (const auto& [name, settings] : config.lanes()) {
+    const auto lane = std::find_if(lanes.begin(), lanes.end(),
+                                   [&name = name](const auto& each) { return each.name == name; });
+    if (lane == lanes.end()) return UnknownLane(name, lanes);
+    lane->priority = PriorityFrom(settings.priority());
+    if (settings.max_pending() > 0) lane->limit.max_pending = settings.max_pending();
+  }
+  flow::FlowOptions options = {.lanes = std::move(lanes),
+                               .starvation = absl::Milliseconds(config.starvation_ms())};
+  if (config.enabled() && !config.low_resource()) options.tokens = TokensFrom(config, machine);
+  return options;
+}
+
+std::vector<prometheus::MetricFamily> FlowMetrics(const flow::Flow& flow) {
+  std::vector<prometheus::MetricFamily> families;
+  const auto add = [&](const std::string& name, const std::string& help,
+                       uint32_t flow::LaneCounts::*count) {
+    prometheus::MetricFamily family;
+    family.name = absl::StrCat("callboard_flow_", name);
+    family.help = help;
+    family.type = prometheus::MetricType::Gauge;
+    for (const flow::Lane& lane : flow.lanes()) {
+      prometheus::ClientMetric metric;
+      metric.label = {{"lane", lane.name()}};
+      metric.gauge.value = lane.counts().*count;
+      family.metric.push_back(std::move(metric));
+    }
+    families.push_back(std::move(family));
+  };
+  add("waiting", "Callers inside the process that wait for a place in a lane.",
+      &flow::LaneCounts::waiting);
+  add("pending", "Pieces of work that wait for their turn in a lane.", &flow::LaneCounts::pending);
+  add("in_flight", "Pieces of work of a lane that run.", &flow::LaneCounts::in_flight);
+  return families;
+}
+
+}  // namespace callboard::server
