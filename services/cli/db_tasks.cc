@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "libs/adapters/staged_file/staged_file.h"
 #include "libs/adapters/system_machine/system_machine.h"
 #include "libs/base/json_quoted.h"
@@ -35,6 +36,8 @@ using adapters::StoreSurvey;
 using adapters::SurveyedTask;
 using adapters::TaskReading;
 
+// Enough to be worth handing over; each may hold a megabyte or more.
+constexpr uint64_t kTasksPerReading = 8;
 constexpr uint64_t kTasksPerProgress = 256;
 constexpr char kProgress[] = "tasks written:";
 
@@ -53,18 +56,29 @@ absl::Status WriteTasks(const StoreFolder& folder, const StoreSurvey& survey,
                         const std::stop_token& stop, const ProgressLine* line, TextTaker take) {
   const flow::LaneLimit limit = flow::LimitsFor({}, adapters::ThisMachine()).cpu;
   flow::ThreadPool pool(limit.concurrency);
-  const auto read = [&](const SurveyedTask& task,
-                        const std::stop_token&) -> absl::StatusOr<std::string> {
-    return TaskJson(task, folder.ReadTask(task.queue_id));
+  using Tasks = absl::Span<const SurveyedTask>;
+  auto next = [rest = Tasks(survey.tasks)]() mutable -> std::optional<Tasks> {
+    if (rest.empty()) return std::nullopt;
+    const Tasks some = rest.subspan(0, kTasksPerReading);
+    rest.remove_prefix(some.size());
+    return some;
+  };
+  const auto read = [&folder](const Tasks& tasks,
+                              const std::stop_token&) -> absl::StatusOr<std::string> {
+    std::string text;
+    for (const SurveyedTask& task : tasks) {
+      absl::StrAppend(&text, TaskJson(task, folder.ReadTask(task.queue_id)));
+    }
+    return text;
   };
   flow::ParallelLimit texts(
-      pool, survey.tasks, read,
-      {.limit = limit.max_pending, .order = flow::Order::kAsGiven, .stop = stop});
+      pool, next, read, {.limit = limit.max_pending, .order = flow::Order::kAsGiven, .stop = stop});
   uint64_t written = 0;
   while (std::optional<absl::StatusOr<std::string>> text = texts.Next()) {
     RETURN_IF_ERROR(text->status());
     RETURN_IF_ERROR(take(**text));
-    if (++written % kTasksPerProgress == 0 && line != nullptr) {
+    written += kTasksPerReading;
+    if (written % kTasksPerProgress == 0 && line != nullptr) {
       line->Show(written, survey.tasks.size());
     }
   }

@@ -45,7 +45,7 @@ bool MayRun(const std::filesystem::path& file) {
   return std::filesystem::exists(stat) && !absl::StrContains(FileText(stat), ") Z");
 }
 
-TEST(AbortTest, OneStopReachesQueueProcessAndFile) {
+TEST(AbortChainTest, OneStopReachesQueueProcessAndFile) {
   const std::filesystem::path folder = test::NewFolder();
   const adapters::SystemClock clock;
   flow::ThreadPool pool(2);

@@ -332,18 +332,35 @@ def missing_tests(tree):
 
 
 def rules_without_tests(tree):
-    """Every test that docs/RULES.md names exists, and every bug it says is planted."""
+    """Every test that a page of docs names exists, and every bug that docs/RULES.md says is planted."""
     tests = {f"{suite}.{name}" for _, text in tree.select("_test.cc") for suite, name in
              re.findall(r"^TEST(?:_F)?\((\w+),\s+(\w+)\)", text, re.M)}
     findings = []
-    for number, line in enumerate(tree.files.get("docs/RULES.md", "").split("\n"), 1):
-        for test in re.findall(r"`(\w+Test\.\w+)`", line):
-            if test not in tests:
-                findings.append(f"docs/RULES.md:{number}: {test} does not exist")
-        if line.startswith("| ") and line.count("|") == 4 and "`" in line:
-            for bug in filter(None, line.split("|")[3].strip().split(", ")):
+    for path, text in tree.select(".md", under="docs/"):
+        for number, line in enumerate(text.split("\n"), 1):
+            for test in re.findall(r"`(\w+Test\.\w+)`", line):
+                if test not in tests:
+                    findings.append(f"{path}:{number}: {test} does not exist")
+            if path != "docs/RULES.md" or not line.startswith("| ") or line.count("|") != 4:
+                continue
+            for bug in filter(None, line.split("|")[3].strip().split(", ")) if "`" in line else []:
                 if f"tests/simulation/planted/{bug}.txt" not in tree.files:
-                    findings.append(f"docs/RULES.md:{number}: {bug} is not planted")
+                    findings.append(f"{path}:{number}: {bug} is not planted")
+    return findings
+
+
+def unbacked_examples(tree):
+    """Every example in C++ of a page of docs stands, but for its indentation, in a test."""
+    def folded(text):
+        return "\n".join(line.strip() for line in text.strip().split("\n"))
+
+    tests = [folded(text) for _, text in tree.select("_test.cc")]
+    findings = []
+    for path, text in tree.select(".md", under="docs/"):
+        for example in re.finditer(r"^```cpp\n(.*?)^```", text, re.M | re.S):
+            if not any(folded(example[1]) in test for test in tests):
+                number = text.count("\n", 0, example.start()) + 1
+                findings.append(f"{path}:{number}: no test holds this example; keep it compiled")
     return findings
 
 
@@ -421,4 +438,4 @@ def proto_breaks(root, buf_path):
 
 
 GUARDS = [layering, banned_calls, blocking_handlers, sizes, missing_tests, rules_without_tests,
-          assertion_free_tests, tidiness, house_macros]
+          unbacked_examples, assertion_free_tests, tidiness, house_macros]

@@ -114,6 +114,13 @@ class GuardsTest(unittest.TestCase):
                              "| rule | `ATest.Gone` | other |\n",
         }, "docs/RULES.md:3: ATest.Gone does not exist", "docs/RULES.md:3: other is not planted")
 
+    def test_example_that_no_test_holds_is_found(self):
+        test = {"libs/flow/a_test.cc": "void F() {\n    int a = 1;\n    Use(a);\n}\n"}
+        page = "text\n```cpp\n%s\n```\n```console\n$ anything\n```\n"
+        self.finds(guards.unbacked_examples, {**test, "docs/A.md": page % "int a = 1;\n  Use(a);"})
+        self.finds(guards.unbacked_examples, {**test, "docs/A.md": page % "int a = 2;"},
+                   "docs/A.md:2: no test holds this example")
+
     def test_test_without_an_assertion_is_found(self):
         self.finds(guards.assertion_free_tests, {
             "libs/core/a_test.cc": "TEST(A, B) {\n  Run();\n}\n\nTEST(A, C) {\n  EXPECT_EQ(1, 1);\n}\n",
