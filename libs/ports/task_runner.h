@@ -1,0 +1,82 @@
+#ifndef CALLBOARD_LIBS_PORTS_TASK_RUNNER_H_
+#define CALLBOARD_LIBS_PORTS_TASK_RUNNER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "libs/core/ids.h"
+#include "libs/core/record.h"
+#include "libs/core/task.h"
+
+namespace callboard::ports {
+
+// What is to be run, and for how long at most.
+struct RunOrder {
+  core::FenceToken token;
+  // task-<ulid>-<dispatch>
+  std::string task_id;
+  core::SpecPtr spec;
+  // W3C trace context for the process; empty when it is not traced.
+  std::string traceparent = {};
+  std::string tracestate = {};
+  // From SIGTERM to SIGKILL.
+  absl::Duration kill_grace = absl::Seconds(10);
+  // The agent's monotonic time at which the processes are killed without being asked to, unless it
+  // is moved before: also while the agent itself is stopped.
+  absl::Duration fence_at = absl::InfiniteDuration();
+};
+
+enum class OutputStream { kStdout, kStderr };
+
+// A piece of what the processes of a run wrote.
+struct OutputChunk {
+  // Counts the chunks of a run from 1; numbers of chunks that were dropped are missing.
+  uint64_t number = 0;
+  OutputStream stream = OutputStream::kStdout;
+  std::string data = {};
+  // When it was read.
+  absl::Time at = {};
+  // Bytes dropped right before it.
+  uint64_t dropped_bytes = 0;
+
+  friend bool operator==(const OutputChunk&, const OutputChunk&) = default;
+};
+
+// Hears of runs, on threads of the runner's. Nothing here may wait.
+class RunWatcher {
+ public:
+  virtual ~RunWatcher() = default;
+
+  // In order, and before OnEnded().
+  virtual void OnOutput(const core::FenceToken& token, OutputChunk chunk) = 0;
+  // Once for every run, when nothing of it is left: no process, and what it made is in its place or
+  // gone. kCancelled when it was stopped, or killed at its fence.
+  virtual void OnEnded(const core::FenceToken& token, core::RunResult result) = 0;
+};
+
+// Runs tasks as processes. Thread-safe; nothing here waits.
+class TaskRunner {
+ public:
+  // Kills what still runs, and waits until it is gone; the watcher hears of it.
+  virtual ~TaskRunner() = default;
+
+  // Whether it can run such a task at all: else INVALID_ARGUMENT or FAILED_PRECONDITION, for whoever
+  // submitted it.
+  virtual absl::Status Check(const core::TaskSpec& spec) const = 0;
+
+  // Begins a run. One that cannot even begin ends as failed. REQUIRES: the token is new.
+  virtual void Start(RunOrder order) = 0;
+  // SIGTERM, and after the grace SIGKILL to all that is left. Nothing happens to a run that is over.
+  virtual void Stop(const core::FenceToken& token) = 0;
+  // Moves the fence, later or earlier.
+  virtual void SetFence(const core::FenceToken& token, absl::Duration fence_at) = 0;
+  // So many bytes of output were delivered: the runner holds a bounded number of bytes that were
+  // not, and drops what comes beyond.
+  virtual void Delivered(const core::FenceToken& token, uint64_t bytes) = 0;
+};
+
+}  // namespace callboard::ports
+
+#endif  // CALLBOARD_LIBS_PORTS_TASK_RUNNER_H_
