@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "libs/base/strong_id.h"
 #include "libs/core/ids.h"
+#include "libs/core/queue.h"
 #include "libs/core/record.h"
 #include "libs/core/task.h"
 
@@ -104,6 +105,53 @@ struct GoingAway {
 };
 
 using DirectorItem = std::variant<StartRun, CancelRun, ResultAcknowledged, FencedOff, GoingAway>;
+
+// ---- What the director's engine does not see ----
+
+// The first thing a director says.
+struct SessionTerms {
+  uint64_t director_epoch = 0;
+  LeaseOptions lease = {};
+
+  friend bool operator==(const SessionTerms&, const SessionTerms&) = default;
+};
+
+// A heartbeat has arrived.
+struct HeartbeatAcknowledged {
+  absl::Duration agent_time;
+};
+
+enum class OutputStream { kStdout, kStderr };
+
+// A piece of what the processes of a run wrote.
+struct OutputChunk {
+  // Counts the chunks of a run from 1; numbers of chunks that were dropped are missing.
+  uint64_t number = 0;
+  OutputStream stream = OutputStream::kStdout;
+  std::string data = {};
+  // When it was read.
+  absl::Time at = {};
+  // Bytes dropped right before it.
+  uint64_t dropped_bytes = 0;
+
+  friend bool operator==(const OutputChunk&, const OutputChunk&) = default;
+};
+
+struct OutputWritten {
+  FenceToken token;
+  std::vector<OutputChunk> chunks;
+};
+
+// The director has this chunk and those before it.
+struct OutputAcknowledged {
+  FenceToken token;
+  uint64_t number = 0;
+};
+
+// Everything that either says.
+using AgentWord = std::variant<AgentOpened, AgentItem, OutputWritten>;
+using DirectorWord =
+    std::variant<SessionTerms, DirectorItem, HeartbeatAcknowledged, OutputAcknowledged>;
 
 }  // namespace callboard::core
 

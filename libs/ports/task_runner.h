@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "libs/core/ids.h"
 #include "libs/core/record.h"
+#include "libs/core/session.h"
 #include "libs/core/task.h"
 
 namespace callboard::ports {
@@ -28,21 +29,8 @@ struct RunOrder {
   absl::Duration fence_at = absl::InfiniteDuration();
 };
 
-enum class OutputStream { kStdout, kStderr };
-
-// A piece of what the processes of a run wrote.
-struct OutputChunk {
-  // Counts the chunks of a run from 1; numbers of chunks that were dropped are missing.
-  uint64_t number = 0;
-  OutputStream stream = OutputStream::kStdout;
-  std::string data = {};
-  // When it was read.
-  absl::Time at = {};
-  // Bytes dropped right before it.
-  uint64_t dropped_bytes = 0;
-
-  friend bool operator==(const OutputChunk&, const OutputChunk&) = default;
-};
+using core::OutputChunk;
+using core::OutputStream;
 
 // Hears of runs, on threads of the runner's. Nothing here may wait.
 class RunWatcher {

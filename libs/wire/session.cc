@@ -1,0 +1,348 @@
+#include "libs/wire/session.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/status_macros.h"
+#include "libs/core/limits.h"
+#include "libs/wire/enum_pair.h"
+#include "libs/wire/field_checks.h"
+#include "libs/wire/status.h"
+#include "libs/wire/task.h"
+#include "libs/wire/task_spec.h"
+#include "libs/wire/time.h"
+
+namespace callboard::wire {
+namespace {
+
+using core::FenceToken;
+using core::RunResult;
+using Request = v1::SessionRequest;
+using Response = v1::SessionResponse;
+
+constexpr EnumPair<RunResult::End, v1::AgentRun::State> kEnds[] = {
+    {RunResult::End::kCompleted, v1::AgentRun::STATE_COMPLETED},
+    {RunResult::End::kFailed, v1::AgentRun::STATE_FAILED},
+    {RunResult::End::kTimedOut, v1::AgentRun::STATE_TIMED_OUT},
+    {RunResult::End::kCancelled, v1::AgentRun::STATE_CANCELLED},
+};
+
+constexpr EnumPair<core::OutputStream, v1::LogChunk::Stream> kStreams[] = {
+    {core::OutputStream::kStdout, v1::LogChunk::STREAM_STDOUT},
+    {core::OutputStream::kStderr, v1::LogChunk::STREAM_STDERR},
+};
+
+absl::Status Wrong(absl::string_view field, absl::string_view problem) {
+  FieldChecks checks;
+  checks.Refuse(field, problem);
+  return checks.status();
+}
+
+absl::StatusOr<absl::Duration> ReadDuration(absl::string_view field,
+                                            const google::protobuf::Duration& proto) {
+  const std::optional<absl::Duration> duration = FromProto(proto);
+  if (!duration.has_value() || *duration < absl::ZeroDuration()) {
+    return Wrong(field, "is no length of time");
+  }
+  return *duration;
+}
+
+template <class Protos>
+absl::StatusOr<std::vector<FenceToken>> ReadTokens(const Protos& protos) {
+  std::vector<FenceToken> tokens;
+  tokens.reserve(protos.size());
+  for (const v1::FenceToken& proto : protos) {
+    ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto));
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
+template <class Protos>
+core::LaneLoads ReadLanes(const Protos& protos) {
+  core::LaneLoads lanes;
+  for (const v1::Lane& lane : protos) lanes[lane.name()] = {lane.slots(), lane.busy()};
+  return lanes;
+}
+
+template <class Message>
+void WriteLanes(const core::LaneLoads& lanes, Message& message) {
+  for (const auto& [name, load] : lanes) {
+    v1::Lane& lane = *message.add_lanes();
+    lane.set_name(name);
+    lane.set_slots(load.slots);
+    lane.set_busy(load.used);
+  }
+}
+
+void WriteEnded(const core::RunEnded& ended, Response::Result& proto) {
+  *proto.mutable_token() = ToProto(ended.token);
+  v1::AgentRun& run = *proto.mutable_run();
+  run.set_task_id(core::TaskIdText(ended.token.queue_id, ended.token.dispatch));
+  WriteResult(ended.result, run);
+}
+
+absl::StatusOr<core::RunEnded> ReadEnded(const Response::Result& proto) {
+  ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.token()));
+  ASSIGN_OR_RETURN(RunResult result, ReadResult(proto.run()));
+  return core::RunEnded{token, std::move(result)};
+}
+
+// ---- What the director says ---------------------------------------------------------------------
+
+struct DirectorWriter {
+  void operator()(const core::SessionTerms& terms) const {
+    Request::Open& open = *item.mutable_open();
+    open.set_director_epoch(terms.director_epoch);
+    *open.mutable_heartbeat() = ToProto(terms.lease.heartbeat);
+    *open.mutable_self_fence() = ToProto(terms.lease.self_fence);
+    *open.mutable_kill_grace() = ToProto(terms.lease.kill_grace);
+    *open.mutable_redispatch_after() = ToProto(terms.lease.redispatch_after);
+  }
+  void operator()(const core::DirectorItem& said) const { std::visit(*this, said); }
+  void operator()(const core::StartRun& start) const {
+    *item.mutable_start()->mutable_token() = ToProto(start.token);
+    *item.mutable_start()->mutable_agent_time() = ToProto(start.agent_time);
+    WriteSpec(*start.spec, *item.mutable_start()->mutable_task());
+  }
+  void operator()(const core::CancelRun& cancel) const {
+    *item.mutable_cancel()->mutable_token() = ToProto(cancel.token);
+  }
+  void operator()(const core::ResultAcknowledged& acknowledged) const {
+    *item.mutable_result_ack()->mutable_token() = ToProto(acknowledged.token);
+  }
+  void operator()(const core::FencedOff& fenced) const {
+    *item.mutable_fence()->mutable_token() = ToProto(fenced.token);
+  }
+  void operator()(const core::GoingAway& away) const {
+    *item.mutable_going_away()->mutable_lease_extension() = ToProto(away.extension);
+  }
+  void operator()(const core::HeartbeatAcknowledged& acknowledged) const {
+    *item.mutable_heartbeat_ack()->mutable_agent_time() = ToProto(acknowledged.agent_time);
+  }
+  void operator()(const core::OutputAcknowledged& acknowledged) const {
+    *item.mutable_log_ack()->mutable_token() = ToProto(acknowledged.token);
+    item.mutable_log_ack()->set_number(acknowledged.number);
+  }
+  Request::Item& item;
+};
+
+absl::StatusOr<core::DirectorWord> ReadOpen(const Request::Open& proto) {
+  if (proto.director_epoch() == 0) return Wrong("open.director_epoch", "is required");
+  core::SessionTerms terms = {.director_epoch = proto.director_epoch()};
+  ASSIGN_OR_RETURN(terms.lease.heartbeat, ReadDuration("open.heartbeat", proto.heartbeat()));
+  ASSIGN_OR_RETURN(terms.lease.self_fence, ReadDuration("open.self_fence", proto.self_fence()));
+  ASSIGN_OR_RETURN(terms.lease.kill_grace, ReadDuration("open.kill_grace", proto.kill_grace()));
+  ASSIGN_OR_RETURN(terms.lease.redispatch_after,
+                   ReadDuration("open.redispatch_after", proto.redispatch_after()));
+  if (terms.lease.heartbeat == absl::ZeroDuration()) return Wrong("open.heartbeat", "is required");
+  return terms;
+}
+
+absl::StatusOr<core::DirectorWord> ReadStart(const Request::Start& proto) {
+  core::StartRun start;
+  ASSIGN_OR_RETURN(start.token, FromProto(proto.token()));
+  ASSIGN_OR_RETURN(start.agent_time, ReadDuration("start.agent_time", proto.agent_time()));
+  FieldChecks checks;
+  start.spec = std::make_shared<const core::TaskSpec>(ReadSpec(proto.task(), checks));
+  RETURN_IF_ERROR(checks.status());
+  return core::DirectorItem(std::move(start));
+}
+
+// ---- What the agent says ------------------------------------------------------------------------
+
+struct AgentWriter {
+  void operator()(const core::AgentOpened& opened) const {
+    Response::Opened& proto = *item.mutable_opened();
+    proto.set_name(opened.name);
+    proto.set_instance_id(opened.instance_id);
+    proto.set_agent_url(opened.url);
+    proto.mutable_labels()->insert(opened.labels.begin(), opened.labels.end());
+    WriteLanes(opened.lanes, proto);
+    *proto.mutable_agent_time() = ToProto(opened.agent_time);
+    for (const FenceToken& token : opened.running) *proto.add_running() = ToProto(token);
+    for (const FenceToken& token : opened.lost) *proto.add_lost() = ToProto(token);
+    for (const core::RunEnded& ended : opened.unacknowledged) {
+      WriteEnded(ended, *proto.add_unacknowledged());
+    }
+  }
+  void operator()(const core::AgentItem& said) const { std::visit(*this, said); }
+  void operator()(const core::StartAnswered& answered) const {
+    *item.mutable_start_answer()->mutable_token() = ToProto(answered.token);
+    if (!answered.answer.ok()) {
+      *item.mutable_start_answer()->mutable_refused() = ToRpcStatus(answered.answer);
+    }
+  }
+  void operator()(const core::RunEnded& ended) const { WriteEnded(ended, *item.mutable_result()); }
+  void operator()(const core::Heartbeat& heartbeat) const {
+    *item.mutable_heartbeat()->mutable_agent_time() = ToProto(heartbeat.agent_time);
+    for (const FenceToken& token : heartbeat.running) {
+      *item.mutable_heartbeat()->add_running() = ToProto(token);
+    }
+  }
+  void operator()(const core::LoadReported& load) const {
+    WriteLanes(load.lanes, *item.mutable_load());
+    item.mutable_load()->set_draining(load.leaving);
+  }
+  void operator()(const core::OutputWritten& written) const {
+    *item.mutable_logs()->mutable_token() = ToProto(written.token);
+    for (const core::OutputChunk& chunk : written.chunks) {
+      *item.mutable_logs()->add_chunks() = ToProto(chunk, written.token.dispatch);
+    }
+  }
+  Response::Item& item;
+};
+
+absl::StatusOr<core::AgentWord> ReadOpened(const Response::Opened& proto) {
+  core::AgentOpened opened = {.name = proto.name(),
+                              .instance_id = proto.instance_id(),
+                              .url = proto.agent_url(),
+                              .labels = {proto.labels().begin(), proto.labels().end()},
+                              .lanes = ReadLanes(proto.lanes())};
+  ASSIGN_OR_RETURN(opened.agent_time, ReadDuration("opened.agent_time", proto.agent_time()));
+  ASSIGN_OR_RETURN(opened.running, ReadTokens(proto.running()));
+  ASSIGN_OR_RETURN(opened.lost, ReadTokens(proto.lost()));
+  for (const Response::Result& result : proto.unacknowledged()) {
+    ASSIGN_OR_RETURN(core::RunEnded ended, ReadEnded(result));
+    opened.unacknowledged.push_back(std::move(ended));
+  }
+  return opened;
+}
+
+absl::StatusOr<core::AgentWord> ReadLogs(const Response::Logs& proto) {
+  core::OutputWritten written;
+  ASSIGN_OR_RETURN(written.token, FromProto(proto.token()));
+  for (const v1::LogChunk& chunk : proto.chunks()) written.chunks.push_back(FromProto(chunk));
+  return written;
+}
+
+}  // namespace
+
+v1::SessionRequest::Item ToProto(const core::DirectorWord& word) {
+  Request::Item item;
+  std::visit(DirectorWriter{item}, word);
+  return item;
+}
+
+absl::StatusOr<core::DirectorWord> FromProto(const v1::SessionRequest::Item& proto) {
+  switch (proto.kind_case()) {
+    case Request::Item::kOpen:
+      return ReadOpen(proto.open());
+    case Request::Item::kStart:
+      return ReadStart(proto.start());
+    case Request::Item::kCancel: {
+      ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.cancel().token()));
+      return core::DirectorItem(core::CancelRun{token});
+    }
+    case Request::Item::kResultAck: {
+      ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.result_ack().token()));
+      return core::DirectorItem(core::ResultAcknowledged{token});
+    }
+    case Request::Item::kFence: {
+      ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.fence().token()));
+      return core::DirectorItem(core::FencedOff{token});
+    }
+    case Request::Item::kHeartbeatAck: {
+      ASSIGN_OR_RETURN(const absl::Duration time, ReadDuration("heartbeat_ack.agent_time",
+                                                               proto.heartbeat_ack().agent_time()));
+      return core::HeartbeatAcknowledged{time};
+    }
+    case Request::Item::kLogAck: {
+      ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.log_ack().token()));
+      return core::OutputAcknowledged{token, proto.log_ack().number()};
+    }
+    case Request::Item::kGoingAway: {
+      ASSIGN_OR_RETURN(
+          const absl::Duration extension,
+          ReadDuration("going_away.lease_extension", proto.going_away().lease_extension()));
+      return core::DirectorItem(core::GoingAway{extension});
+    }
+    case Request::Item::KIND_NOT_SET:
+      break;
+  }
+  return Wrong("items", "has one that this version does not know");
+}
+
+v1::SessionResponse::Item ToProto(const core::AgentWord& word) {
+  Response::Item item;
+  std::visit(AgentWriter{item}, word);
+  return item;
+}
+
+absl::StatusOr<core::AgentWord> FromProto(const v1::SessionResponse::Item& proto) {
+  switch (proto.kind_case()) {
+    case Response::Item::kOpened:
+      return ReadOpened(proto.opened());
+    case Response::Item::kStartAnswer: {
+      ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.start_answer().token()));
+      return core::AgentItem(
+          core::StartAnswered{token, FromRpcStatus(proto.start_answer().refused())});
+    }
+    case Response::Item::kResult: {
+      ASSIGN_OR_RETURN(core::RunEnded ended, ReadEnded(proto.result()));
+      return core::AgentItem(std::move(ended));
+    }
+    case Response::Item::kHeartbeat: {
+      core::Heartbeat heartbeat;
+      ASSIGN_OR_RETURN(heartbeat.agent_time,
+                       ReadDuration("heartbeat.agent_time", proto.heartbeat().agent_time()));
+      ASSIGN_OR_RETURN(heartbeat.running, ReadTokens(proto.heartbeat().running()));
+      return core::AgentItem(std::move(heartbeat));
+    }
+    case Response::Item::kLoad:
+      return core::AgentItem(
+          core::LoadReported{ReadLanes(proto.load().lanes()), proto.load().draining()});
+    case Response::Item::kLogs:
+      return ReadLogs(proto.logs());
+    case Response::Item::KIND_NOT_SET:
+      break;
+  }
+  return Wrong("items", "has one that this version does not know");
+}
+
+void WriteResult(const core::RunResult& result, v1::AgentRun& proto) {
+  proto.set_state(ToProto(kEnds, result.end));
+  if (result.exit_code.has_value()) proto.set_exit_code(*result.exit_code);
+  proto.set_signal(result.signal);
+  proto.set_result(result.result);
+  proto.set_result_truncated(result.result_truncated);
+  proto.set_error(result.error);
+}
+
+absl::StatusOr<core::RunResult> ReadResult(const v1::AgentRun& proto) {
+  const std::optional<RunResult::End> end = FromProto(kEnds, proto.state());
+  if (!end.has_value()) return Wrong("run.state", "is no end of a run");
+  RunResult result = {.end = *end,
+                      .signal = proto.signal(),
+                      .result = proto.result(),
+                      .result_truncated = proto.result_truncated(),
+                      .error = proto.error()};
+  if (proto.has_exit_code()) result.exit_code = proto.exit_code();
+  return result;
+}
+
+v1::LogChunk ToProto(const core::OutputChunk& chunk, core::DispatchNumber dispatch) {
+  v1::LogChunk proto;
+  proto.set_dispatch(dispatch.value());
+  proto.set_number(chunk.number);
+  proto.set_stream(ToProto(kStreams, chunk.stream));
+  proto.set_data(chunk.data);
+  *proto.mutable_at() = ToProto(chunk.at);
+  proto.set_dropped_bytes(chunk.dropped_bytes);
+  return proto;
+}
+
+core::OutputChunk FromProto(const v1::LogChunk& proto) {
+  return {.number = proto.number(),
+          .stream = FromProto(kStreams, proto.stream()).value_or(core::OutputStream::kStdout),
+          .data = proto.data(),
+          .at = FromProto(proto.at()).value_or(absl::UnixEpoch()),
+          .dropped_bytes = proto.dropped_bytes()};
+}
+
+}  // namespace callboard::wire

@@ -1,0 +1,169 @@
+#include "libs/wire/session.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <variant>
+
+#include "libs/base/error.h"
+#include "libs/testing/status_matchers.h"
+#include "libs/wire/task.h"
+
+namespace callboard::wire {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using test::HasReason;
+using test::IsOk;
+using test::StatusIs;
+using testing::HasSubstr;
+
+constexpr core::FenceToken kToken = {.queue_id = core::QueueId(core::Ulid(5, 6)),
+                                     .dispatch = core::DispatchNumber(3),
+                                     .director_epoch = 2};
+
+// Says a word and hears it again.
+template <class Word>
+Word Heard(const Word& word) {
+  const auto item = ToProto(word);
+  const absl::StatusOr<Word> heard = FromProto(item);
+  EXPECT_THAT(heard, IsOk());
+  EXPECT_TRUE(MessageDifferencer::Equals(ToProto(*heard), item)) << "something is lost";
+  return *heard;
+}
+
+core::DirectorItem HeardItem(core::DirectorItem item) {
+  return std::get<core::DirectorItem>(Heard(core::DirectorWord(std::move(item))));
+}
+
+core::AgentItem HeardItem(core::AgentItem item) {
+  return std::get<core::AgentItem>(Heard(core::AgentWord(std::move(item))));
+}
+
+TEST(SessionWireTest, TermsComeThrough) {
+  const core::SessionTerms terms = {
+      7, {absl::Seconds(1), absl::Seconds(2), absl::Seconds(9), absl::Milliseconds(1500)}};
+  EXPECT_EQ(std::get<core::SessionTerms>(Heard(core::DirectorWord(terms))), terms);
+}
+
+TEST(SessionWireTest, StartComesThroughWithAllThatWasAskedFor) {
+  core::TaskSpec spec;
+  spec.prompt = "echo hello";
+  spec.env = {{"A", "1"}};
+  spec.session_id = "s";
+  spec.timeout = absl::Seconds(20);
+  const auto start = std::get<core::StartRun>(HeardItem(core::DirectorItem(core::StartRun{
+      kToken, std::make_shared<const core::TaskSpec>(spec), absl::Milliseconds(123456)})));
+  EXPECT_EQ(start.token, kToken);
+  EXPECT_EQ(*start.spec, spec);
+  EXPECT_EQ(start.agent_time, absl::Milliseconds(123456));
+}
+
+TEST(SessionWireTest, WordsAboutADispatchComeThrough) {
+  EXPECT_EQ(std::get<core::CancelRun>(HeardItem(core::DirectorItem(core::CancelRun{kToken}))).token,
+            kToken);
+  EXPECT_EQ(std::get<core::ResultAcknowledged>(
+                HeardItem(core::DirectorItem(core::ResultAcknowledged{kToken})))
+                .token,
+            kToken);
+  EXPECT_EQ(std::get<core::FencedOff>(HeardItem(core::DirectorItem(core::FencedOff{kToken}))).token,
+            kToken);
+  const auto output = std::get<core::OutputAcknowledged>(
+      Heard(core::DirectorWord(core::OutputAcknowledged{kToken, 9})));
+  EXPECT_EQ(output.token, kToken);
+  EXPECT_EQ(output.number, 9u);
+}
+
+TEST(SessionWireTest, TimesComeThrough) {
+  EXPECT_EQ(
+      std::get<core::GoingAway>(HeardItem(core::DirectorItem(core::GoingAway{absl::Minutes(5)})))
+          .extension,
+      absl::Minutes(5));
+  EXPECT_EQ(std::get<core::HeartbeatAcknowledged>(
+                Heard(core::DirectorWord(core::HeartbeatAcknowledged{absl::Nanoseconds(7)})))
+                .agent_time,
+            absl::Nanoseconds(7));
+}
+
+TEST(SessionWireTest, OpeningComesThroughWithTheWholeInventory) {
+  const core::AgentOpened opened = {.name = "agent-1",
+                                    .instance_id = "i",
+                                    .url = "grpc://127.0.0.1:1",
+                                    .labels = {{"os", "linux"}},
+                                    .lanes = {{"default", {2, 1}}},
+                                    .agent_time = absl::Seconds(9),
+                                    .running = {kToken},
+                                    .lost = {kToken},
+                                    .unacknowledged = {{kToken,
+                                                        {.end = core::RunResult::End::kFailed,
+                                                         .exit_code = 7,
+                                                         .result = "out",
+                                                         .result_truncated = true,
+                                                         .error = "why"}}}};
+  const auto heard = std::get<core::AgentOpened>(Heard(core::AgentWord(opened)));
+  EXPECT_EQ(heard.name, opened.name);
+  EXPECT_EQ(heard.instance_id, opened.instance_id);
+  EXPECT_EQ(heard.url, opened.url);
+  EXPECT_EQ(heard.labels, opened.labels);
+  EXPECT_EQ(heard.lanes, opened.lanes);
+  EXPECT_EQ(heard.agent_time, opened.agent_time);
+  EXPECT_EQ(heard.running, opened.running);
+  EXPECT_EQ(heard.lost, opened.lost);
+  ASSERT_EQ(heard.unacknowledged.size(), 1u);
+  EXPECT_EQ(heard.unacknowledged[0].result, opened.unacknowledged[0].result);
+}
+
+TEST(SessionWireTest, AnswersComeThroughWithTheirReason) {
+  const auto accepted = std::get<core::StartAnswered>(
+      HeardItem(core::AgentItem(core::StartAnswered{kToken, absl::OkStatus()})));
+  EXPECT_THAT(accepted.answer, IsOk());
+  const auto busy = std::get<core::StartAnswered>(HeardItem(core::AgentItem(core::StartAnswered{
+      kToken, base::WithRetryAfter(base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"),
+                                   absl::Seconds(3))})));
+  EXPECT_THAT(busy.answer, StatusIs(absl::StatusCode::kAborted, "busy"));
+  EXPECT_THAT(busy.answer, HasReason("AGENT_BUSY"));
+  EXPECT_EQ(base::DetailsOf(busy.answer).retry_after, absl::Seconds(3));
+}
+
+TEST(SessionWireTest, HeartbeatsLoadAndOutputComeThrough) {
+  const auto heartbeat = std::get<core::Heartbeat>(
+      HeardItem(core::AgentItem(core::Heartbeat{absl::Seconds(4), {kToken}})));
+  EXPECT_EQ(heartbeat.agent_time, absl::Seconds(4));
+  EXPECT_EQ(heartbeat.running, std::vector{kToken});
+  const auto load = std::get<core::LoadReported>(
+      HeardItem(core::AgentItem(core::LoadReported{{{"gpu", {4, 2}}}, /*leaving=*/true})));
+  EXPECT_EQ(load.lanes, (core::LaneLoads{{"gpu", {4, 2}}}));
+  EXPECT_TRUE(load.leaving);
+  const core::OutputChunk chunk = {.number = 4,
+                                   .stream = core::OutputStream::kStderr,
+                                   .data = std::string("\0\xff", 2),
+                                   .at = absl::FromUnixSeconds(5),
+                                   .dropped_bytes = 6};
+  const auto output =
+      std::get<core::OutputWritten>(Heard(core::AgentWord(core::OutputWritten{kToken, {chunk}})));
+  EXPECT_EQ(output.chunks, std::vector{chunk});
+}
+
+TEST(SessionWireTest, NonsenseIsRefusedByName) {
+  v1::SessionRequest::Item request;
+  EXPECT_THAT(FromProto(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("items")));
+  request.mutable_start()->mutable_token()->set_queue_id("queue-x");
+  EXPECT_THAT(FromProto(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_id")));
+  request.mutable_open();
+  EXPECT_THAT(FromProto(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("director_epoch")));
+  v1::SessionResponse::Item response;
+  EXPECT_THAT(FromProto(response), StatusIs(absl::StatusCode::kInvalidArgument));
+  *response.mutable_result()->mutable_token() = ToProto(kToken);
+  EXPECT_THAT(FromProto(response),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.state")));
+  response.mutable_heartbeat()->mutable_agent_time()->set_seconds(-1);
+  EXPECT_THAT(FromProto(response),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("agent_time")));
+}
+
+}  // namespace
+}  // namespace callboard::wire
