@@ -1,0 +1,320 @@
+#include "libs/agent/engine.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
+#include "libs/base/error.h"
+#include "libs/base/status_macros.h"
+
+namespace callboard::agent {
+namespace {
+
+using core::FenceToken;
+using core::RunResult;
+
+constexpr char kDefaultLane[] = "default";
+// Results of direct starts that are kept for whoever asks.
+constexpr size_t kDirectResultsMax = 1000;
+
+const std::string& LaneOf(const core::TaskSpec& spec) {
+  static const std::string* const by_default = new std::string(kDefaultLane);
+  return spec.lane.empty() ? *by_default : spec.lane;
+}
+
+absl::Status Busy(absl::string_view lane) {
+  return base::WithReason(
+      absl::AbortedError(absl::StrCat("lane ", lane, " is full; try later or elsewhere")),
+      "AGENT_BUSY", {{"lane", std::string(lane)}});
+}
+
+absl::Status TooLate() {
+  return base::WithReason(
+      absl::AbortedError("the start arrived when its lease had ended; start it again"),
+      "START_TOO_LATE");
+}
+
+}  // namespace
+
+AgentEngine::AgentEngine(EngineOptions options, const Journaled& journal)
+    : options_(std::move(options)), results_(journal.results), lost_(journal.accepted) {
+  for (const auto& [name, slots] : options_.lanes) load_[name].slots = slots;
+}
+
+Outcome AgentEngine::TakeOutcome() {
+  if (std::exchange(load_is_due_, false))
+    Say(core::AgentItem(core::LoadReported{load_, draining_}));
+  return std::exchange(outcome_, {});
+}
+
+// ---- The Session --------------------------------------------------------------------------------
+
+absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms& terms,
+                               absl::Duration now) {
+  if (terms.director_epoch < epoch_) {
+    return base::WithReason(
+        absl::AbortedError(
+            absl::StrCat("a director of epoch ", epoch_, " is served, not ", terms.director_epoch)),
+        "SESSION_REPLACED");
+  }
+  session_ = session;
+  epoch_ = terms.director_epoch;
+  lease_ = terms.lease;
+  beats_.clear();
+  next_beat_ = now + lease_.heartbeat;
+  core::AgentOpened opened = {.name = options_.name,
+                              .instance_id = options_.instance_id,
+                              .url = options_.url,
+                              .labels = options_.labels,
+                              .lanes = load_,
+                              .agent_time = now,
+                              .running = Running(),
+                              .lost = {lost_.begin(), lost_.end()}};
+  for (const auto& [token, result] : results_) opened.unacknowledged.push_back({token, result});
+  // A director is back: what its predecessor granted beyond the usual ends.
+  for (auto& [token, run] : runs_) {
+    if (token.director_epoch == 0 || run.fence_at <= now + lease_.self_fence) continue;
+    run.fence_at = now + lease_.self_fence;
+    outcome_.orders.emplace_back(MoveFence{token, run.fence_at});
+  }
+  // It says everything that was to be said.
+  outcome_.words.clear();
+  Say(std::move(opened));
+  load_is_due_ = draining_;
+  return absl::OkStatus();
+}
+
+void AgentEngine::Hear(core::SessionId session, const core::DirectorWord& word,
+                       absl::Duration now) {
+  if (!IsOpen(session)) return;
+  struct Step {
+    void operator()(const core::SessionTerms&) const {}
+    void operator()(const core::DirectorItem& item) const { std::visit(*this, item); }
+    void operator()(const core::StartRun& start) const { engine.OnStart(start, now); }
+    void operator()(const core::CancelRun& cancel) const { engine.OnCancel(cancel.token, now); }
+    void operator()(const core::ResultAcknowledged& acknowledged) const {
+      engine.OnAcknowledged(acknowledged.token);
+    }
+    void operator()(const core::FencedOff& fenced) const { engine.OnFenced(fenced.token); }
+    void operator()(const core::GoingAway& away) const { engine.OnGoingAway(away.extension); }
+    void operator()(const core::HeartbeatAcknowledged& acknowledged) const {
+      engine.OnHeartbeatAcknowledged(acknowledged.agent_time);
+    }
+    // The output's own business.
+    void operator()(const core::OutputAcknowledged&) const {}
+    AgentEngine& engine;
+    absl::Duration now;
+  };
+  std::visit(Step{*this, now}, word);
+}
+
+void AgentEngine::OnBroken(core::SessionId session) {
+  if (!IsOpen(session)) return;
+  session_ = core::SessionId();
+  next_beat_ = absl::InfiniteDuration();
+}
+
+void AgentEngine::OnStart(const core::StartRun& start, absl::Duration now) {
+  const FenceToken& token = start.token;
+  if (const auto result = results_.find(token); result != results_.end()) {
+    Say(core::AgentItem(core::StartAnswered{token, absl::OkStatus()}));
+    Say(core::AgentItem(core::RunEnded{token, result->second}));
+    return;
+  }
+  if (runs_.contains(token)) {
+    Say(core::AgentItem(core::StartAnswered{token, absl::OkStatus()}));
+    return;
+  }
+  if (const auto refusal = refusals_.find(token); refusal != refusals_.end()) {
+    Say(core::AgentItem(core::StartAnswered{token, refusal->second.answer}));
+    SayLoad();
+    return;
+  }
+  const absl::Duration fence_at = start.agent_time + lease_.self_fence;
+  // What was lost is not begun a second time under the same name.
+  if (now > fence_at || lost_.contains(token)) return Refuse(token, TooLate(), now);
+  if (absl::Status answer = Consider(*start.spec); !answer.ok()) {
+    return Refuse(token, std::move(answer), now);
+  }
+  Begin(token, start.spec, fence_at);
+  Say(core::AgentItem(core::StartAnswered{token, absl::OkStatus()}));
+  SayLoad();
+}
+
+absl::Status AgentEngine::Consider(const core::TaskSpec& spec) const {
+  const std::string& lane = LaneOf(spec);
+  const auto load = load_.find(lane);
+  // One that is not there is full for ever; whoever asks hears which there are.
+  if (draining_ || load == load_.end() || load->second.used >= load->second.slots) {
+    return Busy(lane);
+  }
+  return options_.check == nullptr ? absl::OkStatus() : options_.check(spec);
+}
+
+void AgentEngine::Begin(const FenceToken& token, core::SpecPtr spec, absl::Duration fence_at) {
+  runs_[token] = {.lane = LaneOf(*spec), .fence_at = fence_at};
+  ++load_[LaneOf(*spec)].used;
+  if (token.director_epoch != 0) outcome_.journal.emplace_back(RunAccepted{token});
+  outcome_.orders.emplace_back(
+      ports::RunOrder{.token = token,
+                      .task_id = core::TaskIdText(token.queue_id, token.dispatch),
+                      .spec = std::move(spec),
+                      .kill_grace = lease_.kill_grace,
+                      .fence_at = fence_at});
+}
+
+void AgentEngine::Refuse(const FenceToken& token, absl::Status answer, absl::Duration now) {
+  Say(core::AgentItem(core::StartAnswered{token, answer}));
+  SayLoad();
+  refusals_[token] = {std::move(answer), now + lease_.redispatch_after};
+}
+
+void AgentEngine::OnCancel(const FenceToken& token, absl::Duration now) {
+  if (const auto result = results_.find(token); result != results_.end()) {
+    Say(core::AgentItem(core::RunEnded{token, result->second}));
+  } else if (const auto run = runs_.find(token); run != runs_.end()) {
+    Stop(token, run->second, Run::Stop::kCancelled);
+  } else {
+    refusals_.try_emplace(token, Refusal{absl::CancelledError("it was cancelled before it started"),
+                                         now + lease_.redispatch_after});
+    Say(core::AgentItem(core::RunEnded{token, {.end = RunResult::End::kCancelled}}));
+  }
+}
+
+void AgentEngine::OnAcknowledged(const FenceToken& token) {
+  if (results_.erase(token) > 0) Forget(token);
+}
+
+void AgentEngine::OnFenced(const FenceToken& token) {
+  if (const auto run = runs_.find(token); run != runs_.end()) {
+    Stop(token, run->second, Run::Stop::kFenced);
+  }
+  const bool was_known = results_.erase(token) + lost_.erase(token) > 0;
+  if (was_known) Forget(token);
+}
+
+void AgentEngine::Stop(const FenceToken& token, Run& run, Run::Stop why) {
+  // The first reason to kill it counts, but what is fenced is never told of.
+  if (run.stop == Run::Stop::kNo) outcome_.orders.emplace_back(StopRun{token});
+  if (run.stop == Run::Stop::kNo || why == Run::Stop::kFenced) run.stop = why;
+}
+
+void AgentEngine::OnGoingAway(absl::Duration extension) {
+  for (auto& [token, run] : runs_) {
+    if (token.director_epoch == 0) continue;
+    run.fence_at += extension;
+    outcome_.orders.emplace_back(MoveFence{token, run.fence_at});
+  }
+}
+
+void AgentEngine::OnHeartbeatAcknowledged(absl::Duration sent_at) {
+  const auto beat = beats_.find(sent_at);
+  if (beat == beats_.end()) return;
+  const absl::Duration fence_at = sent_at + lease_.self_fence;
+  for (const FenceToken& token : beat->second) {
+    const auto run = runs_.find(token);
+    if (run == runs_.end() || run->second.fence_at >= fence_at) continue;
+    run->second.fence_at = fence_at;
+    outcome_.orders.emplace_back(MoveFence{token, fence_at});
+  }
+  beats_.erase(beats_.begin(), std::next(beat));
+}
+
+// ---- The runner ---------------------------------------------------------------------------------
+
+void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
+  const auto run = runs_.find(token);
+  CHECK(run != runs_.end()) << core::ToString(token.queue_id);
+  const Run::Stop stop = run->second.stop;
+  --load_[run->second.lane].used;
+  runs_.erase(run);
+  if (token.director_epoch == 0) {
+    direct_results_.emplace(token, std::move(result));
+    if (direct_results_.size() > kDirectResultsMax) direct_results_.erase(direct_results_.begin());
+  } else if (stop == Run::Stop::kFenced) {
+    Forget(token);
+  } else if (stop == Run::Stop::kGivenUp ||
+             (stop == Run::Stop::kNo && result.end == RunResult::End::kCancelled)) {
+    // Ended by its fence or together with the agent: nobody asked for it, and it has no result.
+    lost_.insert(token);
+  } else {
+    outcome_.journal.emplace_back(ResultKept{token, result});
+    Say(core::AgentItem(core::RunEnded{token, result}));
+    results_[token] = std::move(result);
+  }
+  SayLoad();
+}
+
+void AgentEngine::Forget(const FenceToken& token) {
+  outcome_.journal.emplace_back(RunForgotten{token});
+}
+
+// ---- Starts past the queue ----------------------------------------------------------------------
+
+absl::Status AgentEngine::StartDirect(const FenceToken& token, core::SpecPtr spec, absl::Duration) {
+  CHECK_EQ(token.director_epoch, 0u);
+  if (draining_) {
+    return base::WithReason(absl::UnavailableError("the agent shuts down; try elsewhere"),
+                            "AGENT_DRAINING");
+  }
+  RETURN_IF_ERROR(Consider(*spec));
+  Begin(token, std::move(spec), absl::InfiniteDuration());
+  SayLoad();
+  return absl::OkStatus();
+}
+
+const RunResult* AgentEngine::DirectResult(const FenceToken& token) const {
+  const auto found = direct_results_.find(token);
+  return found == direct_results_.end() ? nullptr : &found->second;
+}
+
+// ---- Time, and the end --------------------------------------------------------------------------
+
+void AgentEngine::FireTimers(absl::Duration now) {
+  if (now >= next_beat_) Beat(now);
+  std::erase_if(refusals_, [now](const auto& refusal) { return refusal.second.forget_at <= now; });
+}
+
+absl::Duration AgentEngine::UntilNextTimer(absl::Duration now) const {
+  return std::max(next_beat_ - now, absl::ZeroDuration());
+}
+
+void AgentEngine::Beat(absl::Duration now) {
+  next_beat_ = now + lease_.heartbeat;
+  core::Heartbeat heartbeat = {now, Running()};
+  // Leases that nobody acknowledges for so long have ended.
+  beats_.erase(beats_.begin(), beats_.lower_bound(now - lease_.self_fence));
+  beats_[now] = heartbeat.running;
+  Say(core::AgentItem(std::move(heartbeat)));
+  SayLoad();
+  for (const auto& [token, result] : results_) {
+    Say(core::AgentItem(core::RunEnded{token, result}));
+  }
+}
+
+void AgentEngine::BeginDrain() {
+  draining_ = true;
+  SayLoad();
+}
+
+void AgentEngine::GiveUp() {
+  for (auto& [token, run] : runs_) Stop(token, run, Run::Stop::kGivenUp);
+}
+
+// ---- Reads --------------------------------------------------------------------------------------
+
+std::vector<FenceToken> AgentEngine::Running() const {
+  std::vector<FenceToken> tokens;
+  for (const auto& [token, run] : runs_) {
+    if (token.director_epoch != 0) tokens.push_back(token);
+  }
+  return tokens;
+}
+
+void AgentEngine::Say(core::AgentWord word) {
+  if (is_connected()) outcome_.words.push_back(std::move(word));
+}
+
+}  // namespace callboard::agent

@@ -1,0 +1,177 @@
+#ifndef CALLBOARD_LIBS_AGENT_ENGINE_H_
+#define CALLBOARD_LIBS_AGENT_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/agent/journal.h"
+#include "libs/core/ids.h"
+#include "libs/core/session.h"
+#include "libs/core/task.h"
+#include "libs/ports/task_runner.h"
+
+namespace callboard::agent {
+
+struct EngineOptions {
+  std::string name = {};
+  // Names this life of the process.
+  std::string instance_id = {};
+  // grpc://host:port
+  std::string url = {};
+  std::map<std::string, std::string> labels = {};
+  // Tasks that run at once.
+  std::map<std::string, uint32_t> lanes = {{"default", 1}};
+  // Whether a task can be run at all; any can when null.
+  std::function<absl::Status(const core::TaskSpec&)> check = {};
+};
+
+// What the runner is to do.
+struct StopRun {
+  core::FenceToken token;
+};
+struct MoveFence {
+  core::FenceToken token;
+  absl::Duration fence_at;
+};
+using RunnerOrder = std::variant<ports::RunOrder, StopRun, MoveFence>;
+
+// What follows from commands: to be written into the journal first, then to be done, then said.
+struct Outcome {
+  std::vector<JournalRecord> journal = {};
+  std::vector<RunnerOrder> orders = {};
+  // To the director, in the Session that is open.
+  std::vector<core::AgentWord> words = {};
+
+  bool empty() const { return journal.empty() && orders.empty() && words.empty(); }
+};
+
+// The rules of an agent: which starts it takes, what it answers to copies of them, what it keeps
+// until it is acknowledged, and when a task is ended because nobody renewed its lease.
+//
+// Passive and pure: no threads, no I/O; time comes in as an argument and is the agent's own
+// monotonic time, `now`. Not thread-safe.
+//
+// A dispatch is known from its acceptance until its result is acknowledged or it is fenced off. It
+// is running, has a result, or is lost: accepted once, not running and without a result.
+class AgentEngine {
+ public:
+  // `journal`: what the lives before left. None of its processes may be alive.
+  AgentEngine(EngineOptions options, const Journaled& journal);
+  AgentEngine(const AgentEngine&) = delete;
+  AgentEngine& operator=(const AgentEngine&) = delete;
+
+  // What has followed since the last time.
+  Outcome TakeOutcome();
+
+  // ---- The Session ----
+
+  // A director opens a Session; the answer, everything that it knows, is in the outcome. ABORTED/
+  // SESSION_REPLACED when there is one of a later epoch.
+  absl::Status Open(core::SessionId session, const core::SessionTerms& terms, absl::Duration now);
+  // Ignored when it comes from a Session that was replaced.
+  void Hear(core::SessionId session, const core::DirectorWord& word, absl::Duration now);
+  void OnBroken(core::SessionId session);
+  bool is_connected() const { return session_ != core::SessionId(); }
+  bool IsOpen(core::SessionId session) const { return is_connected() && session_ == session; }
+
+  // ---- The runner ----
+
+  void OnEnded(const core::FenceToken& token, core::RunResult result);
+
+  // ---- Starts past the queue ----
+
+  // Through the same door, without a lease; the run ends by itself. ABORTED/AGENT_BUSY when its
+  // lane is full, UNAVAILABLE/AGENT_DRAINING. REQUIRES: the token is new, of epoch 0.
+  absl::Status StartDirect(const core::FenceToken& token, core::SpecPtr spec, absl::Duration now);
+  // Null when it runs, or is not known.
+  const core::RunResult* DirectResult(const core::FenceToken& token) const;
+
+  // ---- Time, and the end ----
+
+  // Does what is due: heartbeats, and what was remembered long enough.
+  void FireTimers(absl::Duration now);
+  absl::Duration UntilNextTimer(absl::Duration now) const;
+
+  // Takes no more tasks.
+  void BeginDrain();
+  bool is_draining() const { return draining_; }
+  // Nothing runs, and nothing waits to be acknowledged.
+  bool is_idle() const { return runs_.empty() && results_.empty(); }
+  // Ends everything that runs. The director is told at the next opening that it is lost.
+  void GiveUp();
+
+  // ---- Reads ----
+
+  const core::LaneLoads& load() const { return load_; }
+  std::vector<core::FenceToken> Running() const;
+  bool IsRunning(const core::FenceToken& token) const { return runs_.contains(token); }
+  size_t unacknowledged() const { return results_.size(); }
+  uint64_t director_epoch() const { return epoch_; }
+  const EngineOptions& options() const { return options_; }
+
+ private:
+  struct Run {
+    std::string lane;
+    absl::Duration fence_at;
+    // Why it was told to stop; by itself, it ends with whatever its process says.
+    enum class Stop { kNo, kCancelled, kFenced, kGivenUp } stop = Stop::kNo;
+  };
+  // The answer to a start that was refused, and until when it is remembered.
+  struct Refusal {
+    absl::Status answer;
+    absl::Duration forget_at;
+  };
+
+  void OnStart(const core::StartRun& start, absl::Duration now);
+  void OnCancel(const core::FenceToken& token, absl::Duration now);
+  void OnAcknowledged(const core::FenceToken& token);
+  void OnFenced(const core::FenceToken& token);
+  void OnGoingAway(absl::Duration extension);
+  void OnHeartbeatAcknowledged(absl::Duration sent_at);
+
+  // OK when the task can be started now.
+  absl::Status Consider(const core::TaskSpec& spec) const;
+  void Begin(const core::FenceToken& token, core::SpecPtr spec, absl::Duration fence_at);
+  void Refuse(const core::FenceToken& token, absl::Status answer, absl::Duration now);
+  void Stop(const core::FenceToken& token, Run& run, Run::Stop why);
+  void Forget(const core::FenceToken& token);
+  void Beat(absl::Duration now);
+  // Once, however often it changed, after what was said before.
+  void SayLoad() { load_is_due_ = true; }
+  void Say(core::AgentWord word);
+
+  const EngineOptions options_;
+  core::LaneLoads load_;
+  bool load_is_due_ = false;
+
+  core::SessionId session_;
+  uint64_t epoch_ = 0;
+  core::LeaseOptions lease_;
+  absl::Duration next_beat_ = absl::InfiniteDuration();
+  // Heartbeats that were not acknowledged, and what each renews.
+  std::map<absl::Duration, std::vector<core::FenceToken>> beats_;
+
+  std::map<core::FenceToken, Run> runs_;
+  // What was not acknowledged.
+  std::map<core::FenceToken, core::RunResult> results_;
+  std::set<core::FenceToken> lost_;
+  std::map<core::FenceToken, Refusal> refusals_;
+  // Of direct starts, the first to start first.
+  std::map<core::FenceToken, core::RunResult> direct_results_;
+  bool draining_ = false;
+  Outcome outcome_;
+};
+
+}  // namespace callboard::agent
+
+#endif  // CALLBOARD_LIBS_AGENT_ENGINE_H_
