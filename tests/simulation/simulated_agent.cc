@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
@@ -29,34 +30,32 @@ SimulatedAgent::SimulatedAgent(Ground& ground, SimulatedDirector& director, Addr
       time_base_(absl::Seconds(ground.random.Below(100'000))) {}
 
 void SimulatedAgent::Start() {
-  if (up_ || dead_) return;
+  if (is_up() || dead_) return;
   ground_.referee.Note(name_ + " starts");
-  up_ = true;
   ++life_;
   // It opens no Session before what its predecessor started is dead.
-  for (auto& [token, run] : runs_) {
-    if (run.alive) ground_.referee.OnProcessGone(name_, token);
-  }
-  runs_.clear();
-  Beat(life_);
+  for (const auto& [token, process] : processes_) ground_.referee.OnProcessGone(name_, token);
+  processes_.clear();
+  engine_ = std::make_unique<agent::AgentEngine>(
+      agent::EngineOptions{.name = name_,
+                           .instance_id = absl::StrCat(name_, "/", life_),
+                           .url = absl::StrCat("grpc://", name_),
+                           .labels = LabelsOfAgent(name_),
+                           .lanes = {{"default", static_cast<uint32_t>(ground_.settings.slots)}},
+                           .check = [this](const core::TaskSpec&) { return Check(); }},
+      journal_);
 }
 
 void SimulatedAgent::Crash(bool power_cut) {
-  if (!up_) return;
+  if (!is_up()) return;
   ground_.referee.Note(name_ + (power_cut ? " loses power" : " crashes"));
-  up_ = false;
+  engine_.reset();
   ++life_;
   session_ = core::SessionId();
-  highest_epoch_ = 0;
-  answers_.clear();
-  beats_.clear();
   if (power_cut) {
-    journal_.clear();
-    results_.clear();
-    for (auto& [token, run] : runs_) {
-      if (run.alive) ground_.referee.OnProcessGone(name_, token);
-    }
-    runs_.clear();
+    journal_ = {};
+    for (const auto& [token, process] : processes_) ground_.referee.OnProcessGone(name_, token);
+    processes_.clear();
   }
   ground_.timeline.After(absl::Milliseconds(200 + ground_.random.Below(120'000)),
                          [this] { Start(); });
@@ -75,134 +74,73 @@ void SimulatedAgent::BecomeQuiet() {
   Start();
 }
 
-void SimulatedAgent::Handle(core::SessionId session, std::function<void()> what) {
-  if (!up_ || session != session_) return;
+// ---- The agent's own code -----------------------------------------------------------------------
+
+void SimulatedAgent::Act(std::function<void(agent::AgentEngine&)> what) {
+  if (!is_up()) return;
   if (ground_.timeline.now() < frozen_until_) {
     ground_.timeline.After(frozen_until_ - ground_.timeline.now(),
-                           [this, session, what] { Handle(session, what); });
+                           [this, life = life_, what = std::move(what)] {
+                             if (life == life_) Act(what);
+                           });
     return;
   }
-  what();
+  what(*engine_);
+  Follow();
 }
 
-void SimulatedAgent::Say(core::AgentItem item) {
-  ground_.network.Send(address_, kDirector, [this, session = session_, item = std::move(item)] {
-    director_.HearItem(session, item);
-  });
-}
-
-core::LoadReported SimulatedAgent::Load() const {
-  const auto used =
-      std::count_if(runs_.begin(), runs_.end(), [](const auto& run) { return run.second.alive; });
-  return {{{"default",
-            {.slots = static_cast<uint32_t>(ground_.settings.slots),
-             .used = static_cast<uint32_t>(used)}}}};
-}
-
-void SimulatedAgent::HearOpen(core::SessionId session, uint64_t director_epoch) {
-  // Only the newest Session of the highest epoch; a frozen agent opens none.
-  if (!up_ || ground_.timeline.now() < frozen_until_ || director_epoch < highest_epoch_ ||
-      (director_epoch == highest_epoch_ && session <= session_)) {
-    return;
-  }
-  highest_epoch_ = director_epoch;
-  session_ = session;
-  beats_.clear();
-  core::AgentOpened opened;
-  opened.name = name_;
-  opened.instance_id = absl::StrCat(name_, "/", life_);
-  opened.url = absl::StrCat("grpc://", name_);
-  opened.labels = LabelsOfAgent(name_);
-  opened.lanes = Load().lanes;
-  opened.agent_time = Time();
-  for (const FenceToken& token : journal_) {
-    const auto run = runs_.find(token);
-    if (results_.contains(token)) continue;
-    (run != runs_.end() && run->second.alive ? opened.running : opened.lost).push_back(token);
-  }
-  for (const auto& [token, result] : results_) opened.unacknowledged.push_back({token, result});
-  // A director is back: what its predecessor granted beyond the usual ends, without an answer.
-  for (auto& [token, run] : runs_) {
-    run.fence_at = std::min(run.fence_at, Time() + ground_.settings.engine.lease.self_fence);
-    WatchFence(token);
-  }
-  ground_.network.Send(address_, kDirector,
-                       [this, session, opened] { director_.HearOpened(session, opened); });
-}
-
-void SimulatedAgent::Beat(uint64_t life) {
-  if (!up_ || life != life_) return;
-  if (session_ != core::SessionId() && ground_.timeline.now() >= frozen_until_) {
-    core::Heartbeat heartbeat = {Time(), {}};
-    for (const auto& [token, run] : runs_) {
-      if (run.alive) heartbeat.running.push_back(token);
+void SimulatedAgent::Follow() {
+  const agent::Outcome outcome = engine_->TakeOutcome();
+  for (const agent::JournalRecord& record : outcome.journal) journal_.Apply(record);
+  struct Order {
+    void operator()(const ports::RunOrder& order) const { agent.Begin(order); }
+    void operator()(const agent::StopRun& stop) const { agent.EndProcess(stop.token); }
+    void operator()(const agent::MoveFence& moved) const {
+      const auto process = agent.processes_.find(moved.token);
+      if (process == agent.processes_.end()) return;
+      process->second.fence_at = moved.fence_at;
+      agent.WatchFence(moved.token);
     }
-    beats_[heartbeat.agent_time] = heartbeat.running;
-    Say(heartbeat);
-    Say(Load());
-    for (const auto& [token, result] : results_) Say(core::RunEnded{token, result});
-  }
-  ground_.timeline.After(ground_.settings.engine.lease.heartbeat / clock_rate_,
-                         [this, life] { Beat(life); });
-}
-
-void SimulatedAgent::HearHeartbeatAck(core::SessionId session, absl::Duration t) {
-  Handle(session, [this, t] {
-    const auto beat = beats_.find(t);
-    if (beat == beats_.end()) return;
-    for (const FenceToken& token : beat->second) {
-      const auto run = runs_.find(token);
-      if (run == runs_.end()) continue;
-      run->second.fence_at =
-          std::max(run->second.fence_at, t + ground_.settings.engine.lease.self_fence);
+    SimulatedAgent& agent;
+  };
+  for (const agent::RunnerOrder& order : outcome.orders) std::visit(Order{*this}, order);
+  struct Saying {
+    void operator()(const core::AgentOpened& opened) const {
+      agent.ground_.network.Send(agent.address_, kDirector,
+                                 [&agent = agent, session = session, opened] {
+                                   agent.director_.HearOpened(session, opened);
+                                 });
     }
-    beats_.erase(beats_.begin(), std::next(beat));
-  });
-}
-
-void SimulatedAgent::HearItem(core::SessionId session, const core::DirectorItem& item) {
-  Handle(session, [this, item] {
-    if (const auto* start = std::get_if<core::StartRun>(&item)) {
-      OnStart(*start);
-    } else if (const auto* cancel = std::get_if<core::CancelRun>(&item)) {
-      OnCancel(cancel->token);
-    } else if (const auto* acknowledged = std::get_if<core::ResultAcknowledged>(&item)) {
-      if (results_.erase(acknowledged->token) > 0) {
-        ground_.referee.OnResultForgotten(acknowledged->token);
-      }
-      journal_.erase(acknowledged->token);
-    } else if (const auto* fenced = std::get_if<core::FencedOff>(&item)) {
-      EndProcess(fenced->token, {.end = End::kCancelled});
-      journal_.erase(fenced->token);
-      results_.erase(fenced->token);
-    } else if (const auto* away = std::get_if<core::GoingAway>(&item)) {
-      for (auto& [token, run] : runs_) run.fence_at += away->extension;
+    void operator()(const core::AgentItem& item) const {
+      agent.ground_.network.Send(
+          agent.address_, kDirector,
+          [&agent = agent, session = session, item] { agent.director_.HearItem(session, item); });
     }
-  });
+    void operator()(const core::OutputWritten&) const {}
+    SimulatedAgent& agent;
+    core::SessionId session;
+  };
+  for (const core::AgentWord& word : outcome.words) std::visit(Saying{*this, session_}, word);
+  PlanTimers();
 }
 
-void SimulatedAgent::OnStart(const core::StartRun& start) {
-  const auto [answered, is_new] = answers_.try_emplace(start.token);
-  if (is_new) {
-    answered->second = AnswerTo(start);
-    if (answered->second.ok()) Begin(start);
-  }
-  Say(core::StartAnswered{start.token, answered->second});
-  Say(Load());
-  const auto result = results_.find(start.token);
-  if (result != results_.end()) Say(core::RunEnded{start.token, result->second});
+void SimulatedAgent::PlanTimers() {
+  const absl::Duration wait = engine_->UntilNextTimer(Time());
+  if (wait == absl::InfiniteDuration()) return;
+  ground_.timeline.After(wait / clock_rate_ + absl::Microseconds(1),
+                         [this, life = life_, plan = ++plan_] {
+                           if (life != life_ || plan != plan_) return;
+                           Act([this](agent::AgentEngine& engine) { engine.FireTimers(Time()); });
+                         });
 }
 
-absl::Status SimulatedAgent::AnswerTo(const core::StartRun& start) {
+absl::Status SimulatedAgent::Check() {
   const Settings& settings = ground_.settings;
   test::FakeRandom& random = ground_.random;
-  if (Time() > start.agent_time + settings.engine.lease.self_fence) {
-    return base::WithReason(absl::AbortedError("too late"), "START_TOO_LATE");
-  }
-  const absl::Status busy = base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY");
-  if (Load().lanes.at("default").used >= static_cast<uint32_t>(settings.slots)) return busy;
   if (quiet_) return absl::OkStatus();
-  if (random.Chance(settings.answers_busy)) return busy;
+  if (random.Chance(settings.answers_busy)) {
+    return base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY");
+  }
   if (random.Chance(settings.answers_rejected)) return absl::InvalidArgumentError("bad task");
   if (random.Chance(settings.answers_error)) {
     const absl::Status errors[] = {absl::UnavailableError("down"), absl::InternalError("bug"),
@@ -214,33 +152,61 @@ absl::Status SimulatedAgent::AnswerTo(const core::StartRun& start) {
   return absl::OkStatus();
 }
 
-void SimulatedAgent::Begin(const core::StartRun& start) {
+void SimulatedAgent::HearOpen(core::SessionId session, uint64_t director_epoch) {
+  // A connection that is older than the one it has was given up by the director; a frozen agent
+  // takes none.
+  if (!is_up() || ground_.timeline.now() < frozen_until_ || session <= session_) return;
+  const core::SessionTerms terms = {director_epoch, ground_.settings.engine.lease};
+  if (!engine_->Open(session, terms, Time()).ok()) return;
+  session_ = session;
+  Follow();
+}
+
+void SimulatedAgent::HearHeartbeatAck(core::SessionId session, absl::Duration t) {
+  Act([this, session, t](agent::AgentEngine& engine) {
+    engine.Hear(session, core::HeartbeatAcknowledged{t}, Time());
+  });
+}
+
+void SimulatedAgent::HearItem(core::SessionId session, const core::DirectorItem& item) {
+  Act([this, session, item](agent::AgentEngine& engine) {
+    const auto* acknowledged = std::get_if<core::ResultAcknowledged>(&item);
+    if (acknowledged != nullptr && engine.IsOpen(session) &&
+        journal_.results.contains(acknowledged->token)) {
+      ground_.referee.OnResultForgotten(acknowledged->token);
+    }
+    engine.Hear(session, item, Time());
+  });
+}
+
+// ---- The processes of its tasks -----------------------------------------------------------------
+
+void SimulatedAgent::Begin(const ports::RunOrder& order) {
   const Settings& settings = ground_.settings;
   test::FakeRandom& random = ground_.random;
-  const FenceToken token = start.token;
-  journal_.insert(token);
-  Run& run = runs_[token];
-  run.fence_at = start.agent_time + settings.engine.lease.self_fence;
-  run.life = life_;
-  run.result.result = absl::StrCat(token.dispatch.value());
-  run.result.exit_code = 0;
+  const FenceToken token = order.token;
+  Process& process = processes_[token];
+  process.fence_at = order.fence_at;
+  process.life = life_;
+  process.result.result = absl::StrCat(token.dispatch.value());
+  process.result.exit_code = 0;
   ground_.referee.OnProcessStarted(name_, token);
   absl::Duration length = absl::Milliseconds(100 + random.Below(40'000));
   if (!quiet_ && random.Chance(settings.run_fails)) {
-    run.result.end = End::kFailed;
-    run.result.exit_code = 1;
+    process.result.end = End::kFailed;
+    process.result.exit_code = 1;
   }
   if (!quiet_ && random.Chance(settings.run_hangs)) {
     length = absl::Hours(2);
-  } else if (length > start.spec->timeout) {
-    length = start.spec->timeout;
-    run.result.end = End::kTimedOut;
-    run.result.exit_code.reset();
+  } else if (length > order.spec->timeout) {
+    length = order.spec->timeout;
+    process.result.end = End::kTimedOut;
+    process.result.exit_code.reset();
   }
   ground_.timeline.After(length, [this, token] {
-    const auto found = runs_.find(token);
-    if (found == runs_.end() || found->second.ending) return;
-    // A copy: the run is gone by the time its result is told.
+    const auto found = processes_.find(token);
+    if (found == processes_.end() || found->second.ending) return;
+    // A copy: the process is gone by the time its result is told.
     const RunResult result = found->second.result;
     OnProcessGone(token, result);
   });
@@ -249,53 +215,33 @@ void SimulatedAgent::Begin(const core::StartRun& start) {
 
 // The supervisor's dead-man timer: it works also when the agent does not.
 void SimulatedAgent::WatchFence(const FenceToken& token) {
-  const auto run = runs_.find(token);
-  if (run == runs_.end() || !run->second.alive || run->second.ending) return;
-  const absl::Duration left = run->second.fence_at - Time();
-  if (left <= absl::ZeroDuration()) return EndProcess(token, {.end = End::kCancelled});
+  const auto process = processes_.find(token);
+  if (process == processes_.end() || process->second.ending) return;
+  const absl::Duration left = process->second.fence_at - Time();
+  if (left <= absl::ZeroDuration()) return EndProcess(token);
   ground_.timeline.After(left / clock_rate_ + absl::Microseconds(1),
                          [this, token] { WatchFence(token); });
 }
 
-void SimulatedAgent::EndProcess(const FenceToken& token, const RunResult& result) {
-  const auto run = runs_.find(token);
-  if (run == runs_.end() || !run->second.alive || run->second.ending) return;
-  run->second.ending = true;
+void SimulatedAgent::EndProcess(const FenceToken& token) {
+  const auto process = processes_.find(token);
+  if (process == processes_.end() || process->second.ending) return;
+  process->second.ending = true;
   const absl::Duration grace = ground_.settings.engine.lease.kill_grace *
                                (static_cast<double>(ground_.random.Below(1000)) / 1000);
-  ground_.timeline.After(grace, [this, token, result] { OnProcessGone(token, result); });
+  ground_.timeline.After(grace, [this, token] {
+    OnProcessGone(token, {.end = End::kCancelled, .signal = "SIGTERM"});
+  });
 }
 
 void SimulatedAgent::OnProcessGone(const FenceToken& token, const RunResult& result) {
-  const auto run = runs_.find(token);
-  if (run == runs_.end() || !run->second.alive) return;
-  run->second.alive = false;
+  const auto process = processes_.find(token);
+  if (process == processes_.end()) return;
   ground_.referee.OnProcessGone(name_, token);
-  const bool was_ours = up_ && run->second.life == life_;
-  // Killed without being asked to by the director: nothing to report, it is lost.
-  const bool is_result =
-      !run->second.ending || result.end != End::kCancelled || !result.signal.empty();
-  runs_.erase(run);
-  if (!was_ours || !journal_.contains(token) || !is_result) {
-    if (was_ours && session_ != core::SessionId()) Say(Load());
-    return;
-  }
-  results_[token] = result;
-  if (session_ == core::SessionId()) return;
-  Say(core::RunEnded{token, result});
-  Say(Load());
-}
-
-void SimulatedAgent::OnCancel(const FenceToken& token) {
-  const RunResult cancelled = {.end = End::kCancelled, .signal = "SIGTERM"};
-  if (const auto result = results_.find(token); result != results_.end()) {
-    Say(core::RunEnded{token, result->second});
-  } else if (runs_.contains(token)) {
-    EndProcess(token, cancelled);
-  } else {
-    answers_.try_emplace(token, absl::CancelledError("cancelled before it started"));
-    Say(core::RunEnded{token, cancelled});
-  }
+  const bool was_ours = is_up() && process->second.life == life_;
+  processes_.erase(process);
+  if (!was_ours) return;
+  Act([token, result](agent::AgentEngine& engine) { engine.OnEnded(token, result); });
 }
 
 }  // namespace callboard::simulation
