@@ -2,14 +2,15 @@
 #define CALLBOARD_LIBS_PORTS_AGENT_LINK_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "libs/core/session.h"
 
 namespace callboard::ports {
 
-// The director's end of its Sessions with the agents. What agents say comes in through the
-// director's own calls.
+// The director's end of its Sessions with the agents. What agents say comes in through an
+// AgentListener.
 //
 // Thread-safe. Nothing here waits, and nothing calls back into the director before it returns.
 class AgentLink {
@@ -23,6 +24,24 @@ class AgentLink {
 
   // Ends every Session. From now on agents are dialled in the name of `director_epoch`.
   virtual void Redial(uint64_t director_epoch) = 0;
+};
+
+// Hears what happens to Sessions, on threads of the link's. Nothing here may wait.
+class AgentListener {
+ public:
+  virtual ~AgentListener() = default;
+
+  // The first of a Session. False when there is too much to do: the link comes back with it.
+  virtual bool OnOpened(core::SessionId session, const core::AgentOpened& opened) = 0;
+  // What came in one message, in its order. False as above; nothing of it was taken then.
+  virtual bool OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) = 0;
+  virtual void OnOutput(core::SessionId session, core::OutputWritten output) = 0;
+  // A Session that was opened is over.
+  virtual void OnBroken(core::SessionId session) = 0;
+  // An agent that has a name answers no more.
+  virtual void OnUnreachable(const std::string& name) = 0;
+  // A start never left this process.
+  virtual void OnNotWritten(const core::FenceToken& token) = 0;
 };
 
 }  // namespace callboard::ports

@@ -1,0 +1,281 @@
+#include "libs/adapters/grpc_link/grpc_agent_link.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "libs/adapters/grpc_link/session_call.h"
+#include "libs/base/log.h"
+#include "libs/base/mutex.h"
+
+namespace callboard::adapters {
+namespace internal {
+
+using Known = GrpcAgentLink::Known;
+
+namespace {
+
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& address, absl::Duration keepalive) {
+  const int milliseconds = static_cast<int>(absl::ToInt64Milliseconds(keepalive));
+  grpc::ChannelArguments arguments;
+  // A connection of its own, and none of the waiting that channels do by themselves.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+class LinkCore : public std::enable_shared_from_this<LinkCore> {
+ public:
+  LinkCore(const LinkOptions& options, const ports::Clock& clock)
+      : options_(options), clock_(clock) {}
+
+  void Start(ports::AgentListener& listener) {
+    base::MutexLock lock(mutex_);
+    listener_ = &listener;
+    for (auto& [address, peer] : peers_) Call(address, peer);
+  }
+
+  void Stop() {
+    base::MutexLock lock(mutex_);
+    stopping_ = true;
+    for (auto& [address, peer] : peers_) {
+      peer.redial.reset();
+      HangUp(peer, absl::CancelledError("the director stops"));
+    }
+    while (!calls_.empty()) changed_.Wait(mutex_);
+  }
+
+  void Dial(const std::string& address, Known known) {
+    base::MutexLock lock(mutex_);
+    Peer& peer = peers_[address];
+    peer.for_ever = peer.for_ever || known == Known::kForEver;
+    peer.announced_at = clock_.MonotonicNow();
+    if (peer.call != nullptr) return;
+    peer.redial.reset();
+    Call(address, peer);
+  }
+
+  void Redial(uint64_t director_epoch) {
+    base::MutexLock lock(mutex_);
+    epoch_ = director_epoch;
+    for (auto& [address, peer] : peers_) {
+      HangUp(peer, absl::CancelledError("the director begins anew"));
+      peer.redial.reset();
+      Call(address, peer);
+    }
+  }
+
+  bool Say(core::SessionId session, const core::DirectorWord& word) {
+    const std::shared_ptr<SessionCall> call = Find(session);
+    return call != nullptr && call->Say(word);
+  }
+
+  void End(core::SessionId session, const absl::Status& why) {
+    if (const std::shared_ptr<SessionCall> call = Find(session)) call->Cancel(why);
+  }
+
+  void NotWritten(const core::FenceToken& token) { listener_->OnNotWritten(token); }
+
+ private:
+  struct Peer {
+    bool for_ever = false;
+    absl::Duration announced_at = {};
+    std::unique_ptr<v1::AgentService::Stub> stub = nullptr;
+    // Null while it is not dialled.
+    std::shared_ptr<SessionCall> call = nullptr;
+    // Of its last opening.
+    std::string name = {};
+    bool is_open = false;
+    uint32_t failures = 0;
+    std::unique_ptr<grpc::Alarm> redial = nullptr;
+  };
+
+  std::shared_ptr<SessionCall> Find(core::SessionId session) {
+    base::MutexLock lock(mutex_);
+    const auto found = calls_.find(session);
+    return found == calls_.end() ? nullptr : found->second;
+  }
+
+  void Call(const std::string& address, Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (listener_ == nullptr || stopping_) return;
+    if (peer.stub == nullptr) {
+      peer.stub = v1::AgentService::NewStub(NewChannel(address, options_.keepalive));
+    }
+    const core::SessionId session(++last_session_);
+    SessionCall::Events events = {
+        .on_words =
+            [core = shared_from_this(), address](SessionCall& call,
+                                                 const std::vector<core::AgentWord>& words) {
+              return core->OnWords(address, call, words);
+            },
+        .on_done =
+            [core = shared_from_this(), address](SessionCall& call, const absl::Status& why,
+                                                 std::vector<core::FenceToken> unwritten) {
+              core->OnDone(address, call, why, unwritten);
+            }};
+    peer.call = std::make_shared<SessionCall>(session, std::move(events));
+    peer.is_open = false;
+    calls_[session] = peer.call;
+    peer.call->Start(*peer.stub, {epoch_, options_.lease});
+  }
+
+  void HangUp(Peer& peer, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (const std::shared_ptr<SessionCall> call = std::exchange(peer.call, nullptr)) {
+      call->Cancel(why);
+    }
+  }
+
+  bool OnWords(const std::string& address, SessionCall& call,
+               const std::vector<core::AgentWord>& words) {
+    std::vector<core::AgentItem> items;
+    for (const core::AgentWord& word : words) {
+      if (const auto* opened = std::get_if<core::AgentOpened>(&word)) {
+        if (!NoteOpened(address, call, opened->name)) return true;
+        if (!listener_->OnOpened(call.id(), *opened)) return false;
+      } else if (const auto* item = std::get_if<core::AgentItem>(&word)) {
+        items.push_back(*item);
+      }
+    }
+    if (!items.empty() && !listener_->OnItems(call.id(), items)) return false;
+    for (const core::AgentItem& item : items) {
+      const auto* heartbeat = std::get_if<core::Heartbeat>(&item);
+      if (heartbeat != nullptr) call.Say(core::HeartbeatAcknowledged{heartbeat->agent_time});
+    }
+    for (const core::AgentWord& word : words) {
+      const auto* output = std::get_if<core::OutputWritten>(&word);
+      if (output != nullptr) listener_->OnOutput(call.id(), *output);
+    }
+    return true;
+  }
+
+  // False when the call is no longer its peer's.
+  bool NoteOpened(const std::string& address, const SessionCall& call, const std::string& name) {
+    base::MutexLock lock(mutex_);
+    const auto peer = peers_.find(address);
+    if (peer == peers_.end() || peer->second.call.get() != &call) return false;
+    peer->second.name = name;
+    peer->second.is_open = true;
+    peer->second.failures = 0;
+    // It moved: nobody is at its old address any more.
+    std::erase_if(peers_, [&](const auto& other) {
+      return other.second.name == name && other.first != address && other.second.call == nullptr &&
+             !other.second.for_ever;
+    });
+    return true;
+  }
+
+  void OnDone(const std::string& address, SessionCall& call, const absl::Status& why,
+              const std::vector<core::FenceToken>& unwritten) {
+    bool was_open = false;
+    std::string name;
+    {
+      base::MutexLock lock(mutex_);
+      const auto found = peers_.find(address);
+      if (found != peers_.end() && found->second.call.get() == &call) {
+        Peer& peer = found->second;
+        was_open = peer.is_open;
+        name = peer.name;
+        peer.call = nullptr;
+        peer.is_open = false;
+        PlanRedial(address, peer);
+      }
+    }
+    for (const core::FenceToken& token : unwritten) listener_->OnNotWritten(token);
+    if (was_open) {
+      base::LogWarning("agent", "session_broken",
+                       {{"agent", name}, {"address", address}, {"error", why.message()}});
+      listener_->OnBroken(call.id());
+    } else if (!name.empty()) {
+      listener_->OnUnreachable(name);
+    }
+    base::MutexLock lock(mutex_);
+    calls_.erase(call.id());
+    changed_.NotifyAll();
+  }
+
+  void PlanRedial(const std::string& address, Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (stopping_) return;
+    absl::Duration wait = options_.redial_min;
+    for (uint32_t i = 0; i < peer.failures && wait < options_.redial_max; ++i) wait *= 2;
+    ++peer.failures;
+    peer.redial = std::make_unique<grpc::Alarm>();
+    SetAlarm(*peer.redial, std::min(wait, options_.redial_max), [weak = weak_from_this(), address] {
+      if (const auto core = weak.lock()) core->OnRedialDue(address);
+    });
+  }
+
+  void OnRedialDue(const std::string& address) {
+    base::MutexLock lock(mutex_);
+    const auto found = peers_.find(address);
+    if (found == peers_.end() || found->second.call != nullptr) return;
+    Peer& peer = found->second;
+    const absl::Duration silent = clock_.MonotonicNow() - peer.announced_at;
+    if (!peer.for_ever && silent > options_.forget_after) {
+      peers_.erase(found);
+      return;
+    }
+    Call(address, peer);
+  }
+
+  const LinkOptions options_;
+  const ports::Clock& clock_;
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  // Set once, before anything is called.
+  ports::AgentListener* listener_ = nullptr;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By address.
+  std::map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);
+  // All that gRPC is not done with.
+  std::map<core::SessionId, std::shared_ptr<SessionCall>> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace internal
+
+GrpcAgentLink::GrpcAgentLink(const LinkOptions& options, const ports::Clock& clock)
+    : core_(std::make_shared<internal::LinkCore>(options, clock)) {}
+
+GrpcAgentLink::~GrpcAgentLink() { Stop(); }
+
+void GrpcAgentLink::Start(ports::AgentListener& listener) { core_->Start(listener); }
+
+void GrpcAgentLink::Stop() { core_->Stop(); }
+
+void GrpcAgentLink::Dial(const std::string& address, Known known) { core_->Dial(address, known); }
+
+void GrpcAgentLink::Say(core::SessionId session, core::DirectorItem item) {
+  const auto* start = std::get_if<core::StartRun>(&item);
+  const std::optional<core::FenceToken> token =
+      start == nullptr ? std::nullopt : std::make_optional(start->token);
+  if (core_->Say(session, std::move(item)) || !token.has_value()) return;
+  core_->NotWritten(*token);
+}
+
+void GrpcAgentLink::Redial(uint64_t director_epoch) { core_->Redial(director_epoch); }
+
+void GrpcAgentLink::Acknowledge(core::SessionId session,
+                                const core::OutputAcknowledged& acknowledged) {
+  core_->Say(session, acknowledged);
+}
+
+void GrpcAgentLink::End(core::SessionId session, const absl::Status& why) {
+  core_->End(session, why);
+}
+
+}  // namespace callboard::adapters

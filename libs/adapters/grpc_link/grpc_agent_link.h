@@ -1,0 +1,70 @@
+#ifndef CALLBOARD_LIBS_ADAPTERS_GRPC_LINK_GRPC_AGENT_LINK_H_
+#define CALLBOARD_LIBS_ADAPTERS_GRPC_LINK_GRPC_AGENT_LINK_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "libs/core/queue.h"
+#include "libs/core/session.h"
+#include "libs/ports/agent_link.h"
+#include "libs/ports/clock.h"
+
+namespace callboard::adapters {
+
+namespace internal {
+class LinkCore;
+}  // namespace internal
+
+struct LinkOptions {
+  // What agents are told in the opening.
+  core::LeaseOptions lease = {};
+  // How long until an agent that was lost is dialled again, and at most, when that fails again and
+  // again.
+  absl::Duration redial_min = absl::Milliseconds(50);
+  absl::Duration redial_max = absl::Seconds(5);
+  // An agent that announced itself and is not connected is dialled for so long after the last time.
+  absl::Duration forget_after = absl::Minutes(1);
+  // How long a connection may take, and a silent peer be believed.
+  absl::Duration keepalive = absl::Seconds(10);
+};
+
+// The director's end of its Sessions over gRPC: one bidirectional call per agent, dialled until it
+// stands and again whenever it breaks.
+//
+// Thread-safe. Nothing waits but Stop().
+class GrpcAgentLink final : public ports::AgentLink {
+ public:
+  // `clock` outlives the link.
+  GrpcAgentLink(const LinkOptions& options, const ports::Clock& clock);
+  // Stop().
+  ~GrpcAgentLink() override;
+
+  // From now on `listener` hears what agents say, and agents are dialled. It lives until Stop().
+  void Start(ports::AgentListener& listener);
+  // Ends every Session and waits until nothing is under way: the listener hears nothing more.
+  void Stop();
+
+  // Who is dialled for ever, and who only as long as it announces itself.
+  enum class Known { kForEver, kWhileAnnounced };
+  // Dials the agent at host:port, now if it is not connected.
+  void Dial(const std::string& address, Known known);
+
+  void Say(core::SessionId session, core::DirectorItem item) override;
+  void Redial(uint64_t director_epoch) override;
+
+  // Says that output has been written. Dropped when the Session is gone.
+  void Acknowledge(core::SessionId session, const core::OutputAcknowledged& acknowledged);
+  // Ends a Session whose agent was refused; it is dialled again later.
+  void End(core::SessionId session, const absl::Status& why);
+
+ private:
+  // Shared with calls and timers under way, which may end after the link.
+  const std::shared_ptr<internal::LinkCore> core_;
+};
+
+}  // namespace callboard::adapters
+
+#endif  // CALLBOARD_LIBS_ADAPTERS_GRPC_LINK_GRPC_AGENT_LINK_H_

@@ -1,0 +1,253 @@
+#include "libs/adapters/grpc_link/grpc_agent_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/mutex.h"
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/scripted_agent.h"
+#include "libs/testing/tcp_proxy.h"
+
+namespace callboard::adapters {
+namespace {
+
+using core::FenceToken;
+using Direction = test::TcpProxy::Direction;
+using Flow = test::TcpProxy::Flow;
+using Known = GrpcAgentLink::Known;
+
+FenceToken Token(uint64_t task) {
+  return {core::QueueId(core::Ulid(0, task)), core::DispatchNumber(1), 7};
+}
+
+core::StartRun Start(uint64_t task, size_t prompt_bytes = 10) {
+  core::TaskSpec spec;
+  spec.prompt = std::string(prompt_bytes, 'x');
+  return {Token(task), std::make_shared<const core::TaskSpec>(std::move(spec)), absl::Seconds(1)};
+}
+
+// Writes down everything that it hears, as lines.
+class Notebook final : public ports::AgentListener {
+ public:
+  bool OnOpened(core::SessionId session, const core::AgentOpened& opened) override {
+    base::MutexLock lock(mutex_);
+    session_ = session;
+    Note(absl::StrCat("opened ", opened.name));
+    return true;
+  }
+  bool OnItems(core::SessionId, const std::vector<core::AgentItem>& items) override {
+    base::MutexLock lock(mutex_);
+    if (refusals_ > 0) {
+      --refusals_;
+      return false;
+    }
+    for (const core::AgentItem& item : items) Note(absl::StrCat("item ", item.index()));
+    return true;
+  }
+  void OnOutput(core::SessionId, core::OutputWritten output) override {
+    base::MutexLock lock(mutex_);
+    Note(absl::StrCat("output ", output.chunks.size()));
+  }
+  void OnBroken(core::SessionId) override {
+    base::MutexLock lock(mutex_);
+    Note("broken");
+  }
+  void OnUnreachable(const std::string& name) override {
+    base::MutexLock lock(mutex_);
+    Note(absl::StrCat("unreachable ", name));
+  }
+  void OnNotWritten(const FenceToken& token) override {
+    base::MutexLock lock(mutex_);
+    Note(absl::StrCat("not written ", core::TaskIdText(token.queue_id, token.dispatch)));
+  }
+
+  // Waits for the next line.
+  std::string Next() {
+    base::MutexLock lock(mutex_);
+    while (lines_.empty()) changed_.Wait(mutex_);
+    std::string line = std::move(lines_.front());
+    lines_.pop_front();
+    return line;
+  }
+  // Waits for a line, past others.
+  void WaitFor(const std::string& line) {
+    while (Next() != line) continue;
+  }
+  bool empty() {
+    base::MutexLock lock(mutex_);
+    return lines_.empty();
+  }
+  core::SessionId session() {
+    base::MutexLock lock(mutex_);
+    return session_;
+  }
+  void RefuseItems(int times) {
+    base::MutexLock lock(mutex_);
+    refusals_ = times;
+  }
+
+ private:
+  void Note(std::string line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    lines_.push_back(std::move(line));
+    changed_.NotifyAll();
+  }
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::deque<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+  core::SessionId session_ ABSL_GUARDED_BY(mutex_);
+  int refusals_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class GrpcAgentLinkTest : public testing::Test {
+ protected:
+  // A Session with the agent, through the proxy.
+  void Connect() {
+    link_.Redial(7);
+    link_.Start(notebook_);
+    link_.Dial(proxy_.address(), Known::kForEver);
+    agent_.WaitForSession();
+    agent_.SayOpened("agent-1");
+    ASSERT_EQ(notebook_.Next(), "opened agent-1");
+  }
+
+  test::FakeClock clock_;
+  test::ScriptedAgent agent_;
+  test::TcpProxy proxy_{agent_.address()};
+  Notebook notebook_;
+  GrpcAgentLink link_{
+      {.lease = {.heartbeat = absl::Seconds(3)}, .redial_max = absl::Milliseconds(50)}, clock_};
+};
+
+TEST_F(GrpcAgentLinkTest, SessionBeginsWithTheTermsOfTheDirector) {
+  link_.Redial(7);
+  link_.Start(notebook_);
+  link_.Dial(agent_.address(), Known::kForEver);
+  const core::SessionTerms terms = agent_.WaitForSession();
+  EXPECT_EQ(terms.director_epoch, 7u);
+  EXPECT_EQ(terms.lease.heartbeat, absl::Seconds(3));
+}
+
+TEST_F(GrpcAgentLinkTest, EverythingIsSaidInItsOrder) {
+  Connect();
+  for (uint64_t task = 1; task <= 200; ++task) link_.Say(notebook_.session(), Start(task));
+  for (uint64_t task = 1; task <= 200; ++task) {
+    EXPECT_EQ(agent_.NextItem<core::StartRun>().token, Token(task));
+  }
+  agent_.Accept(Token(1));
+  agent_.Finish(Token(1));
+  EXPECT_EQ(notebook_.Next(), "item 0");
+  EXPECT_EQ(notebook_.Next(), "item 1");
+}
+
+TEST_F(GrpcAgentLinkTest, ManyLargeItemsGoIntoMessagesThatGrpcTakes) {
+  Connect();
+  for (uint64_t task = 1; task <= 12; ++task) link_.Say(notebook_.session(), Start(task, 1 << 20));
+  for (uint64_t task = 1; task <= 12; ++task) {
+    EXPECT_EQ(agent_.NextItem<core::StartRun>().token, Token(task));
+  }
+}
+
+TEST_F(GrpcAgentLinkTest, HeartbeatIsAcknowledgedWhenItIsQueued) {
+  Connect();
+  notebook_.RefuseItems(3);
+  agent_.Say(core::AgentItem(core::Heartbeat{absl::Seconds(42), {}}));
+  EXPECT_EQ(agent_.NextHeartbeatAcknowledgement().agent_time, absl::Seconds(42));
+  EXPECT_EQ(notebook_.Next(), "item 2") << "brought again until it was taken";
+}
+
+TEST_F(GrpcAgentLinkTest, BrokenSessionIsToldAndDialledAgain) {
+  Connect();
+  proxy_.Cut();
+  EXPECT_EQ(notebook_.Next(), "broken");
+  agent_.WaitForSession();
+  agent_.SayOpened("agent-1");
+  notebook_.WaitFor("opened agent-1");
+}
+
+TEST_F(GrpcAgentLinkTest, StartForASessionThatIsGoneIsNotWritten) {
+  Connect();
+  const core::SessionId session = notebook_.session();
+  agent_.HangUp();
+  EXPECT_EQ(notebook_.Next(), "broken");
+  link_.Say(session, Start(1));
+  notebook_.WaitFor(
+      absl::StrCat("not written ", core::TaskIdText(Token(1).queue_id, Token(1).dispatch)));
+}
+
+TEST_F(GrpcAgentLinkTest, StartThatWasHandedToGrpcIsNeverCalledNotWritten) {
+  Connect();
+  proxy_.Set(Direction::kToServer, Flow::kSwallowed);
+  const uint64_t before = proxy_.bytes_to_server();
+  link_.Say(notebook_.session(), Start(1));
+  while (proxy_.bytes_to_server() == before) std::this_thread::yield();
+  proxy_.Cut();
+  EXPECT_EQ(notebook_.Next(), "broken") << "it may have been heard";
+}
+
+TEST_F(GrpcAgentLinkTest, WhatWaitsBehindAStuckWriteIsNotWrittenWhenTheSessionBreaks) {
+  Connect();
+  proxy_.Set(Direction::kToServer, Flow::kHeld);
+  // The first fills what gRPC and the sockets hold; what comes after it is still ours.
+  for (uint64_t task = 1; task <= 60; ++task) link_.Say(notebook_.session(), Start(task, 1 << 20));
+  agent_.HangUp();
+  std::vector<std::string> lines;
+  do {
+    lines.push_back(notebook_.Next());
+  } while (lines.back() != "broken");
+  EXPECT_GT(lines.size(), 1u);
+  EXPECT_EQ(lines[lines.size() - 2],
+            absl::StrCat("not written ", core::TaskIdText(Token(60).queue_id, Token(60).dispatch)));
+  proxy_.Cut();
+}
+
+TEST_F(GrpcAgentLinkTest, AgentThatCannotBeReachedIsToldOnceItHasAName) {
+  Connect();
+  proxy_.Accept(false);
+  proxy_.Cut();
+  EXPECT_EQ(notebook_.Next(), "broken");
+  EXPECT_EQ(notebook_.Next(), "unreachable agent-1");
+  proxy_.Accept(true);
+  agent_.WaitForSession();
+  agent_.SayOpened("agent-1");
+  notebook_.WaitFor("opened agent-1");
+}
+
+TEST_F(GrpcAgentLinkTest, NewEpochEndsSessionsAndDialsInItsName) {
+  Connect();
+  link_.Redial(8);
+  EXPECT_EQ(agent_.WaitForSession().director_epoch, 8u);
+}
+
+TEST_F(GrpcAgentLinkTest, NonsenseEndsTheSession) {
+  Connect();
+  agent_.Say(core::AgentItem(core::StartAnswered{FenceToken(), absl::OkStatus()}));
+  EXPECT_EQ(notebook_.Next(), "broken");
+}
+
+TEST_F(GrpcAgentLinkTest, OutputComesAfterTheItemsOfItsMessageAndIsAcknowledgedByWhoeverWroteIt) {
+  Connect();
+  agent_.Say(core::OutputWritten{Token(1), {{.number = 1, .data = "hello"}}});
+  EXPECT_EQ(notebook_.Next(), "output 1");
+  link_.Acknowledge(notebook_.session(), {Token(1), 1});
+  EXPECT_EQ(std::get<core::OutputAcknowledged>(*agent_.Next()).number, 1u);
+}
+
+TEST_F(GrpcAgentLinkTest, StoppedLinkTellsNothingMore) {
+  Connect();
+  link_.Stop();
+  EXPECT_EQ(agent_.Next(), std::nullopt);
+  EXPECT_TRUE(notebook_.empty());
+}
+
+}  // namespace
+}  // namespace callboard::adapters

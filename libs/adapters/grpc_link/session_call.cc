@@ -1,0 +1,117 @@
+#include "libs/adapters/grpc_link/session_call.h"
+
+#include <utility>
+#include <variant>
+
+#include "libs/base/status_macros.h"
+#include "libs/wire/session.h"
+#include "libs/wire/status.h"
+#include "libs/wire/task.h"
+
+namespace callboard::adapters::internal {
+namespace {
+
+// What was not taken is brought again after so long.
+constexpr absl::Duration kAgainAfter = absl::Milliseconds(10);
+
+}  // namespace
+
+void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> then) {
+  alarm.Set(gpr_time_from_millis(absl::ToInt64Milliseconds(wait), GPR_TIMESPAN),
+            [then = std::move(then)](bool elapsed) {
+              if (elapsed) then();
+            });
+}
+
+void SessionCall::Start(v1::AgentService::Stub& stub, const core::SessionTerms& terms) {
+  self_ = shared_from_this();
+  stub.async()->Session(&context_, this);
+  StartRead(&incoming_);
+  // Others than gRPC write.
+  AddHold();
+  StartCall();
+  Say(terms);
+}
+
+bool SessionCall::Say(const core::DirectorWord& word) {
+  v1::SessionRequest::Item item = wire::ToProto(word);
+  base::MutexLock lock(mutex_);
+  if (over_) return false;
+  outgoing_.Add(std::move(item));
+  WriteNext();
+  return true;
+}
+
+void SessionCall::WriteNext() {
+  if (writing_ || over_ || outgoing_.empty()) return;
+  current_ = outgoing_.Take();
+  writing_ = true;
+  // gRPC hears of it later, on a thread of its own: it never comes back into this call.
+  StartWrite(&current_);
+}
+
+void SessionCall::OnWriteDone(bool ok) {
+  base::MutexLock lock(mutex_);
+  writing_ = false;
+  if (ok) WriteNext();
+}
+
+void SessionCall::Cancel(const absl::Status& why) {
+  {
+    base::MutexLock lock(mutex_);
+    if (why_.ok()) why_ = why;
+  }
+  context_.TryCancel();
+}
+
+absl::Status SessionCall::ReadWords() {
+  words_.clear();
+  for (const v1::SessionResponse::Item& item : incoming_.items()) {
+    ASSIGN_OR_RETURN(core::AgentWord word, wire::FromProto(item));
+    words_.push_back(std::move(word));
+  }
+  return absl::OkStatus();
+}
+
+void SessionCall::OnReadDone(bool ok) {
+  if (ok) {
+    if (const absl::Status read = ReadWords(); !read.ok()) {
+      Cancel(base::Annotate(read, "the agent says"));
+      words_.clear();
+    }
+    return Deliver();
+  }
+  {
+    base::MutexLock lock(mutex_);
+    over_ = true;
+  }
+  RemoveHold();
+}
+
+void SessionCall::Deliver() {
+  if (!words_.empty() && !events_.on_words(*this, words_)) {
+    // While nothing is read the agent's own line fills up.
+    again_ = std::make_unique<grpc::Alarm>();
+    SetAlarm(*again_, kAgainAfter, [self = self_] { self->Deliver(); });
+    return;
+  }
+  StartRead(&incoming_);
+}
+
+void SessionCall::OnDone(const grpc::Status& status) {
+  absl::Status why;
+  std::vector<core::FenceToken> unwritten;
+  {
+    base::MutexLock lock(mutex_);
+    why = why_.ok() ? wire::FromGrpc(status) : why_;
+    for (const v1::SessionRequest::Item& item : outgoing_.TakeRest()) {
+      if (!item.has_start()) continue;
+      const auto token = wire::FromProto(item.start().token());
+      if (token.ok()) unwritten.push_back(*token);
+    }
+  }
+  const std::shared_ptr<SessionCall> self = std::move(self_);
+  events_.on_done(*this, why, std::move(unwritten));
+}
+
+}  // namespace callboard::adapters::internal

@@ -1,0 +1,81 @@
+#ifndef CALLBOARD_LIBS_TESTING_TCP_PROXY_H_
+#define CALLBOARD_LIBS_TESTING_TCP_PROXY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <string>
+#include <thread>
+
+#include "libs/base/mutex.h"
+
+namespace callboard::test {
+
+// Stands between a client and a server on this machine, and does what networks do: cuts
+// connections, holds back what either side says, swallows it, or lets nobody in.
+//
+// Thread-safe.
+class TcpProxy {
+ public:
+  // `target`: host:port of an IPv4 address.
+  explicit TcpProxy(const std::string& target);
+  ~TcpProxy();
+  TcpProxy(const TcpProxy&) = delete;
+  TcpProxy& operator=(const TcpProxy&) = delete;
+
+  // Where clients connect: 127.0.0.1:port.
+  const std::string& address() const { return address_; }
+
+  enum class Direction { kToServer, kToClient };
+  // What happens to bytes that come from now on: they go through, wait, or are lost. What waited
+  // goes through when they do again.
+  enum class Flow { kThrough, kHeld, kSwallowed };
+  void Set(Direction direction, Flow flow);
+
+  // Ends all connections, as a machine that dies does.
+  void Cut();
+  // Whether new connections are let in; those that are not are cut at once.
+  void Accept(bool accept);
+
+  // Bytes that came from the client so far.
+  uint64_t bytes_to_server() const;
+  size_t connections() const;
+
+ private:
+  struct Connection {
+    int client = -1;
+    int server = -1;
+    // What was read and not written yet.
+    std::string to_server;
+    std::string to_client;
+  };
+
+  void Run();
+  void AcceptOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False when the connection is over.
+  bool Pump(Connection& connection, bool client_ready, bool server_ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Move(int from, int to, bool ready, Flow flow, std::string& held, uint64_t* counter)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Wake();
+
+  const std::string target_;
+  std::string address_;
+  int listener_ = -1;
+  int wake_ = -1;
+
+  mutable base::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool accept_ ABSL_GUARDED_BY(mutex_) = true;
+  Flow to_server_ ABSL_GUARDED_BY(mutex_) = Flow::kThrough;
+  Flow to_client_ ABSL_GUARDED_BY(mutex_) = Flow::kThrough;
+  uint64_t bytes_to_server_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::list<Connection> connections_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace callboard::test
+
+#endif  // CALLBOARD_LIBS_TESTING_TCP_PROXY_H_
