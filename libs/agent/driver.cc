@@ -1,0 +1,203 @@
+#include "libs/agent/driver.h"
+
+#include <utility>
+#include <variant>
+
+#include "libs/base/check.h"
+
+namespace callboard::agent {
+
+AgentDriver::AgentDriver(EngineOptions options, const Journaled& journaled,
+                         const ports::Clock& clock, Journal& journal, const MakeRunner& make_runner)
+    : clock_(clock),
+      journal_(journal),
+      engine_(
+          [&] {
+            // Asked by the driver's thread, which starts after the runner is there.
+            options.check = [this](const core::TaskSpec& spec) { return runner_->Check(spec); };
+            return std::move(options);
+          }(),
+          journaled),
+      runner_(make_runner(*this)) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+AgentDriver::~AgentDriver() {
+  // It tells how its runs end, and nobody hears of it any more.
+  runner_.reset();
+  {
+    base::MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void AgentDriver::Post(Command command) {
+  base::MutexLock lock(mutex_);
+  waiting_.push_back(std::move(command));
+  idle_ = false;
+  changed_.NotifyAll();
+}
+
+core::SessionId AgentDriver::Open(std::shared_ptr<SessionLine> line,
+                                  const core::SessionTerms& terms) {
+  core::SessionId session;
+  {
+    base::MutexLock lock(mutex_);
+    session = core::SessionId(++last_session_);
+  }
+  Post([this, session, line = std::move(line), terms](absl::Duration now) {
+    DoOpen(session, line, terms, now);
+  });
+  return session;
+}
+
+void AgentDriver::DoOpen(core::SessionId session, std::shared_ptr<SessionLine> line,
+                         const core::SessionTerms& terms, absl::Duration now) {
+  // What was to be said before goes to whom it was meant for.
+  Follow();
+  if (const absl::Status status = engine_.Open(session, terms, now); !status.ok()) {
+    line->End(status);
+    return;
+  }
+  if (line_ != nullptr) {
+    line_->End(base::WithReason(absl::AbortedError("a newer Session has begun"),
+                                "SESSION_REPLACED"));
+  }
+  line_ = std::move(line);
+  Follow();
+  for (const auto& [token, output] : outputs_) {
+    for (const core::OutputChunk& chunk : output.unacknowledged) {
+      line_->Say(core::OutputWritten{token, {chunk}});
+    }
+  }
+}
+
+void AgentDriver::Hear(core::SessionId session, std::vector<core::DirectorWord> words) {
+  Post([this, session, words = std::move(words)](absl::Duration now) {
+    for (const core::DirectorWord& word : words) {
+      const auto* output = std::get_if<core::OutputAcknowledged>(&word);
+      if (output != nullptr && engine_.IsOpen(session)) OnOutputAcknowledged(*output);
+      engine_.Hear(session, word, now);
+    }
+  });
+}
+
+void AgentDriver::OnBroken(core::SessionId session) {
+  Post([this, session](absl::Duration) {
+    if (engine_.IsOpen(session)) line_ = nullptr;
+    engine_.OnBroken(session);
+  });
+}
+
+void AgentDriver::GetView(std::function<void(AgentView)> reply) {
+  Post([this, reply = std::move(reply)](absl::Duration) {
+    AgentView view = {.name = engine_.options().name,
+                      .instance_id = engine_.options().instance_id,
+                      .lanes = engine_.load(),
+                      .labels = engine_.options().labels,
+                      .connected = engine_.is_connected(),
+                      .director_epoch = engine_.director_epoch(),
+                      .draining = engine_.is_draining(),
+                      .unacknowledged_results = engine_.unacknowledged()};
+    for (const core::FenceToken& token : engine_.Running()) {
+      view.running_task_ids.push_back(core::TaskIdText(token.queue_id, token.dispatch));
+    }
+    reply(std::move(view));
+  });
+}
+
+void AgentDriver::BeginDrain() {
+  Post([this](absl::Duration) { engine_.BeginDrain(); });
+}
+
+bool AgentDriver::WaitUntilIdle(absl::Duration timeout) {
+  base::MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, timeout, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return idle_;
+  });
+}
+
+void AgentDriver::OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) {
+  Post([this, token, chunk = std::move(chunk)](absl::Duration) mutable {
+    SayOutput(token, std::move(chunk));
+  });
+}
+
+void AgentDriver::OnEnded(const core::FenceToken& token, core::RunResult result) {
+  Post([this, token, result = std::move(result)](absl::Duration) mutable {
+    const auto output = outputs_.find(token);
+    if (output != outputs_.end()) {
+      output->second.ended = true;
+      if (output->second.unacknowledged.empty()) outputs_.erase(output);
+    }
+    engine_.OnEnded(token, std::move(result));
+  });
+}
+
+void AgentDriver::SayOutput(const core::FenceToken& token, core::OutputChunk chunk) {
+  // Of a run that no director asked for nobody wants to hear.
+  if (token.director_epoch == 0) return runner_->Delivered(token, chunk.data.size());
+  if (line_ != nullptr) line_->Say(core::OutputWritten{token, {chunk}});
+  outputs_[token].unacknowledged.push_back(std::move(chunk));
+}
+
+void AgentDriver::OnOutputAcknowledged(const core::OutputAcknowledged& acknowledged) {
+  const auto output = outputs_.find(acknowledged.token);
+  if (output == outputs_.end()) return;
+  std::deque<core::OutputChunk>& chunks = output->second.unacknowledged;
+  uint64_t bytes = 0;
+  while (!chunks.empty() && chunks.front().number <= acknowledged.number) {
+    bytes += chunks.front().data.size();
+    chunks.pop_front();
+  }
+  runner_->Delivered(acknowledged.token, bytes);
+  if (chunks.empty() && output->second.ended) outputs_.erase(output);
+}
+
+void AgentDriver::Run() {
+  while (true) {
+    std::deque<Command> commands;
+    {
+      base::MutexLock lock(mutex_);
+      if (waiting_.empty()) {
+        idle_ = engine_.is_idle();
+        changed_.NotifyAll();
+        if (stopping_) return;
+        const absl::Duration wait = engine_.UntilNextTimer(clock_.MonotonicNow());
+        if (wait == absl::InfiniteDuration()) {
+          changed_.Wait(mutex_);
+        } else if (wait > absl::ZeroDuration()) {
+          changed_.WaitFor(mutex_, wait);
+        }
+      }
+      commands.swap(waiting_);
+    }
+    const absl::Duration now = clock_.MonotonicNow();
+    for (const Command& command : commands) command(now);
+    engine_.FireTimers(now);
+    Follow();
+  }
+}
+
+void AgentDriver::Follow() {
+  const Outcome outcome = engine_.TakeOutcome();
+  // An agent that cannot remember what it accepted must not accept: it ends, and its tasks with it.
+  if (!outcome.journal.empty()) CHECK_OK(journal_.Write(outcome.journal));
+  for (const RunnerOrder& order : outcome.orders) Do(order);
+  if (line_ == nullptr) return;
+  for (const core::AgentWord& word : outcome.words) line_->Say(word);
+}
+
+void AgentDriver::Do(const RunnerOrder& order) {
+  struct Step {
+    void operator()(const ports::RunOrder& run) const { runner.Start(run); }
+    void operator()(const StopRun& stop) const { runner.Stop(stop.token); }
+    void operator()(const MoveFence& moved) const { runner.SetFence(moved.token, moved.fence_at); }
+    ports::TaskRunner& runner;
+  };
+  std::visit(Step{*runner_}, order);
+}
+
+}  // namespace callboard::agent
