@@ -50,13 +50,14 @@ class TaskRunner {
   // Kills what still runs, and waits until it is gone; the watcher hears of it.
   virtual ~TaskRunner() = default;
 
-  // Whether it can run such a task at all: else INVALID_ARGUMENT or FAILED_PRECONDITION, for whoever
-  // submitted it.
+  // Whether it can run such a task at all: else INVALID_ARGUMENT or FAILED_PRECONDITION, for
+  // whoever submitted it.
   virtual absl::Status Check(const core::TaskSpec& spec) const = 0;
 
   // Begins a run. One that cannot even begin ends as failed. REQUIRES: the token is new.
   virtual void Start(RunOrder order) = 0;
-  // SIGTERM, and after the grace SIGKILL to all that is left. Nothing happens to a run that is over.
+  // SIGTERM, and after the grace SIGKILL to all that is left. Nothing happens to a run that is
+  // over.
   virtual void Stop(const core::FenceToken& token) = 0;
   // Moves the fence, later or earlier.
   virtual void SetFence(const core::FenceToken& token, absl::Duration fence_at) = 0;

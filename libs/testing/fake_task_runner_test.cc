@@ -1,0 +1,45 @@
+#include "libs/testing/fake_task_runner.h"
+
+#include <optional>
+
+#include "libs/testing/task_runner_contract.h"
+
+namespace callboard::test {
+namespace {
+
+struct FakeHarness {
+  static constexpr bool kLasts = true;
+
+  explicit FakeHarness(ports::RunWatcher& watcher) : fake(std::in_place, watcher) {}
+
+  ports::TaskRunner& runner() { return *fake; }
+  void Destroy() { fake.reset(); }
+  core::TaskSpec Spec() { return SpecOf("prompt"); }
+  void Finish(const core::FenceToken& run) { fake->End(run); }
+  void Obey(const core::FenceToken& run) {
+    if (fake->run(run)->stopped) fake->End(run, {.end = core::RunResult::End::kCancelled});
+  }
+
+  std::optional<FakeTaskRunner> fake;
+};
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Fake, TaskRunnerContractTest, FakeHarness);
+
+TEST(FakeTaskRunnerTest, KeepsWhatItWasTold) {
+  RecordedRuns runs;
+  FakeTaskRunner fake(runs);
+  ports::RunOrder order = RunOrderOf(RunToken(1), SpecOf("prompt"));
+  order.fence_at = absl::Seconds(5);
+  fake.Start(order);
+  EXPECT_EQ(fake.run(RunToken(1))->fence_at, absl::Seconds(5));
+  fake.SetFence(RunToken(1), absl::Seconds(9));
+  fake.Delivered(RunToken(1), 3);
+  fake.Delivered(RunToken(1), 4);
+  EXPECT_EQ(fake.run(RunToken(1))->fence_at, absl::Seconds(9));
+  EXPECT_EQ(fake.run(RunToken(1))->delivered_bytes, 7u);
+  fake.Write(RunToken(1), {.number = 1, .data = "text"});
+  EXPECT_EQ(runs.text(RunToken(1)), "text");
+}
+
+}  // namespace
+}  // namespace callboard::test
