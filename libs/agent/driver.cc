@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "libs/base/check.h"
+#include "libs/base/error.h"
 
 namespace callboard::agent {
 
@@ -23,14 +24,14 @@ AgentDriver::AgentDriver(EngineOptions options, const Journaled& journaled,
 }
 
 AgentDriver::~AgentDriver() {
-  // It tells how its runs end, and nobody hears of it any more.
-  runner_.reset();
   {
     base::MutexLock lock(mutex_);
     stopping_ = true;
     changed_.NotifyAll();
   }
   thread_.join();
+  // It tells how its runs end, and nobody hears of it any more: the next life finds them lost.
+  runner_.reset();
 }
 
 void AgentDriver::Post(Command command) {
@@ -62,8 +63,8 @@ void AgentDriver::DoOpen(core::SessionId session, std::shared_ptr<SessionLine> l
     return;
   }
   if (line_ != nullptr) {
-    line_->End(base::WithReason(absl::AbortedError("a newer Session has begun"),
-                                "SESSION_REPLACED"));
+    line_->End(
+        base::WithReason(absl::AbortedError("a newer Session has begun"), "SESSION_REPLACED"));
   }
   line_ = std::move(line);
   Follow();
@@ -113,10 +114,14 @@ void AgentDriver::BeginDrain() {
 }
 
 bool AgentDriver::WaitUntilIdle(absl::Duration timeout) {
+  const absl::Duration deadline = clock_.MonotonicNow() + timeout;
   base::MutexLock lock(mutex_);
-  return changed_.WaitFor(mutex_, timeout, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return idle_;
-  });
+  while (!idle_) {
+    const absl::Duration left = deadline - clock_.MonotonicNow();
+    if (left <= absl::ZeroDuration()) return false;
+    changed_.WaitFor(mutex_, left);
+  }
+  return true;
 }
 
 void AgentDriver::OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) {

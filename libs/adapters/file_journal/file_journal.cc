@@ -1,0 +1,195 @@
+#include "libs/adapters/file_journal/file_journal.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "callboard/storage/v1/journal.pb.h"
+#include "libs/base/status_macros.h"
+#include "libs/core/stable_hash.h"
+
+namespace callboard::adapters {
+namespace {
+
+using storage::v1::JournalEntry;
+
+// A file below this is not worth writing anew.
+constexpr size_t kAnewBytesMin = 1024 * 1024;
+constexpr size_t kAnewFactor = 4;
+
+struct Header {
+  uint32_t bytes = 0;
+  uint32_t unused = 0;
+  uint64_t hash = 0;
+};
+
+absl::Status FileError(const std::string& path) {
+  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
+}
+
+JournalEntry EntryOf(JournalEntry::Kind kind, const core::FenceToken& token) {
+  JournalEntry entry;
+  entry.set_kind(kind);
+  entry.set_queue_id_high(token.queue_id.value().high());
+  entry.set_queue_id_low(token.queue_id.value().low());
+  entry.set_dispatch(token.dispatch.value());
+  entry.set_director_epoch(token.director_epoch);
+  return entry;
+}
+
+JournalEntry ToEntry(const agent::JournalRecord& record) {
+  struct Step {
+    JournalEntry operator()(const agent::RunAccepted& run) const {
+      return EntryOf(JournalEntry::KIND_ACCEPTED, run.token);
+    }
+    JournalEntry operator()(const agent::ResultKept& kept) const {
+      JournalEntry entry = EntryOf(JournalEntry::KIND_RESULT, kept.token);
+      storage::v1::JournalResult& result = *entry.mutable_result();
+      result.set_end(static_cast<uint32_t>(kept.result.end));
+      if (kept.result.exit_code.has_value()) result.set_exit_code(*kept.result.exit_code);
+      result.set_signal(kept.result.signal);
+      result.set_result(kept.result.result);
+      result.set_result_truncated(kept.result.result_truncated);
+      result.set_error(kept.result.error);
+      return entry;
+    }
+    JournalEntry operator()(const agent::RunForgotten& run) const {
+      return EntryOf(JournalEntry::KIND_FORGOTTEN, run.token);
+    }
+  };
+  return std::visit(Step{}, record);
+}
+
+// Nothing when no agent can have written it.
+std::optional<agent::JournalRecord> FromEntry(const JournalEntry& entry) {
+  const core::FenceToken token = {
+      core::QueueId(core::Ulid(entry.queue_id_high(), entry.queue_id_low())),
+      core::DispatchNumber(entry.dispatch()), entry.director_epoch()};
+  switch (entry.kind()) {
+    case JournalEntry::KIND_ACCEPTED:
+      return agent::RunAccepted{token};
+    case JournalEntry::KIND_FORGOTTEN:
+      return agent::RunForgotten{token};
+    case JournalEntry::KIND_RESULT: {
+      const storage::v1::JournalResult& proto = entry.result();
+      if (proto.end() > static_cast<uint32_t>(core::RunResult::End::kCancelled)) return {};
+      core::RunResult result = {.end = static_cast<core::RunResult::End>(proto.end()),
+                                .signal = proto.signal(),
+                                .result = proto.result(),
+                                .result_truncated = proto.result_truncated(),
+                                .error = proto.error()};
+      if (proto.has_exit_code()) result.exit_code = proto.exit_code();
+      return agent::ResultKept{token, std::move(result)};
+    }
+    default:
+      return {};
+  }
+}
+
+void Append(const agent::JournalRecord& record, std::string& buffer) {
+  const std::string payload = ToEntry(record).SerializeAsString();
+  const Header header = {.bytes = static_cast<uint32_t>(payload.size()),
+                         .hash = core::StableHash().Add(payload).value()};
+  buffer.append(reinterpret_cast<const char*>(&header), sizeof(header));
+  buffer.append(payload);
+}
+
+// Up to the first entry that is not whole.
+agent::Journaled Read(absl::string_view text) {
+  agent::Journaled journaled;
+  Header header;
+  while (text.size() >= sizeof(header)) {
+    std::memcpy(&header, text.data(), sizeof(header));
+    text.remove_prefix(sizeof(header));
+    const absl::string_view payload = text.substr(0, header.bytes);
+    JournalEntry entry;
+    if (payload.size() < header.bytes || core::StableHash().Add(payload).value() != header.hash ||
+        !entry.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+      break;
+    }
+    const std::optional<agent::JournalRecord> record = FromEntry(entry);
+    if (!record.has_value()) break;
+    journaled.Apply(*record);
+    text.remove_prefix(header.bytes);
+  }
+  return journaled;
+}
+
+bool WriteAll(int file, absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<FileJournal::Opened> FileJournal::Open(const std::string& path) {
+  const std::string lock_path = path + ".lock";
+  const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (lock < 0) return FileError(lock_path);
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    close(lock);
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " is in use: another agent runs on the same data_dir; give each its own"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Opened opened = {.journal = nullptr, .journaled = Read(text)};
+  opened.journal.reset(new FileJournal(path, lock, opened.journaled));
+  RETURN_IF_ERROR(opened.journal->WriteAnew());
+  return opened;
+}
+
+FileJournal::~FileJournal() {
+  if (file_ >= 0) close(file_);
+  close(lock_);
+}
+
+absl::Status FileJournal::WriteAnew() {
+  const std::string staged = path_ + ".new";
+  const int file =
+      open(staged.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) return FileError(staged);
+  buffer_.clear();
+  for (const agent::JournalRecord& record : journaled_.Records()) Append(record, buffer_);
+  if (!WriteAll(file, buffer_) || std::rename(staged.c_str(), path_.c_str()) != 0) {
+    const absl::Status error = FileError(staged);
+    close(file);
+    return error;
+  }
+  if (file_ >= 0) close(file_);
+  file_ = file;
+  size_bytes_ = least_bytes_ = buffer_.size();
+  return absl::OkStatus();
+}
+
+absl::Status FileJournal::Write(absl::Span<const agent::JournalRecord> records) {
+  buffer_.clear();
+  for (const agent::JournalRecord& record : records) {
+    journaled_.Apply(record);
+    Append(record, buffer_);
+  }
+  if (!WriteAll(file_, buffer_)) return FileError(path_);
+  size_bytes_ += buffer_.size();
+  const bool is_worth_it = size_bytes_ >= kAnewBytesMin + kAnewFactor * least_bytes_;
+  return is_worth_it ? WriteAnew() : absl::OkStatus();
+}
+
+}  // namespace callboard::adapters

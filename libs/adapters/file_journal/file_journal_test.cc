@@ -1,0 +1,97 @@
+#include "libs/adapters/file_journal/file_journal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "libs/testing/new_folder.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::adapters {
+namespace {
+
+using test::IsOk;
+using test::StatusIs;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+core::FenceToken Token(uint64_t task) {
+  return {core::QueueId(core::Ulid(task, 7)), core::DispatchNumber(2), 3};
+}
+
+const core::RunResult kResult = {.end = core::RunResult::End::kFailed,
+                                 .exit_code = -1,
+                                 .signal = "SIGSEGV",
+                                 .result = std::string("\0\xff", 2),
+                                 .result_truncated = true,
+                                 .error = "why"};
+
+class FileJournalTest : public testing::Test {
+ protected:
+  FileJournal::Opened Open() { return *FileJournal::Open(path_); }
+  // What the next life finds.
+  agent::Journaled Found() { return Open().journaled; }
+
+  const std::string path_ = test::NewFolder() / "journal";
+};
+
+TEST_F(FileJournalTest, NextLifeFindsWhatWasWritten) {
+  {
+    const FileJournal::Opened opened = Open();
+    EXPECT_THAT(opened.journaled.accepted, IsEmpty());
+    ASSERT_THAT(opened.journal->Write({agent::RunAccepted{Token(1)}, agent::RunAccepted{Token(2)},
+                                       agent::RunAccepted{Token(3)}}),
+                IsOk());
+    ASSERT_THAT(opened.journal->Write(
+                    {agent::ResultKept{Token(2), kResult}, agent::RunForgotten{Token(3)}}),
+                IsOk());
+  }
+  const agent::Journaled found = Found();
+  EXPECT_THAT(found.accepted, ElementsAre(Token(1)));
+  ASSERT_EQ(found.results.size(), 1u);
+  EXPECT_EQ(found.results.at(Token(2)), kResult);
+}
+
+TEST_F(FileJournalTest, TornEndIsLeftOutAndTheRestIsFound) {
+  { ASSERT_THAT(Open().journal->Write({agent::RunAccepted{Token(1)}}), IsOk()); }
+  const size_t one = std::filesystem::file_size(path_);
+  { ASSERT_THAT(Open().journal->Write({agent::RunAccepted{Token(2)}}), IsOk()); }
+  for (size_t size = std::filesystem::file_size(path_) - 1; size > one; --size) {
+    std::filesystem::copy_file(path_, path_ + ".torn",
+                               std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(path_ + ".torn", size);
+    EXPECT_THAT(FileJournal::Open(path_ + ".torn")->journaled.accepted, ElementsAre(Token(1)))
+        << size;
+  }
+}
+
+TEST_F(FileJournalTest, FileThatIsMostlyForgottenIsWrittenAnew) {
+  const FileJournal::Opened opened = Open();
+  ASSERT_THAT(opened.journal->Write({agent::RunAccepted{Token(1)}}), IsOk());
+  size_t most = 0;
+  for (uint64_t task = 2; task < 50'000; ++task) {
+    ASSERT_THAT(
+        opened.journal->Write({agent::RunAccepted{Token(task)}, agent::RunForgotten{Token(task)}}),
+        IsOk());
+    most = std::max(most, opened.journal->size_bytes());
+  }
+  EXPECT_LT(most, size_t{2} << 20);
+  EXPECT_EQ(std::filesystem::file_size(path_), opened.journal->size_bytes());
+}
+
+TEST_F(FileJournalTest, TwoAgentsDoNotShareOne) {
+  const FileJournal::Opened first = Open();
+  EXPECT_THAT(FileJournal::Open(path_).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another agent")));
+}
+
+TEST_F(FileJournalTest, FolderThatIsNotThereIsNamed) {
+  EXPECT_THAT(FileJournal::Open(path_ + "/missing/journal").status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("missing")));
+}
+
+}  // namespace
+}  // namespace callboard::adapters
