@@ -1,0 +1,29 @@
+#ifndef CALLBOARD_SERVICES_AGENT_AGENT_SERVICE_H_
+#define CALLBOARD_SERVICES_AGENT_AGENT_SERVICE_H_
+
+#include "callboard/v1/agent.grpc.pb.h"
+#include "libs/agent/driver.h"
+
+namespace callboard {
+
+// AgentService over an AgentDriver. Methods that come later answer UNIMPLEMENTED.
+class AgentService final : public v1::AgentService::CallbackService {
+ public:
+  // `driver` outlives the service.
+  explicit AgentService(agent::AgentDriver& driver) : driver_(driver) {}
+
+  grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* GetAgentStatus(grpc::CallbackServerContext* context,
+                                           const v1::GetAgentStatusRequest* request,
+                                           v1::AgentStatus* response) override;
+
+ private:
+  agent::AgentDriver& driver_;
+};
+
+v1::AgentStatus ToProto(const agent::AgentView& view);
+
+}  // namespace callboard
+
+#endif  // CALLBOARD_SERVICES_AGENT_AGENT_SERVICE_H_
