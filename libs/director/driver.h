@@ -42,6 +42,19 @@ struct TaskPage {
   std::optional<ListCursor> next = {};
 };
 
+// What happened to a task: so many of all its events, from one on.
+struct EventQuery {
+  core::QueueId queue_id = {};
+  size_t first = 0;
+  size_t page_size = 50;
+};
+struct EventPage {
+  std::vector<core::TaskEvent> events = {};
+  // The number of the first, and whether there are more behind the last.
+  size_t first = 0;
+  bool has_more = false;
+};
+
 // Where the driver reads the store and copies it: lanes that its Flow has.
 inline constexpr absl::string_view kReadsLane = "reads";
 inline constexpr absl::string_view kCheckpointsLane = "checkpoints";
@@ -79,6 +92,10 @@ class DirectorDriver {
   // NOT_FOUND/TASK_NOT_FOUND.
   void GetTask(core::QueueId id, Reply<core::Task> reply);
   void ListTasks(const ListQuery& query, Reply<TaskPage> reply);
+  // NOT_FOUND/TASK_NOT_FOUND.
+  void ListTaskEvents(const EventQuery& query, Reply<EventPage> reply);
+  void ExplainTask(core::QueueId id, Reply<Explanation> reply);
+  void KickDispatcher(Reply<Kicked> reply);
   void CancelTask(core::QueueId id, const std::string& who, const std::string& why,
                   Reply<CancelAnswer> reply);
   // As EventStore::CreateCheckpoint(); one at a time, and one more that waits.
@@ -90,6 +107,10 @@ class DirectorDriver {
  private:
   DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director,
                  flow::Flow& flow);
+
+  // Reads what the store has of a task, if there is one, in the turn's wake.
+  template <class T, class Reading>
+  void LookAndRead(core::QueueId id, Reply<T> reply, Reading reading);
 
   void DecideAll();
   void WriteAll();

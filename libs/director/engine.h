@@ -65,6 +65,12 @@ struct ListCursor {
   friend bool operator==(const ListCursor&, const ListCursor&) = default;
 };
 
+// What a kick has ended.
+struct Kicked {
+  uint32_t backoffs = 0;
+  uint32_t suspicions = 0;
+};
+
 enum class CancelAnswer { kCancelled, kRequested, kAlreadyEnded };
 
 // What is known of a task beside what its own records say.
@@ -113,16 +119,17 @@ struct Explanation {
     std::string why_not;
   };
 
+  core::TaskState state = core::TaskState::kPending;
   uint64_t position = 0;
   // Pending tasks ahead of it that may start now.
   uint64_t ready_ahead = 0;
   // The whole answer in one sentence.
-  std::string summary;
+  std::string summary = {};
   // Of a task in backoff or delayed.
-  std::optional<absl::Time> not_before;
-  std::vector<Verdict> agents;
+  std::optional<absl::Time> not_before = {};
+  std::vector<Verdict> agents = {};
   // Absent when no rate was measured.
-  std::optional<absl::Time> estimated_start_at;
+  std::optional<absl::Time> estimated_start_at = {};
 };
 
 // What follows from commands: to be committed first, and only then to be said.
@@ -199,7 +206,7 @@ class DirectorEngine {
   // Tells the agents that the director will be away for a while.
   void GoAway(Moment now);
   // Ends all backoffs and suspicions.
-  void Kick(Moment now);
+  Kicked Kick(Moment now);
   // NOT_FOUND/AGENT_NOT_FOUND for an agent that was never heard of.
   absl::Status DrainAgent(const std::string& name, Moment now);
   absl::Status UndrainAgent(const std::string& name, Moment now);

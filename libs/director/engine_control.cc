@@ -77,14 +77,20 @@ void DirectorEngine::GoAway(Moment now) {
   for (const auto& [name, agent] : fleet_.agents()) Say(agent, core::GoingAway{kLeaseExtension});
 }
 
-void DirectorEngine::Kick(Moment now) {
-  for (auto& [name, agent] : fleet_.agents()) agent.suspect_until = -absl::InfiniteDuration();
+Kicked DirectorEngine::Kick(Moment now) {
+  Kicked kicked;
+  for (auto& [name, agent] : fleet_.agents()) {
+    if (agent.suspect_until > now.monotonic) ++kicked.suspicions;
+    agent.suspect_until = -absl::InfiniteDuration();
+  }
   for (const auto& [sequence, entry] : book_.line()) {
     if (entry->clocks.not_before <= now.monotonic) continue;
+    ++kicked.backoffs;
     entry->clocks.not_before = -absl::InfiniteDuration();
     Offer(*entry, now);
   }
   Settle(now);
+  return kicked;
 }
 
 absl::Status DirectorEngine::DrainAgent(const std::string& name, Moment now) {

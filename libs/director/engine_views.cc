@@ -103,6 +103,7 @@ absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now
   const Entry& entry = *found;
   const core::Life& life = entry.life;
   Explanation explanation;
+  explanation.state = life.state;
   explanation.position = book_.Position(life);
   if (!entry.life.is_pending()) {
     explanation.summary = entry.life.is_in_flight()

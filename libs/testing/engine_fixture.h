@@ -157,6 +157,11 @@ class EngineFixture {
     CHECK(status.ok()) << status;
     Take();
   }
+  director::Kicked Kick() {
+    const director::Kicked kicked = engine_->Kick(now_);
+    Take();
+    return kicked;
+  }
   // What became of a waiter; nothing while it waits.
   const director::Decision* AnswerTo(director::WaiterId waiter) const {
     const auto found = answers_.find(waiter);
