@@ -35,6 +35,8 @@ inline constexpr uint32_t kTicketsPerCallerMax = 4;
 // How long such a place is held: unless the caller says, and at most.
 inline constexpr uint32_t kTicketSeconds = 30;
 inline constexpr uint32_t kTicketSecondsMax = 300;
+// Tasks that one call may redrive.
+inline constexpr uint32_t kRedrivesMax = 1000;
 // What an agent may have.
 inline constexpr size_t kAgentLanesMax = 64;
 inline constexpr uint32_t kLaneSlotsMax = 1000;

@@ -219,6 +219,19 @@ void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const 
       std::move(reply)));
 }
 
+void DirectorDriver::RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply) {
+  const auto read = [this](const Redrive::Reading& reading) {
+    const auto run = [reading](const ports::EventStore* store) {
+      if (store == nullptr) return reading(StoreClosed());
+      reading(store);
+    };
+    if (!reader_.Post(reads_, run)) reading(Overloaded(options_.calls_max));
+  };
+  const auto post = [this](CommandPtr command) { Post(std::move(command)); };
+  std::make_shared<Redrive>(Redrive::Desk{read, post}, std::move(tasks), std::move(reply))
+      ->ReadGroup();
+}
+
 void DirectorDriver::CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply) {
   const auto copy = [name](const ports::EventStore& store) { return store.CreateCheckpoint(name); };
   if (!Read(reader_, checkpoints_, reply, copy)) reply(CheckpointsWait());

@@ -18,6 +18,7 @@
 #include "libs/core/queue.h"
 #include "libs/director/command.h"
 #include "libs/director/director.h"
+#include "libs/director/redrive.h"
 #include "libs/director/store_reader.h"
 #include "libs/flow/flow.h"
 #include "libs/flow/flow_options.h"
@@ -98,6 +99,8 @@ class DirectorDriver {
   void KickDispatcher(Reply<Kicked> reply);
   void CancelTask(core::QueueId id, const std::string& who, const std::string& why,
                   Reply<CancelAnswer> reply);
+  // Each as DirectorEngine::Redrive(), in the order given.
+  void RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply);
   // As EventStore::CreateCheckpoint(); one at a time, and one more that waits.
   void CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply);
 

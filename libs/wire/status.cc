@@ -6,7 +6,6 @@
 
 #include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 #include "libs/base/error.h"
 #include "libs/wire/time.h"
 
@@ -43,10 +42,10 @@ absl::Status WithDetail(absl::Status error, const google::protobuf::Any& detail)
 
 }  // namespace
 
-grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  const base::ErrorDetails details = base::DetailsOf(status);
+google::rpc::Status ToProto(const absl::Status& status) {
   google::rpc::Status rich;
+  if (status.ok()) return rich;
+  const base::ErrorDetails details = base::DetailsOf(status);
   rich.set_code(static_cast<int>(status.code()));
   rich.set_message(std::string(status.message()));
 
@@ -71,16 +70,29 @@ grpc::Status ToGrpc(const absl::Status& status) {
     }
     AddDetail(bad_request, rich);
   }
+  return rich;
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const google::rpc::Status rich = ToProto(status);
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), rich.message(),
                       rich.SerializeAsString());
 }
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  absl::Status error(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   google::rpc::Status rich;
-  if (!rich.ParseFromString(status.error_details())) return error;
-  for (const google::protobuf::Any& detail : rich.details()) {
+  if (!rich.ParseFromString(status.error_details())) rich.Clear();
+  rich.set_code(static_cast<int>(status.error_code()));
+  rich.set_message(status.error_message());
+  return FromProto(rich);
+}
+
+absl::Status FromProto(const google::rpc::Status& status) {
+  absl::Status error(static_cast<absl::StatusCode>(status.code()), status.message());
+  if (error.ok()) return error;
+  for (const google::protobuf::Any& detail : status.details()) {
     error = WithDetail(std::move(error), detail);
   }
   return error;

@@ -3,8 +3,10 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/limits.h"
@@ -12,6 +14,7 @@
 #include "libs/wire/enum_pairs.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/field_values.h"
+#include "libs/wire/status.h"
 #include "libs/wire/task.h"
 #include "libs/wire/task_view.h"
 #include "libs/wire/time.h"
@@ -91,6 +94,36 @@ absl::StatusOr<v1::ReserveSlotResponse> ResponseTo(const director::Decision& dec
   return response;
 }
 
+absl::StatusOr<std::vector<core::QueueId>> TasksFrom(const v1::RedriveTasksRequest& request) {
+  wire::FieldChecks checks;
+  std::vector<core::QueueId> tasks;
+  checks.AtMost("queue_ids", static_cast<uint64_t>(request.queue_ids_size()), core::kRedrivesMax,
+                "entries");
+  for (int i = 0; i < request.queue_ids_size() && checks.status().ok(); ++i) {
+    const std::string field = absl::StrCat("queue_ids[", i, "]");
+    if (request.queue_ids(i).empty()) checks.Refuse(field, "is empty");
+    const auto id = wire::ReadQueueId(field, request.queue_ids(i), checks);
+    tasks.push_back(id.value_or(core::QueueId()));
+  }
+  RETURN_IF_ERROR(checks.status());
+  return tasks;
+}
+
+v1::RedriveTasksResponse ResponseTo(const std::vector<core::QueueId>& tasks,
+                                    const std::vector<director::Redriven>& redriven) {
+  v1::RedriveTasksResponse response;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    auto& item = *response.add_items();
+    item.set_queue_id(core::ToString(tasks[i]));
+    if (redriven[i].ok()) {
+      item.set_redriven_as(core::ToString(*redriven[i]));
+    } else {
+      *item.mutable_refused() = wire::ToProto(redriven[i].status());
+    }
+  }
+  return response;
+}
+
 v1::CancelTaskResponse::Outcome OutcomeOf(director::CancelAnswer answer) {
   switch (answer) {
     case director::CancelAnswer::kCancelled:
@@ -135,6 +168,20 @@ grpc::ServerUnaryReactor* QueueService::ReserveSlot(grpc::CallbackServerContext*
     call.OnAbandoned([this, id] { driver_.Post(director::LeaveCommand(id)); });
   };
   return server::Unary(context, response, reserve, kPatient);
+}
+
+grpc::ServerUnaryReactor* QueueService::RedriveTasks(grpc::CallbackServerContext* context,
+                                                     const v1::RedriveTasksRequest* request,
+                                                     v1::RedriveTasksResponse* response) {
+  const auto redrive = [&](const server::UnaryCall<v1::RedriveTasksResponse>& call) {
+    const absl::StatusOr<std::vector<core::QueueId>> tasks = TasksFrom(*request);
+    if (!tasks.ok()) return call.Finish(tasks.status());
+    driver_.RedriveTasks(*tasks,
+                         [call, tasks = *tasks](const std::vector<director::Redriven>& redriven) {
+                           call.Finish(ResponseTo(tasks, redriven));
+                         });
+  };
+  return server::Unary(context, response, redrive, kPatient);
 }
 
 grpc::ServerUnaryReactor* QueueService::CancelTask(grpc::CallbackServerContext* context,

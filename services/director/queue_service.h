@@ -34,6 +34,9 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* CancelTask(grpc::CallbackServerContext* context,
                                        const v1::CancelTaskRequest* request,
                                        v1::CancelTaskResponse* response) override;
+  grpc::ServerUnaryReactor* RedriveTasks(grpc::CallbackServerContext* context,
+                                         const v1::RedriveTasksRequest* request,
+                                         v1::RedriveTasksResponse* response) override;
   grpc::ServerUnaryReactor* GetQueueStatus(grpc::CallbackServerContext* context,
                                            const v1::GetQueueStatusRequest* request,
                                            v1::QueueStatus* response) override;

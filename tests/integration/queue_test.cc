@@ -222,6 +222,46 @@ TEST_F(QueueTest, WaitingTaskIsExplained) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_id is required")));
 }
 
+TEST_F(QueueTest, EndedTasksAreRedrivenOnceAndAnsweredOneByOne) {
+  Start();
+  const std::string ended = Submit(Prompt("again"))->queue_id();
+  ASSERT_THAT(Cancel(ended), IsOk());
+  const std::string live = Submit(Prompt("live"))->queue_id();
+  v1::RedriveTasksRequest request;
+  for (const std::string& id : {ended, live, std::string("queue-01hf81rywx2hm2aptby9afwnwa")}) {
+    request.add_queue_ids(id);
+  }
+  const auto redriven = Call(&v1::QueueService::Stub::RedriveTasks, request);
+  ASSERT_THAT(redriven, IsOk());
+  ASSERT_EQ(redriven->items_size(), 3);
+  EXPECT_EQ(redriven->items(0).queue_id(), ended);
+  const std::string successor = redriven->items(0).redriven_as();
+  EXPECT_EQ(Get(successor)->prompt(), "again");
+  EXPECT_EQ(Get(successor)->redrive_of(), ended);
+  EXPECT_EQ(Get(ended)->redriven_as(), successor);
+  EXPECT_THAT(wire::FromProto(redriven->items(1).refused()), HasReason("NOT_REDRIVABLE"));
+  EXPECT_THAT(wire::FromProto(redriven->items(2).refused()), HasReason("TASK_NOT_FOUND"));
+  Kill();
+  Start();
+  const auto again = Call(&v1::QueueService::Stub::RedriveTasks, request);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(again->items(0).redriven_as(), successor);
+  EXPECT_THAT(List(), ElementsAre(live, successor, ended));
+}
+
+TEST_F(QueueTest, TooManyRedrivesAndWrongIdsAreRefusedByName) {
+  Start();
+  v1::RedriveTasksRequest request;
+  request.add_queue_ids("queue-01hf81rywx2hm2aptby9afwnwa");
+  request.add_queue_ids("queue-1");
+  EXPECT_THAT(Call(&v1::QueueService::Stub::RedriveTasks, request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_ids[1] is no")));
+  while (request.queue_ids_size() <= 1000) request.add_queue_ids(request.queue_ids(0));
+  EXPECT_THAT(Call(&v1::QueueService::Stub::RedriveTasks, request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("queue_ids has 1001 entries, at most 1000 are allowed")));
+}
+
 TEST_F(QueueTest, KickSaysWhatItEnded) {
   Start();
   const auto kicked = Call(&v1::QueueService::Stub::KickDispatcher, v1::KickDispatcherRequest());
