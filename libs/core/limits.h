@@ -37,7 +37,8 @@ inline constexpr uint32_t kTicketSeconds = 30;
 inline constexpr uint32_t kTicketSecondsMax = 300;
 // Tasks that one call may redrive.
 inline constexpr uint32_t kRedrivesMax = 1000;
-// What an agent may have.
+// Agents that are known, and what one may have.
+inline constexpr size_t kAgentsMax = 10'000;
 inline constexpr size_t kAgentLanesMax = 64;
 inline constexpr uint32_t kLaneSlotsMax = 1000;
 // Request ids that are remembered after their task is forgotten.

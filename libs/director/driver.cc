@@ -153,9 +153,9 @@ bool DirectorDriver::Post(CommandPtr&& command) {
 }
 
 void DirectorDriver::GetQueueStatus(Reply<core::QueueStatus> reply) {
-  Post(CallCommand<core::QueueStatus>(
+  Ask<core::QueueStatus>(
       Command::Need::kRead, [](DirectorEngine& engine, Moment now) { return engine.Status(now); },
-      std::move(reply)));
+      std::move(reply));
 }
 
 template <class T, class Reading>
@@ -182,16 +182,16 @@ void DirectorDriver::ListTaskEvents(const EventQuery& query, Reply<EventPage> re
 }
 
 void DirectorDriver::ExplainTask(core::QueueId id, Reply<Explanation> reply) {
-  Post(CallCommand<Explanation>(
+  Ask<Explanation>(
       Command::Need::kRead,
       [id](DirectorEngine& engine, Moment now) { return engine.Explain(id, now); },
-      std::move(reply)));
+      std::move(reply));
 }
 
 void DirectorDriver::KickDispatcher(Reply<Kicked> reply) {
-  Post(CallCommand<Kicked>(
+  Ask<Kicked>(
       Command::Need::kWrite, [](DirectorEngine& engine, Moment now) { return engine.Kick(now); },
-      std::move(reply)));
+      std::move(reply));
 }
 
 void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
@@ -211,12 +211,12 @@ void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
 
 void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const std::string& why,
                                 Reply<CancelAnswer> reply) {
-  Post(CallCommand<CancelAnswer>(
+  Ask<CancelAnswer>(
       Command::Need::kWrite,
       [id, who, why](DirectorEngine& engine, Moment now) {
         return engine.Cancel(id, who, why, now);
       },
-      std::move(reply)));
+      std::move(reply));
 }
 
 void DirectorDriver::RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply) {

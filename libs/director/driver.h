@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -87,6 +88,13 @@ class DirectorDriver {
 
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
+
+  // Answers what `decide` returns in its turn.
+  template <class T>
+  void Ask(Command::Need need, std::function<absl::StatusOr<T>(DirectorEngine&, Moment)> decide,
+           Reply<T> reply) {
+    Post(CallCommand<T>(need, std::move(decide), std::move(reply)));
+  }
 
   // Answers the status as of its turn.
   void GetQueueStatus(Reply<core::QueueStatus> reply);

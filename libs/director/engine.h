@@ -18,6 +18,7 @@
 #include "libs/core/session.h"
 #include "libs/core/task.h"
 #include "libs/director/agenda.h"
+#include "libs/director/agent_view.h"
 #include "libs/director/book.h"
 #include "libs/director/fleet.h"
 #include "libs/director/matcher.h"
@@ -110,6 +111,8 @@ struct ListPage {
 
 // NOT_FOUND/TASK_NOT_FOUND
 absl::Status TaskNotFound(core::QueueId id);
+// NOT_FOUND/AGENT_NOT_FOUND
+absl::Status AgentNotFound(const std::string& name);
 
 // Why a task has not started.
 struct Explanation {
@@ -208,13 +211,15 @@ class DirectorEngine {
   // Ends all backoffs and suspicions.
   Kicked Kick(Moment now);
   // NOT_FOUND/AGENT_NOT_FOUND for an agent that was never heard of.
-  absl::Status DrainAgent(const std::string& name, Moment now);
+  absl::Status DrainAgent(const std::string& name, const std::string& why, Moment now);
   absl::Status UndrainAgent(const std::string& name, Moment now);
 
   // ---- Agents ----
 
   // ALREADY_EXISTS/AGENT_NAME_TAKEN while another life of that name is connected.
-  absl::Status Announce(const std::string& name, const std::string& instance_id, Moment now);
+  // Of one that is not, `url` is where it is dialled.
+  absl::Status Announce(const std::string& name, const std::string& instance_id,
+                        const std::string& url, Moment now);
   // INVALID_ARGUMENT when it says what no agent may, ALREADY_EXISTS as Announce(); then the Session
   // is to be ended. REQUIRES: the Session was not opened before.
   absl::Status OnOpened(core::SessionId session, const core::AgentOpened& opened, Moment now);
@@ -240,6 +245,9 @@ class DirectorEngine {
   absl::StatusOr<Glance> Look(core::QueueId id) const;
   ListPage List(const ListQuery& query) const;
   absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const;
+  // NOT_FOUND/AGENT_NOT_FOUND.
+  absl::StatusOr<AgentView> LookAtAgent(const std::string& name, Moment now) const;
+  AgentPage ListAgents(const AgentQuery& query, Moment now) const;
   const Book& book() const { return book_; }
   const Fleet& fleet() const { return fleet_; }
   const WaitingLine& waiting_line() const { return line_; }
@@ -360,7 +368,7 @@ class DirectorEngine {
   void SayTo(const std::string& agent, core::DirectorItem item);
   void Suspect(Agent& agent, Moment now);
   void NoteInfrastructureError(Agent& agent, core::QueueId task);
-  void MarkAgent(Agent& agent, bool draining, bool cordoned);
+  void MarkAgent(Agent& agent, bool draining, bool cordoned, const std::string& why);
 
   // engine_control.cc
   void OnPendingDue(Entry& entry, Moment now);

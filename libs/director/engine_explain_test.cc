@@ -65,7 +65,7 @@ TEST(EngineExplainTest, EveryAgentHasItsReason) {
     if (name == "busy") agent.lanes["default"].used = 1;
     director.Connect(agent);
   }
-  director.Tell(&DirectorEngine::DrainAgent, "drained");
+  director.DrainAgent("drained");
   director.Break("gone");
   director.Advance(absl::Seconds(31));
   for (const std::string name : {"lane", "label", "busy", "drained", "suspect"}) {

@@ -150,4 +150,20 @@ absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now
   return explanation;
 }
 
+absl::StatusOr<AgentView> DirectorEngine::LookAtAgent(const std::string& name, Moment now) const {
+  const auto found = fleet_.agents().find(name);
+  if (found == fleet_.agents().end()) return AgentNotFound(name);
+  return ViewOf(found->second, options_.lease, now);
+}
+
+AgentPage DirectorEngine::ListAgents(const AgentQuery& query, Moment now) const {
+  AgentPage page;
+  auto agent = fleet_.agents().upper_bound(query.after);
+  for (; agent != fleet_.agents().end() && page.agents.size() < query.page_size; ++agent) {
+    page.agents.push_back(ViewOf(agent->second, options_.lease, now));
+  }
+  page.has_more = agent != fleet_.agents().end();
+  return page;
+}
+
 }  // namespace callboard::director

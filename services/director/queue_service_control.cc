@@ -33,13 +33,13 @@ grpc::ServerUnaryReactor* QueueService::Switch(
     grpc::CallbackServerContext* context, v1::QueueStatus* response,
     void (director::DirectorEngine::*command)(director::Moment)) {
   const auto tell = [this, command](const server::UnaryCall<v1::QueueStatus>& call) {
-    driver_.Post(director::CallCommand<core::QueueStatus>(
+    driver_.Ask<core::QueueStatus>(
         director::Command::Need::kWrite,
         [command](director::DirectorEngine& engine, director::Moment now) {
           (engine.*command)(now);
           return engine.Status(now);
         },
-        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); }));
+        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); });
   };
   return server::Unary(context, response, tell);
 }

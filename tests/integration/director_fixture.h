@@ -36,18 +36,24 @@ class DirectorFixture : public testing::Test {
     ASSERT_EQ(director_->process().WaitForExit(absl::Minutes(1)), 128 + SIGKILL);
   }
 
+  template <class Stub, class Request, class Response>
+  static absl::StatusOr<Response> CallOn(
+      Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+      const Request& request, absl::Duration deadline = absl::Seconds(30)) {
+    grpc::ClientContext context;
+    context.set_deadline(gpr_time_from_millis(absl::ToInt64Milliseconds(deadline), GPR_TIMESPAN));
+    Response response;
+    const grpc::Status status = (stub.*method)(&context, request, &response);
+    if (!status.ok()) return wire::FromGrpc(status);
+    return response;
+  }
   template <class Request, class Response>
   absl::StatusOr<Response> Call(grpc::Status (v1::QueueService::Stub::*method)(grpc::ClientContext*,
                                                                                const Request&,
                                                                                Response*),
                                 const Request& request,
                                 absl::Duration deadline = absl::Seconds(30)) {
-    grpc::ClientContext context;
-    context.set_deadline(gpr_time_from_millis(absl::ToInt64Milliseconds(deadline), GPR_TIMESPAN));
-    Response response;
-    const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
-    if (!status.ok()) return wire::FromGrpc(status);
-    return response;
+    return CallOn(*stub_, method, request, deadline);
   }
   static v1::SubmitTaskRequest Prompt(const std::string& prompt, const std::string& id = "") {
     v1::SubmitTaskRequest request;
