@@ -32,7 +32,13 @@ inline constexpr uint32_t kRunSecondsMax = 30 * 24 * 3600;
 // Places that callers hold without a task: in a queue without bound, and by one caller in any.
 inline constexpr uint32_t kTicketsMax = 1000;
 inline constexpr uint32_t kTicketsPerCallerMax = 4;
-// What an agent may have.
+// How long such a place is held: unless the caller says, and at most.
+inline constexpr uint32_t kTicketSeconds = 30;
+inline constexpr uint32_t kTicketSecondsMax = 300;
+// Tasks that one call may redrive.
+inline constexpr uint32_t kRedrivesMax = 1000;
+// Agents that are known, and what one may have.
+inline constexpr size_t kAgentsMax = 10'000;
 inline constexpr size_t kAgentLanesMax = 64;
 inline constexpr uint32_t kLaneSlotsMax = 1000;
 // Request ids that are remembered after their task is forgotten.

@@ -179,6 +179,8 @@ struct AgentMarked {
   bool draining = false;
   // Set aside since this life of its process; empty when it is not.
   std::string cordoned_instance = {};
+  // Why, for people.
+  std::string why = {};
 
   friend bool operator==(const AgentMarked&, const AgentMarked&) = default;
 };

@@ -62,6 +62,17 @@ absl::StatusOr<core::Task> TaskAt(const ports::EventStore& store, const Glance& 
   return task;
 }
 
+absl::StatusOr<EventPage> EventsAt(const ports::EventStore& store, const EventQuery& query) {
+  ASSIGN_OR_RETURN(const std::vector<core::TaskRecord> records, store.TaskRecords(query.queue_id));
+  if (records.empty()) return TaskNotFound(query.queue_id);
+  const std::vector<core::TaskEvent> events = core::EventsFrom(records);
+  const size_t first = std::min(query.first, events.size());
+  const size_t last = first + std::min(query.page_size, events.size() - first);
+  return EventPage{.events = {events.begin() + first, events.begin() + last},
+                   .first = first,
+                   .has_more = last < events.size()};
+}
+
 absl::StatusOr<TaskPage> PageFrom(const ports::EventStore& store, const ListPage& page) {
   TaskPage tasks = {.next = page.next};
   for (const ListPage::Item& item : page.tasks) {
@@ -142,21 +153,45 @@ bool DirectorDriver::Post(CommandPtr&& command) {
 }
 
 void DirectorDriver::GetQueueStatus(Reply<core::QueueStatus> reply) {
-  Post(CallCommand<core::QueueStatus>(
+  Ask<core::QueueStatus>(
       Command::Need::kRead, [](DirectorEngine& engine, Moment now) { return engine.Status(now); },
-      std::move(reply)));
+      std::move(reply));
 }
 
-void DirectorDriver::GetTask(core::QueueId id, Reply<core::Task> reply) {
+template <class T, class Reading>
+void DirectorDriver::LookAndRead(core::QueueId id, Reply<T> reply, Reading reading) {
   Post(CallCommand<Glance>(
       Command::Need::kRead, [id](DirectorEngine& engine, Moment) { return engine.Look(id); },
-      [this, reply](const absl::StatusOr<Glance>& glance) {
+      [this, reply = std::move(reply), reading](const absl::StatusOr<Glance>& glance) {
         if (!glance.ok()) return reply(glance.status());
-        const auto read = [glance = *glance](const ports::EventStore& store) {
-          return TaskAt(store, glance);
+        const auto read = [glance = *glance, reading](const ports::EventStore& store) {
+          return reading(store, glance);
         };
         if (!Read(reader_, reads_, reply, read)) reply(Overloaded(options_.calls_max));
       }));
+}
+
+void DirectorDriver::GetTask(core::QueueId id, Reply<core::Task> reply) {
+  LookAndRead<core::Task>(id, std::move(reply), TaskAt);
+}
+
+void DirectorDriver::ListTaskEvents(const EventQuery& query, Reply<EventPage> reply) {
+  LookAndRead<EventPage>(
+      query.queue_id, std::move(reply),
+      [query](const ports::EventStore& store, const Glance&) { return EventsAt(store, query); });
+}
+
+void DirectorDriver::ExplainTask(core::QueueId id, Reply<Explanation> reply) {
+  Ask<Explanation>(
+      Command::Need::kRead,
+      [id](DirectorEngine& engine, Moment now) { return engine.Explain(id, now); },
+      std::move(reply));
+}
+
+void DirectorDriver::KickDispatcher(Reply<Kicked> reply) {
+  Ask<Kicked>(
+      Command::Need::kWrite, [](DirectorEngine& engine, Moment now) { return engine.Kick(now); },
+      std::move(reply));
 }
 
 void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
@@ -176,12 +211,25 @@ void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
 
 void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const std::string& why,
                                 Reply<CancelAnswer> reply) {
-  Post(CallCommand<CancelAnswer>(
+  Ask<CancelAnswer>(
       Command::Need::kWrite,
       [id, who, why](DirectorEngine& engine, Moment now) {
         return engine.Cancel(id, who, why, now);
       },
-      std::move(reply)));
+      std::move(reply));
+}
+
+void DirectorDriver::RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply) {
+  const auto read = [this](const Redrive::Reading& reading) {
+    const auto run = [reading](const ports::EventStore* store) {
+      if (store == nullptr) return reading(StoreClosed());
+      reading(store);
+    };
+    if (!reader_.Post(reads_, run)) reading(Overloaded(options_.calls_max));
+  };
+  const auto post = [this](CommandPtr command) { Post(std::move(command)); };
+  std::make_shared<Redrive>(Redrive::Desk{read, post}, std::move(tasks), std::move(reply))
+      ->ReadGroup();
 }
 
 void DirectorDriver::CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +19,7 @@
 #include "libs/core/queue.h"
 #include "libs/director/command.h"
 #include "libs/director/director.h"
+#include "libs/director/redrive.h"
 #include "libs/director/store_reader.h"
 #include "libs/flow/flow.h"
 #include "libs/flow/flow_options.h"
@@ -40,6 +42,19 @@ struct TaskPage {
   };
   std::vector<Item> tasks = {};
   std::optional<ListCursor> next = {};
+};
+
+// What happened to a task: so many of all its events, from one on.
+struct EventQuery {
+  core::QueueId queue_id = {};
+  size_t first = 0;
+  size_t page_size = 50;
+};
+struct EventPage {
+  std::vector<core::TaskEvent> events = {};
+  // The number of the first, and whether there are more behind the last.
+  size_t first = 0;
+  bool has_more = false;
 };
 
 // Where the driver reads the store and copies it: lanes that its Flow has.
@@ -74,13 +89,26 @@ class DirectorDriver {
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
+  // Answers what `decide` returns in its turn.
+  template <class T>
+  void Ask(Command::Need need, std::function<absl::StatusOr<T>(DirectorEngine&, Moment)> decide,
+           Reply<T> reply) {
+    Post(CallCommand<T>(need, std::move(decide), std::move(reply)));
+  }
+
   // Answers the status as of its turn.
   void GetQueueStatus(Reply<core::QueueStatus> reply);
   // NOT_FOUND/TASK_NOT_FOUND.
   void GetTask(core::QueueId id, Reply<core::Task> reply);
   void ListTasks(const ListQuery& query, Reply<TaskPage> reply);
+  // NOT_FOUND/TASK_NOT_FOUND.
+  void ListTaskEvents(const EventQuery& query, Reply<EventPage> reply);
+  void ExplainTask(core::QueueId id, Reply<Explanation> reply);
+  void KickDispatcher(Reply<Kicked> reply);
   void CancelTask(core::QueueId id, const std::string& who, const std::string& why,
                   Reply<CancelAnswer> reply);
+  // Each as DirectorEngine::Redrive(), in the order given.
+  void RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply);
   // As EventStore::CreateCheckpoint(); one at a time, and one more that waits.
   void CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply);
 
@@ -90,6 +118,10 @@ class DirectorDriver {
  private:
   DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director,
                  flow::Flow& flow);
+
+  // Reads what the store has of a task, if there is one, in the turn's wake.
+  template <class T, class Reading>
+  void LookAndRead(core::QueueId id, Reply<T> reply, Reading reading);
 
   void DecideAll();
   void WriteAll();

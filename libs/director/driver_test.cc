@@ -297,6 +297,44 @@ TEST_F(DirectorDriverTest, TasksAreListedPageByPage) {
   EXPECT_EQ(query.after, std::nullopt);
 }
 
+TEST_F(DirectorDriverTest, EventsOfATaskAreReadPageByPage) {
+  const auto driver = Open();
+  const core::QueueId task = Add(*driver, "first");
+  Answer<CancelAnswer>([&](auto reply) {
+    driver->CancelTask(task, "me", "", reply);
+  }).IgnoreError();
+  const auto page = [&](size_t first) {
+    return *Answer<EventPage>([&](auto reply) {
+      driver->ListTaskEvents({.queue_id = task, .first = first, .page_size = 3}, std::move(reply));
+    });
+  };
+  const auto kinds = [](const EventPage& page) {
+    std::vector<core::TaskEventKind> kinds;
+    for (const core::TaskEvent& event : page.events) kinds.push_back(event.kind);
+    return kinds;
+  };
+  EXPECT_THAT(kinds(page(0)),
+              testing::ElementsAre(core::TaskEventKind::kSubmitted, core::TaskEventKind::kAdmitted,
+                                   core::TaskEventKind::kDenied));
+  EXPECT_TRUE(page(0).has_more);
+  EXPECT_THAT(kinds(page(3)), testing::ElementsAre(core::TaskEventKind::kCanceled));
+  EXPECT_FALSE(page(3).has_more);
+  EXPECT_THAT(kinds(page(99)), testing::IsEmpty());
+}
+
+TEST_F(DirectorDriverTest, TaskIsExplainedAsOfItsTurn) {
+  const auto driver = Open();
+  Add(*driver, "first");
+  const core::QueueId task = Add(*driver, "second");
+  const absl::StatusOr<Explanation> explanation =
+      Answer<Explanation>([&](auto reply) { driver->ExplainTask(task, std::move(reply)); });
+  ASSERT_THAT(explanation, IsOk());
+  EXPECT_EQ(explanation->position, 2u);
+  EXPECT_EQ(explanation->ready_ahead, 1u);
+  EXPECT_EQ(Answer<Kicked>([&](auto reply) { driver->KickDispatcher(std::move(reply)); })->backoffs,
+            0u);
+}
+
 TEST_F(DirectorDriverTest, CheckpointIsTakenBesideTheTurns) {
   const auto driver = Open();
   const auto checkpoint = [&] {

@@ -41,6 +41,7 @@ void DirectorEngine::Begin(Moment now) {
     agent.draining = mark.draining;
     agent.cordoned = !mark.cordoned_instance.empty();
     agent.instance_id = mark.cordoned_instance;
+    agent.mark_why = mark.why;
   }
   for (const auto& [sequence, entry] : book_.line()) {
     if (entry->life.is_in_flight()) {

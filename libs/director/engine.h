@@ -18,6 +18,7 @@
 #include "libs/core/session.h"
 #include "libs/core/task.h"
 #include "libs/director/agenda.h"
+#include "libs/director/agent_view.h"
 #include "libs/director/book.h"
 #include "libs/director/fleet.h"
 #include "libs/director/matcher.h"
@@ -65,6 +66,12 @@ struct ListCursor {
   friend bool operator==(const ListCursor&, const ListCursor&) = default;
 };
 
+// What a kick has ended.
+struct Kicked {
+  uint32_t backoffs = 0;
+  uint32_t suspicions = 0;
+};
+
 enum class CancelAnswer { kCancelled, kRequested, kAlreadyEnded };
 
 // What is known of a task beside what its own records say.
@@ -104,6 +111,8 @@ struct ListPage {
 
 // NOT_FOUND/TASK_NOT_FOUND
 absl::Status TaskNotFound(core::QueueId id);
+// NOT_FOUND/AGENT_NOT_FOUND
+absl::Status AgentNotFound(const std::string& name);
 
 // Why a task has not started.
 struct Explanation {
@@ -113,16 +122,17 @@ struct Explanation {
     std::string why_not;
   };
 
+  core::TaskState state = core::TaskState::kPending;
   uint64_t position = 0;
   // Pending tasks ahead of it that may start now.
   uint64_t ready_ahead = 0;
   // The whole answer in one sentence.
-  std::string summary;
+  std::string summary = {};
   // Of a task in backoff or delayed.
-  std::optional<absl::Time> not_before;
-  std::vector<Verdict> agents;
+  std::optional<absl::Time> not_before = {};
+  std::vector<Verdict> agents = {};
   // Absent when no rate was measured.
-  std::optional<absl::Time> estimated_start_at;
+  std::optional<absl::Time> estimated_start_at = {};
 };
 
 // What follows from commands: to be committed first, and only then to be said.
@@ -199,15 +209,17 @@ class DirectorEngine {
   // Tells the agents that the director will be away for a while.
   void GoAway(Moment now);
   // Ends all backoffs and suspicions.
-  void Kick(Moment now);
+  Kicked Kick(Moment now);
   // NOT_FOUND/AGENT_NOT_FOUND for an agent that was never heard of.
-  absl::Status DrainAgent(const std::string& name, Moment now);
+  absl::Status DrainAgent(const std::string& name, const std::string& why, Moment now);
   absl::Status UndrainAgent(const std::string& name, Moment now);
 
   // ---- Agents ----
 
   // ALREADY_EXISTS/AGENT_NAME_TAKEN while another life of that name is connected.
-  absl::Status Announce(const std::string& name, const std::string& instance_id, Moment now);
+  // Of one that is not, `url` is where it is dialled.
+  absl::Status Announce(const std::string& name, const std::string& instance_id,
+                        const std::string& url, Moment now);
   // INVALID_ARGUMENT when it says what no agent may, ALREADY_EXISTS as Announce(); then the Session
   // is to be ended. REQUIRES: the Session was not opened before.
   absl::Status OnOpened(core::SessionId session, const core::AgentOpened& opened, Moment now);
@@ -233,6 +245,9 @@ class DirectorEngine {
   absl::StatusOr<Glance> Look(core::QueueId id) const;
   ListPage List(const ListQuery& query) const;
   absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const;
+  // NOT_FOUND/AGENT_NOT_FOUND.
+  absl::StatusOr<AgentView> LookAtAgent(const std::string& name, Moment now) const;
+  AgentPage ListAgents(const AgentQuery& query, Moment now) const;
   const Book& book() const { return book_; }
   const Fleet& fleet() const { return fleet_; }
   const WaitingLine& waiting_line() const { return line_; }
@@ -353,7 +368,7 @@ class DirectorEngine {
   void SayTo(const std::string& agent, core::DirectorItem item);
   void Suspect(Agent& agent, Moment now);
   void NoteInfrastructureError(Agent& agent, core::QueueId task);
-  void MarkAgent(Agent& agent, bool draining, bool cordoned);
+  void MarkAgent(Agent& agent, bool draining, bool cordoned, const std::string& why);
 
   // engine_control.cc
   void OnPendingDue(Entry& entry, Moment now);

@@ -66,6 +66,12 @@ absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
         "BAD_AGENT");
   }
   const Agent* agent = fleet_.Find(name);
+  if (agent == nullptr && fleet_.agents().size() >= core::kAgentsMax) {
+    return base::WithReason(absl::ResourceExhaustedError(
+                                absl::StrCat("too many agents are known (", core::kAgentsMax,
+                                             "); those that are gone are forgotten after an hour")),
+                            "TOO_MANY_AGENTS");
+  }
   if (agent == nullptr || !agent->is_connected() || agent->instance_id == instance_id) {
     return absl::OkStatus();
   }
@@ -76,10 +82,12 @@ absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
 }
 
 absl::Status DirectorEngine::Announce(const std::string& name, const std::string& instance_id,
-                                      Moment now) {
+                                      const std::string& url, Moment now) {
   RETURN_IF_ERROR(CheckNewcomer(name, instance_id));
   Agent& agent = fleet_.Get(name);
-  if (!agent.is_connected()) agent.heard_at = now.monotonic;
+  if (agent.is_connected()) return absl::OkStatus();
+  agent.heard_at = now.monotonic;
+  agent.url = url;
   return absl::OkStatus();
 }
 
@@ -98,7 +106,7 @@ absl::Status DirectorEngine::OnOpened(core::SessionId session, const core::Agent
   OnLoad(agent, {opened.lanes});
   if (is_new_life) {
     agent.failed_tasks.clear();
-    MarkAgent(agent, agent.draining, /*cordoned=*/false);
+    MarkAgent(agent, agent.draining, /*cordoned=*/false, agent.mark_why);
   }
   matcher_.Relink();
   Reconcile(agent, opened, now);
@@ -241,7 +249,8 @@ void DirectorEngine::OnRefused(Entry& entry, Agent& agent, const absl::Status& r
           {TaskEventKind::kFailed, agent.name, why, core::Fault::kTask}, now);
       return;
     case core::AnswerMeaning::kAgentAtFault:
-      MarkAgent(agent, agent.draining, /*cordoned=*/true);
+      MarkAgent(agent, agent.draining, /*cordoned=*/true,
+                absl::StrCat("it refuses the director: ", why));
       ReturnOrFail(entry,
                    {.sequence = entry.life.sequence,
                     .blame = core::Blame::kAgentFailedIt,
@@ -373,18 +382,21 @@ void DirectorEngine::Suspect(Agent& agent, Moment now) {
 void DirectorEngine::NoteInfrastructureError(Agent& agent, core::QueueId task) {
   agent.failed_tasks.insert(task);
   if (agent.failed_tasks.size() >= kCordonTasks) {
-    MarkAgent(agent, agent.draining, /*cordoned=*/true);
+    MarkAgent(agent, agent.draining, /*cordoned=*/true,
+              absl::StrCat("it failed ", kCordonTasks, " tasks in a row"));
   }
 }
 
-void DirectorEngine::MarkAgent(Agent& agent, bool draining, bool cordoned) {
+void DirectorEngine::MarkAgent(Agent& agent, bool draining, bool cordoned, const std::string& why) {
   if (agent.draining == draining && agent.cordoned == cordoned) return;
   agent.draining = draining;
   agent.cordoned = cordoned;
+  agent.mark_why = draining || cordoned ? why.substr(0, core::kErrorBytesMax) : "";
   if (!cordoned) agent.failed_tasks.clear();
   Write(core::AgentMarked{.name = agent.name,
                           .draining = draining,
-                          .cordoned_instance = cordoned ? agent.instance_id : ""});
+                          .cordoned_instance = cordoned ? agent.instance_id : "",
+                          .why = agent.mark_why});
   matcher_.Relink();
 }
 

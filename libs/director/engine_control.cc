@@ -17,13 +17,13 @@ constexpr absl::Duration kAgentMemory = absl::Hours(1);
 // The wall clock may jump, so that what waits for it is looked at this often.
 constexpr absl::Duration kWallPeriod = absl::Seconds(1);
 
+}  // namespace
+
 absl::Status AgentNotFound(const std::string& name) {
   return base::WithReason(absl::NotFoundError(absl::StrCat(
                               "no agent named ", name, " is known; `callboard agents` lists them")),
                           "AGENT_NOT_FOUND", {{"name", name}});
 }
-
-}  // namespace
 
 absl::StatusOr<CancelAnswer> DirectorEngine::Cancel(core::QueueId id, const std::string& who,
                                                     const std::string& why, Moment now) {
@@ -77,20 +77,27 @@ void DirectorEngine::GoAway(Moment now) {
   for (const auto& [name, agent] : fleet_.agents()) Say(agent, core::GoingAway{kLeaseExtension});
 }
 
-void DirectorEngine::Kick(Moment now) {
-  for (auto& [name, agent] : fleet_.agents()) agent.suspect_until = -absl::InfiniteDuration();
+Kicked DirectorEngine::Kick(Moment now) {
+  Kicked kicked;
+  for (auto& [name, agent] : fleet_.agents()) {
+    if (agent.suspect_until > now.monotonic) ++kicked.suspicions;
+    agent.suspect_until = -absl::InfiniteDuration();
+  }
   for (const auto& [sequence, entry] : book_.line()) {
     if (entry->clocks.not_before <= now.monotonic) continue;
+    ++kicked.backoffs;
     entry->clocks.not_before = -absl::InfiniteDuration();
     Offer(*entry, now);
   }
   Settle(now);
+  return kicked;
 }
 
-absl::Status DirectorEngine::DrainAgent(const std::string& name, Moment now) {
+absl::Status DirectorEngine::DrainAgent(const std::string& name, const std::string& why,
+                                        Moment now) {
   Agent* agent = fleet_.Find(name);
   if (agent == nullptr) return AgentNotFound(name);
-  MarkAgent(*agent, /*draining=*/true, agent->cordoned);
+  MarkAgent(*agent, /*draining=*/true, agent->cordoned, why.empty() ? "somebody asked" : why);
   Settle(now);
   return absl::OkStatus();
 }
@@ -98,7 +105,7 @@ absl::Status DirectorEngine::DrainAgent(const std::string& name, Moment now) {
 absl::Status DirectorEngine::UndrainAgent(const std::string& name, Moment now) {
   Agent* agent = fleet_.Find(name);
   if (agent == nullptr) return AgentNotFound(name);
-  MarkAgent(*agent, /*draining=*/false, /*cordoned=*/false);
+  MarkAgent(*agent, /*draining=*/false, /*cordoned=*/false, "");
   Settle(now);
   return absl::OkStatus();
 }

@@ -189,10 +189,10 @@ TEST(EngineDispatchTest, TaskThatNobodyServesIsPassedOver) {
 TEST(EngineDispatchTest, DrainedAgentGetsNothingUntilUndrained) {
   EngineFixture director;
   director.Connect("a");
-  director.Tell(&DirectorEngine::DrainAgent, "a");
+  director.DrainAgent("a");
   const core::QueueId task = director.Add();
   EXPECT_EQ(director.State(task), TaskState::kPending);
-  director.Tell(&DirectorEngine::UndrainAgent, "a");
+  director.UndrainAgent("a");
   EXPECT_EQ(director.State(task), TaskState::kDispatching);
 }
 
@@ -322,7 +322,7 @@ TEST(EngineDispatchTest, SessionMovesWhenItsAgentIsGoneOrDrained) {
     if (gone) {
       director.Break("b");
     } else {
-      director.Tell(&DirectorEngine::DrainAgent, "b");
+      director.DrainAgent("b");
     }
     EXPECT_EQ(director.AgentOf(second), "a");
   }
@@ -358,12 +358,12 @@ TEST(EngineDispatchTest, SessionIsFreeOnceItsLastRunIsForgotten) {
 TEST(EngineDispatchTest, SecondLiveInstanceOfANameIsRefused) {
   EngineFixture director;
   director.Connect("a");
-  const absl::Status status = director.engine().Announce("a", "a/2", director.now());
+  const absl::Status status = director.engine().Announce("a", "a/2", "grpc://a", director.now());
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(base::DetailsOf(status).reason, "AGENT_NAME_TAKEN");
-  EXPECT_TRUE(director.engine().Announce("a", "a/1", director.now()).ok());
+  EXPECT_TRUE(director.engine().Announce("a", "a/1", "grpc://a", director.now()).ok());
   director.Break("a");
-  EXPECT_TRUE(director.engine().Announce("a", "a/2", director.now()).ok());
+  EXPECT_TRUE(director.engine().Announce("a", "a/2", "grpc://a", director.now()).ok());
 }
 
 TEST(EngineDispatchTest, SecondLiveInstanceCannotOpenASessionEither) {
@@ -418,7 +418,7 @@ TEST(EngineDispatchTest, AgentIsForgottenAnHourAfterItWasLastSeen) {
 TEST(EngineDispatchTest, DrainOutlivesAnAgentsLongAbsence) {
   EngineFixture director;
   director.Connect("a");
-  director.Tell(&DirectorEngine::DrainAgent, "a");
+  director.DrainAgent("a");
   director.Break("a");
   director.Advance(absl::Hours(2));
   director.Connect("a");

@@ -65,7 +65,7 @@ TEST(EngineExplainTest, EveryAgentHasItsReason) {
     if (name == "busy") agent.lanes["default"].used = 1;
     director.Connect(agent);
   }
-  director.Tell(&DirectorEngine::DrainAgent, "drained");
+  director.DrainAgent("drained");
   director.Break("gone");
   director.Advance(absl::Seconds(31));
   for (const std::string name : {"lane", "label", "busy", "drained", "suspect"}) {
@@ -160,6 +160,7 @@ TEST(EngineExplainTest, TaskThatStartedOrEndedIsSaidToHave) {
   director.Connect("a");
   const core::QueueId task = director.Add();
   EXPECT_THAT(Explain(director, task).summary, HasSubstr("with a"));
+  EXPECT_EQ(Explain(director, task).state, TaskState::kDispatching);
   director.Finish(task);
   EXPECT_THAT(Explain(director, task).summary, HasSubstr("over"));
 }
@@ -374,10 +375,13 @@ TEST(EngineExplainTest, KickEndsBackoffsAndSuspicionsButNotDelays) {
   const core::QueueId delayed = director.Add(later);
   const core::QueueId waits = director.Add();
   ASSERT_THAT(director.Line(), SizeIs(3));
-  director.Tell(&DirectorEngine::Kick);
+  const Kicked kicked = director.Kick();
+  EXPECT_EQ(kicked.backoffs, 1u);
+  EXPECT_EQ(kicked.suspicions, 1u);
   EXPECT_EQ(director.State(backing_off), TaskState::kDispatching);
   EXPECT_EQ(director.State(waits), TaskState::kDispatching);
   EXPECT_THAT(director.Line(), ElementsAre(delayed));
+  EXPECT_EQ(director.Kick().backoffs, 0u) << "there is nothing left to end";
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ TEST(EngineRecoveryTest, PauseAndDrainSurvive) {
 TEST(EngineRecoveryTest, DrainedAgentStaysDrained) {
   EngineFixture director;
   director.Connect("a");
-  director.Tell(&DirectorEngine::DrainAgent, "a");
+  director.DrainAgent("a");
   director.Restart();
   director.Advance(absl::Minutes(1));
   core::AgentOpened reborn = EngineFixture::Knowing("a");

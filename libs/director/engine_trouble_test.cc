@@ -100,7 +100,7 @@ TEST(EngineTroubleTest, AnnouncementAloneEndsNothing) {
   const core::QueueId task = director.Add();
   director.Accept(task);
   director.Break("a");
-  ASSERT_TRUE(director.engine().Announce("a", "a/2", director.now()).ok());
+  ASSERT_TRUE(director.engine().Announce("a", "a/2", "grpc://a", director.now()).ok());
   director.Advance(absl::Seconds(74));
   EXPECT_EQ(director.State(task), TaskState::kWorking);
 }
@@ -230,7 +230,7 @@ TEST(EngineTroubleTest, UndrainLiftsACordon) {
   director.Connect("a");
   const core::QueueId task = director.Add();
   director.Answer(task, absl::UnauthenticatedError(""));
-  director.Tell(&DirectorEngine::UndrainAgent, "a");
+  director.UndrainAgent("a");
   EXPECT_EQ(director.State(task), TaskState::kDispatching);
 }
 

@@ -103,6 +103,7 @@ absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now
   const Entry& entry = *found;
   const core::Life& life = entry.life;
   Explanation explanation;
+  explanation.state = life.state;
   explanation.position = book_.Position(life);
   if (!entry.life.is_pending()) {
     explanation.summary = entry.life.is_in_flight()
@@ -147,6 +148,22 @@ absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now
     explanation.summary = "it is next, and no agent can take it now";
   }
   return explanation;
+}
+
+absl::StatusOr<AgentView> DirectorEngine::LookAtAgent(const std::string& name, Moment now) const {
+  const auto found = fleet_.agents().find(name);
+  if (found == fleet_.agents().end()) return AgentNotFound(name);
+  return ViewOf(found->second, options_.lease, now);
+}
+
+AgentPage DirectorEngine::ListAgents(const AgentQuery& query, Moment now) const {
+  AgentPage page;
+  auto agent = fleet_.agents().upper_bound(query.after);
+  for (; agent != fleet_.agents().end() && page.agents.size() < query.page_size; ++agent) {
+    page.agents.push_back(ViewOf(agent->second, options_.lease, now));
+  }
+  page.has_more = agent != fleet_.agents().end();
+  return page;
 }
 
 }  // namespace callboard::director

@@ -68,6 +68,8 @@ struct Agent {
   bool leaving = false;
   // Set aside as broken.
   bool cordoned = false;
+  // Why it is drained or cordoned, for people.
+  std::string mark_why = {};
   // Times in a row that it could not be reached, and until when it is left alone for that.
   uint32_t unreachable = 0;
   absl::Duration suspect_until = -absl::InfiniteDuration();

@@ -151,11 +151,18 @@ class EngineFixture {
     (engine_.get()->*command)(now_);
     Take();
   }
-  void Tell(absl::Status (director::DirectorEngine::*command)(const std::string&, director::Moment),
-            const std::string& agent) {
-    const absl::Status status = (engine_.get()->*command)(agent, now_);
-    CHECK(status.ok()) << status;
+  void DrainAgent(const std::string& agent, const std::string& why = "") {
+    CHECK_OK(engine_->DrainAgent(agent, why, now_));
     Take();
+  }
+  void UndrainAgent(const std::string& agent) {
+    CHECK_OK(engine_->UndrainAgent(agent, now_));
+    Take();
+  }
+  director::Kicked Kick() {
+    const director::Kicked kicked = engine_->Kick(now_);
+    Take();
+    return kicked;
   }
   // What became of a waiter; nothing while it waits.
   const director::Decision* AnswerTo(director::WaiterId waiter) const {

@@ -217,7 +217,8 @@ TYPED_TEST_P(EventStoreContractTest, OfTheQueueTheLastRecordOfEachKindCounts) {
   const core::RequestRemembered remembered = {
       "me", "request", {5, 6}, this->kTask, core::TaskState::kFailed, absl::FromUnixMicros(7)};
   this->Commit({core::EpochBegan{1}, core::QueueSwitched{true, false},
-                core::LeasesExtended{1, absl::Minutes(1)}, core::AgentMarked{"agent-1", true, ""},
+                core::LeasesExtended{1, absl::Minutes(1)},
+                core::AgentMarked{"agent-1", true, "", "why"},
                 core::RequestRemembered{"me", "request", {}, this->kOtherTask}});
   const std::vector<core::Record> last = {core::EpochBegan{2}, core::QueueSwitched{false, true},
                                           core::LeasesExtended{2, absl::Minutes(5)}, marked,

@@ -175,7 +175,7 @@ struct AgentWriter {
   void operator()(const core::StartAnswered& answered) const {
     *item.mutable_start_answer()->mutable_token() = ToProto(answered.token);
     if (!answered.answer.ok()) {
-      *item.mutable_start_answer()->mutable_refused() = ToRpcStatus(answered.answer);
+      *item.mutable_start_answer()->mutable_refused() = ToProto(answered.answer);
     }
   }
   void operator()(const core::RunEnded& ended) const { WriteEnded(ended, *item.mutable_result()); }
@@ -281,7 +281,7 @@ absl::StatusOr<core::AgentWord> FromProto(const v1::SessionResponse::Item& proto
     case Response::Item::kStartAnswer: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.start_answer().token()));
       return core::AgentItem(
-          core::StartAnswered{token, FromRpcStatus(proto.start_answer().refused())});
+          core::StartAnswered{token, FromProto(proto.start_answer().refused())});
     }
     case Response::Item::kResult: {
       ASSIGN_OR_RETURN(core::RunEnded ended, ReadEnded(proto.result()));

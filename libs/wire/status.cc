@@ -42,14 +42,7 @@ absl::Status WithDetail(absl::Status error, const google::protobuf::Any& detail)
 
 }  // namespace
 
-grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  const google::rpc::Status rich = ToRpcStatus(status);
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), rich.message(),
-                      rich.SerializeAsString());
-}
-
-google::rpc::Status ToRpcStatus(const absl::Status& status) {
+google::rpc::Status ToProto(const absl::Status& status) {
   google::rpc::Status rich;
   if (status.ok()) return rich;
   const base::ErrorDetails details = base::DetailsOf(status);
@@ -80,18 +73,25 @@ google::rpc::Status ToRpcStatus(const absl::Status& status) {
   return rich;
 }
 
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const google::rpc::Status rich = ToProto(status);
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), rich.message(),
+                      rich.SerializeAsString());
+}
+
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   google::rpc::Status rich;
   if (!rich.ParseFromString(status.error_details())) rich.Clear();
-  rich.set_code(status.error_code());
+  rich.set_code(static_cast<int>(status.error_code()));
   rich.set_message(status.error_message());
-  return FromRpcStatus(rich);
+  return FromProto(rich);
 }
 
-absl::Status FromRpcStatus(const google::rpc::Status& status) {
-  if (status.code() == 0) return absl::OkStatus();
+absl::Status FromProto(const google::rpc::Status& status) {
   absl::Status error(static_cast<absl::StatusCode>(status.code()), status.message());
+  if (error.ok()) return error;
   for (const google::protobuf::Any& detail : status.details()) {
     error = WithDetail(std::move(error), detail);
   }

@@ -12,12 +12,12 @@ namespace callboard::wire {
 // `status` with its details (libs/base/error.h) as google.rpc messages. Every error carries an
 // ErrorInfo; one without a reason of its own has its code's name as reason.
 grpc::Status ToGrpc(const absl::Status& status);
-// The same as a message, for errors inside of messages.
-google::rpc::Status ToRpcStatus(const absl::Status& status);
+// The same as a message, for answers that hold the errors of single items.
+google::rpc::Status ToProto(const absl::Status& status);
 
 // The other way round: what ToGrpc() made of `status`, or what another server said.
 absl::Status FromGrpc(const grpc::Status& status);
-absl::Status FromRpcStatus(const google::rpc::Status& status);
+absl::Status FromProto(const google::rpc::Status& status);
 
 }  // namespace callboard::wire
 

@@ -3,35 +3,28 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "libs/base/status_macros.h"
 #include "libs/core/limits.h"
 #include "libs/server/call.h"
 #include "libs/wire/enum_pairs.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/field_values.h"
-#include "libs/wire/queue_status.h"
+#include "libs/wire/status.h"
 #include "libs/wire/task.h"
 #include "libs/wire/task_view.h"
-#include "services/director/task_list.h"
+#include "libs/wire/time.h"
+#include "services/director/queue_calls.h"
 
 namespace callboard {
 namespace {
 
 using SubmitCall = server::UnaryCall<v1::SubmitTaskResponse>;
-
-// Everybody, as long as nobody is asked who he is.
-constexpr char kIdentity[] = "anonymous";
-// For calls that wait for a place, or for the disk.
-constexpr server::UnaryOptions kPatient = {.deadline_max = absl::Minutes(10)};
-
-absl::StatusOr<core::QueueId> QueueIdFrom(const std::string& text) {
-  wire::FieldChecks checks;
-  const core::QueueId id = wire::ReadRequiredQueueId(text, checks);
-  if (!checks.status().ok()) return checks.status();
-  return id;
-}
+using ReserveCall = server::UnaryCall<v1::ReserveSlotResponse>;
 
 // A task in the moment of its admission.
 core::Task AdmittedTask(const director::Submitted& submitted) {
@@ -77,10 +70,58 @@ void Answer(director::DirectorDriver& driver, const director::Decision& decision
   });
 }
 
-void Finish(const server::UnaryCall<v1::QueueStatus>& call,
-            const absl::StatusOr<core::QueueStatus>& status) {
-  if (!status.ok()) return call.Finish(status.status());
-  call.Finish(wire::ToProto(*status));
+absl::StatusOr<absl::Duration> HoldFrom(const v1::ReserveSlotRequest& request) {
+  if (!request.has_hold()) return absl::Seconds(core::kTicketSeconds);
+  const std::optional<absl::Duration> hold = wire::FromProto(request.hold());
+  wire::FieldChecks checks;
+  if (!hold.has_value() || *hold <= absl::ZeroDuration()) {
+    checks.Refuse("hold", "is not a time above 0");
+  } else {
+    checks.AtMost("hold",
+                  static_cast<uint64_t>(absl::ToInt64Seconds(absl::Ceil(*hold, absl::Seconds(1)))),
+                  core::kTicketSecondsMax, "seconds");
+  }
+  RETURN_IF_ERROR(checks.status());
+  return *hold;
+}
+
+absl::StatusOr<v1::ReserveSlotResponse> ResponseTo(const director::Decision& decision) {
+  if (const auto* refused = std::get_if<absl::Status>(&decision)) return *refused;
+  const auto& granted = std::get<director::TicketGranted>(decision);
+  v1::ReserveSlotResponse response;
+  response.set_ticket(granted.ticket);
+  *response.mutable_expires_at() = wire::ToProto(granted.expires_at);
+  return response;
+}
+
+absl::StatusOr<std::vector<core::QueueId>> TasksFrom(const v1::RedriveTasksRequest& request) {
+  wire::FieldChecks checks;
+  std::vector<core::QueueId> tasks;
+  checks.AtMost("queue_ids", static_cast<uint64_t>(request.queue_ids_size()), core::kRedrivesMax,
+                "entries");
+  for (int i = 0; i < request.queue_ids_size() && checks.status().ok(); ++i) {
+    const std::string field = absl::StrCat("queue_ids[", i, "]");
+    if (request.queue_ids(i).empty()) checks.Refuse(field, "is empty");
+    const auto id = wire::ReadQueueId(field, request.queue_ids(i), checks);
+    tasks.push_back(id.value_or(core::QueueId()));
+  }
+  RETURN_IF_ERROR(checks.status());
+  return tasks;
+}
+
+v1::RedriveTasksResponse ResponseTo(const std::vector<core::QueueId>& tasks,
+                                    const std::vector<director::Redriven>& redriven) {
+  v1::RedriveTasksResponse response;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    auto& item = *response.add_items();
+    item.set_queue_id(core::ToString(tasks[i]));
+    if (redriven[i].ok()) {
+      item.set_redriven_as(core::ToString(*redriven[i]));
+    } else {
+      *item.mutable_refused() = wire::ToProto(redriven[i].status());
+    }
+  }
+  return response;
 }
 
 v1::CancelTaskResponse::Outcome OutcomeOf(director::CancelAnswer answer) {
@@ -113,34 +154,34 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
   return server::Unary(context, response, submit, kPatient);
 }
 
-grpc::ServerUnaryReactor* QueueService::GetTask(grpc::CallbackServerContext* context,
-                                                const v1::GetTaskRequest* request,
-                                                v1::Task* response) {
-  return server::Unary(context, response, [&](const server::UnaryCall<v1::Task>& call) {
-    const absl::StatusOr<core::QueueId> id = QueueIdFrom(request->queue_id());
-    if (!id.ok()) return call.Finish(id.status());
-    const bool is_full = request->view() == v1::TASK_VIEW_FULL;
-    driver_.GetTask(*id, [call, is_full](const absl::StatusOr<core::Task>& task) {
-      if (!task.ok()) return call.Finish(task.status());
-      v1::Task proto = wire::ToProto(*task);
-      if (!is_full) wire::MakeBasic(proto);
-      call.Finish(std::move(proto));
-    });
-  });
+grpc::ServerUnaryReactor* QueueService::ReserveSlot(grpc::CallbackServerContext* context,
+                                                    const v1::ReserveSlotRequest* request,
+                                                    v1::ReserveSlotResponse* response) {
+  const auto reserve = [&](const ReserveCall& call) {
+    const absl::StatusOr<absl::Duration> hold = HoldFrom(*request);
+    if (!hold.ok()) return call.Finish(hold.status());
+    const director::CallId id = driver_.NextCall();
+    driver_.Post(director::ReserveCommand(
+        id, kIdentity, *hold,
+        [call](const director::Decision& decision) { call.Finish(ResponseTo(decision)); }));
+    // After it, so that it is not overtaken.
+    call.OnAbandoned([this, id] { driver_.Post(director::LeaveCommand(id)); });
+  };
+  return server::Unary(context, response, reserve, kPatient);
 }
 
-grpc::ServerUnaryReactor* QueueService::ListTasks(grpc::CallbackServerContext* context,
-                                                  const v1::ListTasksRequest* request,
-                                                  v1::ListTasksResponse* response) {
-  const auto list = [&](const server::UnaryCall<v1::ListTasksResponse>& call) {
-    const absl::StatusOr<director::ListQuery> query = ListQueryFrom(*request);
-    if (!query.ok()) return call.Finish(query.status());
-    driver_.ListTasks(*query, [call](const absl::StatusOr<director::TaskPage>& page) {
-      if (!page.ok()) return call.Finish(page.status());
-      call.Finish(ListResponse(*page));
-    });
+grpc::ServerUnaryReactor* QueueService::RedriveTasks(grpc::CallbackServerContext* context,
+                                                     const v1::RedriveTasksRequest* request,
+                                                     v1::RedriveTasksResponse* response) {
+  const auto redrive = [&](const server::UnaryCall<v1::RedriveTasksResponse>& call) {
+    const absl::StatusOr<std::vector<core::QueueId>> tasks = TasksFrom(*request);
+    if (!tasks.ok()) return call.Finish(tasks.status());
+    driver_.RedriveTasks(*tasks,
+                         [call, tasks = *tasks](const std::vector<director::Redriven>& redriven) {
+                           call.Finish(ResponseTo(tasks, redriven));
+                         });
   };
-  return server::Unary(context, response, list);
+  return server::Unary(context, response, redrive, kPatient);
 }
 
 grpc::ServerUnaryReactor* QueueService::CancelTask(grpc::CallbackServerContext* context,
@@ -168,68 +209,6 @@ grpc::ServerUnaryReactor* QueueService::CancelTask(grpc::CallbackServerContext* 
         });
   };
   return server::Unary(context, response, cancel);
-}
-
-grpc::ServerUnaryReactor* QueueService::GetQueueStatus(grpc::CallbackServerContext* context,
-                                                       const v1::GetQueueStatusRequest*,
-                                                       v1::QueueStatus* response) {
-  return server::Unary(context, response, [this](const server::UnaryCall<v1::QueueStatus>& call) {
-    driver_.GetQueueStatus(
-        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); });
-  });
-}
-
-grpc::ServerUnaryReactor* QueueService::Switch(
-    grpc::CallbackServerContext* context, v1::QueueStatus* response,
-    void (director::DirectorEngine::*command)(director::Moment)) {
-  const auto tell = [this, command](const server::UnaryCall<v1::QueueStatus>& call) {
-    driver_.Post(director::CallCommand<core::QueueStatus>(
-        director::Command::Need::kWrite,
-        [command](director::DirectorEngine& engine, director::Moment now) {
-          (engine.*command)(now);
-          return engine.Status(now);
-        },
-        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); }));
-  };
-  return server::Unary(context, response, tell);
-}
-
-grpc::ServerUnaryReactor* QueueService::PauseQueue(grpc::CallbackServerContext* context,
-                                                   const v1::PauseQueueRequest*,
-                                                   v1::QueueStatus* response) {
-  return Switch(context, response, &director::DirectorEngine::Pause);
-}
-
-grpc::ServerUnaryReactor* QueueService::ResumeQueue(grpc::CallbackServerContext* context,
-                                                    const v1::ResumeQueueRequest*,
-                                                    v1::QueueStatus* response) {
-  return Switch(context, response, &director::DirectorEngine::Resume);
-}
-
-grpc::ServerUnaryReactor* QueueService::DrainQueue(grpc::CallbackServerContext* context,
-                                                   const v1::DrainQueueRequest*,
-                                                   v1::QueueStatus* response) {
-  return Switch(context, response, &director::DirectorEngine::Drain);
-}
-
-grpc::ServerUnaryReactor* QueueService::CreateCheckpoint(grpc::CallbackServerContext* context,
-                                                         const v1::CreateCheckpointRequest* request,
-                                                         v1::CreateCheckpointResponse* response) {
-  const auto create = [&](const server::UnaryCall<v1::CreateCheckpointResponse>& call) {
-    const std::string name =
-        request->name().empty()
-            ? absl::FormatTime("%Y%m%dT%H%M%E3SZ", clock_.WallNow(), absl::UTCTimeZone())
-            : request->name();
-    driver_.CreateCheckpoint(name, [call](const absl::StatusOr<ports::Checkpoint>& checkpoint) {
-      if (!checkpoint.ok()) return call.Finish(checkpoint.status());
-      v1::CreateCheckpointResponse created;
-      created.set_path(checkpoint->path);
-      created.set_sequence(checkpoint->sequence);
-      created.set_size_bytes(checkpoint->size_bytes);
-      call.Finish(std::move(created));
-    });
-  };
-  return server::Unary(context, response, create, kPatient);
 }
 
 }  // namespace callboard

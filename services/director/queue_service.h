@@ -17,14 +17,26 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* SubmitTask(grpc::CallbackServerContext* context,
                                        const v1::SubmitTaskRequest* request,
                                        v1::SubmitTaskResponse* response) override;
+  grpc::ServerUnaryReactor* ReserveSlot(grpc::CallbackServerContext* context,
+                                        const v1::ReserveSlotRequest* request,
+                                        v1::ReserveSlotResponse* response) override;
   grpc::ServerUnaryReactor* GetTask(grpc::CallbackServerContext* context,
                                     const v1::GetTaskRequest* request, v1::Task* response) override;
   grpc::ServerUnaryReactor* ListTasks(grpc::CallbackServerContext* context,
                                       const v1::ListTasksRequest* request,
                                       v1::ListTasksResponse* response) override;
+  grpc::ServerUnaryReactor* ListTaskEvents(grpc::CallbackServerContext* context,
+                                           const v1::ListTaskEventsRequest* request,
+                                           v1::ListTaskEventsResponse* response) override;
+  grpc::ServerUnaryReactor* ExplainTask(grpc::CallbackServerContext* context,
+                                        const v1::ExplainTaskRequest* request,
+                                        v1::ExplainTaskResponse* response) override;
   grpc::ServerUnaryReactor* CancelTask(grpc::CallbackServerContext* context,
                                        const v1::CancelTaskRequest* request,
                                        v1::CancelTaskResponse* response) override;
+  grpc::ServerUnaryReactor* RedriveTasks(grpc::CallbackServerContext* context,
+                                         const v1::RedriveTasksRequest* request,
+                                         v1::RedriveTasksResponse* response) override;
   grpc::ServerUnaryReactor* GetQueueStatus(grpc::CallbackServerContext* context,
                                            const v1::GetQueueStatusRequest* request,
                                            v1::QueueStatus* response) override;
@@ -37,6 +49,9 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* DrainQueue(grpc::CallbackServerContext* context,
                                        const v1::DrainQueueRequest* request,
                                        v1::QueueStatus* response) override;
+  grpc::ServerUnaryReactor* KickDispatcher(grpc::CallbackServerContext* context,
+                                           const v1::KickDispatcherRequest* request,
+                                           v1::KickDispatcherResponse* response) override;
   grpc::ServerUnaryReactor* CreateCheckpoint(grpc::CallbackServerContext* context,
                                              const v1::CreateCheckpointRequest* request,
                                              v1::CreateCheckpointResponse* response) override;

@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 
-#include "callboard/v1/fleet.grpc.pb.h"
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/adapters/system_machine/system_machine.h"
 #include "libs/base/status_macros.h"
@@ -14,6 +13,7 @@
 #include "libs/server/flow_settings.h"
 #include "services/director/director_options.h"
 #include "services/director/director_watch.h"
+#include "services/director/fleet_service.h"
 #include "services/director/queue_service.h"
 #include "services/director/status_page.h"
 
@@ -42,7 +42,7 @@ struct Parts {
   std::optional<DirectorWatch> watch;
   std::unique_ptr<director::DirectorDriver> driver;
   std::optional<QueueService> queue;
-  v1::FleetService::CallbackService fleet;
+  std::optional<FleetService> fleet;
 };
 
 }  // namespace
@@ -63,9 +63,11 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
                                                   *parts->flow));
   director::DirectorDriver& driver = *parts->driver;
   parts->queue.emplace(driver, context.clock());
+  // TODO(#7): Sessions with agents.
+  parts->fleet.emplace(driver, [](const std::string&, const std::string&) {});
   server::Surface surface = {
       .services = {{v1::QueueService::service_full_name(), &*parts->queue},
-                   {v1::FleetService::service_full_name(), &parts->fleet}},
+                   {v1::FleetService::service_full_name(), &*parts->fleet}},
       .status =
           [&driver](server::Surface::StatusReply reply) {
             driver.GetQueueStatus([reply](const absl::StatusOr<core::QueueStatus>& status) {

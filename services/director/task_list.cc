@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -16,29 +15,20 @@
 #include "libs/wire/field_values.h"
 #include "libs/wire/task.h"
 #include "libs/wire/task_view.h"
+#include "services/director/page.h"
 
 namespace callboard {
 namespace {
 
-constexpr int kPageSize = 50;
-constexpr int kPageSizeMax = 1000;
-constexpr size_t kPageBytesMax = 3 << 20;
-// What a task in a page takes beside itself: a tag and its length.
-constexpr size_t kItemBytes = 5;
-
-// `live/<sequence>` or `ended/<unix nanoseconds>/<queue id>`, in a form that invites nobody to
-// build one.
-std::string PageToken(const director::ListCursor& cursor) {
-  return absl::WebSafeBase64Escape(
-      cursor.live.has_value() ? absl::StrCat("live/", *cursor.live)
-                              : absl::StrCat("ended/", absl::ToUnixNanos(cursor.ended.first), "/",
-                                             core::ToString(cursor.ended.second)));
+// `live/<sequence>` or `ended/<unix nanoseconds>/<queue id>`.
+std::string PlaceOf(const director::ListCursor& cursor) {
+  if (cursor.live.has_value()) return absl::StrCat("live/", *cursor.live);
+  return absl::StrCat("ended/", absl::ToUnixNanos(cursor.ended.first), "/",
+                      core::ToString(cursor.ended.second));
 }
 
 std::optional<director::ListCursor> CursorFrom(const std::string& token) {
-  std::string text;
-  if (!absl::WebSafeBase64Unescape(token, &text)) return std::nullopt;
-  const std::vector<std::string> parts = absl::StrSplit(text, '/');
+  const std::vector<std::string> parts = absl::StrSplit(PlaceIn(token).value_or(""), '/');
   uint64_t sequence = 0;
   if (parts.size() == 2 && parts[0] == "live" && absl::SimpleAtoi(parts[1], &sequence)) {
     return director::ListCursor{.live = sequence};
@@ -77,14 +67,10 @@ absl::StatusOr<director::ListQuery> ListQueryFrom(const v1::ListTasksRequest& re
       wire::ReadText("session_id", request.session_id(), core::kNameBytesMax, checks);
   ReadLabel(request.label(), query, checks);
   if (request.has_ready()) query.ready = request.ready();
-  if (request.page_size() < 0 || request.page_size() > kPageSizeMax) {
-    checks.Refuse("page_size", absl::StrCat("is not between 0 and ", kPageSizeMax));
-  } else {
-    query.page_size = request.page_size() == 0 ? kPageSize : request.page_size();
-  }
+  query.page_size = ReadPageSize(request.page_size(), checks);
   if (!request.page_token().empty()) {
     query.after = CursorFrom(request.page_token());
-    if (!query.after.has_value()) checks.Refuse("page_token", "is not one that a page ended with");
+    if (!query.after.has_value()) RefusePageToken(checks);
   }
   RETURN_IF_ERROR(checks.status());
   return query;
@@ -92,19 +78,18 @@ absl::StatusOr<director::ListQuery> ListQueryFrom(const v1::ListTasksRequest& re
 
 v1::ListTasksResponse ListResponse(const director::TaskPage& page) {
   v1::ListTasksResponse response;
-  size_t bytes = 0;
+  PageBytes bytes;
   std::optional<director::ListCursor> next = page.next;
   for (size_t i = 0; i < page.tasks.size(); ++i) {
     v1::Task task = wire::ToProto(page.tasks[i].task);
     wire::MakeListed(task);
-    bytes += task.ByteSizeLong() + kItemBytes;
-    if (i > 0 && bytes > kPageBytesMax) {
+    if (!bytes.Add(task)) {
       next = page.tasks[i - 1].here;
       break;
     }
     *response.add_tasks() = std::move(task);
   }
-  if (next.has_value()) response.set_next_page_token(PageToken(*next));
+  if (next.has_value()) response.set_next_page_token(PageToken(PlaceOf(*next)));
   return response;
 }
 

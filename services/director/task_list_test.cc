@@ -63,8 +63,9 @@ TEST(TaskListTest, WrongFieldIsNamed) {
   };
   EXPECT_THAT(wrong([](auto& request) { request.set_source("mail"); }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("source is none of")));
-  EXPECT_THAT(wrong([](auto& request) { request.set_page_size(1001); }),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_size is not between")));
+  EXPECT_THAT(
+      wrong([](auto& request) { request.set_page_size(1001); }),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_size is 1001, not between")));
   EXPECT_THAT(wrong([](auto& request) { request.set_page_size(-1); }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_size")));
   EXPECT_THAT(wrong([](auto& request) { request.set_label("=a"); }),

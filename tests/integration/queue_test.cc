@@ -1,21 +1,17 @@
 // Tasks over gRPC, on a director with its store: what was acknowledged is there, whatever happens.
 #include <gmock/gmock.h>
-#include <grpc/support/time.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <filesystem>
 #include <future>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "callboard/v1/queue.grpc.pb.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/status_matchers.h"
-#include "libs/wire/status.h"
+#include "tests/integration/director_fixture.h"
 
 namespace callboard {
 namespace {
@@ -30,75 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Optional;
 
-constexpr char kDirector[] = "services/director/callboard-director";
-
-// A director on a folder that outlives it, and somebody who calls it.
-class QueueTest : public testing::Test {
- protected:
-  void Start(std::vector<std::string> flags = {}) {
-    flags.push_back("--data_dir=" + folder_.string());
-    director_ = std::make_unique<RunningServer>(kDirector, flags);
-    stub_ = v1::QueueService::NewStub(director_->NewChannel());
-  }
-  // As a machine does that loses its director: nobody is told.
-  void Kill() {
-    director_->process().Signal(SIGKILL);
-    ASSERT_THAT(director_->process().WaitForExit(absl::Minutes(1)), Optional(128 + SIGKILL));
-  }
-
-  template <class Request, class Response>
-  absl::StatusOr<Response> Call(grpc::Status (v1::QueueService::Stub::*method)(grpc::ClientContext*,
-                                                                               const Request&,
-                                                                               Response*),
-                                const Request& request,
-                                absl::Duration deadline = absl::Seconds(30)) {
-    grpc::ClientContext context;
-    context.set_deadline(gpr_time_from_millis(absl::ToInt64Milliseconds(deadline), GPR_TIMESPAN));
-    Response response;
-    const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
-    if (!status.ok()) return wire::FromGrpc(status);
-    return response;
-  }
-  static v1::SubmitTaskRequest Prompt(const std::string& prompt, const std::string& id = "") {
-    v1::SubmitTaskRequest request;
-    request.set_prompt(prompt);
-    request.set_request_id(id);
-    return request;
-  }
-  absl::StatusOr<v1::SubmitTaskResponse> Submit(const v1::SubmitTaskRequest& request,
-                                                absl::Duration deadline = absl::Seconds(30)) {
-    return Call(&v1::QueueService::Stub::SubmitTask, request, deadline);
-  }
-  absl::StatusOr<v1::Task> Get(const std::string& id, v1::TaskView view = v1::TASK_VIEW_BASIC) {
-    v1::GetTaskRequest request;
-    request.set_queue_id(id);
-    request.set_view(view);
-    return Call(&v1::QueueService::Stub::GetTask, request);
-  }
-  absl::StatusOr<v1::CancelTaskResponse> Cancel(const std::string& id) {
-    v1::CancelTaskRequest request;
-    request.set_queue_id(id);
-    request.set_why("no longer needed");
-    return Call(&v1::QueueService::Stub::CancelTask, request);
-  }
-  std::vector<std::string> List(v1::ListTasksRequest request = {}) {
-    std::vector<std::string> ids;
-    do {
-      const auto page = Call(&v1::QueueService::Stub::ListTasks, request);
-      EXPECT_THAT(page, IsOk());
-      for (const v1::Task& task : page->tasks()) ids.push_back(task.queue_id());
-      request.set_page_token(page->next_page_token());
-    } while (!request.page_token().empty());
-    return ids;
-  }
-  v1::QueueStatus Status() {
-    return *Call(&v1::QueueService::Stub::GetQueueStatus, v1::GetQueueStatusRequest());
-  }
-
-  const std::filesystem::path folder_ = test::NewFolder();
-  std::unique_ptr<RunningServer> director_;
-  std::unique_ptr<v1::QueueService::Stub> stub_;
-};
+class QueueTest : public test::DirectorFixture {};
 
 TEST_F(QueueTest, SubmittedTaskIsReadBackAsItWasAskedFor) {
   Start();
@@ -218,15 +146,134 @@ TEST_F(QueueTest, CheckpointOfALiveDirectorStartsAnother) {
   EXPECT_THAT(Call(&v1::QueueService::Stub::CreateCheckpoint, request),
               StatusIs(absl::StatusCode::kAlreadyExists));
   ASSERT_THAT(Submit(Prompt("2")), IsOk());
-  RunningServer other(kDirector, {"--data_dir=" + checkpoint->path()});
+  RunningServer other(test::kDirector, {"--data_dir=" + checkpoint->path()});
   stub_ = v1::QueueService::NewStub(other.NewChannel());
   EXPECT_THAT(List(), ElementsAre(task));
+}
+
+TEST_F(QueueTest, TicketHoldsAPlaceUntilItsSubmitTakesIt) {
+  Start({"--queue.max_size=1"});
+  const auto reserved = Reserve();
+  ASSERT_THAT(reserved, IsOk());
+  EXPECT_GT(reserved->expires_at().seconds(), 0);
+  EXPECT_EQ(Status().tickets(), 1u);
+  EXPECT_THAT(Submit(Prompt("1")), HasReason("QUEUE_FULL"));
+  v1::SubmitTaskRequest held = Prompt("2");
+  held.set_ticket(reserved->ticket());
+  EXPECT_THAT(Submit(held), IsOk());
+  EXPECT_EQ(Status().tickets(), 0u);
+  EXPECT_THAT(Submit(held), HasReason("TICKET_EXPIRED"));
+}
+
+TEST_F(QueueTest, ReserveWaitsForAPlaceAndLeavesWithItsCaller) {
+  Start({"--queue.max_size=1"});
+  const std::string first = Submit(Prompt("1"))->queue_id();
+  EXPECT_THAT(Reserve({}, absl::Milliseconds(50)), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  while (Status().waiting() > 0) {
+  }
+  auto second = std::async(std::launch::async, [this] { return Reserve(); });
+  while (Status().waiting() == 0) {
+  }
+  ASSERT_THAT(Cancel(first), IsOk());
+  EXPECT_THAT(second.get(), IsOk());
+  v1::ReserveSlotRequest too_long;
+  too_long.mutable_hold()->set_seconds(301);
+  EXPECT_THAT(Reserve(too_long),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("hold has 301 seconds, at most 300 are allowed")));
+  too_long.mutable_hold()->set_seconds(0);
+  EXPECT_THAT(Reserve(too_long), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("hold")));
+}
+
+TEST_F(QueueTest, EventsTellTheLifeOfATaskPageByPage) {
+  Start();
+  const std::string task = Submit(Prompt("1"))->queue_id();
+  ASSERT_THAT(Cancel(task), IsOk());
+  v1::ListTaskEventsRequest request;
+  request.set_queue_id(task);
+  request.set_page_size(1);
+  std::vector<v1::TaskEvent::Kind> kinds;
+  do {
+    const auto page = Call(&v1::QueueService::Stub::ListTaskEvents, request);
+    ASSERT_THAT(page, IsOk());
+    ASSERT_EQ(page->events_size(), 1);
+    kinds.push_back(page->events(0).kind());
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_THAT(kinds, ElementsAre(v1::TaskEvent::KIND_SUBMITTED, v1::TaskEvent::KIND_ADMITTED,
+                                 v1::TaskEvent::KIND_DENIED, v1::TaskEvent::KIND_CANCELED));
+  request.set_queue_id("queue-01hf81rywx2hm2aptby9afwnwa");
+  EXPECT_THAT(Call(&v1::QueueService::Stub::ListTaskEvents, request), HasReason("TASK_NOT_FOUND"));
+}
+
+TEST_F(QueueTest, WaitingTaskIsExplained) {
+  Start();
+  ASSERT_THAT(Submit(Prompt("1")), IsOk());
+  v1::ExplainTaskRequest request;
+  request.set_queue_id(Submit(Prompt("2"))->queue_id());
+  const auto explained = Call(&v1::QueueService::Stub::ExplainTask, request);
+  ASSERT_THAT(explained, IsOk());
+  EXPECT_EQ(explained->state(), v1::Task::STATE_PENDING);
+  EXPECT_EQ(explained->position(), 2u);
+  EXPECT_EQ(explained->ready_ahead(), 1u);
+  EXPECT_EQ(explained->summary(), "1 tasks are ahead of it");
+  request.set_queue_id("");
+  EXPECT_THAT(Call(&v1::QueueService::Stub::ExplainTask, request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_id is required")));
+}
+
+TEST_F(QueueTest, EndedTasksAreRedrivenOnceAndAnsweredOneByOne) {
+  Start();
+  const std::string ended = Submit(Prompt("again"))->queue_id();
+  ASSERT_THAT(Cancel(ended), IsOk());
+  const std::string live = Submit(Prompt("live"))->queue_id();
+  v1::RedriveTasksRequest request;
+  for (const std::string& id : {ended, live, std::string("queue-01hf81rywx2hm2aptby9afwnwa")}) {
+    request.add_queue_ids(id);
+  }
+  const auto redriven = Call(&v1::QueueService::Stub::RedriveTasks, request);
+  ASSERT_THAT(redriven, IsOk());
+  ASSERT_EQ(redriven->items_size(), 3);
+  EXPECT_EQ(redriven->items(0).queue_id(), ended);
+  const std::string successor = redriven->items(0).redriven_as();
+  EXPECT_EQ(Get(successor)->prompt(), "again");
+  EXPECT_EQ(Get(successor)->redrive_of(), ended);
+  EXPECT_EQ(Get(ended)->redriven_as(), successor);
+  EXPECT_THAT(wire::FromProto(redriven->items(1).refused()), HasReason("NOT_REDRIVABLE"));
+  EXPECT_THAT(wire::FromProto(redriven->items(2).refused()), HasReason("TASK_NOT_FOUND"));
+  Kill();
+  Start();
+  const auto again = Call(&v1::QueueService::Stub::RedriveTasks, request);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(again->items(0).redriven_as(), successor);
+  EXPECT_THAT(List(), ElementsAre(live, successor, ended));
+}
+
+TEST_F(QueueTest, TooManyRedrivesAndWrongIdsAreRefusedByName) {
+  Start();
+  v1::RedriveTasksRequest request;
+  request.add_queue_ids("queue-01hf81rywx2hm2aptby9afwnwa");
+  request.add_queue_ids("queue-1");
+  EXPECT_THAT(Call(&v1::QueueService::Stub::RedriveTasks, request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_ids[1] is no")));
+  while (request.queue_ids_size() <= 1000) request.add_queue_ids(request.queue_ids(0));
+  EXPECT_THAT(Call(&v1::QueueService::Stub::RedriveTasks, request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("queue_ids has 1001 entries, at most 1000 are allowed")));
+}
+
+TEST_F(QueueTest, KickSaysWhatItEnded) {
+  Start();
+  const auto kicked = Call(&v1::QueueService::Stub::KickDispatcher, v1::KickDispatcherRequest());
+  ASSERT_THAT(kicked, IsOk());
+  EXPECT_EQ(kicked->backoffs_ended(), 0u);
+  EXPECT_EQ(kicked->suspicions_ended(), 0u);
 }
 
 TEST_F(QueueTest, FolderHasOneDirector) {
   Start();
   const test::Ended second =
-      test::RunToEnd(test::ServerCommand(kDirector, {"--data_dir=" + folder_.string()}));
+      test::RunToEnd(test::ServerCommand(test::kDirector, {"--data_dir=" + folder_.string()}));
   EXPECT_THAT(second.exit_code, Optional(75));
   EXPECT_THAT(second.output, HasSubstr("another director uses " + folder_.string()));
 }
@@ -237,7 +284,7 @@ TEST_F(QueueTest, DamagedStoreIsRefusedWithWhatToDo) {
   Kill();
   std::filesystem::remove(folder_ / "HIGHWATER");
   const test::Ended refused =
-      test::RunToEnd(test::ServerCommand(kDirector, {"--data_dir=" + folder_.string()}));
+      test::RunToEnd(test::ServerCommand(test::kDirector, {"--data_dir=" + folder_.string()}));
   EXPECT_THAT(refused.exit_code, Optional(65));
   EXPECT_THAT(refused.output, HasSubstr("HIGHWATER is missing"));
   EXPECT_THAT(refused.output, HasSubstr("callboard db verify --data_dir=" + folder_.string()));

@@ -156,7 +156,7 @@ class World {
         [](auto& engine, auto now) { engine.Resume(now); },
         [](auto& engine, auto now) { engine.Drain(now); },
         [](auto& engine, auto now) { engine.Kick(now); },
-        [agent](auto& engine, auto now) { engine.DrainAgent(agent, now).IgnoreError(); },
+        [agent](auto& engine, auto now) { engine.DrainAgent(agent, "", now).IgnoreError(); },
         [agent](auto& engine, auto now) { engine.UndrainAgent(agent, now).IgnoreError(); },
     };
     director_.Post(director::AgentCommand(acts[random_.Below(std::size(acts))]));

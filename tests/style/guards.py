@@ -312,7 +312,11 @@ TESTED_ELSEWHERE = {
     "services/director/director_watch.cc": "tests/crash/slow_disk_test.cc",
     "services/director/start_director.cc": "tests/integration/server_test.cc",
     "services/scheduler/start_scheduler.cc": "tests/integration/server_test.cc",
-    "services/director/queue_service.cc": "tests/integration/director_test.cc",
+    "services/director/fleet_service.cc": "tests/integration/fleet_test.cc",
+    "services/director/queue_calls.h": "tests/integration/queue_test.cc",
+    "services/director/queue_service.cc": "tests/integration/queue_test.cc",
+    "services/director/queue_service_control.cc": "tests/integration/queue_test.cc",
+    "services/director/queue_service_reads.cc": "tests/integration/queue_test.cc",
 }
 
 

@@ -115,6 +115,7 @@ struct RecordEncoder::Step {
     storage::v1::AgentMarked message;
     message.set_draining(marked.draining);
     message.set_cordoned_instance(marked.cordoned_instance);
+    message.set_why(marked.why);
     PutMessage(key, message);
   }
   void operator()(const core::RequestRemembered& request) const {
@@ -165,8 +166,8 @@ struct RecordDecoder::Parsing {
     if (absl::ConsumePrefix(&key, kRequestPrefix)) return ReadRequest(key);
     if (absl::ConsumePrefix(&key, kAgentPrefix)) {
       ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::AgentMarked>());
-      record =
-          core::AgentMarked{std::string(key), message->draining(), message->cordoned_instance()};
+      record = core::AgentMarked{std::string(key), message->draining(),
+                                 message->cordoned_instance(), message->why()};
     } else if (key == kEpochKey) {
       ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::EpochBegan>());
       record = core::EpochBegan{message->epoch()};

@@ -1,0 +1,75 @@
+#include "libs/director/redrive.h"
+
+#include <utility>
+#include <variant>
+
+namespace callboard::director {
+namespace {
+
+// A group ends with the task that reaches either.
+constexpr size_t kGroupTasks = 64;
+constexpr size_t kGroupBytes = 1 << 20;
+
+absl::StatusOr<core::SpecPtr> SpecAt(const ports::EventStore& store, core::QueueId id) {
+  absl::StatusOr<core::SpecPtr> spec = store.TaskSpec(id);
+  if (spec.ok() && *spec == nullptr) return TaskNotFound(id);
+  return spec;
+}
+
+Redriven RedrivenFrom(const Decision& decision) {
+  if (const auto* refused = std::get_if<absl::Status>(&decision)) return *refused;
+  return std::get<Submitted>(decision).queue_id;
+}
+
+}  // namespace
+
+Redrive::Redrive(Desk desk, std::vector<core::QueueId> tasks, Reply reply)
+    : desk_(std::move(desk)), tasks_(std::move(tasks)), reply_(std::move(reply)) {}
+
+void Redrive::ReadGroup() {
+  if (answers_.size() == tasks_.size()) return reply_(std::move(answers_));
+  desk_.read([self = shared_from_this()](absl::StatusOr<const ports::EventStore*> store) {
+    if (!store.ok()) return self->GiveUp(store.status());
+    std::vector<Item> group;
+    size_t bytes = 0;
+    for (size_t next = self->answers_.size(); next < self->tasks_.size(); ++next) {
+      const core::QueueId id = self->tasks_[next];
+      const Item& item = group.emplace_back(Item{id, SpecAt(**store, id)});
+      if (item.spec.ok()) bytes += (*item.spec)->prompt.size() + (*item.spec)->payload.size();
+      if (group.size() == kGroupTasks || bytes >= kGroupBytes) break;
+    }
+    self->SubmitGroup(std::move(group));
+  });
+}
+
+void Redrive::SubmitGroup(std::vector<Item> group) {
+  const auto submit = [group = std::move(group)](
+                          DirectorEngine& engine,
+                          Moment now) -> absl::StatusOr<std::vector<Redriven>> {
+    std::vector<Redriven> redriven;
+    for (const Item& item : group) {
+      redriven.push_back(item.spec.ok()
+                             ? RedrivenFrom(engine.Redrive(item.queue_id, **item.spec, now))
+                             : Redriven(item.spec.status()));
+    }
+    return redriven;
+  };
+  desk_.post(CallCommand<std::vector<Redriven>>(
+      Command::Need::kWrite, submit,
+      [self = shared_from_this()](absl::StatusOr<std::vector<Redriven>> redriven) {
+        if (!redriven.ok()) return self->GiveUp(redriven.status());
+        self->Answer(*std::move(redriven));
+      }));
+}
+
+void Redrive::Answer(std::vector<Redriven> group) {
+  for (Redriven& redriven : group) answers_.push_back(std::move(redriven));
+  ReadGroup();
+}
+
+void Redrive::GiveUp(const absl::Status& why) {
+  answers_.resize(tasks_.size(), why);
+  reply_(std::move(answers_));
+}
+
+}  // namespace callboard::director

@@ -1,0 +1,154 @@
+#include "services/director/agent_list.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "libs/base/status_macros.h"
+#include "libs/core/limits.h"
+#include "libs/wire/enum_pair.h"
+#include "libs/wire/field_checks.h"
+#include "libs/wire/field_values.h"
+#include "libs/wire/time.h"
+#include "services/director/page.h"
+
+namespace callboard {
+namespace {
+
+using director::AgentState;
+
+constexpr wire::EnumPair<AgentState, v1::Agent::State> kAgentStates[] = {
+    {AgentState::kIdle, v1::Agent::STATE_IDLE},
+    {AgentState::kBusy, v1::Agent::STATE_BUSY},
+    {AgentState::kDraining, v1::Agent::STATE_DRAINING},
+    {AgentState::kCordoned, v1::Agent::STATE_CORDONED},
+    {AgentState::kSuspect, v1::Agent::STATE_SUSPECT},
+    {AgentState::kUnreachable, v1::Agent::STATE_UNREACHABLE},
+};
+
+// With grpc:// before it, it is a name.
+constexpr size_t kAddressBytesMax = core::kNameBytesMax - 7;
+
+bool IsName(absl::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+  });
+}
+
+// A name, an IP address, or one of IPv6 in brackets: nothing that gRPC reads as another scheme.
+bool IsHost(absl::string_view host) {
+  const bool is_v6 = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (is_v6) host = host.substr(1, host.size() - 2);
+  return !host.empty() && std::all_of(host.begin(), host.end(), [is_v6](char c) {
+    if (is_v6) return absl::ascii_isxdigit(c) || c == ':' || c == '.' || c == '%';
+    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
+  });
+}
+
+bool IsAddress(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  return colon != absl::string_view::npos && IsHost(address.substr(0, colon)) &&
+         absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 && port <= 65535;
+}
+
+void CheckLanes(const v1::AnnounceAgentRequest& request, wire::FieldChecks& checks) {
+  checks.AtMost("lanes", static_cast<uint64_t>(request.lanes_size()), core::kAgentLanesMax,
+                "entries");
+  for (const v1::Lane& lane : request.lanes()) {
+    if (lane.name().empty()) checks.Refuse("lanes", "has an entry without a name");
+    checks.AtMost("lanes", lane.name().size(), core::kNameBytesMax, "bytes in a name");
+    checks.AtMost("lanes", lane.slots(), core::kLaneSlotsMax, "slots in a lane");
+  }
+}
+
+void CheckLabels(const v1::AnnounceAgentRequest& request, wire::FieldChecks& checks) {
+  checks.AtMost("labels", request.labels().size(), core::kLabelsMax, "entries");
+  for (const auto& [key, value] : request.labels()) {
+    if (key.empty()) checks.Refuse("labels", "has an entry without a key");
+    checks.AtMost("labels", key.size(), core::kNameBytesMax, "bytes in a key");
+    checks.AtMost("labels", value.size(), core::kNameBytesMax, "bytes in a value");
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Announcement> AnnouncementFrom(const v1::AnnounceAgentRequest& request) {
+  wire::FieldChecks checks;
+  Announcement announcement = {
+      .name = wire::ReadText("name", request.name(), core::kNameBytesMax, checks),
+      .instance_id =
+          wire::ReadText("instance_id", request.instance_id(), core::kNameBytesMax, checks),
+      .address = wire::ReadText("address", request.address(), kAddressBytesMax, checks)};
+  if (!IsName(announcement.name)) {
+    checks.Refuse("name", "is not made of lower-case letters, digits and hyphens");
+  }
+  if (announcement.instance_id.empty()) checks.Refuse("instance_id", "is required");
+  if (!IsAddress(announcement.address)) {
+    checks.Refuse("address", "is not host:port, as in 10.0.0.7:7071 or [::1]:7071");
+  }
+  CheckLabels(request, checks);
+  CheckLanes(request, checks);
+  RETURN_IF_ERROR(checks.status());
+  return announcement;
+}
+
+absl::StatusOr<director::AgentQuery> AgentQueryFrom(const v1::ListAgentsRequest& request) {
+  wire::FieldChecks checks;
+  director::AgentQuery query = {.page_size = ReadPageSize(request.page_size(), checks)};
+  if (!request.page_token().empty()) {
+    const std::optional<std::string> after = PlaceIn(request.page_token());
+    if (!after.has_value()) RefusePageToken(checks);
+    query.after = after.value_or("");
+  }
+  RETURN_IF_ERROR(checks.status());
+  return query;
+}
+
+absl::StatusOr<std::string> WhyFrom(const v1::DrainAgentRequest& request) {
+  wire::FieldChecks checks;
+  std::string why = wire::ReadText("why", request.why(), core::kErrorBytesMax, checks);
+  RETURN_IF_ERROR(checks.status());
+  return why;
+}
+
+v1::Agent ToProto(const director::AgentView& agent) {
+  v1::Agent proto;
+  proto.set_name(agent.name);
+  proto.set_agent_url(agent.url);
+  proto.set_instance_id(agent.instance_id);
+  proto.set_state(wire::ToProto(kAgentStates, agent.state));
+  proto.set_state_why(agent.why);
+  proto.mutable_labels()->insert(agent.labels.begin(), agent.labels.end());
+  for (const auto& [name, load] : agent.lanes) {
+    v1::Lane& lane = *proto.add_lanes();
+    lane.set_name(name);
+    lane.set_slots(load.slots);
+    lane.set_busy(load.used);
+  }
+  if (agent.last_seen_at) *proto.mutable_last_seen_at() = wire::ToProto(*agent.last_seen_at);
+  if (agent.suspect_until) *proto.mutable_suspect_until() = wire::ToProto(*agent.suspect_until);
+  for (const core::QueueId& id : agent.running) proto.add_running_queue_ids(core::ToString(id));
+  return proto;
+}
+
+v1::ListAgentsResponse ListResponse(const director::AgentPage& page) {
+  v1::ListAgentsResponse response;
+  PageBytes bytes;
+  bool has_more = page.has_more;
+  for (const director::AgentView& agent : page.agents) {
+    v1::Agent proto = ToProto(agent);
+    if (!bytes.Add(proto)) {
+      has_more = true;
+      break;
+    }
+    *response.add_agents() = std::move(proto);
+  }
+  if (has_more) response.set_next_page_token(PageToken(response.agents().rbegin()->name()));
+  return response;
+}
+
+}  // namespace callboard

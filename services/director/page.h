@@ -1,0 +1,40 @@
+// What all lists have in common: how long a page is, how large it may become, and how the next one
+// is found.
+#ifndef CALLBOARD_SERVICES_DIRECTOR_PAGE_H_
+#define CALLBOARD_SERVICES_DIRECTOR_PAGE_H_
+
+#include <google/protobuf/message_lite.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "libs/wire/field_checks.h"
+
+namespace callboard {
+
+// The field `page_size` of a request.
+size_t ReadPageSize(int32_t page_size, wire::FieldChecks& checks);
+
+// A place in a list, in a form that invites nobody to build one.
+std::string PageToken(absl::string_view place);
+// The place in the field `page_token`; nothing when that is empty or not one of ours.
+std::optional<std::string> PlaceIn(const std::string& page_token);
+// Notes that it is not.
+void RefusePageToken(wire::FieldChecks& checks);
+
+// How large a page has become. One that would be too large for a message ends early.
+class PageBytes {
+ public:
+  // Whether `item` fits, and counts it; the first always does.
+  bool Add(const google::protobuf::MessageLite& item);
+
+ private:
+  size_t bytes_ = 0;
+};
+
+}  // namespace callboard
+
+#endif  // CALLBOARD_SERVICES_DIRECTOR_PAGE_H_

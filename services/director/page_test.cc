@@ -1,0 +1,44 @@
+#include "services/director/page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "callboard/v1/task.pb.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard {
+namespace {
+
+using test::IsOk;
+using test::StatusIs;
+using ::testing::HasSubstr;
+
+TEST(PageTest, SizeIsFiftyUnlessAskedForAndAtMostAThousand) {
+  wire::FieldChecks checks;
+  EXPECT_EQ(ReadPageSize(0, checks), 50u);
+  EXPECT_EQ(ReadPageSize(1000, checks), 1000u);
+  EXPECT_THAT(checks.status(), IsOk());
+  ReadPageSize(1001, checks);
+  EXPECT_THAT(checks.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        HasSubstr("page_size is 1001, not between 0 and 1000")));
+}
+
+TEST(PageTest, TokenHoldsAPlaceAndOthersHoldNone) {
+  EXPECT_EQ(PlaceIn(PageToken("live/7")), "live/7");
+  EXPECT_EQ(PlaceIn(""), std::nullopt);
+  EXPECT_EQ(PlaceIn("%"), std::nullopt);
+}
+
+TEST(PageTest, FirstItemAlwaysFitsAndThenAsManyAsAMessageHolds) {
+  v1::Task task;
+  task.set_prompt(std::string(1 << 20, 'x'));
+  PageBytes bytes;
+  EXPECT_TRUE(bytes.Add(task));
+  EXPECT_TRUE(bytes.Add(task));
+  EXPECT_FALSE(bytes.Add(task));
+  task.set_prompt(std::string(4 << 20, 'x'));
+  EXPECT_TRUE(PageBytes().Add(task));
+}
+
+}  // namespace
+}  // namespace callboard

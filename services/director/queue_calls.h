@@ -1,0 +1,32 @@
+// What the handlers of QueueService have in common.
+#ifndef CALLBOARD_SERVICES_DIRECTOR_QUEUE_CALLS_H_
+#define CALLBOARD_SERVICES_DIRECTOR_QUEUE_CALLS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/base/status_macros.h"
+#include "libs/core/ids.h"
+#include "libs/server/call.h"
+#include "libs/wire/field_checks.h"
+#include "libs/wire/field_values.h"
+
+namespace callboard {
+
+// Everybody, as long as nobody is asked who he is.
+inline constexpr char kIdentity[] = "anonymous";
+// For calls that wait for a place, or for the disk.
+inline constexpr server::UnaryOptions kPatient = {.deadline_max = absl::Minutes(10)};
+
+// The field `queue_id` of a request.
+inline absl::StatusOr<core::QueueId> QueueIdFrom(const std::string& text) {
+  wire::FieldChecks checks;
+  const core::QueueId id = wire::ReadRequiredQueueId(text, checks);
+  RETURN_IF_ERROR(checks.status());
+  return id;
+}
+
+}  // namespace callboard
+
+#endif  // CALLBOARD_SERVICES_DIRECTOR_QUEUE_CALLS_H_

@@ -1,0 +1,72 @@
+// What can be asked of tasks.
+#include "absl/status/statusor.h"
+#include "libs/server/call.h"
+#include "libs/wire/task.h"
+#include "libs/wire/task_view.h"
+#include "services/director/event_list.h"
+#include "services/director/explanation.h"
+#include "services/director/queue_calls.h"
+#include "services/director/queue_service.h"
+#include "services/director/task_list.h"
+
+namespace callboard {
+
+grpc::ServerUnaryReactor* QueueService::GetTask(grpc::CallbackServerContext* context,
+                                                const v1::GetTaskRequest* request,
+                                                v1::Task* response) {
+  return server::Unary(context, response, [&](const server::UnaryCall<v1::Task>& call) {
+    const absl::StatusOr<core::QueueId> id = QueueIdFrom(request->queue_id());
+    if (!id.ok()) return call.Finish(id.status());
+    const bool is_full = request->view() == v1::TASK_VIEW_FULL;
+    driver_.GetTask(*id, [call, is_full](const absl::StatusOr<core::Task>& task) {
+      if (!task.ok()) return call.Finish(task.status());
+      v1::Task proto = wire::ToProto(*task);
+      if (!is_full) wire::MakeBasic(proto);
+      call.Finish(std::move(proto));
+    });
+  });
+}
+
+grpc::ServerUnaryReactor* QueueService::ListTasks(grpc::CallbackServerContext* context,
+                                                  const v1::ListTasksRequest* request,
+                                                  v1::ListTasksResponse* response) {
+  const auto list = [&](const server::UnaryCall<v1::ListTasksResponse>& call) {
+    const absl::StatusOr<director::ListQuery> query = ListQueryFrom(*request);
+    if (!query.ok()) return call.Finish(query.status());
+    driver_.ListTasks(*query, [call](const absl::StatusOr<director::TaskPage>& page) {
+      if (!page.ok()) return call.Finish(page.status());
+      call.Finish(ListResponse(*page));
+    });
+  };
+  return server::Unary(context, response, list);
+}
+
+grpc::ServerUnaryReactor* QueueService::ListTaskEvents(grpc::CallbackServerContext* context,
+                                                       const v1::ListTaskEventsRequest* request,
+                                                       v1::ListTaskEventsResponse* response) {
+  const auto list = [&](const server::UnaryCall<v1::ListTaskEventsResponse>& call) {
+    const absl::StatusOr<director::EventQuery> query = EventQueryFrom(*request);
+    if (!query.ok()) return call.Finish(query.status());
+    driver_.ListTaskEvents(*query, [call](const absl::StatusOr<director::EventPage>& page) {
+      if (!page.ok()) return call.Finish(page.status());
+      call.Finish(ListResponse(*page));
+    });
+  };
+  return server::Unary(context, response, list);
+}
+
+grpc::ServerUnaryReactor* QueueService::ExplainTask(grpc::CallbackServerContext* context,
+                                                    const v1::ExplainTaskRequest* request,
+                                                    v1::ExplainTaskResponse* response) {
+  const auto explain = [&](const server::UnaryCall<v1::ExplainTaskResponse>& call) {
+    const absl::StatusOr<core::QueueId> id = QueueIdFrom(request->queue_id());
+    if (!id.ok()) return call.Finish(id.status());
+    driver_.ExplainTask(*id, [call, id = *id](const absl::StatusOr<director::Explanation>& found) {
+      if (!found.ok()) return call.Finish(found.status());
+      call.Finish(ToProto(id, *found));
+    });
+  };
+  return server::Unary(context, response, explain);
+}
+
+}  // namespace callboard
