@@ -113,6 +113,7 @@ void Server::Stop(absl::Duration grace) {
   context_.readiness().Watch(nullptr);
   grpc_->StopServing();
   if (surface_.drain) surface_.drain();
+  if (surface_.finish) surface_.finish();
   grpc_->Shutdown(grace);
   http_.reset();
   base::LogInfo("server", "stopped", {{"service", context_.options().name}});

@@ -68,6 +68,8 @@ struct Surface {
   std::function<void(StatusReply)> status;
   // Runs when the server stops, before its ports close. Must not block. May be null.
   std::function<void()> drain;
+  // Runs after that, and may take its time: what is under way ends meanwhile. May be null.
+  std::function<void()> finish = {};
   // Shown at /metrics beside the context's. Must not block. May be null.
   std::function<std::vector<prometheus::MetricFamily>()> metrics = {};
 };

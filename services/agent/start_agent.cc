@@ -1,19 +1,82 @@
 #include "services/agent/start_agent.h"
 
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "callboard/v1/agent.grpc.pb.h"
+#include "libs/adapters/file_journal/file_journal.h"
+#include "libs/adapters/grpc_link/announcer.h"
+#include "libs/agent/driver.h"
+#include "libs/base/status_macros.h"
+#include "libs/wire/time.h"
+#include "services/agent/agent_runner.h"
+#include "services/agent/agent_service.h"
 #include "services/agent/status_page.h"
 
 namespace callboard {
+namespace {
+
+struct Parts {
+  std::unique_ptr<adapters::FileJournal> journal;
+  std::optional<agent::AgentDriver> driver;
+  std::optional<AgentService> service;
+  // Ends first: nobody is to be told of an agent that goes.
+  std::optional<adapters::Announcer> announcer;
+};
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "agent";
+}
+
+agent::EngineOptions EngineOptionsFrom(const config::v1::AgentConfig& config,
+                                       ports::Random& random) {
+  return {.name = config.agent().name().empty() ? HostName() : config.agent().name(),
+          .instance_id = absl::StrCat(absl::Hex(random.Next(), absl::kZeroPad16)),
+          .labels = {config.agent().labels().begin(), config.agent().labels().end()},
+          .lanes = {config.lanes().begin(), config.lanes().end()}};
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::AgentConfig& config,
                                                            server::ServerContext& context) {
-  auto agent = std::make_shared<v1::AgentService::CallbackService>();
+  ASSIGN_OR_RETURN(const agent::AgentDriver::MakeRunner make_runner, RunnerFrom(config, context));
+  auto parts = std::make_shared<Parts>();
+  ASSIGN_OR_RETURN(adapters::FileJournal::Opened opened,
+                   adapters::FileJournal::Open(absl::StrCat(config.data_dir(), "/journal")));
+  parts->journal = std::move(opened.journal);
+  const agent::EngineOptions options = EngineOptionsFrom(config, context.random());
+  parts->driver.emplace(options, opened.journaled, context.clock(), *parts->journal, make_runner);
+  agent::AgentDriver& driver = *parts->driver;
+  parts->service.emplace(driver);
+  const absl::Duration drain_timeout = *wire::FromProto(config.agent().drain_timeout());
   server::Surface surface = {
-      .services = {{v1::AgentService::service_full_name(), agent.get()}},
-      .status = [&config](const server::Surface::StatusReply& reply) { reply(StatusPage(config)); },
-      .drain = nullptr,
+      .services = {{v1::AgentService::service_full_name(), &*parts->service}},
+      .status =
+          [&driver](server::Surface::StatusReply reply) {
+            driver.GetView([reply](const agent::AgentView& view) { reply(StatusPage(view)); });
+          },
+      .drain = [&driver] { driver.BeginDrain(); },
+      .finish = [&driver, drain_timeout] { driver.WaitUntilIdle(drain_timeout); },
   };
-  return server::Server::Start(context, std::move(surface), std::move(agent));
+  ASSIGN_OR_RETURN(std::unique_ptr<server::Server> server,
+                   server::Server::Start(context, std::move(surface), parts));
+  const std::string& advertised = config.agent().advertise();
+  parts->announcer.emplace(
+      config.director().address(),
+      adapters::Announcement{
+          .name = options.name,
+          .address = advertised.empty() ? server->addresses().grpc.ToString() : advertised,
+          .instance_id = options.instance_id,
+          .labels = options.labels,
+          .lanes = options.lanes});
+  return server;
 }
 
 }  // namespace callboard

@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "callboard/config/v1/agent.pb.h"
+#include "libs/agent/driver.h"
 
 namespace callboard {
 
 // The body of the agent's /status.
-std::string StatusPage(const config::v1::AgentConfig& config);
+std::string StatusPage(const agent::AgentView& view);
 
 }  // namespace callboard
 

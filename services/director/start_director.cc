@@ -3,14 +3,15 @@
 #include <memory>
 #include <optional>
 
+#include "libs/adapters/grpc_link/grpc_agent_link.h"
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/adapters/system_machine/system_machine.h"
 #include "libs/base/status_macros.h"
 #include "libs/director/driver.h"
 #include "libs/flow/flow.h"
 #include "libs/flow/thread_pool.h"
-#include "libs/ports/agent_link.h"
 #include "libs/server/flow_settings.h"
+#include "services/director/agent_gate.h"
 #include "services/director/director_options.h"
 #include "services/director/director_watch.h"
 #include "services/director/fleet_service.h"
@@ -20,13 +21,6 @@
 namespace callboard {
 namespace {
 
-// TODO(#7): Sessions with agents.
-class NoAgents final : public ports::AgentLink {
- public:
-  void Say(core::SessionId, core::DirectorItem) override {}
-  void Redial(uint64_t) override {}
-};
-
 absl::StatusOr<flow::FlowOptions> FlowFrom(const config::v1::FlowConfig& config,
                                            const director::DriverOptions& options) {
   const flow::Machine machine = adapters::ThisMachine();
@@ -35,12 +29,18 @@ absl::StatusOr<flow::FlowOptions> FlowFrom(const config::v1::FlowConfig& config,
 }
 
 struct Parts {
+  // Before the driver ends: what agents say then is heard by nobody.
+  ~Parts() {
+    if (link.has_value()) link->Stop();
+  }
+
   std::unique_ptr<adapters::RocksDbStores> stores;
-  NoAgents agents;
+  std::optional<adapters::GrpcAgentLink> link;
   std::optional<flow::ThreadPool> pool;
   std::optional<flow::Flow> flow;
   std::optional<DirectorWatch> watch;
   std::unique_ptr<director::DirectorDriver> driver;
+  std::optional<AgentGate> gate;
   std::optional<QueueService> queue;
   std::optional<FleetService> fleet;
 };
@@ -55,16 +55,24 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
   ASSIGN_OR_RETURN(parts->stores, adapters::RocksDbStores::Lock({.data_dir = config.data_dir()}));
   parts->pool.emplace(flow::ThreadsFor(flow_options));
   parts->flow.emplace(flow_options, *parts->pool, context.clock());
+  parts->link.emplace(adapters::LinkOptions{.lease = options.engine.lease}, context.clock());
   parts->watch.emplace(context.metrics(), context.readiness());
   ASSIGN_OR_RETURN(parts->driver,
                    director::DirectorDriver::Open(options,
                                                   {context.clock(), context.random(),
-                                                   *parts->stores, parts->agents, &*parts->watch},
+                                                   *parts->stores, *parts->link, &*parts->watch},
                                                   *parts->flow));
   director::DirectorDriver& driver = *parts->driver;
   parts->queue.emplace(driver, context.clock());
-  // TODO(#7): Sessions with agents.
-  parts->fleet.emplace(driver, [](const std::string&, const std::string&) {});
+  parts->fleet.emplace(driver,
+                       [&link = *parts->link](const std::string&, const std::string& address) {
+                         link.Dial(address, adapters::GrpcAgentLink::Known::kWhileAnnounced);
+                       });
+  parts->gate.emplace(driver, *parts->link);
+  for (const std::string& address : config.fleet().agents()) {
+    parts->link->Dial(address, adapters::GrpcAgentLink::Known::kForEver);
+  }
+  parts->link->Start(*parts->gate);
   server::Surface surface = {
       .services = {{v1::QueueService::service_full_name(), &*parts->queue},
                    {v1::FleetService::service_full_name(), &*parts->fleet}},

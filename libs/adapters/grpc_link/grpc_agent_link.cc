@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "libs/adapters/grpc_link/session_call.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
@@ -87,7 +88,13 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     if (const std::shared_ptr<SessionCall> call = Find(session)) call->Cancel(why);
   }
 
-  void NotWritten(const core::FenceToken& token) { listener_->OnNotWritten(token); }
+  void NotWritten(const core::FenceToken& token) {
+    {
+      base::MutexLock lock(mutex_);
+      if (stopping_) return;
+    }
+    listener_->OnNotWritten(token);
+  }
 
  private:
   struct Peer {
@@ -144,7 +151,9 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     for (const core::AgentWord& word : words) {
       if (const auto* opened = std::get_if<core::AgentOpened>(&word)) {
         if (!NoteOpened(address, call, opened->name)) return true;
-        if (!listener_->OnOpened(call.id(), *opened)) return false;
+        core::AgentOpened told = *opened;
+        if (told.url.empty()) told.url = absl::StrCat("grpc://", address);
+        if (!listener_->OnOpened(call.id(), told)) return false;
       } else if (const auto* item = std::get_if<core::AgentItem>(&word)) {
         items.push_back(*item);
       }

@@ -1,0 +1,57 @@
+#include "services/director/agent_gate.h"
+
+#include <utility>
+
+#include "libs/base/log.h"
+#include "libs/director/command.h"
+
+namespace callboard {
+
+using director::AgentCommand;
+using director::Command;
+using director::DirectorEngine;
+using director::Moment;
+
+bool AgentGate::OnOpened(core::SessionId session, const core::AgentOpened& opened) {
+  return driver_.Post(AgentCommand([this, session, opened](DirectorEngine& engine, Moment now) {
+    const absl::Status status = engine.OnOpened(session, opened, now);
+    if (status.ok()) {
+      base::LogInfo("agent", "connected", {{"agent", opened.name}, {"agent_url", opened.url}});
+    } else {
+      base::LogWarning("agent", "refused", {{"agent", opened.name}, {"error", status.message()}});
+      link_.End(session, status);
+    }
+  }));
+}
+
+bool AgentGate::OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) {
+  return driver_.Post(AgentCommand([session, items](DirectorEngine& engine, Moment now) {
+    for (const core::AgentItem& item : items) engine.OnItem(session, item, now);
+  }));
+}
+
+// TODO(#7): keep it; until then it is only taken, so that tasks go on.
+void AgentGate::OnOutput(core::SessionId session, core::OutputWritten output) {
+  if (output.chunks.empty()) return;
+  link_.Acknowledge(session, {output.token, output.chunks.back().number});
+}
+
+void AgentGate::OnBroken(core::SessionId session) {
+  driver_.Post(
+      AgentCommand([session](DirectorEngine& engine, Moment now) { engine.OnBroken(session, now); },
+                   Command::From::kLink));
+}
+
+void AgentGate::OnUnreachable(const std::string& name) {
+  driver_.Post(
+      AgentCommand([name](DirectorEngine& engine, Moment now) { engine.OnUnreachable(name, now); },
+                   Command::From::kLink));
+}
+
+void AgentGate::OnNotWritten(const core::FenceToken& token) {
+  driver_.Post(
+      AgentCommand([token](DirectorEngine& engine, Moment now) { engine.OnNotWritten(token, now); },
+                   Command::From::kLink));
+}
+
+}  // namespace callboard
