@@ -17,32 +17,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <string>
-#include <utility>
-
 #include "libs/ports/task_runner.h"
 #include "libs/testing/recorded_runs.h"
+#include "libs/testing/run_orders.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::test {
-
-// The `number`th dispatch of some task.
-inline core::FenceToken RunToken(uint64_t number) {
-  return {core::QueueId(core::Ulid(1, number)), core::DispatchNumber(1), 7};
-}
-
-inline core::TaskSpec SpecOf(std::string prompt) {
-  core::TaskSpec spec;
-  spec.prompt = std::move(prompt);
-  return spec;
-}
-
-inline ports::RunOrder RunOrderOf(const core::FenceToken& token, core::TaskSpec spec) {
-  return {.token = token,
-          .task_id = core::TaskIdText(token.queue_id, token.dispatch),
-          .spec = std::make_shared<const core::TaskSpec>(std::move(spec))};
-}
 
 template <class Harness>
 class TaskRunnerContractTest : public testing::Test {

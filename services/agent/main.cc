@@ -1,7 +1,9 @@
+#include "libs/adapters/subprocess_runner/launcher.h"
 #include "libs/server/run_program.h"
 #include "services/agent/start_agent.h"
 
 int main(int argc, char** argv) {
+  if (const auto code = callboard::adapters::MaybeRunSupervisor(argc, argv)) return *code;
   const callboard::config::Program program = {
       .name = "callboard-agent",
       .summary = "runs tasks that the director gives it, one per slot.",

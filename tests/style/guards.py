@@ -252,6 +252,16 @@ TESTED_ELSEWHERE = {
     "libs/adapters/rocksdb_store/task_message.cc":
         "libs/adapters/rocksdb_store/record_codec_test.cc",
     "libs/adapters/rocksdb_store/write_fixture.cc": "libs/adapters/rocksdb_store/format_test.cc",
+    "libs/adapters/subprocess_runner/boot_timer.cc":
+        "libs/adapters/subprocess_runner/supervisor_test.cc",
+    "libs/adapters/subprocess_runner/field_codec.h":
+        "libs/adapters/subprocess_runner/run_plan_test.cc",
+    "libs/adapters/subprocess_runner/launcher.cc":
+        "libs/adapters/subprocess_runner/supervisor_test.cc",
+    "libs/adapters/subprocess_runner/launcher_link.cc":
+        "libs/adapters/subprocess_runner/supervisor_test.cc",
+    "libs/adapters/subprocess_runner/run_loop.cc":
+        "libs/adapters/subprocess_runner/subprocess_runner_test.cc",
     "libs/adapters/system_clock/system_clock.cc": "libs/testing/clock_contract_test.cc",
     "libs/adapters/grpc_link/session_call.cc": "libs/adapters/grpc_link/grpc_agent_link_test.cc",
     "libs/agent/journal.cc": "libs/agent/engine_test.cc",
@@ -294,8 +304,12 @@ TESTED_ELSEWHERE = {
     "libs/testing/new_folder.h": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
     "libs/testing/random_message.cc": "libs/wire/task_test.cc",
     "libs/testing/otlp_collector.cc": "libs/adapters/otel/otel_telemetry_test.cc",
+    "libs/testing/process_table.h": "libs/adapters/subprocess_runner/supervisor_test.cc",
     "libs/testing/recorded_runs.h": "libs/testing/fake_task_runner_test.cc",
+    "libs/testing/run_orders.h": "libs/testing/fake_task_runner_test.cc",
+    "libs/testing/runner_host.cc": "libs/adapters/subprocess_runner/supervisor_test.cc",
     "libs/testing/running_server.cc": "tests/integration/server_test.cc",
+    "libs/testing/shell_runs.h": "libs/adapters/subprocess_runner/subprocess_runner_test.cc",
     "libs/testing/status_matchers.h": "libs/wire/status_test.cc",
     "libs/testing/stored_records.h": "libs/testing/memory_event_store_test.cc",
     "libs/testing/stored_tasks.h": "libs/adapters/rocksdb_store/store_folder_test.cc",

@@ -1,0 +1,69 @@
+#include "libs/adapters/subprocess_runner/command_template.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::adapters {
+namespace {
+
+using test::IsOk;
+using test::StatusIs;
+using ::testing::ElementsAre;
+
+core::TaskSpec Spec(std::string model) {
+  core::TaskSpec spec;
+  spec.model = std::move(model);
+  spec.session_id = "session 1";
+  spec.project = core::Project{.name = "callboard", .path = "/src"};
+  return spec;
+}
+
+TEST(CommandTemplateTest, PlacesAreFilledInAndValuesStayOneArgument) {
+  const auto command =
+      CommandTemplate::Parse({"agent", "--model={model}", "{session_id}{project}", "{model}x"});
+  ASSERT_THAT(command, IsOk());
+  EXPECT_THAT(command->Filled(Spec("a b; rm $(c)\n{project}")),
+              ElementsAre("agent", "--model=a b; rm $(c)\n{project}", "session 1callboard",
+                          "a b; rm $(c)\n{project}x"));
+}
+
+TEST(CommandTemplateTest, PlaceWithoutAValueIsFilledWithNothing) {
+  EXPECT_THAT(CommandTemplate::Parse({"agent", "{model}", "--project={project}"})->Filled({}),
+              ElementsAre("agent", "", "--project="));
+}
+
+TEST(CommandTemplateTest, OtherBracesAreText) {
+  EXPECT_THAT(CommandTemplate::Parse({"agent", "{}", "{\"a\":1}", "{Model}", "{model"})->Filled({}),
+              ElementsAre("agent", "{}", "{\"a\":1}", "{Model}", "{model"));
+}
+
+TEST(CommandTemplateTest, UnknownPlaceIsRefused) {
+  EXPECT_THAT(CommandTemplate::Parse({"agent", "--x={prompt}"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, testing::HasSubstr("{prompt}")));
+}
+
+TEST(CommandTemplateTest, CommandWithoutAFixedProgramIsRefused) {
+  EXPECT_THAT(CommandTemplate::Parse({}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(CommandTemplate::Parse({""}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(CommandTemplate::Parse({"{model}"}), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(CommandTemplateTest, ValueThatReadsAsAnOptionIsRefused) {
+  const auto joined = CommandTemplate::Parse({"agent", "--model={model}"});
+  EXPECT_THAT(joined->Check(Spec("--yes")), IsOk());
+  EXPECT_THAT(joined->Check(Spec(std::string("a\0b", 3))),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  const auto apart = CommandTemplate::Parse({"agent", "--model", "{model}"});
+  EXPECT_THAT(apart->Check(Spec("opus")), IsOk());
+  EXPECT_THAT(apart->Check(Spec("--yes")), StatusIs(absl::StatusCode::kInvalidArgument));
+  // A place without a value begins nothing.
+  core::TaskSpec spec = Spec("--yes");
+  spec.session_id = "";
+  EXPECT_THAT(CommandTemplate::Parse({"agent", "{session_id}{model}"})->Check(spec),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace callboard::adapters

@@ -1,0 +1,185 @@
+#include "libs/adapters/subprocess_runner/launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "libs/adapters/subprocess_runner/child_processes.h"
+#include "libs/adapters/subprocess_runner/descriptor.h"
+#include "libs/adapters/subprocess_runner/supervisor.h"
+#include "libs/base/check.h"
+
+namespace callboard::adapters {
+namespace {
+
+constexpr int kLookAgainMilliseconds = 10;
+
+using RunDescriptors = std::array<Descriptor, kRunDescriptors>;
+
+std::string Contents(const Descriptor& file) {
+  struct stat found = {};
+  CHECK_EQ(fstat(file.get(), &found), 0);
+  std::string bytes(static_cast<size_t>(found.st_size), '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count =
+        pread(file.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    CHECK_GT(count, 0);
+    done += static_cast<size_t>(count);
+  }
+  return bytes;
+}
+
+// In the child.
+[[noreturn]] void BecomeSupervisor(RunDescriptors descriptors) {
+  std::optional<RunPlan> plan = DecodePlan(Contents(descriptors[3]));
+  CHECK(plan.has_value());
+  descriptors[3].Close();
+  Supervisor supervisor(*std::move(plan), std::move(descriptors[0]), std::move(descriptors[1]),
+                        std::move(descriptors[2]));
+  _exit(supervisor.Run() ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+class Launcher {
+ public:
+  Launcher() : socket_(kLauncherSocket) {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    CHECK_EQ(sigprocmask(SIG_BLOCK, &child, nullptr), 0);
+    signals_ = Descriptor(signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC));
+    CHECK(signals_.is_open());
+  }
+
+  // Until the agent and all supervisors are gone.
+  void Run() {
+    while (socket_.is_open() || !supervisors_.empty() || !dead_.empty()) {
+      pollfd watched[] = {{signals_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+      const int ready = poll(watched, 2, dead_.empty() ? -1 : kLookAgainMilliseconds);
+      CHECK(ready >= 0 || errno == EINTR);
+      Reap();
+      if (ready > 0 && watched[1].revents != 0) Receive();
+    }
+  }
+
+ private:
+  // Takes one order.
+  void Receive() {
+    uint64_t run = 0;
+    iovec data = {&run, sizeof(run)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kRunDescriptors)];
+    msghdr message = {};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    const ssize_t count = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (count <= 0) return socket_.Close();
+    const cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    // Too many open files here: the run's descriptors are gone, and whoever holds the other ends
+    // takes it for a supervisor that died.
+    if (rights == nullptr || rights->cmsg_len != CMSG_LEN(sizeof(int) * kRunDescriptors)) {
+      dead_.insert(run);
+      return;
+    }
+    int numbers[kRunDescriptors];
+    std::memcpy(numbers, CMSG_DATA(rights), sizeof(numbers));
+    RunDescriptors descriptors;
+    for (int i = 0; i < kRunDescriptors; ++i) descriptors[i] = Descriptor(numbers[i]);
+    Fork(run, std::move(descriptors));
+  }
+
+  void Fork(uint64_t run, RunDescriptors descriptors) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      socket_.Close();
+      signals_.Close();
+      BecomeSupervisor(std::move(descriptors));
+    }
+    if (pid < 0) {
+      dead_.insert(run);
+    } else {
+      supervisors_[pid] = run;
+    }
+  }
+
+  void Reap() {
+    signalfd_siginfo signal;
+    while (read(signals_.get(), &signal, sizeof(signal)) > 0) {
+    }
+    int status = 0;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+      const auto supervisor = supervisors_.find(pid);
+      if (supervisor == supervisors_.end()) continue;
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS) {
+        dead_.insert(supervisor->second);
+      }
+      supervisors_.erase(supervisor);
+    }
+    if (!dead_.empty()) BuryDead();
+  }
+
+  // Kills what dead supervisors left, and says so once there is nothing. One that lives leaves
+  // nothing here.
+  void BuryDead() {
+    bool left = false;
+    for (const pid_t child : ChildProcesses()) {
+      if (supervisors_.contains(child)) continue;
+      left = true;
+      kill(child, SIGKILL);
+    }
+    if (left) return;
+    for (const uint64_t run : dead_) {
+      if (socket_.is_open()) send(socket_.get(), &run, sizeof(run), MSG_NOSIGNAL);
+    }
+    dead_.clear();
+  }
+
+  // Closed when the agent is gone.
+  Descriptor socket_;
+  Descriptor signals_;
+  // Which run each has.
+  std::map<pid_t, uint64_t> supervisors_;
+  // Runs whose supervisors died before their report.
+  std::set<uint64_t> dead_;
+};
+
+}  // namespace
+
+std::optional<int> MaybeRunSupervisor(int argc, char** argv) {
+  if (argc < 2 || argv[1] != kLauncherArgument) return std::nullopt;
+  for (const int own : {kLauncherSocket, kLauncherLock}) {
+    if (fcntl(own, F_SETFD, FD_CLOEXEC) != 0) {
+      std::fprintf(stderr, "%s: only an agent starts this\n", argv[0]);
+      return EXIT_FAILURE;
+    }
+  }
+  // A signal for the agent's terminal is not for its tasks.
+  setsid();
+  prctl(PR_SET_NAME, "cb-launcher");
+  CHECK_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  // Whatever the agent forgot to close.
+  CHECK_EQ(close_range(kLauncherLock + 1, ~0U, 0), 0);
+  Launcher().Run();
+  return EXIT_SUCCESS;
+}
+
+}  // namespace callboard::adapters

@@ -1,0 +1,114 @@
+#include "libs/adapters/subprocess_runner/launcher_link.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "libs/base/check.h"
+
+namespace callboard::adapters {
+namespace {
+
+// Out of the way of the numbers that the launcher knows its descriptors by.
+Descriptor MovedAway(int descriptor) {
+  return Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, kLauncherLock + 1));
+}
+
+int Spawn(int socket, int lock, const std::vector<std::string>& environment, pid_t& pid) {
+  posix_spawn_file_actions_t actions;
+  CHECK_EQ(posix_spawn_file_actions_init(&actions), 0);
+  for (const int none : {STDIN_FILENO, STDOUT_FILENO}) {
+    CHECK_EQ(posix_spawn_file_actions_addopen(&actions, none, "/dev/null", O_RDWR, 0), 0);
+  }
+  CHECK_EQ(posix_spawn_file_actions_adddup2(&actions, socket, kLauncherSocket), 0);
+  CHECK_EQ(posix_spawn_file_actions_adddup2(&actions, lock, kLauncherLock), 0);
+  posix_spawnattr_t attributes;
+  CHECK_EQ(posix_spawnattr_init(&attributes), 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigset_t all;
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  const std::vector<std::string> argv = {"callboard-launcher", std::string(kLauncherArgument)};
+  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes,
+                                Pointers(argv).data(), Pointers(environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+}  // namespace
+
+absl::StatusOr<LauncherLink> LauncherLink::Start(const Descriptor& lock,
+                                                 const std::vector<std::string>& environment) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return SystemError("make a socket for the launcher");
+  }
+  Descriptor own(ends[0]);
+  const Descriptor theirs(ends[1]);
+  CHECK_EQ(fcntl(own.get(), F_SETFL, O_NONBLOCK), 0);
+  const Descriptor socket = MovedAway(theirs.get());
+  const Descriptor moved_lock = MovedAway(lock.get());
+  if (!socket.is_open() || !moved_lock.is_open()) return SystemError("start the launcher");
+  pid_t pid = 0;
+  errno = Spawn(socket.get(), moved_lock.get(), environment, pid);
+  if (errno != 0) return SystemError("start the launcher");
+  return LauncherLink(std::move(own), pid);
+}
+
+LauncherLink::~LauncherLink() {
+  if (!socket_.is_open()) return;
+  socket_.Close();
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+bool LauncherLink::Launch(uint64_t run,
+                          const std::array<Descriptor, kRunDescriptors>& descriptors) {
+  iovec data = {&run, sizeof(run)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kRunDescriptors)] = {};
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int) * kRunDescriptors);
+  int numbers[kRunDescriptors];
+  for (int i = 0; i < kRunDescriptors; ++i) numbers[i] = descriptors[i].get();
+  std::memcpy(CMSG_DATA(rights), numbers, sizeof(numbers));
+  while (true) {
+    if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) >= 0) return true;
+    if (errno == EINTR) continue;
+    // One that is dead is heard of, and another one takes its place.
+    CHECK(errno == EAGAIN || errno == ETOOMANYREFS || errno == EPIPE || errno == ECONNRESET)
+        << strerror(errno);
+    return false;
+  }
+}
+
+std::optional<std::vector<uint64_t>> LauncherLink::TakeDead() {
+  std::vector<uint64_t> dead;
+  while (true) {
+    uint64_t run = 0;
+    const ssize_t count = recv(socket_.get(), &run, sizeof(run), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return dead;
+    if (count <= 0) return std::nullopt;
+    dead.push_back(run);
+  }
+}
+
+}  // namespace callboard::adapters

@@ -1,0 +1,47 @@
+#ifndef CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_LAUNCHER_LINK_H_
+#define CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_LAUNCHER_LINK_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libs/adapters/subprocess_runner/descriptor.h"
+#include "libs/adapters/subprocess_runner/launcher.h"
+
+namespace callboard::adapters {
+
+// The agent's end of a launcher: see launcher.h. Not thread-safe.
+class LauncherLink {
+ public:
+  // Starts a launcher, with no more than `environment`, as name=value, of the agent's.
+  static absl::StatusOr<LauncherLink> Start(const Descriptor& lock,
+                                            const std::vector<std::string>& environment);
+  LauncherLink(LauncherLink&&) = default;
+  LauncherLink& operator=(LauncherLink&&) = delete;
+  // Waits for the launcher, which waits for its supervisors.
+  ~LauncherLink();
+
+  // Gives it a run. False when it has too much to do: try again when the descriptor can be written.
+  bool Launch(uint64_t run, const std::array<Descriptor, kRunDescriptors>& descriptors);
+
+  // Runs whose supervisors died before their report, and of which nothing is left. Nothing at all
+  // once the launcher itself is dead.
+  std::optional<std::vector<uint64_t>> TakeDead();
+
+  int descriptor() const { return socket_.get(); }
+
+ private:
+  LauncherLink(Descriptor socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
+
+  Descriptor socket_;
+  pid_t pid_;
+};
+
+}  // namespace callboard::adapters
+
+#endif  // CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_LAUNCHER_LINK_H_

@@ -1,0 +1,125 @@
+#include "libs/adapters/subprocess_runner/remove_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "libs/adapters/subprocess_runner/descriptor.h"
+#include "libs/base/status_macros.h"
+
+namespace callboard::adapters {
+namespace {
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+using OpenFolder = std::unique_ptr<DIR, CloseFolder>;
+
+// Opens a folder, and to its owner what it was closed to.
+absl::StatusOr<OpenFolder> Open(int above, const char* name) {
+  const Descriptor found(openat(above, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!found.is_open()) return SystemError(absl::StrCat("open ", name));
+  // The name may be something else by now; the descriptor is not.
+  chmod(absl::StrCat("/proc/self/fd/", found.get()).c_str(), S_IRWXU);
+  Descriptor readable(openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!readable.is_open()) return SystemError(absl::StrCat("read ", name));
+  OpenFolder folder(fdopendir(readable.get()));
+  if (folder == nullptr) return SystemError(absl::StrCat("read ", name));
+  readable.Release();
+  return folder;
+}
+
+// Levels that are open at once. Moving a folder takes milliseconds on some file systems, so only
+// what is deeper than people nest is moved.
+constexpr int kOpenLevelsMax = 64;
+
+// Empties a folder. What is too deep is moved up to it, to be met again.
+class TreeRemoval {
+ public:
+  TreeRemoval(OpenFolder root, uint64_t entries_max)
+      : root_(std::move(root)), entries_left_(entries_max) {}
+
+  absl::Status Run() {
+    // Reading a folder that changes may miss something, so again until there is nothing.
+    do {
+      found_ = false;
+      rewinddir(root_.get());
+      RETURN_IF_ERROR(Empty(*root_, 1));
+    } while (found_);
+    return absl::OkStatus();
+  }
+
+ private:
+  static const dirent* Next(DIR& folder) {
+    while (const dirent* entry = readdir(&folder)) {
+      const absl::string_view name = entry->d_name;
+      if (name != "." && name != "..") return entry;
+    }
+    return nullptr;
+  }
+
+  absl::Status Empty(DIR& folder, int level) {
+    while (const dirent* entry = Next(folder)) {
+      found_ = true;
+      if (entries_left_ == 0) {
+        return absl::ResourceExhaustedError("there are too many files to remove");
+      }
+      --entries_left_;
+      if (unlinkat(dirfd(&folder), entry->d_name, 0) == 0 || errno == ENOENT) continue;
+      if (errno != EISDIR) return SystemError(absl::StrCat("remove ", entry->d_name));
+      RETURN_IF_ERROR(RemoveFolder(dirfd(&folder), entry->d_name, level));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RemoveFolder(int above, const char* name, int level) {
+    // A folder that is closed to its owner cannot be moved either.
+    ASSIGN_OR_RETURN(const OpenFolder folder, Open(above, name));
+    if (level == kOpenLevelsMax) return MoveUp(above, name);
+    RETURN_IF_ERROR(Empty(*folder, level + 1));
+    if (unlinkat(above, name, AT_REMOVEDIR) == 0 || errno == ENOTEMPTY) return absl::OkStatus();
+    return SystemError(absl::StrCat("remove ", name));
+  }
+
+  absl::Status MoveUp(int above, const char* name) {
+    while (true) {
+      const std::string moved = absl::StrCat("removed-", ++moved_);
+      if (renameat2(above, name, dirfd(root_.get()), moved.c_str(), RENAME_NOREPLACE) == 0) {
+        return absl::OkStatus();
+      }
+      if (errno != EEXIST) return SystemError(absl::StrCat("move ", name));
+    }
+  }
+
+  const OpenFolder root_;
+  uint64_t entries_left_;
+  uint64_t moved_ = 0;
+  // Whether there was anything.
+  bool found_ = false;
+};
+
+}  // namespace
+
+absl::Status RemoveTree(const std::string& folder, uint64_t entries_max) {
+  struct stat found = {};
+  if (lstat(folder.c_str(), &found) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : SystemError(absl::StrCat("find ", folder));
+  }
+  if (S_ISDIR(found.st_mode)) {
+    ASSIGN_OR_RETURN(OpenFolder root, Open(AT_FDCWD, folder.c_str()));
+    RETURN_IF_ERROR(TreeRemoval(std::move(root), entries_max).Run());
+  }
+  const int flags = S_ISDIR(found.st_mode) ? AT_REMOVEDIR : 0;
+  return unlinkat(AT_FDCWD, folder.c_str(), flags) == 0
+             ? absl::OkStatus()
+             : SystemError(absl::StrCat("remove ", folder));
+}
+
+}  // namespace callboard::adapters

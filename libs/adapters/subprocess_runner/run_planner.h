@@ -1,0 +1,70 @@
+#ifndef CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_RUN_PLANNER_H_
+#define CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_RUN_PLANNER_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/adapters/subprocess_runner/command_template.h"
+#include "libs/adapters/subprocess_runner/run_plan.h"
+#include "libs/adapters/subprocess_runner/task_environment.h"
+#include "libs/ports/task_runner.h"
+
+namespace callboard::adapters {
+
+// How tasks are run.
+struct SubprocessRunnerOptions {
+  enum class Kind {
+    // `argv`, with the prompt as its input.
+    kExec,
+    // /bin/sh, with the prompt as its script; only with `allow_shell`.
+    kShell,
+  };
+
+  Kind kind = Kind::kExec;
+  // The command of kExec; see CommandTemplate. A relative path is taken from where the agent runs.
+  std::vector<std::string> argv = {};
+  bool allow_shell = false;
+  // The agent's environment, and what of it tasks may see.
+  Environment environment = {};
+  std::vector<std::string> env_allow = {};
+  // Holds the folders `runs`, `work`, `sessions` and `artifacts`; made when it is missing.
+  std::filesystem::path data_dir;
+  // Of tasks that do not say.
+  absl::Duration timeout = absl::Minutes(30);
+};
+
+// Says for each run what its supervisor is to do. Thread-safe.
+class RunPlanner {
+ public:
+  // INVALID_ARGUMENT when the command is no CommandTemplate. REQUIRES: data_dir is absolute.
+  static absl::StatusOr<RunPlanner> Create(SubprocessRunnerOptions options);
+
+  // As TaskRunner::Check().
+  absl::Status Check(const core::TaskSpec& spec) const;
+
+  // An error of Check() when the task does not pass it.
+  absl::StatusOr<RunPlan> Plan(const ports::RunOrder& order) const;
+
+ private:
+  RunPlanner(SubprocessRunnerOptions options, std::optional<CommandTemplate> command)
+      : options_(std::move(options)),
+        command_(std::move(command)),
+        allowed_(AllowedEnvironment(options_.environment, options_.env_allow)) {}
+
+  RunFolders FoldersOf(const ports::RunOrder& order) const;
+
+  SubprocessRunnerOptions options_;
+  // Of kExec only.
+  std::optional<CommandTemplate> command_;
+  Environment allowed_;
+};
+
+}  // namespace callboard::adapters
+
+#endif  // CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_RUN_PLANNER_H_

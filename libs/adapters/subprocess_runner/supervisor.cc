@@ -1,0 +1,312 @@
+#include "libs/adapters/subprocess_runner/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "libs/adapters/subprocess_runner/child_processes.h"
+#include "libs/adapters/subprocess_runner/run_files.h"
+#include "libs/base/check.h"
+#include "libs/base/status_macros.h"
+#include "libs/core/limits.h"
+
+namespace callboard::adapters {
+namespace {
+
+constexpr rlim_t kOpenFiles = 1024;
+// Between looks at what is left, in case a list of children missed one.
+constexpr int kKillAgainMilliseconds = 10;
+
+void LimitThisProcess() {
+  setsid();
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  prctl(PR_SET_NAME, "cb-supervisor");
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  umask(S_IRWXG | S_IRWXO);
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  rlimit files = {};
+  CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = std::min(kOpenFiles, files.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+Descriptor ChildSignals() {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  CHECK_EQ(sigprocmask(SIG_BLOCK, &child, nullptr), 0);
+  Descriptor signals(signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC));
+  CHECK(signals.is_open());
+  return signals;
+}
+
+// Where the program is: `name` itself when it has a slash.
+absl::StatusOr<std::string> FindProgram(const std::string& name,
+                                        const std::vector<std::string>& environment) {
+  if (absl::StrContains(name, '/')) return name;
+  for (absl::string_view line : environment) {
+    if (!absl::ConsumePrefix(&line, "PATH=")) continue;
+    for (const absl::string_view folder : absl::StrSplit(line, ':')) {
+      // Others depend on where one stands.
+      if (!absl::StartsWith(folder, "/")) continue;
+      std::string program = absl::StrCat(folder, "/", name);
+      if (access(program.c_str(), X_OK) == 0) return program;
+    }
+    return absl::NotFoundError(absl::StrCat("cannot run ", name, ": it is not in PATH, ", line));
+  }
+  return absl::NotFoundError(
+      absl::StrCat("cannot run ", name, ": there is no PATH; allow it in runner.env_allow"));
+}
+
+std::string SignalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? absl::StrCat("SIG", signal) : absl::StrCat("SIG", name);
+}
+
+// Whether a poll found something there.
+bool IsReady(const pollfd& watched) { return watched.revents != 0; }
+
+bool HasRunOut(const BootTimer& timer) {
+  pollfd watched = {timer.descriptor(), POLLIN, 0};
+  return poll(&watched, 1, 0) > 0;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(RunPlan plan, Descriptor control, Descriptor standard_output,
+                       Descriptor standard_error)
+    : plan_(std::move(plan)),
+      control_(std::move(control)),
+      output_(std::move(standard_output)),
+      error_(std::move(standard_error)),
+      signals_(ChildSignals()) {}
+
+bool Supervisor::Run() {
+  LimitThisProcess();
+  fence_.SetAt(plan_.fence_at);
+  if (!plan_.argv.empty()) start_ = StartTask();
+  output_.Close();
+  error_.Close();
+  if (task_ != 0) Watch();
+
+  Report report = {.result = Result()};
+  if (const std::optional<ResultFile> file = ReadResultFile(plan_.folders)) {
+    report.has_result_file = true;
+    report.result.result = file->text;
+    report.result.result_truncated = file->truncated;
+  }
+  if (report.result.end == core::RunResult::End::kCompleted && status_.has_value()) {
+    if (const absl::Status kept = KeepArtifacts(plan_.folders); !kept.ok()) {
+      report.result.end = core::RunResult::End::kFailed;
+      report.result.error = std::string(kept.message());
+    }
+  }
+  // What cannot be removed now is removed when the next agent starts.
+  RemoveFiles(plan_.folders).IgnoreError();
+  if (!control_.is_open()) return true;
+  const std::string bytes = EncodeReport(report);
+  return send(control_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+absl::Status Supervisor::StartTask() {
+  ASSIGN_OR_RETURN(const std::string folder, PrepareFiles(plan_));
+  ASSIGN_OR_RETURN(const std::string program, FindProgram(plan_.argv.front(), plan_.environment));
+  // A file, not a pipe: a task that does not read it holds up nobody.
+  const std::string input_file =
+      plan_.prompt_is_input ? plan_.folders.prompt_file() : std::string("/dev/null");
+  const Descriptor input(open(input_file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!input.is_open()) return SystemError(absl::StrCat("read ", input_file));
+  if (HasRunOut(fence_)) {
+    cause_ = Cause::kFence;
+    return absl::AbortedError("its fence had passed before it could be started");
+  }
+  RETURN_IF_ERROR(SpawnTask(folder, program, input.get()));
+  timeout_.SetAfter(plan_.timeout);
+  return absl::OkStatus();
+}
+
+absl::Status Supervisor::SpawnTask(const std::string& folder, const std::string& program,
+                                   int input) {
+  posix_spawn_file_actions_t actions;
+  CHECK_EQ(posix_spawn_file_actions_init(&actions), 0);
+  CHECK_EQ(posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO), 0);
+  CHECK_EQ(posix_spawn_file_actions_adddup2(&actions, output_.get(), STDOUT_FILENO), 0);
+  CHECK_EQ(posix_spawn_file_actions_adddup2(&actions, error_.get(), STDERR_FILENO), 0);
+  CHECK_EQ(posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1), 0);
+  CHECK_EQ(posix_spawn_file_actions_addchdir_np(&actions, folder.c_str()), 0);
+  posix_spawnattr_t attributes;
+  CHECK_EQ(posix_spawnattr_init(&attributes), 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigset_t all;
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  const int error = posix_spawn(&task_, program.c_str(), &actions, &attributes,
+                                Pointers(plan_.argv).data(), Pointers(plan_.environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error == 0) return absl::OkStatus();
+  task_ = 0;
+  errno = error;
+  return SystemError(absl::StrCat("run ", program, " in ", folder));
+}
+
+void Supervisor::Watch() {
+  while (true) {
+    pollfd watched[] = {{signals_.get(), POLLIN, 0},
+                        {control_.get(), POLLIN, 0},
+                        {fence_.descriptor(), POLLIN, 0},
+                        {timeout_.descriptor(), POLLIN, 0},
+                        {kill_.descriptor(), POLLIN, 0}};
+    const int ready =
+        poll(watched, std::size(watched), phase_ == Phase::kKilling ? kKillAgainMilliseconds : -1);
+    CHECK(ready >= 0 || errno == EINTR);
+    if (ready < 0) continue;
+    // First, so that a task that has ended by itself has done so.
+    Reap();
+    if (is_alone_) return;
+    if (IsReady(watched[1])) FollowInstructions();
+    if (IsReady(watched[2])) {
+      fence_.SetAt(absl::InfiniteDuration());
+      Stop(Cause::kFence);
+    }
+    if (IsReady(watched[3])) {
+      timeout_.SetAfter(absl::InfiniteDuration());
+      Stop(Cause::kTimeout);
+    }
+    if (IsReady(watched[4])) {
+      kill_.SetAt(absl::InfiniteDuration());
+      Kill(cause_);
+    }
+  }
+}
+
+void Supervisor::Reap() {
+  signalfd_siginfo signal;
+  while (read(signals_.get(), &signal, sizeof(signal)) > 0) {
+  }
+  while (true) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, WNOHANG);
+    if (pid < 0 && errno == EINTR) continue;
+    if (pid < 0) {
+      is_alone_ = true;
+      return;
+    }
+    if (pid == 0) break;
+    if (pid != task_) continue;
+    task_ = 0;
+    status_ = status;
+    // Those that it leaves have the rest of the grace, if there is one.
+    if (phase_ == Phase::kRunning) phase_ = Phase::kKilling;
+  }
+  if (phase_ == Phase::kKilling) KillProcesses();
+}
+
+void Supervisor::FollowInstructions() {
+  while (true) {
+    char bytes[256];
+    const ssize_t count = recv(control_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) {
+      control_.Close();
+      Kill(Cause::kAgentGone);
+      return;
+    }
+    if (const auto instruction = DecodeInstruction({bytes, static_cast<size_t>(count)})) {
+      Follow(*instruction);
+    }
+  }
+}
+
+void Supervisor::Follow(const Instruction& instruction) {
+  switch (instruction.kind) {
+    case Instruction::Kind::kStop:
+      return Stop(Cause::kStop);
+    case Instruction::Kind::kKill:
+      return Kill(Cause::kStop);
+    case Instruction::Kind::kFence:
+      plan_.fence_at = instruction.fence_at;
+      return fence_.SetAt(instruction.fence_at);
+  }
+}
+
+void Supervisor::Stop(Cause cause) {
+  if (phase_ != Phase::kRunning) return;
+  phase_ = Phase::kStopping;
+  cause_ = cause;
+  // After a fence that passed long ago, because the machine was suspended, the grace is over too.
+  if (cause == Cause::kFence) {
+    kill_.SetAt(plan_.fence_at + plan_.kill_grace);
+  } else {
+    kill_.SetAfter(plan_.kill_grace);
+  }
+  kill(-task_, SIGTERM);
+  // Else one that is stopped would not hear of it.
+  kill(-task_, SIGCONT);
+}
+
+void Supervisor::Kill(Cause cause) {
+  if (phase_ == Phase::kRunning) cause_ = cause;
+  phase_ = Phase::kKilling;
+  KillProcesses();
+}
+
+void Supervisor::KillProcesses() {
+  if (task_ != 0) kill(-task_, SIGKILL);
+  // Whatever they leave behind comes here, with a signal.
+  for (const pid_t child : ChildProcesses()) kill(child, SIGKILL);
+}
+
+core::RunResult Supervisor::Result() {
+  using End = core::RunResult::End;
+  core::RunResult result;
+  if (status_.has_value() && WIFEXITED(*status_)) result.exit_code = WEXITSTATUS(*status_);
+  if (status_.has_value() && WIFSIGNALED(*status_)) result.signal = SignalName(WTERMSIG(*status_));
+  switch (cause_) {
+    case Cause::kItself:
+      result.end = result.exit_code == 0 ? End::kCompleted : End::kFailed;
+      break;
+    case Cause::kTimeout:
+      result.end = End::kTimedOut;
+      break;
+    case Cause::kFence:
+      result.error = "it was killed at its fence: the director was not heard of in time";
+      result.end = End::kCancelled;
+      break;
+    case Cause::kStop:
+    case Cause::kAgentGone:
+      result.end = End::kCancelled;
+      break;
+  }
+  if (!start_.ok()) {
+    result.error = std::string(start_.message()).substr(0, core::kErrorBytesMax);
+  }
+  return result;
+}
+
+}  // namespace callboard::adapters

@@ -1,0 +1,245 @@
+// What becomes of processes that do not want to end, and of those whose keepers died.
+#include "libs/adapters/subprocess_runner/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libs/adapters/subprocess_runner/launcher.h"
+#include "libs/testing/file_text.h"
+#include "libs/testing/process.h"
+#include "libs/testing/process_table.h"
+#include "libs/testing/shell_runs.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using End = core::RunResult::End;
+using ::testing::HasSubstr;
+
+// A script that starts processes of every kind that is hard to get rid of, and writes their
+// numbers, and its own, to `pids`: kStubbornProcesses in all.
+constexpr size_t kStubbornProcesses = 5;
+std::string Stubborn(const fs::path& pids, const std::string& last) {
+  return absl::StrCat("trap '' TERM HUP INT\n", "pids=", pids.string(),
+                      "\n"
+                      "sleep 1000 & echo $! >>$pids\n"
+                      // In a session of its own, its parent gone.
+                      "(setsid sh -c 'echo $$ >>'$pids'; exec sleep 1000' >/dev/null 2>&1 &)\n"
+                      // The same, with children of its own and no environment.
+                      "(setsid env -i sh -c 'sleep 1000 & echo $! >>'$pids'; echo $$ >>'$pids'; "
+                      "wait' >/dev/null 2>&1 &)\n"
+                      "echo $$ >>$pids\n",
+                      last);
+}
+
+uint64_t ResidentKilobytes() {
+  uint64_t kilobytes = 0;
+  const std::string status = FileText("/proc/self/status");
+  for (const absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (absl::StartsWith(line, "VmRSS:")) {
+      const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+      EXPECT_TRUE(absl::SimpleAtoi(words.at(1), &kilobytes));
+    }
+  }
+  return kilobytes;
+}
+
+void ExpectGone(const std::vector<pid_t>& pids) {
+  for (const pid_t pid : pids) {
+    EXPECT_FALSE(IsAlive(pid)) << pid << " " << FileText(absl::StrCat("/proc/", pid, "/cmdline"));
+  }
+}
+
+TEST(SupervisorTest, StopEndsWhatDoesNotWantToEnd) {
+  ShellRuns shell;
+  const fs::path pids = shell.data_dir() / "pids";
+  const core::FenceToken run = shell.Start(
+      Stubborn(pids, "yes & yes >&2 & echo $! >>$pids; wait; yes"), absl::Milliseconds(300));
+  const std::vector<pid_t> processes = WaitForPids(pids, kStubbornProcesses + 1);
+  const uint64_t before = ResidentKilobytes();
+  const absl::Duration stopped_at = shell.clock().MonotonicNow();
+  shell.runner().Stop(run);
+  const core::RunResult result = shell.runs().WaitForEnd(run);
+  EXPECT_LT(shell.clock().MonotonicNow() - stopped_at, absl::Milliseconds(300) + absl::Seconds(5));
+  EXPECT_EQ(result.end, End::kCancelled);
+  EXPECT_EQ(result.signal, "SIGKILL");
+  ExpectGone(processes);
+  EXPECT_LT(ResidentKilobytes(), before + 16 * 1024);
+}
+
+TEST(SupervisorTest, FloodCostsNoMemory) {
+  ShellRuns shell;
+  const uint64_t before = ResidentKilobytes();
+  const core::FenceToken run = shell.Start("head -c 300000000 /dev/zero; echo end");
+  EXPECT_TRUE(shell.runs().WaitForEnd(run).result.ends_with("end\n"));
+  EXPECT_LT(ResidentKilobytes(), before + 16 * 1024);
+}
+
+TEST(SupervisorTest, TaskHasTheGraceToEnd) {
+  ShellRuns shell;
+  const core::FenceToken run = shell.Start(
+      "trap 'echo cleaned >$CALLBOARD_RESULT_FILE; exit 3' TERM; echo up; while :; do sleep 0.01; "
+      "done");
+  ASSERT_TRUE(shell.runs().WaitForOutput(run, "up"));
+  shell.runner().Stop(run);
+  const core::RunResult result = shell.runs().WaitForEnd(run);
+  EXPECT_EQ(result.end, End::kCancelled);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.result, "cleaned\n");
+}
+
+TEST(SupervisorTest, StoppedProcessHearsOfItsEnd) {
+  ShellRuns shell;
+  const core::FenceToken run = shell.Start("echo up; kill -STOP $$");
+  ASSERT_TRUE(shell.runs().WaitForOutput(run, "up"));
+  shell.runner().Stop(run);
+  EXPECT_EQ(shell.runs().WaitForEnd(run).end, End::kCancelled);
+}
+
+TEST(SupervisorTest, NothingOutlivesTheTask) {
+  ShellRuns shell;
+  const fs::path pids = shell.data_dir() / "pids";
+  const core::FenceToken run =
+      shell.Start(Stubborn(pids, absl::StrCat("while [ $(wc -l <$pids) -lt ", kStubbornProcesses,
+                                              " ]; do sleep 0.01; done; exit 4")));
+  EXPECT_EQ(shell.runs().WaitForEnd(run).exit_code, 4);
+  ExpectGone(WaitForPids(pids, kStubbornProcesses));
+}
+
+TEST(SupervisorTest, TaskThatTakesTooLongIsTimedOut) {
+  ShellRuns shell;
+  core::TaskSpec spec = SpecOf("exec sleep 1000");
+  spec.timeout = absl::Milliseconds(50);
+  const core::RunResult result = shell.RunToEnd(spec);
+  EXPECT_EQ(result.end, End::kTimedOut);
+  EXPECT_EQ(result.signal, "SIGTERM");
+}
+
+TEST(SupervisorTest, TaskIsKilledAtItsFence) {
+  ShellRuns shell;
+  const core::FenceToken run =
+      shell.Start(SpecOf("exec sleep 1000"), absl::Seconds(10), absl::Milliseconds(50));
+  const core::RunResult result = shell.runs().WaitForEnd(run);
+  EXPECT_EQ(result.end, End::kCancelled);
+  EXPECT_THAT(result.error, HasSubstr("fence"));
+}
+
+TEST(SupervisorTest, FenceThatPassedLongAgoLeavesNoGrace) {
+  ShellRuns shell;
+  const core::FenceToken run =
+      shell.Start("trap '' TERM; echo up; while :; do sleep 1000; done", absl::Seconds(1000));
+  ASSERT_TRUE(shell.runs().WaitForOutput(run, "up"));
+  shell.runner().SetFence(run, shell.clock().MonotonicNow() - absl::Seconds(1001));
+  const core::RunResult result = shell.runs().WaitForEnd(run);
+  EXPECT_EQ(result.end, End::kCancelled);
+  EXPECT_EQ(result.signal, "SIGKILL");
+}
+
+TEST(SupervisorTest, NothingIsStartedPastItsFence) {
+  ShellRuns shell;
+  const fs::path file = shell.data_dir() / "ran";
+  const core::FenceToken run =
+      shell.Start(SpecOf("touch " + file.string()), absl::Seconds(1), absl::Seconds(-1));
+  EXPECT_EQ(shell.runs().WaitForEnd(run).end, End::kCancelled);
+  EXPECT_FALSE(fs::exists(file));
+}
+
+TEST(SupervisorTest, FenceMovesBothWays) {
+  ShellRuns shell;
+  const core::FenceToken run =
+      shell.Start(SpecOf("exec sleep 1000"), absl::Seconds(10), absl::Milliseconds(500));
+  shell.runner().SetFence(run, absl::InfiniteDuration());
+  const core::FenceToken other =
+      shell.Start(SpecOf("exec sleep 1000"), absl::Seconds(10), absl::Milliseconds(600));
+  EXPECT_EQ(shell.runs().WaitForEnd(other).end, End::kCancelled);
+  EXPECT_EQ(shell.runs().ends(run), 0);
+  shell.runner().SetFence(run, shell.clock().MonotonicNow());
+  EXPECT_EQ(shell.runs().WaitForEnd(run).end, End::kCancelled);
+}
+
+TEST(SupervisorTest, DeathOfTheSupervisorIsToldOnceItsProcessesAreGone) {
+  ShellRuns shell;
+  const fs::path pids = shell.data_dir() / "pids";
+  const core::FenceToken run = shell.Start(Stubborn(pids, "echo $PPID supervises; wait"));
+  ASSERT_TRUE(shell.runs().WaitForOutput(run, "supervises\n"));
+  const std::vector<pid_t> processes = WaitForPids(pids, kStubbornProcesses);
+  int supervisor = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(shell.runs().text(run).substr(0, shell.runs().text(run).find(' ')),
+                               &supervisor));
+  ASSERT_EQ(kill(supervisor, SIGKILL), 0);
+  const core::RunResult result = shell.runs().WaitForEnd(run);
+  EXPECT_EQ(result.end, End::kFailed);
+  EXPECT_THAT(result.error, HasSubstr("supervised"));
+  ExpectGone(processes);
+  EXPECT_TRUE(fs::is_empty(shell.data_dir() / "runs"));
+  EXPECT_TRUE(fs::is_empty(shell.data_dir() / "work"));
+  EXPECT_EQ(shell.RunToEnd("exit 0").end, End::kCompleted);
+}
+
+TEST(SupervisorTest, RunsGoOnWithoutTheirLauncher) {
+  ShellRuns shell;
+  const core::FenceToken run = shell.Start("echo $PPID supervises; exec sleep 1000");
+  const core::FenceToken other = shell.Start("echo $PPID supervises; exec sleep 1000");
+  for (const core::FenceToken& token : {run, other}) {
+    ASSERT_TRUE(shell.runs().WaitForOutput(token, "supervises\n"));
+  }
+  int supervisor = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(shell.runs().text(run).substr(0, shell.runs().text(run).find(' ')),
+                               &supervisor));
+  const pid_t launcher = ParentOf(supervisor);
+  ASSERT_EQ(kill(launcher, SIGKILL), 0);
+  WaitUntilDead(launcher);
+  EXPECT_EQ(shell.RunToEnd("exit 5").exit_code, 5);
+  shell.runner().Stop(other);
+  EXPECT_EQ(shell.runs().WaitForEnd(other).end, End::kCancelled);
+  ASSERT_EQ(kill(supervisor, SIGKILL), 0);
+  EXPECT_EQ(shell.runs().WaitForEnd(run).end, End::kFailed);
+}
+
+TEST(SupervisorTest, NothingOutlivesAnAgentThatIsKilled) {
+  const fs::path folder = NewFolder();
+  const fs::path pids = folder / "pids";
+  Process agent({BuiltBinary("libs/testing/runner_host"), folder / "data", "0",
+                 Stubborn(pids, "echo $PPID >>$pids; wait")});
+  const std::vector<pid_t> processes = WaitForPids(pids, kStubbornProcesses + 1);
+  for (const pid_t pid : processes) EXPECT_TRUE(IsAlive(pid));
+  agent.Signal(SIGKILL);
+  for (const pid_t pid : processes) WaitUntilDead(pid);
+  // The next one waits for that, and finds nothing.
+  RecordedRuns runs;
+  const adapters::SystemClock clock;
+  EXPECT_THAT(adapters::SubprocessRunner::Create({.argv = {"true"}, .data_dir = folder / "data"},
+                                                 clock, runs),
+              IsOk());
+  EXPECT_TRUE(fs::is_empty(folder / "data" / "runs"));
+}
+
+TEST(SupervisorTest, FenceHoldsWhileTheAgentIsStopped) {
+  const fs::path folder = NewFolder();
+  const fs::path pids = folder / "pids";
+  Process agent(
+      {BuiltBinary("libs/testing/runner_host"), folder / "data", "1500", Stubborn(pids, "wait")});
+  const std::vector<pid_t> processes = WaitForPids(pids, kStubbornProcesses);
+  agent.Signal(SIGSTOP);
+  for (const pid_t pid : processes) WaitUntilDead(pid);
+  agent.Signal(SIGCONT);
+  EXPECT_THAT(agent.WaitForLine("ended 3"), HasSubstr("fence"));
+}
+
+}  // namespace
+}  // namespace callboard::test
+
+int main(int argc, char** argv) {
+  if (const auto code = callboard::adapters::MaybeRunSupervisor(argc, argv)) return *code;
+  testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

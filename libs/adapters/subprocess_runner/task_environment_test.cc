@@ -1,0 +1,75 @@
+#include "libs/adapters/subprocess_runner/task_environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libs/testing/run_orders.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::adapters {
+namespace {
+
+using test::IsOk;
+using test::StatusIs;
+using ::testing::ElementsAre;
+
+const RunFolders kFolders = {
+    .run = "/d/runs/t", .work = "/d/work/t", .project = "", .artifacts = "/d/artifacts/t"};
+
+TEST(TaskEnvironmentTest, OnlyWhatIsAllowedIsTaken) {
+  EXPECT_EQ(AllowedEnvironment({{"PATH", "/bin"}, {"SECRET", "x"}}, {"PATH", "HOME"}),
+            (Environment{{"PATH", "/bin"}}));
+}
+
+TEST(TaskEnvironmentTest, RunIsDescribedAndNothingElse) {
+  EXPECT_THAT(
+      TaskEnvironment(test::RunOrderOf(test::RunToken(1), test::SpecOf("prompt")), kFolders, {}),
+      ElementsAre("CALLBOARD_ARTIFACTS=/d/runs/t/artifacts",
+                  "CALLBOARD_FENCE=" + core::ToString(test::RunToken(1).queue_id) + "/1/7",
+                  "CALLBOARD_PROMPT_FILE=/d/runs/t/prompt",
+                  "CALLBOARD_QUEUE_ID=" + core::ToString(test::RunToken(1).queue_id),
+                  "CALLBOARD_RESULT_FILE=/d/runs/t/result.json",
+                  "CALLBOARD_TASK_ID=" +
+                      core::TaskIdText(test::RunToken(1).queue_id, core::DispatchNumber(1))));
+}
+
+TEST(TaskEnvironmentTest, WhatTheTaskSaysIsAdded) {
+  core::TaskSpec spec = test::SpecOf("prompt");
+  spec.payload = "payload";
+  spec.model = "opus";
+  spec.session_id = "s";
+  spec.project = core::Project{.name = "callboard", .path = "/src"};
+  spec.thinking = false;
+  ports::RunOrder order = test::RunOrderOf(test::RunToken(1), spec);
+  order.traceparent = "00-1-2-01";
+  order.tracestate = "a=b";
+  EXPECT_THAT(
+      TaskEnvironment(order, kFolders, {}),
+      testing::IsSupersetOf({"CALLBOARD_PAYLOAD_FILE=/d/runs/t/payload", "CALLBOARD_MODEL=opus",
+                             "CALLBOARD_SESSION_ID=s", "CALLBOARD_PROJECT=callboard",
+                             "CALLBOARD_PROJECT_PATH=/src", "CALLBOARD_THINKING=false",
+                             "TRACEPARENT=00-1-2-01", "TRACESTATE=a=b"}));
+}
+
+TEST(TaskEnvironmentTest, TaskIsOverTheAgentAndCallboardIsOverBoth) {
+  core::TaskSpec spec = test::SpecOf("prompt");
+  spec.env = {{"LANG", "de"}, {"CALLBOARD_TASK_ID", "forged"}};
+  const std::vector<std::string> environment = TaskEnvironment(
+      test::RunOrderOf(test::RunToken(1), spec), kFolders, {{"LANG", "C"}, {"TZ", "UTC"}});
+  EXPECT_THAT(environment, testing::IsSupersetOf({"LANG=de", "TZ=UTC"}));
+  EXPECT_THAT(environment, testing::Not(testing::Contains("CALLBOARD_TASK_ID=forged")));
+}
+
+TEST(TaskEnvironmentTest, VariablesThatMakeAnotherCommandAreRefused) {
+  core::TaskSpec spec;
+  spec.env = {{"LANG", "de"}};
+  EXPECT_THAT(CheckEnvironment(spec), IsOk());
+  for (const char* name : {"LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "IFS"}) {
+    spec.env = {{name, "x"}};
+    EXPECT_THAT(CheckEnvironment(spec),
+                StatusIs(absl::StatusCode::kInvalidArgument, testing::HasSubstr(name)));
+  }
+}
+
+}  // namespace
+}  // namespace callboard::adapters

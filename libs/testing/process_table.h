@@ -1,0 +1,68 @@
+// What the machine's table of processes says, for tests that start processes.
+#ifndef CALLBOARD_LIBS_TESTING_PROCESS_TABLE_H_
+#define CALLBOARD_LIBS_TESTING_PROCESS_TABLE_H_
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libs/testing/file_text.h"
+
+namespace callboard::test {
+
+// Whether it still does anything; one that nobody has waited for yet does not.
+inline bool IsAlive(pid_t pid) {
+  const std::string stat = FileText(absl::StrCat("/proc/", pid, "/stat"));
+  return !stat.empty() && !absl::StrContains(stat, ") Z") && !absl::StrContains(stat, ") X");
+}
+
+// Returns once it is not alive; a wait in vain is ended by the size of the test.
+inline void WaitUntilDead(pid_t pid) {
+  while (IsAlive(pid)) std::this_thread::yield();
+}
+
+inline pid_t ParentOf(pid_t pid) {
+  const std::string stat = FileText(absl::StrCat("/proc/", pid, "/stat"));
+  const std::vector<std::string> fields =
+      absl::StrSplit(stat.substr(stat.rfind(')') + 1), ' ', absl::SkipEmpty());
+  int parent = 0;
+  return fields.size() > 1 && absl::SimpleAtoi(fields[1], &parent) ? parent : 0;
+}
+
+// The numbers in the lines of the file, once there are `count`.
+inline std::vector<pid_t> WaitForPids(const std::filesystem::path& file, size_t count) {
+  while (true) {
+    const std::string text = FileText(file);
+    std::vector<pid_t> pids;
+    for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+      if (int pid = 0; absl::SimpleAtoi(line, &pid)) pids.push_back(pid);
+    }
+    if (pids.size() >= count && text.back() == '\n') return pids;
+    std::this_thread::yield();
+  }
+}
+
+// Processes that have `text` in their command line.
+inline std::vector<pid_t> ProcessesNaming(absl::string_view text) {
+  std::vector<pid_t> pids;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    int pid = 0;
+    if (absl::SimpleAtoi(entry.path().filename().string(), &pid) &&
+        absl::StrContains(FileText(entry.path() / "cmdline"), text)) {
+      pids.push_back(pid);
+    }
+  }
+  return pids;
+}
+
+}  // namespace callboard::test
+
+#endif  // CALLBOARD_LIBS_TESTING_PROCESS_TABLE_H_

@@ -1,0 +1,77 @@
+#ifndef CALLBOARD_LIBS_TESTING_SHELL_RUNS_H_
+#define CALLBOARD_LIBS_TESTING_SHELL_RUNS_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libs/adapters/subprocess_runner/subprocess_runner.h"
+#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/base/check.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/recorded_runs.h"
+#include "libs/testing/run_orders.h"
+
+namespace callboard::test {
+
+// A runner with real processes, which runs scripts, and what it said. The `main` of such a test
+// calls adapters::MaybeRunSupervisor().
+class ShellRuns {
+ public:
+  ShellRuns() { Open(Options()); }
+  explicit ShellRuns(std::vector<std::string> argv) {
+    adapters::SubprocessRunnerOptions options = Options();
+    options.kind = adapters::SubprocessRunnerOptions::Kind::kExec;
+    options.argv = std::move(argv);
+    Open(std::move(options));
+  }
+
+  adapters::SubprocessRunnerOptions Options() const {
+    return {.kind = adapters::SubprocessRunnerOptions::Kind::kShell,
+            .allow_shell = true,
+            .environment = {{"PATH", "/usr/bin:/bin"}, {"SECRET", "of the agent"}},
+            .env_allow = {"PATH"},
+            .data_dir = data_dir_};
+  }
+
+  core::FenceToken Start(core::TaskSpec spec, absl::Duration kill_grace = absl::Seconds(10),
+                         absl::Duration fence_in = absl::InfiniteDuration()) {
+    const core::FenceToken token = RunToken(++last_run_);
+    ports::RunOrder order = RunOrderOf(token, std::move(spec));
+    order.kill_grace = kill_grace;
+    order.fence_at = clock_.MonotonicNow() + fence_in;
+    runner_->Start(std::move(order));
+    return token;
+  }
+  core::FenceToken Start(std::string script, absl::Duration kill_grace = absl::Seconds(10)) {
+    return Start(SpecOf(std::move(script)), kill_grace);
+  }
+  core::RunResult RunToEnd(core::TaskSpec spec) { return runs_.WaitForEnd(Start(std::move(spec))); }
+  core::RunResult RunToEnd(std::string script) { return RunToEnd(SpecOf(std::move(script))); }
+
+  void Close() { runner_.reset(); }
+
+  ports::TaskRunner& runner() { return *runner_; }
+  RecordedRuns& runs() { return runs_; }
+  const ports::Clock& clock() const { return clock_; }
+  const std::filesystem::path& data_dir() const { return data_dir_; }
+
+ private:
+  void Open(adapters::SubprocessRunnerOptions options) {
+    auto runner = adapters::SubprocessRunner::Create(std::move(options), clock_, runs_);
+    CHECK_OK(runner.status());
+    runner_ = *std::move(runner);
+  }
+
+  const std::filesystem::path data_dir_ = NewFolder();
+  const adapters::SystemClock clock_;
+  RecordedRuns runs_;
+  uint64_t last_run_ = 0;
+  std::unique_ptr<adapters::SubprocessRunner> runner_;
+};
+
+}  // namespace callboard::test
+
+#endif  // CALLBOARD_LIBS_TESTING_SHELL_RUNS_H_
