@@ -5,11 +5,24 @@
 
 #include "libs/base/check.h"
 #include "libs/base/error.h"
+#include "libs/base/status_macros.h"
 
 namespace callboard::agent {
 
+absl::StatusOr<std::unique_ptr<AgentDriver>> AgentDriver::Start(EngineOptions options,
+                                                                const Journaled& journaled,
+                                                                const ports::Clock& clock,
+                                                                Journal& journal,
+                                                                const MakeRunner& make_runner) {
+  auto driver =
+      std::unique_ptr<AgentDriver>(new AgentDriver(std::move(options), journaled, clock, journal));
+  ASSIGN_OR_RETURN(driver->runner_, make_runner(*driver));
+  driver->thread_ = std::thread([&driver = *driver] { driver.Run(); });
+  return driver;
+}
+
 AgentDriver::AgentDriver(EngineOptions options, const Journaled& journaled,
-                         const ports::Clock& clock, Journal& journal, const MakeRunner& make_runner)
+                         const ports::Clock& clock, Journal& journal)
     : clock_(clock),
       journal_(journal),
       engine_(
@@ -18,10 +31,7 @@ AgentDriver::AgentDriver(EngineOptions options, const Journaled& journaled,
             options.check = [this](const core::TaskSpec& spec) { return runner_->Check(spec); };
             return std::move(options);
           }(),
-          journaled),
-      runner_(make_runner(*this)) {
-  thread_ = std::thread([this] { Run(); });
-}
+          journaled) {}
 
 AgentDriver::~AgentDriver() {
   {
@@ -29,7 +39,7 @@ AgentDriver::~AgentDriver() {
     stopping_ = true;
     changed_.NotifyAll();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   // It tells how its runs end, and nobody hears of it any more: the next life finds them lost.
   runner_.reset();
 }

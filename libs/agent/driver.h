@@ -49,11 +49,16 @@ struct AgentView {
 // Thread-safe. No call waits but WaitUntilIdle() and the end.
 class AgentDriver final : public ports::RunWatcher {
  public:
-  using MakeRunner = std::function<std::unique_ptr<ports::TaskRunner>(ports::RunWatcher&)>;
+  using MakeRunner =
+      std::function<absl::StatusOr<std::unique_ptr<ports::TaskRunner>>(ports::RunWatcher&)>;
 
-  // `clock` and `journal` outlive the driver. `journaled`: what the lives before left.
-  AgentDriver(EngineOptions options, const Journaled& journaled, const ports::Clock& clock,
-              Journal& journal, const MakeRunner& make_runner);
+  // `clock` and `journal` outlive the driver. `journaled`: what the lives before left. The runner's
+  // error when there is none to be had.
+  static absl::StatusOr<std::unique_ptr<AgentDriver>> Start(EngineOptions options,
+                                                            const Journaled& journaled,
+                                                            const ports::Clock& clock,
+                                                            Journal& journal,
+                                                            const MakeRunner& make_runner);
   // Ends what runs, with the runner.
   ~AgentDriver() override;
   AgentDriver(const AgentDriver&) = delete;
@@ -80,6 +85,9 @@ class AgentDriver final : public ports::RunWatcher {
   void OnEnded(const core::FenceToken& token, core::RunResult result) override;
 
  private:
+  AgentDriver(EngineOptions options, const Journaled& journaled, const ports::Clock& clock,
+              Journal& journal);
+
   using Command = std::function<void(absl::Duration now)>;
   // What of a run's output the director has not acknowledged.
   struct Output {

@@ -1,16 +1,15 @@
 #ifndef CALLBOARD_SERVICES_AGENT_AGENT_RUNNER_H_
 #define CALLBOARD_SERVICES_AGENT_AGENT_RUNNER_H_
 
-#include "absl/status/statusor.h"
 #include "callboard/config/v1/agent.pb.h"
 #include "libs/agent/driver.h"
-#include "libs/server/server.h"
+#include "libs/ports/clock.h"
 
 namespace callboard {
 
-// What runs tasks, as the settings say. INVALID_ARGUMENT when they cannot be followed.
-absl::StatusOr<agent::AgentDriver::MakeRunner> RunnerFrom(const config::v1::AgentConfig& config,
-                                                          server::ServerContext& context);
+// What runs tasks, as the settings say. `clock` outlives the runner.
+agent::AgentDriver::MakeRunner RunnerFrom(const config::v1::AgentConfig& config,
+                                          const ports::Clock& clock);
 
 }  // namespace callboard
 

@@ -23,7 +23,7 @@ namespace {
 
 struct Parts {
   std::unique_ptr<adapters::FileJournal> journal;
-  std::optional<agent::AgentDriver> driver;
+  std::unique_ptr<agent::AgentDriver> driver;
   std::optional<AgentService> service;
   // Ends first: nobody is to be told of an agent that goes.
   std::optional<adapters::Announcer> announcer;
@@ -46,13 +46,14 @@ agent::EngineOptions EngineOptionsFrom(const config::v1::AgentConfig& config,
 
 absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::AgentConfig& config,
                                                            server::ServerContext& context) {
-  ASSIGN_OR_RETURN(const agent::AgentDriver::MakeRunner make_runner, RunnerFrom(config, context));
   auto parts = std::make_shared<Parts>();
   ASSIGN_OR_RETURN(adapters::FileJournal::Opened opened,
                    adapters::FileJournal::Open(absl::StrCat(config.data_dir(), "/journal")));
   parts->journal = std::move(opened.journal);
   const agent::EngineOptions options = EngineOptionsFrom(config, context.random());
-  parts->driver.emplace(options, opened.journaled, context.clock(), *parts->journal, make_runner);
+  ASSIGN_OR_RETURN(parts->driver,
+                   agent::AgentDriver::Start(options, opened.journaled, context.clock(),
+                                             *parts->journal, RunnerFrom(config, context.clock())));
   agent::AgentDriver& driver = *parts->driver;
   parts->service.emplace(driver);
   const absl::Duration drain_timeout = *wire::FromProto(config.agent().drain_timeout());
