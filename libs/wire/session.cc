@@ -280,8 +280,7 @@ absl::StatusOr<core::AgentWord> FromProto(const v1::SessionResponse::Item& proto
       return ReadOpened(proto.opened());
     case Response::Item::kStartAnswer: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.start_answer().token()));
-      return core::AgentItem(
-          core::StartAnswered{token, FromProto(proto.start_answer().refused())});
+      return core::AgentItem(core::StartAnswered{token, FromProto(proto.start_answer().refused())});
     }
     case Response::Item::kResult: {
       ASSIGN_OR_RETURN(core::RunEnded ended, ReadEnded(proto.result()));

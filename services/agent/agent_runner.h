@@ -7,7 +7,10 @@
 
 namespace callboard {
 
-// What runs tasks, as the settings say. `clock` outlives the runner.
+// Whether the settings say how to run tasks: the runner `exec` needs a command.
+bool HasCommand(const config::v1::AgentConfig& config);
+
+// What runs tasks, as the settings say; nothing where they do not. `clock` outlives the runner.
 agent::AgentDriver::MakeRunner RunnerFrom(const config::v1::AgentConfig& config,
                                           const ports::Clock& clock);
 

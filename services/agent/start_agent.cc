@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "libs/adapters/file_journal/file_journal.h"
 #include "libs/adapters/grpc_link/announcer.h"
 #include "libs/agent/driver.h"
+#include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/time.h"
 #include "services/agent/agent_runner.h"
@@ -34,12 +36,20 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "agent";
 }
 
+// An agent that knows no command is there to be looked at, and has no slot for tasks.
+std::map<std::string, uint32_t> LanesFrom(const config::v1::AgentConfig& config) {
+  if (HasCommand(config)) return {config.lanes().begin(), config.lanes().end()};
+  base::LogWarning("agent", "no_command",
+                   {{"next", "it takes no tasks; set runner.argv, or runner.kind: shell"}});
+  return {};
+}
+
 agent::EngineOptions EngineOptionsFrom(const config::v1::AgentConfig& config,
                                        ports::Random& random) {
   return {.name = config.agent().name().empty() ? HostName() : config.agent().name(),
           .instance_id = absl::StrCat(absl::Hex(random.Next(), absl::kZeroPad16)),
           .labels = {config.agent().labels().begin(), config.agent().labels().end()},
-          .lanes = {config.lanes().begin(), config.lanes().end()}};
+          .lanes = LanesFrom(config)};
 }
 
 }  // namespace

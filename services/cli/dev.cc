@@ -83,6 +83,8 @@ AgentConfig AgentConfigFrom(const DevConfig& dev, const std::string& data_dir,
   config.mutable_agent()->set_name(name);
   config.mutable_runner()->set_kind(config::v1::RunnerConfig::KIND_SHELL);
   config.mutable_runner()->set_allow_shell(true);
+  // Who stops all of it at once does not want to wait for tasks.
+  config.mutable_agent()->mutable_drain_timeout()->Clear();
   *config.mutable_telemetry() = TelemetryOfOne(dev.telemetry());
   return config;
 }

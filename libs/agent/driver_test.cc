@@ -1,0 +1,198 @@
+#include "libs/agent/driver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "libs/base/mutex.h"
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_task_runner.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::agent {
+namespace {
+
+using test::HasReason;
+using test::IsOk;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+core::FenceToken Token(uint64_t task) {
+  return {core::QueueId(core::Ulid(0, task)), core::DispatchNumber(1), 3};
+}
+
+core::DirectorWord Start(uint64_t task, absl::Duration agent_time) {
+  core::TaskSpec spec;
+  spec.prompt = "echo";
+  return core::DirectorItem(core::StartRun{
+      Token(task), std::make_shared<const core::TaskSpec>(std::move(spec)), agent_time});
+}
+
+// Keeps what was written, and notes whether the process was there before it.
+class MemoryJournal final : public Journal {
+ public:
+  absl::Status Write(absl::Span<const JournalRecord> records) override {
+    base::MutexLock lock(mutex_);
+    for (const JournalRecord& record : records) journaled_.Apply(record);
+    return absl::OkStatus();
+  }
+  Journaled journaled() {
+    base::MutexLock lock(mutex_);
+    return journaled_;
+  }
+
+ private:
+  base::Mutex mutex_;
+  Journaled journaled_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What is said in a Session, for the test to wait for.
+class FakeLine final : public SessionLine {
+ public:
+  void Say(const core::AgentWord& word) override {
+    base::MutexLock lock(mutex_);
+    words_.push_back(word);
+    changed_.NotifyAll();
+  }
+  void End(const absl::Status& why) override {
+    base::MutexLock lock(mutex_);
+    end_ = why;
+    changed_.NotifyAll();
+  }
+
+  core::AgentWord Next() {
+    base::MutexLock lock(mutex_);
+    while (words_.empty()) changed_.Wait(mutex_);
+    core::AgentWord word = std::move(words_.front());
+    words_.pop_front();
+    return word;
+  }
+  // Waits for an item of that kind, past others.
+  template <class Item>
+  Item NextItem() {
+    while (true) {
+      const core::AgentWord word = Next();
+      const auto* item = std::get_if<core::AgentItem>(&word);
+      if (item != nullptr && std::holds_alternative<Item>(*item)) return std::get<Item>(*item);
+    }
+  }
+  core::OutputWritten NextOutput() {
+    while (true) {
+      const core::AgentWord word = Next();
+      if (const auto* output = std::get_if<core::OutputWritten>(&word)) return *output;
+    }
+  }
+  absl::Status WaitForEnd() {
+    base::MutexLock lock(mutex_);
+    while (!end_.has_value()) changed_.Wait(mutex_);
+    return *end_;
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::deque<core::AgentWord> words_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+class AgentDriverTest : public testing::Test {
+ protected:
+  std::shared_ptr<FakeLine> OpenSession(uint64_t epoch = 3) {
+    auto line = std::make_shared<FakeLine>();
+    session_ = driver_->Open(line, {.director_epoch = epoch});
+    return line;
+  }
+  void Hear(core::DirectorWord word) { driver_->Hear(session_, {std::move(word)}); }
+
+  test::FakeClock clock_;
+  MemoryJournal journal_;
+  test::FakeTaskRunner* runner_ = nullptr;
+  std::unique_ptr<AgentDriver> driver_ = *AgentDriver::Start(
+      {.name = "agent-1", .instance_id = "i"}, {}, clock_, journal_,
+      [this](ports::RunWatcher& watcher) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
+        auto runner = std::make_unique<test::FakeTaskRunner>(watcher);
+        runner_ = runner.get();
+        return runner;
+      });
+  core::SessionId session_;
+};
+
+TEST_F(AgentDriverTest, StartIsInTheJournalAndRunsWhenItIsAnswered) {
+  const std::shared_ptr<FakeLine> line = OpenSession();
+  EXPECT_EQ(std::get<core::AgentOpened>(line->Next()).name, "agent-1");
+  Hear(Start(1, clock_.MonotonicNow()));
+  EXPECT_THAT(line->NextItem<core::StartAnswered>().answer, IsOk());
+  EXPECT_THAT(journal_.journaled().accepted, ElementsAre(Token(1)));
+  EXPECT_THAT(runner_->running(), ElementsAre(Token(1)));
+  runner_->End(Token(1), {.exit_code = 0, .result = "42"});
+  EXPECT_EQ(line->NextItem<core::RunEnded>().result.result, "42");
+  EXPECT_EQ(journal_.journaled().results.size(), 1u);
+  EXPECT_FALSE(driver_->WaitUntilIdle(absl::ZeroDuration())) << "it is not acknowledged yet";
+  Hear(core::DirectorItem(core::ResultAcknowledged{Token(1)}));
+  EXPECT_TRUE(driver_->WaitUntilIdle(absl::Hours(1)));
+  EXPECT_THAT(journal_.journaled().results, IsEmpty());
+}
+
+TEST_F(AgentDriverTest, TaskThatTheRunnerCannotRunIsRefused) {
+  const std::shared_ptr<FakeLine> line = OpenSession();
+  runner_->SetCheck(absl::FailedPreconditionError("no shell"));
+  Hear(Start(1, clock_.MonotonicNow()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(line->NextItem<core::StartAnswered>().answer));
+}
+
+TEST_F(AgentDriverTest, OutputIsSaidAndTheRunnerHearsWhatWasDelivered) {
+  const std::shared_ptr<FakeLine> line = OpenSession();
+  Hear(Start(1, clock_.MonotonicNow()));
+  line->NextItem<core::StartAnswered>();
+  runner_->Write(Token(1), {.number = 1, .data = "hello"});
+  runner_->Write(Token(1), {.number = 2, .data = "world!"});
+  EXPECT_EQ(line->NextOutput().chunks.at(0).data, "hello");
+  EXPECT_EQ(line->NextOutput().chunks.at(0).data, "world!");
+  Hear(core::OutputAcknowledged{Token(1), 2});
+  while (runner_->run(Token(1))->delivered_bytes < 11) std::this_thread::yield();
+  EXPECT_EQ(runner_->run(Token(1))->delivered_bytes, 11u);
+}
+
+TEST_F(AgentDriverTest, OutputThatWasNotAcknowledgedIsSaidAgainInTheNextSession) {
+  OpenSession();
+  Hear(Start(1, clock_.MonotonicNow()));
+  while (runner_->running().empty()) std::this_thread::yield();
+  runner_->Write(Token(1), {.number = 1, .data = "hello"});
+  driver_->OnBroken(session_);
+  const std::shared_ptr<FakeLine> next = OpenSession();
+  EXPECT_EQ(next->NextOutput().chunks.at(0).data, "hello");
+}
+
+TEST_F(AgentDriverTest, NewerSessionEndsTheOneBeforeAndAnOlderDirectorIsSentAway) {
+  const std::shared_ptr<FakeLine> first = OpenSession(3);
+  const std::shared_ptr<FakeLine> second = OpenSession(4);
+  EXPECT_THAT(first->WaitForEnd(), HasReason("SESSION_REPLACED"));
+  const std::shared_ptr<FakeLine> old = OpenSession(3);
+  EXPECT_THAT(old->WaitForEnd(), HasReason("SESSION_REPLACED"));
+}
+
+TEST_F(AgentDriverTest, ViewTellsWhatRuns) {
+  const std::shared_ptr<FakeLine> line = OpenSession();
+  Hear(Start(1, clock_.MonotonicNow()));
+  line->NextItem<core::StartAnswered>();
+  driver_->BeginDrain();
+  std::promise<AgentView> answer;
+  driver_->GetView([&](AgentView view) { answer.set_value(std::move(view)); });
+  const AgentView view = answer.get_future().get();
+  EXPECT_EQ(view.name, "agent-1");
+  EXPECT_TRUE(view.connected);
+  EXPECT_TRUE(view.draining);
+  EXPECT_EQ(view.lanes.at("default").used, 1u);
+  EXPECT_EQ(view.running_task_ids.size(), 1u);
+}
+
+}  // namespace
+}  // namespace callboard::agent
