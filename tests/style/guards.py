@@ -287,6 +287,7 @@ TESTED_ELSEWHERE = {
     "libs/testing/new_folder.h": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
     "libs/testing/random_message.cc": "libs/wire/task_test.cc",
     "libs/testing/otlp_collector.cc": "libs/adapters/otel/otel_telemetry_test.cc",
+    "libs/testing/run_fixture.h": "libs/flow/run_with_queue_test.cc",
     "libs/testing/running_server.cc": "tests/integration/server_test.cc",
     "libs/testing/status_matchers.h": "libs/wire/status_test.cc",
     "libs/testing/stored_records.h": "libs/testing/memory_event_store_test.cc",
