@@ -91,7 +91,8 @@ std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverO
   const auto reads_max = static_cast<uint32_t>(options.calls_max);
   return {
       {.name = std::string(kReadsLane), .limit = {reads_at_once, reads_max}, .demand = {.io = 1}},
-      {.name = std::string(kCheckpointsLane), .limit = {1, 1}, .demand = {.io = 1}}};
+      // Of no tokens: it takes its time, and no read waits for it.
+      {.name = std::string(kCheckpointsLane), .limit = {1, 1}}};
 }
 
 absl::StatusOr<std::unique_ptr<DirectorDriver>> DirectorDriver::Open(const DriverOptions& options,
@@ -167,7 +168,7 @@ void DirectorDriver::LookAndRead(core::QueueId id, Reply<T> reply, Reading readi
         const auto read = [glance = *glance, reading](const ports::EventStore& store) {
           return reading(store, glance);
         };
-        if (!Read(reader_, reads_, reply, read)) reply(Overloaded(options_.calls_max));
+        if (!Read(reader_, reads_, reply, read)) reply(Overloaded(reads_.limit().max_pending));
       }));
 }
 
@@ -205,7 +206,7 @@ void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
         const auto read = [page = *page](const ports::EventStore& store) {
           return PageFrom(store, page);
         };
-        if (!Read(reader_, reads_, reply, read)) reply(Overloaded(options_.calls_max));
+        if (!Read(reader_, reads_, reply, read)) reply(Overloaded(reads_.limit().max_pending));
       }));
 }
 

@@ -363,5 +363,15 @@ TEST_F(DirectorDriverTest, EachCallHasItsOwnName) {
   EXPECT_NE(driver->NextCall(), driver->NextCall());
 }
 
+TEST_F(DirectorDriverTest, CheckpointUnderWayHoldsUpNoRead) {
+  std::unique_ptr<DirectorDriver> driver = Open();
+  const core::QueueId id = Add(*driver, "task");
+  std::promise<void> release;
+  flow::Lane& checkpoints = flow_.flow().lane(kCheckpointsLane);
+  ASSERT_THAT(checkpoints.Add([&release] { release.get_future().wait(); }), IsOk());
+  EXPECT_THAT(Answer<core::Task>([&](auto reply) { driver->GetTask(id, reply); }), IsOk());
+  release.set_value();
+}
+
 }  // namespace
 }  // namespace callboard::director

@@ -48,6 +48,8 @@ absl::StatusOr<Places> Lane::Reserve(const std::stop_token& stop, uint32_t wante
   return Places(*this, granted);
 }
 
+bool Lane::MayWait() const { return at_work_for != &flow_; }
+
 absl::StatusOr<Places> Lane::TryReserve() {
   RETURN_IF_ERROR(flow_.TryReserve(index_));
   return Places(*this, 1);
@@ -123,13 +125,13 @@ absl::Status Flow::TryReserve(size_t lane) {
 
 absl::StatusOr<uint32_t> Flow::Reserve(size_t lane, const std::stop_token& stop, uint32_t wanted) {
   CHECK(0 < wanted && wanted <= lane_options_[lane].limit.max_pending) << wanted;
+  CHECK(at_work_for != this) << "work may not wait for a place in its own flow: lane "
+                             << lane_options_[lane].name;
   RETURN_IF_ERROR(CheckNotAborted(stop));
   {
     base::MutexLock lock(mutex_);
     if (const uint32_t taken = TakePlaces(lane, wanted); taken > 0) return taken;
   }
-  CHECK(at_work_for != this) << "work of lane " << lane_options_[lane].name
-                             << "'s flow may not wait for a place in it";
   Waiter waiter = {.wanted = wanted};
   // Outside of the lock, which the callback takes: its end waits for one under way.
   const std::stop_callback wake(stop, [this, &waiter] {

@@ -74,9 +74,10 @@ class Lane {
 
   // Waits for a place, and returns up to `wanted` of them. AbortError() once `stop` is requested.
   // Who has to wait at all waits for `wanted`, so that who brings much goes back and forth less.
-  // REQUIRES: 0 < wanted <= limit().max_pending; not called from work of the same Flow, which could
-  // wait for itself.
+  // REQUIRES: 0 < wanted <= limit().max_pending; MayWait().
   absl::StatusOr<Places> Reserve(const std::stop_token& stop = {}, uint32_t wanted = 1);
+  // False in work of the same Flow, which could wait for itself.
+  bool MayWait() const;
   // One place; RESOURCE_EXHAUSTED/LANE_FULL instead of waiting.
   absl::StatusOr<Places> TryReserve();
 

@@ -7,8 +7,8 @@ namespace callboard::flow {
 std::vector<LaneOptions> StandardLanes(const Limits& limits) {
   return {{.name = "io", .limit = limits.io, .demand = {.io = 1}},
           {.name = "cpu", .limit = limits.cpu, .demand = {.cpu = 1}},
-          // The processes compute; who waits for them does not.
-          {.name = "proc", .limit = limits.proc, .demand = {.cpu = 1}}};
+          // Who waits for processes holds up nobody who computes.
+          {.name = "proc", .limit = limits.proc}};
 }
 
 Tokens TokensFor(const Limits& limits, const Machine& machine) {

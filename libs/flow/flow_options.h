@@ -37,7 +37,8 @@ struct FlowOptions {
   std::vector<LaneOptions> lanes = {};
   // What there is in all; without it lanes are plain: each minds its own limit only.
   std::optional<Tokens> tokens = {};
-  // Work that waited this long goes before every band, and what it needs is kept for it.
+  // A lane of which nothing was let through for so long, although it has work, goes before every
+  // band with one piece, and what that needs is kept for it.
   absl::Duration starvation = absl::Seconds(5);
 };
 

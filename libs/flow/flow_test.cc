@@ -93,11 +93,27 @@ TEST_F(FlowTest, StopEndsTheWaitWithAnAbortErrorAndNothingIsAdded) {
   std::stop_source stop;
   ASSERT_THAT(lane.Add([&] { stop.request_stop(); }), IsOk());
   ASSERT_THAT(lane.Add(Note(1)), IsOk());
-  // Ends the wait before there is a place: the lane's first work is under way when it is requested.
+  // The stop is requested by the work whose end makes room: the place that was granted is given
+  // back.
   EXPECT_TRUE(IsAbortError(lane.Add(Note(2), stop.get_token())));
   EXPECT_EQ(lane.counts().waiting, 0u);
+  EXPECT_EQ(lane.counts().reserved, 0u);
   executor_.RunAll();
   EXPECT_THAT(ran_, ElementsAre(1));
+}
+
+TEST_F(FlowTest, WhoWantsManyPlacesGetsWhatThereIsOrWaitsForAll) {
+  Flow flow(OneLane(1, 4), executor_, clock_);
+  Lane& lane = flow.lane("work");
+  for (int i = 1; i <= 4; ++i) ASSERT_THAT(lane.TryAdd(Note(i)), IsOk());
+  const absl::StatusOr<Places> some = lane.Reserve({}, 3);
+  ASSERT_THAT(some, IsOk());
+  EXPECT_EQ(some->count(), 1u) << "one was free";
+  EXPECT_THAT(ran_, IsEmpty());
+  const absl::StatusOr<Places> all = lane.Reserve({}, 3);
+  ASSERT_THAT(all, IsOk());
+  EXPECT_EQ(all->count(), 3u);
+  EXPECT_THAT(ran_, ElementsAre(1, 2, 3));
 }
 
 TEST_F(FlowTest, RequestedStopRefusesAtOnce) {
@@ -177,13 +193,10 @@ TEST(FlowDeathTest, WorkMayNotWaitForAPlaceInItsOwnFlow) {
       {
         Flow flow(OneLane(1, 1), executor, clock);
         Lane& lane = flow.lane("work");
-        lane.TryAdd([&lane] {
-              for (int i = 0; i < 2; ++i) lane.Add([] {}).IgnoreError();
-            })
-            .IgnoreError();
+        lane.TryAdd([&lane] { lane.Add([] {}).IgnoreError(); }).IgnoreError();
         executor.RunAll();
       },
-      "may not wait for a place in it");
+      "may not wait for a place in its own flow");
 }
 
 TEST(FlowDeathTest, LanesHaveNamesOfTheirOwn) {
@@ -215,6 +228,76 @@ TEST(FlowThreadsTest, WaitersAreServedInTheOrderTheyCame) {
   for (std::thread& caller : callers) caller.join();
   while (lane.counts().in_flight + lane.counts().pending > 0) std::this_thread::yield();
   EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4));
+}
+
+// A caller that waits for `wanted` places in another thread.
+class WaitingCaller {
+ public:
+  WaitingCaller(Lane& lane, uint32_t wanted, std::stop_token stop = {})
+      : before_(lane.counts().waiting), thread_([this, &lane, wanted, stop = std::move(stop)] {
+          const absl::StatusOr<Places> places = lane.Reserve(stop, wanted);
+          granted_ = places.ok();
+        }) {
+    while (lane.counts().waiting < before_ + 1) std::this_thread::yield();
+  }
+  bool Granted() {
+    thread_.join();
+    return granted_;
+  }
+
+ private:
+  const uint32_t before_;
+  bool granted_ = false;
+  std::thread thread_;
+};
+
+// A lane that nothing leaves by itself: its one piece of work is under way until the test ends it.
+class HeldLaneTest : public testing::Test {
+ protected:
+  HeldLaneTest() {
+    EXPECT_THAT(lane_.Add([this] { open_.wait(false); }), IsOk());
+    while (lane_.counts().in_flight == 0) std::this_thread::yield();
+  }
+  ~HeldLaneTest() override {
+    open_ = true;
+    open_.notify_all();
+  }
+
+  test::FakeClock clock_;
+  std::atomic<bool> open_ = false;
+  ThreadPool pool_{1};
+  Flow flow_{OneLane(1, 2), pool_, clock_};
+  Lane& lane_ = flow_.lane("work");
+};
+
+TEST_F(HeldLaneTest, PlaceThatIsGivenBackGoesToWhoWaits) {
+  absl::StatusOr<Places> held = lane_.Reserve({}, 2);
+  WaitingCaller caller(lane_, 1);
+  { const Places gone = *std::move(held); }
+  EXPECT_TRUE(caller.Granted());
+}
+
+TEST_F(HeldLaneTest, PlaceOfWithdrawnWorkGoesToWhoWaits) {
+  const int owner = 0;
+  ports::Executor::Job jobs[2] = {[] {}, [] {}};
+  absl::StatusOr<Places> places = lane_.Reserve({}, 2);
+  std::move(*places).Run(absl::MakeSpan(jobs), &owner);
+  WaitingCaller caller(lane_, 1);
+  lane_.Withdraw(&owner);
+  EXPECT_TRUE(caller.Granted());
+}
+
+TEST_F(HeldLaneTest, WhoLeavesTheLineMakesWayForThoseBehind) {
+  absl::StatusOr<Places> one = lane_.Reserve();
+  const absl::StatusOr<Places> other = lane_.Reserve();
+  std::stop_source stop;
+  WaitingCaller big(lane_, 2, stop.get_token());
+  WaitingCaller small(lane_, 1);
+  { const Places gone = *std::move(one); }
+  EXPECT_THAT(lane_.TryReserve(), HasReason("LANE_FULL")) << "who waits was here before";
+  stop.request_stop();
+  EXPECT_FALSE(big.Granted());
+  EXPECT_TRUE(small.Granted());
 }
 
 TEST(FlowThreadsTest, ManyCallersNeverExceedALimitAndAllWorkRunsOnce) {

@@ -98,11 +98,11 @@ class ParallelLimit {
         more_ = false;
         return;
       }
+      auto held = std::make_unique<Held>(*std::move(item));
       {
         base::MutexLock lock(mutex_);
         ++building_;
       }
-      auto held = std::make_unique<Held>(*std::move(item));
       executor_.Run([this, index = started_++, held = std::move(held)]() mutable {
         BuildOne(index, std::move(held));
       });

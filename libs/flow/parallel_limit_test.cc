@@ -142,6 +142,27 @@ TEST_F(ParallelLimitTest, WhoLeavesEarlyStopsWhatIsUnderWayAndWaitsForIt) {
   EXPECT_EQ(built, 2);
 }
 
+TEST_F(ParallelLimitTest, StopWakesWhoWaitsForAResult) {
+  ThreadPool pool(1);
+  std::stop_source stop;
+  std::atomic<bool> building = false;
+  std::atomic<bool> open = false;
+  const auto build = [&](int item, const std::stop_token&) -> absl::StatusOr<int> {
+    building = true;
+    open.wait(false);
+    return item;
+  };
+  ParallelLimit results(pool, Numbers(1), build, {.limit = 1, .stop = stop.get_token()});
+  std::thread stopper([&] {
+    while (!building) std::this_thread::yield();
+    stop.request_stop();
+  });
+  EXPECT_TRUE(IsAbortError(results.Next()->status())) << "although what it builds is not done";
+  stopper.join();
+  open = true;
+  open.notify_all();
+}
+
 TEST_F(ParallelLimitTest, ThreadsBuildSideBySide) {
   ThreadPool pool(3);
   ParallelLimit results(pool, Numbers(3000), Itself, {.limit = 3, .order = Order::kAsGiven});

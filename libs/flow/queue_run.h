@@ -62,7 +62,7 @@ struct RunOptions {
 
 // How a run went.
 struct RunReport {
-  // OK; the first error; one that tells of all; or `abort_error`.
+  // OK; the first error; one that tells of all; `abort_error`; or why the source broke off.
   absl::Status status;
   // In the order of the input, at most `errors_max`.
   std::vector<ItemError> errors = {};
@@ -113,14 +113,20 @@ class QueueRun {
   RunReport Run(Source source);
 
  private:
-  // Brings items until there are no more, one failed or the run is stopped.
-  void BringAll(Source source);
+  // Brings items until there are no more, one failed or the run is stopped. The source's error.
+  absl::Status BringAll(Source source);
+  // Brings up to `count` of them at once; false when the run ends.
+  bool BringSome(Source source, uint32_t count);
+  // Fills `items_` up to `count`.
+  void PullSome(Source source, size_t count);
   // Waits for what is under way, after what is still pending was dropped.
   void Settle();
   // Waits until there is something to bring; false at the end.
-  bool WaitForWork(bool more);
-  // A retry that is due, else the next of the source, else null.
-  std::unique_ptr<ItemWork> NextItem(Source source);
+  bool WaitForWork();
+  // How many more items may exist: those in their backoff count.
+  size_t Room() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A retry that is due; else null.
+  std::unique_ptr<ItemWork> TakeDueRetry();
 
   // One attempt at an item, in a lane's thread; and how it can end. Once it is over, the run may be
   // gone.
@@ -129,8 +135,10 @@ class QueueRun {
   void Succeed(std::unique_ptr<ItemWork> item);
   void Fail(std::unique_ptr<ItemWork> item, absl::Status error);
   void Drop(std::unique_ptr<ItemWork> item);
+  void CountFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  bool MayRetry(const absl::Status& error, const ItemWork& item) const;
+  // Whether another attempt may mend it.
+  bool IsWorthARetry(const absl::Status& error, const ItemWork& item) const;
   absl::Duration Backoff(const absl::Status& error, const ItemWork& item) const;
   ItemContext ContextOf(const ItemWork& item) const;
   RunReport Report();
@@ -143,9 +151,12 @@ class QueueRun {
   // Requested when nothing more is to begin: by `options_.stop` or by a failure.
   std::stop_source ending_;
 
-  // Of the caller's thread.
+  // Of the caller's thread. Whether the source may have more; what was taken from it; attempts that
+  // were put into the lane; and what is about to be.
+  bool has_more_ = true;
   size_t pulled_ = 0;
   size_t brought_ = 0;
+  std::vector<std::unique_ptr<ItemWork>> items_;
 
   // Callbacks are for one item at a time.
   base::Mutex callbacks_;
@@ -154,11 +165,15 @@ class QueueRun {
   base::CondVar changed_;
   // Attempts that are over; each that was brought ends here or is withdrawn.
   size_t over_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Items of which no attempt will come.
+  size_t finished_ ABSL_GUARDED_BY(mutex_) = 0;
   // By the time they are due.
   std::multimap<absl::Duration, std::unique_ptr<ItemWork>> retries_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_retries_ = false;
   // Its status is the first error, until it is reported.
   RunReport report_ ABSL_GUARDED_BY(mutex_);
+  // The failed item that stands first in the input.
+  ItemError first_failed_ ABSL_GUARDED_BY(mutex_);
 };
 
 // `call()`, with whatever it throws as an error.

@@ -2,6 +2,7 @@
 #define CALLBOARD_LIBS_FLOW_RUN_WITH_QUEUE_H_
 
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -16,7 +17,7 @@
 namespace callboard::flow {
 
 // How a run went, and what the workers returned: results in the order of the input, empty where an
-// item failed or did not run.
+// item failed or did not run. Of a source that is a function, only of what was taken from it.
 template <class Result>
 struct RunResults : RunReport {
   std::vector<std::optional<Result>> results = {};
@@ -121,9 +122,12 @@ class TypedItemWork final : public ItemWork {
 //       io, files, [](const std::string& file, const ItemContext& context) { return Hash(file); },
 //       {.on_failure = OnFailure::kGoOn, .retries = 2, .stop = stop});
 //
-// `source` is a range, or a function that returns an optional, and is read only when the lane has a
-// place: however long it is, no more items exist at a time than the lane may hold. A worker returns
-// absl::StatusOr<Result>, or absl::Status when there is no result; what it throws is an error too.
+// `source` is a range, or a function that returns an optional. However long it is, no more items
+// exist at a time than the lane may hold, in flight, pending or in their backoff. A function may
+// wait for its next item: meanwhile it holds no place, but retries and the end of the run wait for
+// it, so that it should heed the same stop token. A source that throws ends the run with that
+// error. A worker returns absl::StatusOr<Result>, or absl::Status when there is no result; what it
+// throws is an error too.
 //
 // A stop request ends the run as a failure does under OnFailure::kStop, whatever `on_failure` is;
 // an item whose worker then returns an AbortError() has not failed.
@@ -154,7 +158,10 @@ RunResults<internal::WorkerResult<Source, Worker>> RunWithQueue(
       {.reads_ahead = Items::kNeverWaits,
        .has_on_result = !std::is_void_v<Result> || callbacks.on_result != nullptr});
   static_cast<RunReport&>(outcome) = run.Run(next);
-  if constexpr (!std::is_void_v<Result>) outcome.results.resize(pulled);
+  if constexpr (!std::is_void_v<Result>) {
+    if constexpr (Items::kNeverWaits) pulled = std::distance(std::begin(source), std::end(source));
+    outcome.results.resize(pulled);
+  }
   return outcome;
 }
 

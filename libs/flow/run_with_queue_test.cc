@@ -3,13 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <map>
-#include <memory>
-#include <numeric>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -21,45 +17,23 @@
 #include "libs/flow/thread_pool.h"
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/manual_executor.h"
+#include "libs/testing/run_fixture.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::flow {
 namespace {
 
+using test::Broken;
 using test::IsOk;
+using test::Numbers;
 using test::StatusIs;
+using test::TenfoldOfEven;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Optional;
 using testing::UnorderedElementsAre;
 
-std::vector<int> Numbers(int count) {
-  std::vector<int> numbers(static_cast<size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
-}
-
-absl::Status Broken(int item) { return absl::DataLossError(absl::StrCat("broken ", item)); }
-
-// A worker that fails for odd numbers.
-absl::StatusOr<int> TenfoldOfEven(int item, const ItemContext&) {
-  if (item % 2 != 0) return Broken(item);
-  return item * 10;
-}
-
-class RunWithQueueTest : public testing::Test {
- protected:
-  void LaneHas(uint32_t concurrency, uint32_t max_pending) {
-    flow_.emplace(FlowOptions{.lanes = {{.name = "work", .limit = {concurrency, max_pending}}}},
-                  executor_, clock_);
-  }
-  Lane& lane() { return flow_->lane("work"); }
-
-  test::FakeClock clock_;
-  test::ManualExecutor executor_{clock_};
-  std::optional<Flow> flow_ = std::make_optional<Flow>(
-      FlowOptions{.lanes = {{.name = "work", .limit = {2, 4}}}}, executor_, clock_);
-};
+using RunWithQueueTest = test::RunFixture;
 
 // ---- Results and errors -------------------------------------------------------------------------
 
@@ -119,6 +93,38 @@ TEST_F(RunWithQueueTest, WhatIsUnderWayWhenOneFailsIsWaitedFor) {
   EXPECT_EQ(run.succeeded, 1u);
 }
 
+TEST_F(RunWithQueueTest, FirstErrorIsTheFirstInTimeAndItsCallbackHoldsUpNoEnd) {
+  ThreadPool pool(2);
+  Flow flow({.lanes = {{.name = "work", .limit = {2, 2}}}}, pool, clock_);
+  std::atomic<bool> first_failed = false;
+  std::atomic<int> began = 0;
+  const auto worker = [&](int item, const ItemContext&) -> absl::Status {
+    ++began;
+    while (began < 2) std::this_thread::yield();
+    while (item == 1 && !first_failed) std::this_thread::yield();
+    return Broken(item);
+  };
+  const RunResults<void> run =
+      RunWithQueue(flow.lane("work"), Numbers(100), worker, {},
+                   {.on_error = [&](int item, const absl::Status&, const ItemContext&) {
+                     if (item == 0) first_failed = true;
+                     return absl::OkStatus();
+                   }});
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss, "broken 0"));
+  EXPECT_EQ(run.failed, 2u);
+  EXPECT_EQ(began, 2) << "nothing was begun after it";
+}
+
+TEST_F(RunWithQueueTest, ResultsHaveAPlaceForEveryItemOfARangeAlsoForThoseThatDidNotRun) {
+  LaneHas(1, 1);
+  const auto worker = [](int item, const ItemContext&) -> absl::StatusOr<int> {
+    if (item == 1) return Broken(1);
+    return item;
+  };
+  const RunResults<int> run = RunWithQueue(lane(), Numbers(5), worker);
+  EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, std::nullopt, std::nullopt, std::nullopt));
+}
+
 TEST_F(RunWithQueueTest, BestEffortRunsAllItemsAndTellsOfAllErrors) {
   std::vector<int> delivered;
   std::vector<int> failed;
@@ -152,6 +158,10 @@ TEST_F(RunWithQueueTest, ErrorsBeyondTheLimitAreCountedOnly) {
       RunWithQueue(lane(), Numbers(50), worker, {.on_failure = OnFailure::kGoOn, .errors_max = 3});
   EXPECT_EQ(run.failed, 50u);
   EXPECT_EQ(run.errors.size(), 3u);
+  const RunResults<int> uncounted = RunWithQueue(lane(), Numbers(3), TenfoldOfEven,
+                                                 {.on_failure = OnFailure::kGoOn, .errors_max = 0});
+  EXPECT_THAT(uncounted.status,
+              StatusIs(absl::StatusCode::kDataLoss, "1 of 3 items failed; item 1: broken 1"));
   EXPECT_THAT(run.status,
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("50 of 50 items failed")));
 }
@@ -168,6 +178,51 @@ TEST_F(RunWithQueueTest, ExceptionOfAWorkerIsItsItemsFailure) {
   EXPECT_THAT(run.errors[0].error, StatusIs(absl::StatusCode::kInternal, "threw: no such page"));
   EXPECT_THAT(run.errors[1].error, StatusIs(absl::StatusCode::kInternal));
   EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, std::nullopt));
+}
+
+TEST_F(RunWithQueueTest, ExceptionOfIsTransientIsItsItemsFailureToo) {
+  const auto worker = [](int item, const ItemContext&) -> absl::Status { return Broken(item); };
+  const RunResults<void> run = RunWithQueue(
+      lane(), Numbers(1), worker, {.retries = 3, .is_transient = [](const absl::Status&) -> bool {
+                                     throw std::runtime_error("who knows");
+                                   }});
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kInternal, "threw: who knows"));
+  EXPECT_EQ(run.failed, 1u);
+}
+
+TEST_F(RunWithQueueTest, SourceThatThrowsEndsTheRunAfterWhatIsUnderWay) {
+  ThreadPool pool(2);
+  Flow flow({.lanes = {{.name = "work", .limit = {2, 4}}}}, pool, clock_);
+  int pulled = 0;
+  std::atomic<int> inside = 0;
+  const auto source = [&]() -> std::optional<int> {
+    if (pulled == 5) throw std::runtime_error("the disk is gone");
+    return pulled++;
+  };
+  const auto worker = [&](int, const ItemContext&) -> absl::Status {
+    ++inside;
+    std::this_thread::yield();
+    --inside;
+    return absl::OkStatus();
+  };
+  const RunResults<void> run = RunWithQueue(flow.lane("work"), source, worker);
+  EXPECT_EQ(inside, 0);
+  EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kInternal,
+                                   "the source of items: threw: the disk is gone"));
+  EXPECT_EQ(flow.lane("work").counts().pending, 0u);
+}
+
+TEST(RunWithQueueDeathTest, WorkMayNotWaitForARunInItsOwnFlow) {
+  test::FakeClock clock;
+  test::ManualExecutor executor(clock);
+  EXPECT_DEATH(
+      {
+        Flow flow({.lanes = {{.name = "work", .limit = {1, 8}}}}, executor, clock);
+        Lane& lane = flow.lane("work");
+        lane.TryAdd([&lane] { RunWithQueue(lane, Numbers(2), TenfoldOfEven); }).IgnoreError();
+        executor.RunAll();
+      },
+      "may not wait for a run in its own flow");
 }
 
 // ---- Callbacks ----------------------------------------------------------------------------------
@@ -254,6 +309,19 @@ TEST_F(RunWithQueueTest, FailedItemIsTriedAgainAfterABackoffThatDoubles) {
   EXPECT_EQ(tried[3] - tried[2], absl::Seconds(8));
 }
 
+TEST_F(RunWithQueueTest, BackoffGrowsNoLongerThanItsBound) {
+  std::vector<absl::Duration> tried;
+  const auto worker = [&](int, const ItemContext&) -> absl::Status {
+    tried.push_back(clock_.MonotonicNow());
+    return absl::UnavailableError("never");
+  };
+  RunWithQueue(lane(), std::vector<int>{1}, worker,
+               {.retries = 3, .backoff = absl::Seconds(2), .backoff_max = absl::Seconds(3)});
+  ASSERT_EQ(tried.size(), 4u);
+  EXPECT_EQ(tried[2] - tried[1], absl::Seconds(3));
+  EXPECT_EQ(tried[3] - tried[2], absl::Seconds(3));
+}
+
 TEST_F(RunWithQueueTest, ItemFailsWithTheErrorOfItsLastAttempt) {
   int told = 0;
   const auto worker = [](int, const ItemContext& context) -> absl::Status {
@@ -308,188 +376,6 @@ TEST_F(RunWithQueueTest, ItemInBackoffHoldsUpNobody) {
       RunWithQueue(lane(), Numbers(5), worker, {.retries = 1, .backoff = absl::Hours(1)});
   EXPECT_THAT(run.status, IsOk());
   EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4, 0));
-}
-
-// ---- Abort --------------------------------------------------------------------------------------
-
-TEST_F(RunWithQueueTest, StopEndsSchedulingClearsTheQueueAndReturnsAnAbortError) {
-  LaneHas(1, 4);
-  for (const OnFailure on_failure : {OnFailure::kStop, OnFailure::kGoOn}) {
-    std::stop_source stop;
-    std::vector<int> began;
-    const auto worker = [&](int item, const ItemContext&) -> absl::Status {
-      began.push_back(item);
-      if (item == 2) stop.request_stop();
-      return absl::OkStatus();
-    };
-    const RunResults<void> run = RunWithQueue(lane(), Numbers(1000), worker,
-                                              {.on_failure = on_failure, .stop = stop.get_token()});
-    EXPECT_TRUE(IsAbortError(run.status)) << run.status;
-    EXPECT_THAT(began, ElementsAre(0, 1, 2));
-    EXPECT_EQ(lane().counts().pending, 0u);
-    EXPECT_EQ(run.failed, 0u);
-  }
-}
-
-TEST_F(RunWithQueueTest, RunThatIsStoppedBeforeItBeginsTakesNoItem) {
-  std::stop_source stop;
-  stop.request_stop();
-  int pulled = 0;
-  const auto source = [&]() -> std::optional<int> { return ++pulled; };
-  const RunResults<int> run =
-      RunWithQueue(lane(), source, TenfoldOfEven, {.stop = stop.get_token()});
-  EXPECT_TRUE(IsAbortError(run.status));
-  EXPECT_EQ(pulled, 0);
-}
-
-TEST_F(RunWithQueueTest, AbortErrorCanBeChosen) {
-  std::stop_source stop;
-  stop.request_stop();
-  const RunResults<int> run =
-      RunWithQueue(lane(), Numbers(1), TenfoldOfEven,
-                   {.stop = stop.get_token(), .abort_error = AbortError("Ctrl-C")});
-  EXPECT_EQ(run.status.message(), "Ctrl-C");
-}
-
-TEST_F(RunWithQueueTest, WorkerThatHeedsTheStopHasNotFailed) {
-  std::stop_source stop;
-  int told = 0;
-  const auto worker = [&](int, const ItemContext& context) -> absl::Status {
-    stop.request_stop();
-    return CheckNotAborted(context.stop);
-  };
-  const RunResults<void> run =
-      RunWithQueue(lane(), Numbers(3), worker,
-                   {.on_failure = OnFailure::kGoOn, .retries = 3, .stop = stop.get_token()},
-                   {.on_error = [&](int, const absl::Status&, const ItemContext&) {
-                     ++told;
-                     return absl::OkStatus();
-                   }});
-  EXPECT_TRUE(IsAbortError(run.status));
-  EXPECT_EQ(run.failed, 0u);
-  EXPECT_EQ(told, 0);
-}
-
-TEST_F(RunWithQueueTest, AbortErrorWithoutAStopIsAFailureLikeOthers) {
-  const auto worker = [](int, const ItemContext&) -> absl::Status { return AbortError("mine"); };
-  const RunResults<void> run = RunWithQueue(lane(), Numbers(1), worker);
-  EXPECT_EQ(run.failed, 1u);
-  EXPECT_EQ(run.status.message(), "mine");
-}
-
-TEST_F(RunWithQueueTest, StopEndsABackoffAtOnceAndNothingComesAfterTheReturn) {
-  std::stop_source stop;
-  ThreadPool pool(2);
-  Flow flow({.lanes = {{.name = "work", .limit = {1, 1}}}}, pool, clock_);
-  std::atomic<int> attempts = 0;
-  const auto item = std::make_shared<int>(1);
-  const auto worker = [&](const std::shared_ptr<int>&, const ItemContext&) -> absl::Status {
-    ++attempts;
-    return absl::UnavailableError("never");
-  };
-  std::thread stopper([&] {
-    while (attempts == 0) std::this_thread::yield();
-    stop.request_stop();
-  });
-  bool pulled = false;
-  const auto source = [&]() -> std::optional<std::shared_ptr<int>> {
-    if (std::exchange(pulled, true)) return std::nullopt;
-    return item;
-  };
-  const RunResults<void> run =
-      RunWithQueue(flow.lane("work"), source, worker,
-                   {.retries = 1, .backoff = absl::Hours(1), .stop = stop.get_token()});
-  stopper.join();
-  EXPECT_TRUE(IsAbortError(run.status));
-  EXPECT_EQ(attempts, 1);
-  EXPECT_EQ(item.use_count(), 1) << "nothing of the run is left";
-}
-
-// ---- Sources and backpressure -------------------------------------------------------------------
-
-TEST_F(RunWithQueueTest, SourceIsReadOnlyWhenTheLaneHasAPlace) {
-  LaneHas(2, 4);
-  int pulled = 0;
-  int finished = 0;
-  int most = 0;
-  const auto source = [&]() -> std::optional<int> {
-    if (pulled == 10'000) return std::nullopt;
-    most = std::max(most, ++pulled - finished);
-    return pulled;
-  };
-  const auto worker = [&](int, const ItemContext&) -> absl::Status {
-    ++finished;
-    return absl::OkStatus();
-  };
-  const RunResults<void> run = RunWithQueue(lane(), source, worker);
-  EXPECT_EQ(run.succeeded, 10'000u);
-  EXPECT_LE(most, 2 + 4);
-}
-
-TEST_F(RunWithQueueTest, LongRunKeepsNothingOfItemsThatAreOver) {
-  LaneHas(2, 64);
-  // Counts items that exist.
-  struct Counted {
-    explicit Counted(int& exist) : exist(&exist) { ++exist; }
-    Counted(Counted&& other) noexcept : exist(other.exist) { ++*exist; }
-    ~Counted() { --*exist; }
-    int* exist;
-  };
-  int exist = 0;
-  int most = 0;
-  int pulled = 0;
-  const auto source = [&]() -> std::optional<Counted> {
-    most = std::max(most, exist);
-    if (pulled++ == 100'000) return std::nullopt;
-    return std::optional<Counted>(std::in_place, exist);
-  };
-  const RunResults<void> run = RunWithQueue(
-      lane(), source,
-      [](const Counted&, const ItemContext&) -> absl::Status { return absl::OkStatus(); });
-  EXPECT_EQ(run.succeeded, 100'000u);
-  EXPECT_LE(most, 2 + 64);
-  EXPECT_EQ(exist, 0);
-}
-
-TEST_F(RunWithQueueTest, ItemsOfARangeAreNotCopied) {
-  std::vector<std::unique_ptr<int>> items;
-  items.push_back(std::make_unique<int>(3));
-  const auto worker = [](const std::unique_ptr<int>& item,
-                         const ItemContext&) -> absl::StatusOr<int> { return *item; };
-  EXPECT_THAT(RunWithQueue(lane(), items, worker).results, ElementsAre(3));
-}
-
-TEST_F(RunWithQueueTest, RangeThatIsReadOnceWillDo) {
-  std::istringstream text("one two three");
-  struct Words {
-    std::istream_iterator<std::string> begin() const { return first; }
-    std::istream_iterator<std::string> end() const { return {}; }
-    std::istream_iterator<std::string> first;
-  };
-  const Words words = {std::istream_iterator<std::string>(text)};
-  const auto worker = [](const std::string& word,
-                         const ItemContext&) -> absl::StatusOr<std::string> { return word; };
-  EXPECT_THAT(RunWithQueue(lane(), words, worker).results,
-              ElementsAre(Optional(std::string("one")), Optional(std::string("two")),
-                          Optional(std::string("three"))));
-}
-
-TEST_F(RunWithQueueTest, RunsShareALaneAndEachDropsOnlyItsOwn) {
-  ThreadPool pool(4);
-  Flow flow({.lanes = {{.name = "work", .limit = {2, 4}}}}, pool, clock_);
-  RunResults<void> failing;
-  std::thread other([&] {
-    failing = RunWithQueue(flow.lane("work"), Numbers(5000),
-                           [](int item, const ItemContext&) -> absl::Status {
-                             return item == 2500 ? Broken(item) : absl::OkStatus();
-                           });
-  });
-  const RunResults<int> whole =
-      RunWithQueue(flow.lane("work"), Numbers(5000),
-                   [](int item, const ItemContext&) -> absl::StatusOr<int> { return item; });
-  other.join();
-  EXPECT_EQ(whole.succeeded, 5000u);
-  EXPECT_THAT(failing.status, StatusIs(absl::StatusCode::kDataLoss, "broken 2500"));
 }
 
 }  // namespace

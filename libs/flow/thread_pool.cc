@@ -1,5 +1,6 @@
 #include "libs/flow/thread_pool.h"
 
+#include <system_error>
 #include <utility>
 
 #include "libs/base/check.h"
@@ -26,10 +27,19 @@ void ThreadPool::Run(Job job) {
   waiting_.push_back(std::move(job));
   if (waiting_.size() <= resting_) {
     something_to_run_.NotifyOne();
-  } else if (threads_.size() < threads_max_ && !stopping_) {
-    threads_.emplace_back([this] { RunAll(); });
-  } else {
+  } else if (threads_.size() >= threads_max_ || stopping_ || !StartThread()) {
     overdue_ = true;
+  }
+}
+
+bool ThreadPool::StartThread() {
+  try {
+    threads_.emplace_back([this] { RunAll(); });
+    return true;
+  } catch (const std::system_error& error) {
+    // Fewer threads will do, as long as there is one.
+    CHECK(!threads_.empty()) << error.what();
+    return false;
   }
 }
 

@@ -31,6 +31,8 @@ class ThreadPool final : public ports::Executor {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
  private:
+  // False when the system has none left.
+  bool StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunAll();
 
   const size_t threads_max_;

@@ -61,7 +61,7 @@ void Turnstile::Push(Work work, absl::Duration now) {
 }
 
 bool Turnstile::IsStarved(const LaneState& lane, absl::Duration now) const {
-  return now - lane.line.front().since >= starvation_;
+  return now - std::max(lane.line.front().since, lane.taken_at) >= starvation_;
 }
 
 bool Turnstile::GoesBefore(const LaneState& a, const LaneState& b, absl::Duration now) const {
@@ -78,7 +78,7 @@ std::optional<Work> Turnstile::Next(absl::Duration now) {
   absl::InlinedVector<LaneState*, 8> ready;
   for (LaneState& lane : lanes_) {
     if (lane.line.empty() || lane.running >= lane.options.limit.concurrency) continue;
-    if (plain_) return Take(lane);
+    if (plain_) return Take(lane, now);
     ready.push_back(&lane);
   }
   std::sort(ready.begin(), ready.end(),
@@ -86,13 +86,14 @@ std::optional<Work> Turnstile::Next(absl::Duration now) {
   Tokens left = free_;
   for (LaneState* lane : ready) {
     const Tokens& demand = lane->options.demand;
-    if (Covers(left, demand)) return Take(*lane);
+    if (Covers(left, demand)) return Take(*lane, now);
     if (IsStarved(*lane, now)) left = Less(left, AtMost(left, demand));
   }
   return std::nullopt;
 }
 
-Work Turnstile::Take(LaneState& lane) {
+Work Turnstile::Take(LaneState& lane, absl::Duration now) {
+  lane.taken_at = now;
   Work work = std::move(lane.line.front().work);
   lane.line.pop_front();
   ++lane.running;

@@ -23,9 +23,11 @@ struct Work {
 
 // Lets work through in its order, as long as its lane has a place and its tokens are there.
 //
-// The order: work that waited for `starvation` first, the longest waiting before others; then by
-// band; then first come, first served. Work whose tokens are not there is passed by, unless it has
-// waited that long: then nobody takes what it needs.
+// The order: work of lanes that starve first, the longest waiting before others; then by band; then
+// first come, first served. A lane starves when its first piece has waited for `starvation`, and
+// nothing of the lane was let through for as long: so a low band that is overrun gets a piece now
+// and then, and does not go before everybody with all that it has. Work whose tokens are not there
+// is passed by, unless its lane starves: then nobody takes what it needs.
 //
 // Not thread-safe, and without a clock of its own: `now` never goes back.
 //
@@ -70,12 +72,14 @@ class Turnstile {
     std::deque<Pending> line;
     uint32_t reserved = 0;
     uint32_t running = 0;
+    // When something of it was last let through.
+    absl::Duration taken_at = -absl::InfiniteDuration();
   };
 
   // Whether the first of a lane's line goes before that of another one's.
   bool GoesBefore(const LaneState& a, const LaneState& b, absl::Duration now) const;
   bool IsStarved(const LaneState& lane, absl::Duration now) const;
-  Work Take(LaneState& lane);
+  Work Take(LaneState& lane, absl::Duration now);
 
   const bool plain_;
   const absl::Duration starvation_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -102,6 +103,21 @@ TEST_F(TurnstileTest, StarvedWorkGoesBeforeEveryBand) {
   EXPECT_THAT(Ready(5), ElementsAre(1));
 }
 
+TEST_F(TurnstileTest, StarvingLaneGetsOnePieceAtATimeAndDoesNotGoBeforeAllOthers) {
+  Has(TwoLanes({.cpu = 1}, {.priority = Priority::kLow, .demand = {.cpu = 1}},
+               {.priority = Priority::kHigh, .demand = {.cpu = 1}}));
+  for (int i = 1; i <= 3; ++i) Push(0, i, 0);
+  Push(1, 11, 9);
+  Push(1, 12, 9);
+  EXPECT_THAT(Ready(10), ElementsAre(1));
+  turnstile_->Done(0);
+  EXPECT_THAT(Ready(10), ElementsAre(11)) << "2 has waited as long, but its lane was served";
+  turnstile_->Done(1);
+  EXPECT_THAT(Ready(15), ElementsAre(2));
+  turnstile_->Done(0);
+  EXPECT_THAT(Ready(15), ElementsAre(12));
+}
+
 TEST_F(TurnstileTest, SmallWorkPassesBigWorkThatHasNoTokens) {
   Has(TwoLanes({.memory = 4}, {.demand = {.memory = 4}}, {.demand = {.memory = 1}}));
   Push(1, 1);
@@ -167,11 +183,12 @@ class NaiveTurnstile {
       const int wants_memory = Demand(line_[i].lane, &Tokens::memory);
       if (wants_cpu <= cpu && wants_memory <= memory) {
         const Entry taken = line_[i];
+        taken_at_[taken.lane] = now;
         line_.erase(line_.begin() + static_cast<ptrdiff_t>(i));
         ++running_[taken.lane];
         return taken.number;
       }
-      if (now - line_[i].since >= options_.starvation) {
+      if (IsStarved(line_[i], now)) {
         cpu = std::max(0, cpu - wants_cpu);
         memory = std::max(0, memory - wants_memory);
       }
@@ -192,8 +209,13 @@ class NaiveTurnstile {
     return std::none_of(line_.begin(), line_.begin() + static_cast<ptrdiff_t>(i),
                         [&](const Entry& e) { return e.lane == line_[i].lane; });
   }
+  bool IsStarved(const Entry& entry, absl::Duration now) const {
+    const auto taken = taken_at_.find(entry.lane);
+    return now - entry.since >= options_.starvation &&
+           (taken == taken_at_.end() || now - taken->second >= options_.starvation);
+  }
   int Rank(const Entry& entry, absl::Duration now) const {
-    if (now - entry.since >= options_.starvation) return -1;
+    if (IsStarved(entry, now)) return -1;
     return 2 - static_cast<int>(options_.lanes[entry.lane].priority);
   }
   int Demand(size_t lane, uint32_t Tokens::*kind) const {
@@ -210,6 +232,7 @@ class NaiveTurnstile {
   const FlowOptions options_;
   std::vector<Entry> line_;
   std::vector<uint32_t> running_;
+  std::map<size_t, absl::Duration> taken_at_;
 };
 
 FlowOptions RandomOptions(test::FakeRandom& random) {

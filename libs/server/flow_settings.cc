@@ -62,7 +62,9 @@ absl::StatusOr<flow::FlowOptions> FlowOptionsFrom(const FlowConfig& config,
     const auto lane = std::find_if(lanes.begin(), lanes.end(),
                                    [&name = name](const auto& each) { return each.name == name; });
     if (lane == lanes.end()) return UnknownLane(name, lanes);
-    lane->priority = PriorityFrom(settings.priority());
+    const flow::Priority priority = PriorityFrom(settings.priority());
+    // Every lane has the setting; normal leaves it as it is.
+    if (priority != flow::Priority::kNormal) lane->priority = priority;
     if (settings.max_pending() > 0) lane->limit.max_pending = settings.max_pending();
   }
   flow::FlowOptions options = {.lanes = std::move(lanes),

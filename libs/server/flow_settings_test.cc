@@ -90,6 +90,9 @@ TEST(FlowSettingsTest, LaneKeepsItsOwnLimitsUnlessSet) {
   EXPECT_EQ(options->lanes[1].limit, (flow::LaneLimit{3, 5}));
   EXPECT_EQ(options->lanes[1].priority, flow::Priority::kHigh);
   EXPECT_EQ(options->starvation, absl::Milliseconds(70));
+  const auto prior = FlowOptionsFrom(Settings({"--flow.lanes.reads.max_pending=5"}), kMachine,
+                                     {{.name = "reads", .priority = flow::Priority::kHigh}});
+  EXPECT_EQ(prior->lanes[0].priority, flow::Priority::kHigh);
 }
 
 TEST(FlowSettingsTest, SettingOfALaneThatIsNotThereIsRefusedWithTheNearestName) {

@@ -12,7 +12,10 @@ namespace callboard::test {
 class DriverFlow {
  public:
   explicit DriverFlow(const ports::Clock& clock, const director::DriverOptions& options = {})
-      : flow_({.lanes = director::DriverLanes(/*reads_at_once=*/2, options)}, pool_, clock) {}
+      // On one token, which nothing may wait for with another in hand.
+      : flow_({.lanes = director::DriverLanes(/*reads_at_once=*/2, options),
+               .tokens = flow::Tokens{.cpu = 1, .io = 1, .memory = 1}},
+              pool_, clock) {}
 
   flow::Flow& flow() { return flow_; }
 

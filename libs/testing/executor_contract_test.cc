@@ -1,6 +1,9 @@
 // What every Executor promises, fake and real.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "libs/base/mutex.h"
 #include "libs/flow/thread_pool.h"
 #include "libs/testing/fake_clock.h"
@@ -109,6 +112,25 @@ TEST(ManualExecutorTest, TimePassesWhenThereIsNothingToRun) {
   base::MutexLock lock(mutex);
   executor.Wait(mutex, changed, absl::Seconds(7));
   EXPECT_EQ(clock.MonotonicNow() - before, absl::Seconds(7));
+}
+
+TEST(ThreadPoolTest, YieldsWhenJobsWaitForAThreadAndOnlyThen) {
+  std::atomic<bool> open = false;
+  std::atomic<int> running = 0;
+  flow::ThreadPool pool(2);
+  const auto hold = [&] {
+    ++running;
+    open.wait(false);
+  };
+  pool.Run(hold);
+  pool.Run(hold);
+  while (running < 2) std::this_thread::yield();
+  EXPECT_FALSE(pool.ShouldYield());
+  pool.Run([] {});
+  EXPECT_TRUE(pool.ShouldYield());
+  open = true;
+  open.notify_all();
+  while (pool.ShouldYield()) std::this_thread::yield();
 }
 
 TEST(ThreadPoolTest, EveryLaneHasThreadsForAllThatItRunsAtOnce) {

@@ -308,6 +308,7 @@ TESTED_ELSEWHERE = {
     "libs/testing/recorded_runs.h": "libs/testing/fake_task_runner_test.cc",
     "libs/testing/run_orders.h": "libs/testing/fake_task_runner_test.cc",
     "libs/testing/runner_host.cc": "libs/adapters/subprocess_runner/supervisor_test.cc",
+    "libs/testing/run_fixture.h": "libs/flow/run_with_queue_test.cc",
     "libs/testing/running_server.cc": "tests/integration/server_test.cc",
     "libs/testing/shell_runs.h": "libs/adapters/subprocess_runner/subprocess_runner_test.cc",
     "libs/testing/status_matchers.h": "libs/wire/status_test.cc",

@@ -1,6 +1,7 @@
 #include "libs/adapters/staged_file/staged_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,22 +32,42 @@ absl::Status SyncFolderOf(const std::string& path) {
   return status;
 }
 
+// Removes a staged file that nobody writes any more; false when somebody does.
+bool RemoveIfLeft(const std::string& staged) {
+  const int descriptor = open(staged.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return errno == ENOENT || unlink(staged.c_str()) == 0;
+  const bool is_left = flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+  if (is_left) unlink(staged.c_str());
+  close(descriptor);
+  return is_left;
+}
+
 }  // namespace
 
 absl::StatusOr<StagedFile> StagedFile::Create(const std::string& path, Readers readers) {
   const std::string staged = path + ".new";
-  // What is left of an earlier try may be open to others.
-  unlink(staged.c_str());
   const mode_t mode = S_IRUSR | S_IWUSR | (readers == Readers::kOwner ? 0 : S_IRGRP | S_IROTH);
-  const int descriptor = open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (descriptor < 0) return WriteError(staged);
-  std::FILE* file = fdopen(descriptor, "w");
-  CHECK(file != nullptr);
-  return StagedFile(path, file);
+  // Once more when an earlier try has left something, which may be open to others.
+  for (const bool last : {false, true}) {
+    const int descriptor = open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (descriptor >= 0) {
+      std::FILE* file = fdopen(descriptor, "w");
+      CHECK(file != nullptr);
+      StagedFile begun(path, file);
+      if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return begun;
+      // Somebody took it for a leftover before it was locked.
+      begun.file_.reset();
+      break;
+    }
+    if (errno != EEXIST) return WriteError(staged);
+    if (last || !RemoveIfLeft(staged)) break;
+  }
+  return absl::AbortedError(
+      absl::StrCat("another process writes ", path, " at the same time; let it end first"));
 }
 
 StagedFile::~StagedFile() {
-  if (file_ != nullptr && IsOurs()) unlink(staged().c_str());
+  if (file_ != nullptr) unlink(staged().c_str());
 }
 
 absl::Status StagedFile::Append(absl::string_view text) {
@@ -57,22 +78,14 @@ absl::Status StagedFile::Append(absl::string_view text) {
 
 absl::Status StagedFile::Promote(const std::stop_token& stop) && {
   CHECK(file_ != nullptr);
-  if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) return WriteError(staged());
-  if (!IsOurs()) {
-    return absl::AbortedError(
-        absl::StrCat("another process writes ", path_, " at the same time; let one of them end"));
+  if (std::ferror(file_.get()) != 0 || std::fflush(file_.get()) != 0 ||
+      fsync(fileno(file_.get())) != 0) {
+    return WriteError(staged());
   }
   RETURN_IF_ERROR(flow::CheckNotAborted(stop));
   if (std::rename(staged().c_str(), path_.c_str()) != 0) return WriteError(path_);
   file_.reset();
   return SyncFolderOf(path_);
-}
-
-bool StagedFile::IsOurs() const {
-  struct stat begun = {};
-  struct stat found = {};
-  return fstat(fileno(file_.get()), &begun) == 0 && lstat(staged().c_str(), &found) == 0 &&
-         begun.st_dev == found.st_dev && begun.st_ino == found.st_ino;
 }
 
 }  // namespace callboard::adapters

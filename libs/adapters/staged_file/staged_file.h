@@ -21,7 +21,7 @@ class StagedFile {
   enum class Readers { kOwner, kEverybody };
 
   // Begins `path` + ".new"; what an earlier try left there is removed. UNAVAILABLE when it cannot
-  // be written.
+  // be written, ABORTED while somebody else writes it.
   static absl::StatusOr<StagedFile> Create(const std::string& path, Readers readers);
   StagedFile(StagedFile&& other) = default;
   StagedFile& operator=(StagedFile&& other) = delete;
@@ -31,8 +31,7 @@ class StagedFile {
   absl::Status Append(absl::string_view text);
 
   // Puts the file into its place, whatever was there before, so that it survives a power cut. Gives
-  // it up instead with an AbortError() when `stop` was requested, which it asks last of all; with
-  // ABORTED when another process has begun the same file since.
+  // it up instead with an AbortError() when `stop` was requested, which it asks last of all.
   absl::Status Promote(const std::stop_token& stop) &&;
 
  private:
@@ -43,11 +42,9 @@ class StagedFile {
   StagedFile(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
 
   std::string staged() const { return path_ + ".new"; }
-  // Whether the file beside the place is still the one that was begun here.
-  bool IsOurs() const;
 
   std::string path_;
-  // Null once it was promoted, given up or moved from.
+  // Locked, so that nobody else begins the same. Null once it was promoted or moved from.
   std::unique_ptr<std::FILE, Close> file_;
 };
 

@@ -21,11 +21,14 @@ namespace {
 
 class Descriptor {
  public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) { CHECK_GE(descriptor, 0); }
-  ~Descriptor() { close(descriptor_); }
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  ~Descriptor() {
+    if (is_open()) close(descriptor_);
+  }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 
+  bool is_open() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
 
  private:
@@ -80,15 +83,37 @@ bool WaitFor(int process, int wake, absl::Duration timeout) {
   return ready > 0;
 }
 
+// Ends the group, and waits for its leader.
+int Reap(pid_t pid) {
+  // The group is there as long as its leader was not waited for: nobody else's can have its number.
+  kill(-pid, SIGKILL);
+  int status = 0;
+  pid_t waited = 0;
+  do {
+    waited = waitpid(pid, &status, 0);
+  } while (waited < 0 && errno == EINTR);
+  CHECK_EQ(waited, pid);
+  return status;
+}
+
 }  // namespace
 
 absl::StatusOr<ProcessEnd> RunSubprocess(const SubprocessOptions& options,
                                          const std::stop_token& stop) {
   CHECK(!options.argv.empty());
   RETURN_IF_ERROR(flow::CheckNotAborted(stop));
+  const Descriptor wake(eventfd(0, EFD_CLOEXEC));
+  if (!wake.is_open()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot run ", options.argv.front(), ": ", strerror(errno)));
+  }
   ASSIGN_OR_RETURN(const pid_t pid, Spawn(options));
   const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  const Descriptor wake(eventfd(0, EFD_CLOEXEC));
+  if (!process.is_open()) {
+    const std::string error = strerror(errno);
+    Reap(pid);
+    return absl::UnavailableError(absl::StrCat("cannot watch ", options.argv.front(), ": ", error));
+  }
   {
     const std::stop_callback on_stop(stop, [&wake] { CHECK_EQ(eventfd_write(wake.get(), 1), 0); });
     WaitFor(process.get(), wake.get(), absl::InfiniteDuration());
@@ -98,14 +123,7 @@ absl::StatusOr<ProcessEnd> RunSubprocess(const SubprocessOptions& options,
     kill(-pid, SIGTERM);
     WaitFor(process.get(), -1, options.kill_grace);
   }
-  // The group is there as long as its leader was not waited for: nobody else's can have its number.
-  kill(-pid, SIGKILL);
-  int status = 0;
-  pid_t waited = 0;
-  do {
-    waited = waitpid(pid, &status, 0);
-  } while (waited < 0 && errno == EINTR);
-  CHECK_EQ(waited, pid);
+  const int status = Reap(pid);
   if (stopped) return flow::AbortError(absl::StrCat(options.argv.front(), " was stopped"));
   return ProcessEnd{.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};

@@ -27,9 +27,11 @@ struct ProcessEnd {
 
 // Runs a program to its end, in a process group of its own, with this process's standard streams.
 //
-// When `stop` is requested the group gets SIGTERM, after `kill_grace` SIGKILL, and the answer is an
-// AbortError(). In every case whatever is left of the group gets SIGKILL before this returns.
-// NOT_FOUND when there is no such program. REQUIRES: argv is not empty.
+// When `stop` is requested the group gets SIGTERM, the program has `kill_grace` to end, and the
+// answer is an AbortError(). In every case whatever is left of the group when the program has
+// ended, or of the program when the grace has, gets SIGKILL before this returns. NOT_FOUND when
+// there is no such program, UNAVAILABLE or RESOURCE_EXHAUSTED when the system does not let it run.
+// REQUIRES: argv is not empty.
 absl::StatusOr<ProcessEnd> RunSubprocess(const SubprocessOptions& options,
                                          const std::stop_token& stop);
 

@@ -102,6 +102,23 @@ TEST(SubprocessTest, ProcessThatIgnoresTheSignalIsKilledAfterTheGrace) {
   WaitUntilDead(self);
 }
 
+TEST(SubprocessTest, ProcessHasTimeToCleanUpWhenItIsStopped) {
+  const std::filesystem::path file = test::NewFolder() / "self";
+  std::stop_source stop;
+  std::thread stopper([&] {
+    PidIn(file);
+    stop.request_stop();
+  });
+  const std::string cleaned = file.string() + ".cleaned";
+  const auto end = RunSubprocess(
+      Shell("trap 'touch " + cleaned + "; exit 0' TERM; echo $$ >" + file.string() + ".new; mv " +
+            file.string() + ".new " + file.string() + "; while :; do sleep 0.01; done"),
+      stop.get_token());
+  stopper.join();
+  EXPECT_TRUE(flow::IsAbortError(end.status()));
+  EXPECT_TRUE(std::filesystem::exists(cleaned));
+}
+
 TEST(SubprocessTest, ChildrenThatOutliveTheirParentAreKilled) {
   const std::filesystem::path file = test::NewFolder() / "child";
   ASSERT_THAT(RunSubprocess(Shell("sleep 1000 & echo $! >" + file.string()), {}), IsOk());
