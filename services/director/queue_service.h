@@ -25,6 +25,9 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* ListTasks(grpc::CallbackServerContext* context,
                                       const v1::ListTasksRequest* request,
                                       v1::ListTasksResponse* response) override;
+  grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context,
+                                         const v1::ListSessionsRequest* request,
+                                         v1::ListSessionsResponse* response) override;
   grpc::ServerUnaryReactor* ListTaskEvents(grpc::CallbackServerContext* context,
                                            const v1::ListTaskEventsRequest* request,
                                            v1::ListTaskEventsResponse* response) override;

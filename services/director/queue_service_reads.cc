@@ -7,6 +7,7 @@
 #include "services/director/explanation.h"
 #include "services/director/queue_calls.h"
 #include "services/director/queue_service.h"
+#include "services/director/session_list.h"
 #include "services/director/task_list.h"
 
 namespace callboard {
@@ -37,6 +38,25 @@ grpc::ServerUnaryReactor* QueueService::ListTasks(grpc::CallbackServerContext* c
       if (!page.ok()) return call.Finish(page.status());
       call.Finish(ListResponse(*page));
     });
+  };
+  return server::Unary(context, response, list);
+}
+
+grpc::ServerUnaryReactor* QueueService::ListSessions(grpc::CallbackServerContext* context,
+                                                     const v1::ListSessionsRequest* request,
+                                                     v1::ListSessionsResponse* response) {
+  const auto list = [&](const server::UnaryCall<v1::ListSessionsResponse>& call) {
+    const absl::StatusOr<director::SessionQuery> query = SessionQueryFrom(*request);
+    if (!query.ok()) return call.Finish(query.status());
+    driver_.Ask<director::SessionPage>(
+        director::Command::Need::kRead,
+        [query = *query](director::DirectorEngine& engine, director::Moment) {
+          return engine.ListSessions(query);
+        },
+        [call](const absl::StatusOr<director::SessionPage>& page) {
+          if (!page.ok()) return call.Finish(page.status());
+          call.Finish(ListResponse(*page));
+        });
   };
   return server::Unary(context, response, list);
 }
