@@ -50,6 +50,11 @@ void Director::OnStore(std::function<void(const ports::EventStore*)> told) {
   on_store_(store_.get());
 }
 
+void Director::Feed(ChangeFeed& feed) {
+  feed_ = &feed;
+  if (engine_ != nullptr) feed_->Begin(engine_->epoch());
+}
+
 absl::Status Director::Open() {
   Close();
   absl::Status status = Load(ports::StoreAccess::kReadWrite);
@@ -97,6 +102,7 @@ void Director::Close() {
 void Director::Serve(Service service, const absl::Status& why) {
   service_ = service;
   if (on_store_) on_store_(store_.get());
+  if (feed_ != nullptr && engine_ != nullptr) feed_->Begin(engine_->epoch());
   Tell(service, why);
 }
 
@@ -175,6 +181,7 @@ absl::Status Director::Commit(const Turn& turn) {
 }
 
 absl::Status Director::Say(Turn turn) {
+  if (feed_ != nullptr) feed_->Publish(turn.outcome.records);
   for (const CommandPtr& command : turn.answers) command->Say();
   for (Outcome::Message& message : turn.outcome.messages) {
     if (auto* start = std::get_if<core::StartRun>(&message.item);

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "libs/director/change_feed.h"
 #include "libs/director/command.h"
 #include "libs/director/engine.h"
 #include "libs/director/moment.h"
@@ -62,6 +63,9 @@ class Director {
   // that is closed.
   void OnStore(std::function<void(const ports::EventStore*)> told);
 
+  // From now on `feed`, which outlives it, has what is on disk of this store.
+  void Feed(ChangeFeed& feed);
+
   // Opens the store and recovers. The store's error when it cannot be opened or trusted.
   absl::Status Open();
 
@@ -111,6 +115,8 @@ class Director {
   const EngineOptions options_;
   const World world_;
   std::function<void(const ports::EventStore*)> on_store_;
+  // Null when nobody wants to know.
+  ChangeFeed* feed_ = nullptr;
   Service service_ = Service::kNone;
   bool has_served_ = false;
   bool disk_full_ = false;

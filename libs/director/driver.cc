@@ -7,6 +7,7 @@
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/life.h"
+#include "libs/director/task_reads.h"
 
 namespace callboard::director {
 namespace {
@@ -52,16 +53,6 @@ bool Read(StoreReader& reader, flow::Lane& lane, const DirectorDriver::Reply<T>&
   });
 }
 
-absl::StatusOr<core::Task> TaskAt(const ports::EventStore& store, const Glance& glance) {
-  ASSIGN_OR_RETURN(const std::vector<core::TaskRecord> records, store.TaskRecords(glance.queue_id));
-  // Forgotten since.
-  if (records.empty()) return TaskNotFound(glance.queue_id);
-  core::Task task = core::TaskFrom(records);
-  if (task.state == core::TaskState::kPending) task.position = glance.position;
-  task.redriven_as = glance.redriven_as;
-  return task;
-}
-
 absl::StatusOr<EventPage> EventsAt(const ports::EventStore& store, const EventQuery& query) {
   ASSIGN_OR_RETURN(const std::vector<core::TaskRecord> records, store.TaskRecords(query.queue_id));
   if (records.empty()) return TaskNotFound(query.queue_id);
@@ -91,6 +82,10 @@ std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverO
   const auto reads_max = static_cast<uint32_t>(options.calls_max);
   return {
       {.name = std::string(kReadsLane), .limit = {reads_at_once, reads_max}, .demand = {.io = 1}},
+      // Each watch reads one thing at a time. Calls go before them.
+      {.name = std::string(kWatchesLane),
+       .limit = {std::max(1u, reads_at_once / 2), ChangeFeed::kFollowersMax},
+       .demand = {.io = 1}},
       {.name = std::string(kCheckpointsLane), .limit = {1, 1}, .demand = {.io = 1}}};
 }
 
@@ -108,10 +103,12 @@ DirectorDriver::DirectorDriver(const DriverOptions& options, std::unique_ptr<Dir
                                flow::Flow& flow)
     : options_(options),
       reads_(flow.lane(kReadsLane)),
+      watches_(flow.lane(kWatchesLane)),
       checkpoints_(flow.lane(kCheckpointsLane)),
       reader_(flow.executor()),
       director_(std::move(director)) {
   director_->OnStore([this](const ports::EventStore* store) { reader_.Attach(store); });
+  director_->Feed(feed_);
   writer_ = std::thread([this] { WriteAll(); });
   decider_ = std::thread([this] { DecideAll(); });
 }
@@ -219,17 +216,29 @@ void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const 
       std::move(reply));
 }
 
-void DirectorDriver::RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply) {
-  const auto read = [this](const Redrive::Reading& reading) {
+std::function<void(Redrive::Reading)> DirectorDriver::ReadsIn(flow::Lane& lane) {
+  return [this, &lane](const Redrive::Reading& reading) {
     const auto run = [reading](const ports::EventStore* store) {
       if (store == nullptr) return reading(StoreClosed());
       reading(store);
     };
-    if (!reader_.Post(reads_, run)) reading(Overloaded(options_.calls_max));
+    if (!reader_.Post(lane, run)) reading(Overloaded(options_.calls_max));
   };
-  const auto post = [this](CommandPtr command) { Post(std::move(command)); };
-  std::make_shared<Redrive>(Redrive::Desk{read, post}, std::move(tasks), std::move(reply))
+}
+
+std::function<void(CommandPtr)> DirectorDriver::Posts() {
+  return [this](CommandPtr command) { Post(std::move(command)); };
+}
+
+void DirectorDriver::RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply) {
+  std::make_shared<Redrive>(Redrive::Desk{ReadsIn(reads_), Posts()}, std::move(tasks),
+                            std::move(reply))
       ->ReadGroup();
+}
+
+std::shared_ptr<TaskWatch> DirectorDriver::WatchTasks(WatchQuery query, TaskWatch::Viewer viewer) {
+  return std::make_shared<TaskWatch>(TaskWatch::Desk{feed_, ReadsIn(watches_), Posts()},
+                                     std::move(query), std::move(viewer));
 }
 
 void DirectorDriver::CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply) {

@@ -17,10 +17,12 @@
 #include "absl/strings/string_view.h"
 #include "libs/base/mutex.h"
 #include "libs/core/queue.h"
+#include "libs/director/change_feed.h"
 #include "libs/director/command.h"
 #include "libs/director/director.h"
 #include "libs/director/redrive.h"
 #include "libs/director/store_reader.h"
+#include "libs/director/task_watch.h"
 #include "libs/flow/flow.h"
 #include "libs/flow/flow_options.h"
 
@@ -57,8 +59,10 @@ struct EventPage {
   bool has_more = false;
 };
 
-// Where the driver reads the store and copies it: lanes that its Flow has.
+// Where the driver reads the store, for calls and for watches, and copies it: lanes that its Flow
+// has.
 inline constexpr absl::string_view kReadsLane = "reads";
+inline constexpr absl::string_view kWatchesLane = "watches";
 inline constexpr absl::string_view kCheckpointsLane = "checkpoints";
 std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverOptions& options);
 
@@ -109,6 +113,8 @@ class DirectorDriver {
                   Reply<CancelAnswer> reply);
   // Each as DirectorEngine::Redrive(), in the order given.
   void RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply);
+  // A watch that is yet to begin. What is shown is on disk.
+  std::shared_ptr<TaskWatch> WatchTasks(WatchQuery query, TaskWatch::Viewer viewer);
   // As EventStore::CreateCheckpoint(); one at a time, and one more that waits.
   void CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply);
 
@@ -123,6 +129,10 @@ class DirectorDriver {
   template <class T, class Reading>
   void LookAndRead(core::QueueId id, Reply<T> reply, Reading reading);
 
+  // Reads the store in that lane, on behalf of something with several steps.
+  std::function<void(Redrive::Reading)> ReadsIn(flow::Lane& lane);
+  std::function<void(CommandPtr)> Posts();
+
   void DecideAll();
   void WriteAll();
   // One round of the deciding thread; false after the last.
@@ -136,7 +146,9 @@ class DirectorDriver {
   const DriverOptions options_;
   std::atomic<uint64_t> last_call_ = 0;
 
+  ChangeFeed feed_;
   flow::Lane& reads_;
+  flow::Lane& watches_;
   flow::Lane& checkpoints_;
   StoreReader reader_;
 

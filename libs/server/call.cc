@@ -33,11 +33,11 @@ absl::Status DeadlineExceeded(absl::Duration deadline_max) {
 
 absl::Status CallerLeft() { return absl::CancelledError("the caller has left"); }
 
-absl::Status SlowReader(size_t buffer_max) {
+absl::Status SlowReader() {
   return base::WithReason(
-      absl::ResourceExhaustedError(absl::StrCat("the stream is read too slowly (", buffer_max,
-                                                " messages wait); open it again")),
-      "SLOW_READER", {{"buffer_max", absl::StrCat(buffer_max)}});
+      absl::ResourceExhaustedError("the stream is read too slowly, and more waits for its reader "
+                                   "than is kept; open it again"),
+      "SLOW_READER");
 }
 
 void AbandonmentHook::Set(std::function<void()> hook) {

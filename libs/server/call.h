@@ -55,7 +55,7 @@ std::optional<absl::Duration> OwnDeadline(const grpc::CallbackServerContext& con
 void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> on_elapsed);
 absl::Status DeadlineExceeded(absl::Duration deadline_max);
 absl::Status CallerLeft();
-absl::Status SlowReader(size_t buffer_max);
+absl::Status SlowReader();
 
 // How a call ends.
 enum class Ending { kAnswered, kAbandoned };
@@ -191,20 +191,34 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
         SetCutOff();
       }
     }
-    if (!taken) End(SlowReader(options_.buffer_max), Ending::kAbandoned);
+    if (!taken) End(SlowReader(), Ending::kAbandoned);
     Perform(step);
     return taken;
+  }
+
+  void CutOff() {
+    {
+      base::MutexLock lock(mutex_);
+      if (end_.has_value()) return;
+      SetCutOff();
+    }
+    End(SlowReader(), Ending::kAbandoned);
   }
 
   void End(absl::Status status, Ending ending) {
     Step step;
     bool first = false;
+    // It may hold the last that keeps its owner alive.
+    std::function<void()> dropped;
     {
       base::MutexLock lock(mutex_);
       // A caller that leaves cuts off even an end that waits for its messages to be written.
       if (ending == Ending::kAbandoned) buffer_.TakeAll();
       first = !end_.has_value();
-      if (first) end_ = std::move(status);
+      if (first) {
+        end_ = std::move(status);
+        dropped = std::exchange(on_sent_, nullptr);
+      }
       step = NextStep();
     }
     if (first) hook_.End(ending);
@@ -218,11 +232,19 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
     }
     if (!ok) return End(CallerLeft(), Ending::kAbandoned);
     Step step;
+    std::function<void()> sent;
     {
       base::MutexLock lock(mutex_);
       step = NextStep();
+      if (step == Step::kWait && !end_.has_value()) sent = on_sent_;
     }
     Perform(step);
+    if (sent) sent();
+  }
+
+  void OnSent(std::function<void()> hook) {
+    base::MutexLock lock(mutex_);
+    if (!end_.has_value()) on_sent_ = std::move(hook);
   }
 
   void OnAbandoned(std::function<void()> hook) { hook_.Set(std::move(hook)); }
@@ -274,6 +296,7 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
   base::Mutex mutex_;
   std::optional<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
   base::BoundedQueue<Message> buffer_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_sent_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   AbandonmentHook hook_;
@@ -295,6 +318,13 @@ class StreamCall {
   // Sends `message` after those before it. Returns false when the call is over: also when the
   // reader is so slow that the buffer is full, which ends it with RESOURCE_EXHAUSTED/SLOW_READER.
   [[nodiscard]] bool Write(Message message) const { return state_->Write(std::move(message)); }
+
+  // Runs `hook` each time that all that was written is sent, until the end: so that whoever has
+  // much to say can wait for its reader. REQUIRES: nothing was written yet.
+  void OnSent(std::function<void()> hook) const { state_->OnSent(std::move(hook)); }
+
+  // Ends the stream because its reader is too slow, as a Write() into a full buffer does.
+  void CutOff() const { state_->CutOff(); }
 
   // Ends the stream once everything is sent.
   void Finish(absl::Status status) const {

@@ -28,6 +28,8 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context,
                                          const v1::ListSessionsRequest* request,
                                          v1::ListSessionsResponse* response) override;
+  grpc::ServerWriteReactor<v1::WatchTasksResponse>* WatchTasks(
+      grpc::CallbackServerContext* context, const v1::WatchTasksRequest* request) override;
   grpc::ServerUnaryReactor* ListTaskEvents(grpc::CallbackServerContext* context,
                                            const v1::ListTaskEventsRequest* request,
                                            v1::ListTaskEventsResponse* response) override;

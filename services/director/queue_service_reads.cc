@@ -1,4 +1,7 @@
 // What can be asked of tasks.
+#include <tuple>
+#include <utility>
+
 #include "absl/status/statusor.h"
 #include "libs/server/call.h"
 #include "libs/wire/task.h"
@@ -9,6 +12,7 @@
 #include "services/director/queue_service.h"
 #include "services/director/session_list.h"
 #include "services/director/task_list.h"
+#include "services/director/watch_list.h"
 
 namespace callboard {
 
@@ -59,6 +63,25 @@ grpc::ServerUnaryReactor* QueueService::ListSessions(grpc::CallbackServerContext
         });
   };
   return server::Unary(context, response, list);
+}
+
+grpc::ServerWriteReactor<v1::WatchTasksResponse>* QueueService::WatchTasks(
+    grpc::CallbackServerContext* context, const v1::WatchTasksRequest* request) {
+  const auto watch = [&](const server::StreamCall<v1::WatchTasksResponse>& call) {
+    absl::StatusOr<director::WatchQuery> query = WatchQueryFrom(*request);
+    if (!query.ok()) return call.Finish(query.status());
+    const auto show = [call](const director::Watched& watched) {
+      // A stream that is over says so through its hook.
+      std::ignore = call.Write(ToProto(watched));
+    };
+    const auto end = [call](absl::Status status) { call.Finish(std::move(status)); };
+    const auto begun =
+        driver_.WatchTasks(*std::move(query), {show, end, [call] { call.CutOff(); }});
+    call.OnSent([begun] { begun->GoOn(); });
+    call.OnAbandoned([begun] { begun->Stop(); });
+    begun->Begin();
+  };
+  return server::Stream<v1::WatchTasksResponse>(context, watch);
 }
 
 grpc::ServerUnaryReactor* QueueService::ListTaskEvents(grpc::CallbackServerContext* context,
