@@ -124,8 +124,10 @@ void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
       command->Refuse(Unserved());
       continue;
     }
+    const size_t weight = command->weight();
     switch (command->Decide(*engine_, desk_, now)) {
       case Command::Then::kSay:
+        calls_ += weight;
         answers_.push_back(std::move(command));
         break;
       case Command::Then::kWait:
@@ -157,6 +159,7 @@ void Director::CollectAnswers() {
     std::unique_ptr<DoorCommand> caller = desk_.Take(answer.waiter);
     if (caller == nullptr) continue;
     caller->SetDecision(std::move(answer.decision));
+    calls_ += caller->weight();
     answers_.push_back(std::move(caller));
   }
 }
@@ -166,6 +169,7 @@ bool Director::has_turn() const {
 }
 
 Turn Director::TakeTurn() {
+  calls_ = 0;
   return {engine_ == nullptr ? Outcome() : engine_->TakeOutcome(), std::exchange(answers_, {})};
 }
 

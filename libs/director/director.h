@@ -80,9 +80,9 @@ class Director {
   // When something is due although nobody asks.
   absl::Duration UntilNextTurn() const;
 
-  // Whether the open turn has anything in it, and how many are to be answered.
+  // Whether the open turn has anything in it, and how many calls are to be answered.
   bool has_turn() const;
-  size_t answers() const { return answers_.size(); }
+  size_t answers() const { return calls_; }
   // REQUIRES: the turn taken before was said, or failed.
   Turn TakeTurn();
   absl::Status Commit(const Turn& turn);
@@ -127,6 +127,7 @@ class Director {
   WaiterDesk desk_;
   // Of the open turn; the rest of it is the engine's outcome.
   std::vector<CommandPtr> answers_;
+  size_t calls_ = 0;
 };
 
 }  // namespace callboard::director

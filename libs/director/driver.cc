@@ -121,6 +121,8 @@ DirectorDriver::~DirectorDriver() {
   }
   decider_.join();
   writer_.join();
+  // Whoever is told at last that nobody will answer may still post something.
+  director_.reset();
 }
 
 bool DirectorDriver::HasRoom(const Command& command) const {
@@ -128,10 +130,27 @@ bool DirectorDriver::HasRoom(const Command& command) const {
     case Command::From::kCaller:
       return calls_waiting_ < options_.calls_max;
     case Command::From::kAgent:
-      return waiting_.size() - calls_waiting_ < options_.agent_messages_max;
+      return messages_waiting_ < options_.agent_messages_max;
     case Command::From::kLink:
       return true;
   }
+  return false;
+}
+
+void DirectorDriver::Add(CommandPtr command) {
+  size_t& waiting = command->from() == Command::From::kCaller ? calls_waiting_ : messages_waiting_;
+  waiting += command->weight();
+  waiting_.push_back(std::move(command));
+  if (HasWork()) something_to_decide_.NotifyOne();
+}
+
+bool DirectorDriver::PostOrWait(CommandPtr& command, std::function<void()> when_room) {
+  base::MutexLock lock(mutex_);
+  if (HasRoom(*command)) {
+    Add(std::move(command));
+    return true;
+  }
+  when_room_.push_back(std::move(when_room));
   return false;
 }
 
@@ -139,9 +158,7 @@ bool DirectorDriver::Post(CommandPtr&& command) {
   {
     base::MutexLock lock(mutex_);
     if (HasRoom(*command)) {
-      if (command->from() == Command::From::kCaller) ++calls_waiting_;
-      waiting_.push_back(std::move(command));
-      if (HasWork()) something_to_decide_.NotifyOne();
+      Add(std::move(command));
       return true;
     }
   }
@@ -236,6 +253,14 @@ void DirectorDriver::RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Rep
       ->ReadGroup();
 }
 
+std::shared_ptr<SubmitStream> DirectorDriver::SubmitTasks(SubmitStream::Owner owner) {
+  const auto post = [this](CommandPtr& command, std::function<void()> when_room) {
+    return PostOrWait(command, std::move(when_room));
+  };
+  return std::make_shared<SubmitStream>(SubmitStream::Desk{NextCall(), post, Posts()},
+                                        std::move(owner));
+}
+
 std::shared_ptr<TaskWatch> DirectorDriver::WatchTasks(WatchQuery query, TaskWatch::Viewer viewer) {
   return std::make_shared<TaskWatch>(TaskWatch::Desk{feed_, ReadsIn(watches_), Posts()},
                                      std::move(query), std::move(viewer));
@@ -270,6 +295,7 @@ bool DirectorDriver::HasWork() const {
 
 bool DirectorDriver::DecideSome() {
   std::vector<CommandPtr> commands;
+  std::vector<std::function<void()>> when_room;
   Turn failed;
   absl::Status failure;
   bool idle = false;
@@ -296,11 +322,13 @@ bool DirectorDriver::DecideSome() {
     all_arrived = !turn_is_full_;
     if (all_arrived) {
       commands = std::exchange(waiting_, {});
-      calls_waiting_ = 0;
+      calls_waiting_ = messages_waiting_ = 0;
+      when_room = std::exchange(when_room_, {});
     }
     stopping = stopping_;
     draining = std::exchange(drain_wanted_, false) || stopping;
   }
+  for (const std::function<void()>& run : when_room) run();
   const bool last = stopping && idle && commands.empty() && failure.ok();
   if (!failure.ok()) director_->Fail(failed, failure);
   if (idle) director_->ReopenIfDue();

@@ -6,6 +6,7 @@
 #include "google/rpc/status.pb.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
+#include "libs/server/bidi_call.h"
 
 namespace callboard::server::internal {
 
@@ -66,5 +67,6 @@ void AbandonmentHook::End(Ending ending) {
 // clang's thread-safety analysis sees templates only where they are instantiated.
 template class UnaryReactor<google::rpc::Status>;
 template class StreamReactor<google::rpc::Status>;
+template class BidiReactor<google::rpc::Status, google::rpc::Status>;
 
 }  // namespace callboard::server::internal

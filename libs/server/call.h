@@ -1,4 +1,5 @@
-// The one door through which every gRPC handler passes: Unary() and Stream().
+// The one door through which every gRPC handler passes: Unary() and Stream(), and Bidi() of
+// bidi_call.h.
 //
 // The door keeps the promises that all calls share. A call ends once, whatever races: an answer,
 // the caller leaving, a deadline. Errors leave with their details (libs/wire/status.h). A unary
@@ -171,11 +172,11 @@ grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context, Response* 
 
 namespace internal {
 
-template <class Message>
-class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
+// What a call that writes messages does, through a reactor of either kind.
+template <class Message, class Reactor = grpc::ServerWriteReactor<Message>>
+class StreamState : public std::enable_shared_from_this<StreamState<Message, Reactor>> {
  public:
-  StreamState(grpc::CallbackServerContext& context, grpc::ServerWriteReactor<Message>& reactor,
-              const StreamOptions& options)
+  StreamState(grpc::CallbackServerContext& context, Reactor& reactor, const StreamOptions& options)
       : options_(options), context_(context), reactor_(reactor), buffer_(options.buffer_max) {}
 
   bool Write(Message message) {
@@ -249,6 +250,14 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
 
   void OnAbandoned(std::function<void()> hook) { hook_.Set(std::move(hook)); }
 
+ protected:
+  // Runs `start`, which begins something else with the reactor, unless the end is on its way.
+  template <class Start>
+  void UnlessFinished(Start start) {
+    base::MutexLock lock(mutex_);
+    if (!finished_) start();
+  }
+
  private:
   enum class Step { kWait, kWrite, kFinish };
 
@@ -291,7 +300,7 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
   const StreamOptions options_;
   // gRPC's; both live until Finish(), which is the last that is asked of them.
   grpc::CallbackServerContext& context_;
-  grpc::ServerWriteReactor<Message>& reactor_;
+  Reactor& reactor_;
 
   base::Mutex mutex_;
   std::optional<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);

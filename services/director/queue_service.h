@@ -17,6 +17,8 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* SubmitTask(grpc::CallbackServerContext* context,
                                        const v1::SubmitTaskRequest* request,
                                        v1::SubmitTaskResponse* response) override;
+  grpc::ServerBidiReactor<v1::SubmitTasksRequest, v1::SubmitTasksResponse>* SubmitTasks(
+      grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* ReserveSlot(grpc::CallbackServerContext* context,
                                         const v1::ReserveSlotRequest* request,
                                         v1::ReserveSlotResponse* response) override;
