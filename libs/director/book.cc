@@ -149,6 +149,10 @@ void Book::ApplyTask(const core::TaskRecord& record) {
   }
   if (life.is_ended()) DropSpec(entry);
   Reindex(entry, was, Keys::Of(life));
+  if (life.session_id.empty()) return;
+  if (const auto session = sessions_.find(life.session_id); session != sessions_.end()) {
+    session->second.active_at = std::max(session->second.active_at, record.event.at);
+  }
 }
 
 void Book::Introduce(Entry& entry, const core::Admitted& admitted) {

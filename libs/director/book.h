@@ -122,6 +122,16 @@ class Book {
   // The agent that ran the session's latest task; empty when it is not known.
   std::string AgentOfSession(const std::string& session_id) const;
 
+  struct Session {
+    // In the order of their admission.
+    absl::btree_map<uint64_t, Entry*> live;
+    absl::btree_map<uint64_t, std::string> ran_on;
+    // When something last happened to one of its tasks.
+    absl::Time active_at = absl::InfinitePast();
+  };
+  // By name; those without live tasks too, as long as one of theirs is known.
+  const absl::btree_map<std::string, Session>& sessions() const { return sessions_; }
+
   // Live tasks of an overlap key, in the order of their admission; null when there are none.
   const absl::btree_map<uint64_t, Entry*>* Overlapping(const std::string& key) const;
 
@@ -176,10 +186,6 @@ class Book {
     }
     bool operator()(const Request& a, const Requested& b) const { return (*this)(b, a); }
   };
-  struct Session {
-    absl::btree_map<uint64_t, Entry*> live;
-    absl::btree_map<uint64_t, std::string> ran_on;
-  };
   // Where the indexes have a task. An absent key: not there.
   struct Keys;
 
@@ -216,7 +222,7 @@ class Book {
   absl::btree_map<uint64_t, Entry*> fresh_of_scheduler_;
   absl::btree_map<std::pair<absl::Time, core::QueueId>, Entry*> ended_;
 
-  absl::flat_hash_map<std::string, Session> sessions_;
+  absl::btree_map<std::string, Session> sessions_;
   absl::flat_hash_map<std::string, absl::btree_map<uint64_t, Entry*>> overlaps_;
   absl::flat_hash_set<Requested, RequestHash, RequestEq> requests_;
   absl::flat_hash_map<RequestKey, core::RequestRemembered> remembered_;

@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_DIRECTOR_COMMAND_H_
 #define CALLBOARD_LIBS_DIRECTOR_COMMAND_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -37,6 +38,8 @@ class Command {
 
   Need need() const { return need_; }
   From from() const { return from_; }
+  // How many calls it stands for.
+  virtual size_t weight() const { return 1; }
 
   // kWait: it has to sit down at the desk, and gets its answer in a later turn.
   enum class Then { kSay, kWait, kNothing };

@@ -50,6 +50,11 @@ void Director::OnStore(std::function<void(const ports::EventStore*)> told) {
   on_store_(store_.get());
 }
 
+void Director::Feed(ChangeFeed& feed) {
+  feed_ = &feed;
+  if (engine_ != nullptr) feed_->Begin(engine_->epoch());
+}
+
 absl::Status Director::Open() {
   Close();
   absl::Status status = Load(ports::StoreAccess::kReadWrite);
@@ -97,6 +102,7 @@ void Director::Close() {
 void Director::Serve(Service service, const absl::Status& why) {
   service_ = service;
   if (on_store_) on_store_(store_.get());
+  if (feed_ != nullptr && engine_ != nullptr) feed_->Begin(engine_->epoch());
   Tell(service, why);
 }
 
@@ -118,8 +124,10 @@ void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
       command->Refuse(Unserved());
       continue;
     }
+    const size_t weight = command->weight();
     switch (command->Decide(*engine_, desk_, now)) {
       case Command::Then::kSay:
+        calls_ += weight;
         answers_.push_back(std::move(command));
         break;
       case Command::Then::kWait:
@@ -151,6 +159,7 @@ void Director::CollectAnswers() {
     std::unique_ptr<DoorCommand> caller = desk_.Take(answer.waiter);
     if (caller == nullptr) continue;
     caller->SetDecision(std::move(answer.decision));
+    calls_ += caller->weight();
     answers_.push_back(std::move(caller));
   }
 }
@@ -160,6 +169,7 @@ bool Director::has_turn() const {
 }
 
 Turn Director::TakeTurn() {
+  calls_ = 0;
   return {engine_ == nullptr ? Outcome() : engine_->TakeOutcome(), std::exchange(answers_, {})};
 }
 
@@ -175,6 +185,7 @@ absl::Status Director::Commit(const Turn& turn) {
 }
 
 absl::Status Director::Say(Turn turn) {
+  if (feed_ != nullptr) feed_->Publish(turn.outcome.records);
   for (const CommandPtr& command : turn.answers) command->Say();
   for (Outcome::Message& message : turn.outcome.messages) {
     if (auto* start = std::get_if<core::StartRun>(&message.item);

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "libs/director/change_feed.h"
 #include "libs/director/command.h"
 #include "libs/director/engine.h"
 #include "libs/director/moment.h"
@@ -62,6 +63,9 @@ class Director {
   // that is closed.
   void OnStore(std::function<void(const ports::EventStore*)> told);
 
+  // From now on `feed`, which outlives it, has what is on disk of this store.
+  void Feed(ChangeFeed& feed);
+
   // Opens the store and recovers. The store's error when it cannot be opened or trusted.
   absl::Status Open();
 
@@ -76,9 +80,9 @@ class Director {
   // When something is due although nobody asks.
   absl::Duration UntilNextTurn() const;
 
-  // Whether the open turn has anything in it, and how many are to be answered.
+  // Whether the open turn has anything in it, and how many calls are to be answered.
   bool has_turn() const;
-  size_t answers() const { return answers_.size(); }
+  size_t answers() const { return calls_; }
   // REQUIRES: the turn taken before was said, or failed.
   Turn TakeTurn();
   absl::Status Commit(const Turn& turn);
@@ -111,6 +115,8 @@ class Director {
   const EngineOptions options_;
   const World world_;
   std::function<void(const ports::EventStore*)> on_store_;
+  // Null when nobody wants to know.
+  ChangeFeed* feed_ = nullptr;
   Service service_ = Service::kNone;
   bool has_served_ = false;
   bool disk_full_ = false;
@@ -121,6 +127,7 @@ class Director {
   WaiterDesk desk_;
   // Of the open turn; the rest of it is the engine's outcome.
   std::vector<CommandPtr> answers_;
+  size_t calls_ = 0;
 };
 
 }  // namespace callboard::director

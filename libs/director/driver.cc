@@ -7,6 +7,7 @@
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/life.h"
+#include "libs/director/task_reads.h"
 
 namespace callboard::director {
 namespace {
@@ -52,16 +53,6 @@ bool Read(StoreReader& reader, flow::Lane& lane, const DirectorDriver::Reply<T>&
   });
 }
 
-absl::StatusOr<core::Task> TaskAt(const ports::EventStore& store, const Glance& glance) {
-  ASSIGN_OR_RETURN(const std::vector<core::TaskRecord> records, store.TaskRecords(glance.queue_id));
-  // Forgotten since.
-  if (records.empty()) return TaskNotFound(glance.queue_id);
-  core::Task task = core::TaskFrom(records);
-  if (task.state == core::TaskState::kPending) task.position = glance.position;
-  task.redriven_as = glance.redriven_as;
-  return task;
-}
-
 absl::StatusOr<EventPage> EventsAt(const ports::EventStore& store, const EventQuery& query) {
   ASSIGN_OR_RETURN(const std::vector<core::TaskRecord> records, store.TaskRecords(query.queue_id));
   if (records.empty()) return TaskNotFound(query.queue_id);
@@ -91,6 +82,11 @@ std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverO
   const auto reads_max = static_cast<uint32_t>(options.calls_max);
   return {
       {.name = std::string(kReadsLane), .limit = {reads_at_once, reads_max}, .demand = {.io = 1}},
+      // Each watch reads one thing at a time. Calls go before them.
+      {.name = std::string(kWatchesLane),
+       .limit = {std::max(1u, reads_at_once / 2), ChangeFeed::kFollowersMax},
+       .priority = flow::Priority::kLow,
+       .demand = {.io = 1}},
       // Of no tokens: it takes its time, and no read waits for it.
       {.name = std::string(kCheckpointsLane), .limit = {1, 1}}};
 }
@@ -109,10 +105,12 @@ DirectorDriver::DirectorDriver(const DriverOptions& options, std::unique_ptr<Dir
                                flow::Flow& flow)
     : options_(options),
       reads_(flow.lane(kReadsLane)),
+      watches_(flow.lane(kWatchesLane)),
       checkpoints_(flow.lane(kCheckpointsLane)),
       reader_(flow.executor()),
       director_(std::move(director)) {
   director_->OnStore([this](const ports::EventStore* store) { reader_.Attach(store); });
+  director_->Feed(feed_);
   writer_ = std::thread([this] { WriteAll(); });
   decider_ = std::thread([this] { DecideAll(); });
 }
@@ -125,6 +123,8 @@ DirectorDriver::~DirectorDriver() {
   }
   decider_.join();
   writer_.join();
+  // Whoever is told at last that nobody will answer may still post something.
+  director_.reset();
 }
 
 bool DirectorDriver::HasRoom(const Command& command) const {
@@ -132,10 +132,27 @@ bool DirectorDriver::HasRoom(const Command& command) const {
     case Command::From::kCaller:
       return calls_waiting_ < options_.calls_max;
     case Command::From::kAgent:
-      return waiting_.size() - calls_waiting_ < options_.agent_messages_max;
+      return messages_waiting_ < options_.agent_messages_max;
     case Command::From::kLink:
       return true;
   }
+  return false;
+}
+
+void DirectorDriver::Add(CommandPtr command) {
+  size_t& waiting = command->from() == Command::From::kCaller ? calls_waiting_ : messages_waiting_;
+  waiting += command->weight();
+  waiting_.push_back(std::move(command));
+  if (HasWork()) something_to_decide_.NotifyOne();
+}
+
+bool DirectorDriver::PostOrWait(CommandPtr& command, std::function<void()> when_room) {
+  base::MutexLock lock(mutex_);
+  if (HasRoom(*command)) {
+    Add(std::move(command));
+    return true;
+  }
+  when_room_.push_back(std::move(when_room));
   return false;
 }
 
@@ -143,9 +160,7 @@ bool DirectorDriver::Post(CommandPtr&& command) {
   {
     base::MutexLock lock(mutex_);
     if (HasRoom(*command)) {
-      if (command->from() == Command::From::kCaller) ++calls_waiting_;
-      waiting_.push_back(std::move(command));
-      if (HasWork()) something_to_decide_.NotifyOne();
+      Add(std::move(command));
       return true;
     }
   }
@@ -220,17 +235,37 @@ void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const 
       std::move(reply));
 }
 
-void DirectorDriver::RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply) {
-  const auto read = [this](const Redrive::Reading& reading) {
+std::function<void(Redrive::Reading)> DirectorDriver::ReadsIn(flow::Lane& lane) {
+  return [this, &lane](const Redrive::Reading& reading) {
     const auto run = [reading](const ports::EventStore* store) {
       if (store == nullptr) return reading(StoreClosed());
       reading(store);
     };
-    if (!reader_.Post(reads_, run)) reading(Overloaded(options_.calls_max));
+    if (!reader_.Post(lane, run)) reading(Overloaded(options_.calls_max));
   };
-  const auto post = [this](CommandPtr command) { Post(std::move(command)); };
-  std::make_shared<Redrive>(Redrive::Desk{read, post}, std::move(tasks), std::move(reply))
+}
+
+std::function<void(CommandPtr)> DirectorDriver::Posts() {
+  return [this](CommandPtr command) { Post(std::move(command)); };
+}
+
+void DirectorDriver::RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply) {
+  std::make_shared<Redrive>(Redrive::Desk{ReadsIn(reads_), Posts()}, std::move(tasks),
+                            std::move(reply))
       ->ReadGroup();
+}
+
+std::shared_ptr<SubmitStream> DirectorDriver::SubmitTasks(SubmitStream::Owner owner) {
+  const auto post = [this](CommandPtr& command, std::function<void()> when_room) {
+    return PostOrWait(command, std::move(when_room));
+  };
+  return std::make_shared<SubmitStream>(SubmitStream::Desk{NextCall(), post, Posts()},
+                                        std::move(owner));
+}
+
+std::shared_ptr<TaskWatch> DirectorDriver::WatchTasks(WatchQuery query, TaskWatch::Viewer viewer) {
+  return std::make_shared<TaskWatch>(TaskWatch::Desk{feed_, ReadsIn(watches_), Posts()},
+                                     std::move(query), std::move(viewer));
 }
 
 void DirectorDriver::CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply) {
@@ -262,6 +297,7 @@ bool DirectorDriver::HasWork() const {
 
 bool DirectorDriver::DecideSome() {
   std::vector<CommandPtr> commands;
+  std::vector<std::function<void()>> when_room;
   Turn failed;
   absl::Status failure;
   bool idle = false;
@@ -288,11 +324,13 @@ bool DirectorDriver::DecideSome() {
     all_arrived = !turn_is_full_;
     if (all_arrived) {
       commands = std::exchange(waiting_, {});
-      calls_waiting_ = 0;
+      calls_waiting_ = messages_waiting_ = 0;
+      when_room = std::exchange(when_room_, {});
     }
     stopping = stopping_;
     draining = std::exchange(drain_wanted_, false) || stopping;
   }
+  for (const std::function<void()>& run : when_room) run();
   const bool last = stopping && idle && commands.empty() && failure.ok();
   if (!failure.ok()) director_->Fail(failed, failure);
   if (idle) director_->ReopenIfDue();

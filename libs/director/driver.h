@@ -17,10 +17,13 @@
 #include "absl/strings/string_view.h"
 #include "libs/base/mutex.h"
 #include "libs/core/queue.h"
+#include "libs/director/change_feed.h"
 #include "libs/director/command.h"
 #include "libs/director/director.h"
 #include "libs/director/redrive.h"
 #include "libs/director/store_reader.h"
+#include "libs/director/submit_stream.h"
+#include "libs/director/task_watch.h"
 #include "libs/flow/flow.h"
 #include "libs/flow/flow_options.h"
 
@@ -57,8 +60,10 @@ struct EventPage {
   bool has_more = false;
 };
 
-// Where the driver reads the store and copies it: lanes that its Flow has.
+// Where the driver reads the store, for calls and for watches, and copies it: lanes that its Flow
+// has.
 inline constexpr absl::string_view kReadsLane = "reads";
+inline constexpr absl::string_view kWatchesLane = "watches";
 inline constexpr absl::string_view kCheckpointsLane = "checkpoints";
 std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverOptions& options);
 
@@ -85,6 +90,9 @@ class DirectorDriver {
   // Hands over a command for the next turn. False when too many wait: a caller's command is refused
   // with UNAVAILABLE/OVERLOADED, an agent's is left as it was, to be posted again.
   bool Post(CommandPtr&& command);
+  // The same for a caller that can wait: nothing is refused, but `when_room` is run, once, when
+  // another try is worth it.
+  bool PostOrWait(CommandPtr& command, std::function<void()> when_room);
 
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
@@ -109,6 +117,10 @@ class DirectorDriver {
                   Reply<CancelAnswer> reply);
   // Each as DirectorEngine::Redrive(), in the order given.
   void RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply);
+  // A stream of submits, each in a turn like any other.
+  std::shared_ptr<SubmitStream> SubmitTasks(SubmitStream::Owner owner);
+  // A watch that is yet to begin. What is shown is on disk.
+  std::shared_ptr<TaskWatch> WatchTasks(WatchQuery query, TaskWatch::Viewer viewer);
   // As EventStore::CreateCheckpoint(); one at a time, and one more that waits.
   void CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply);
 
@@ -123,6 +135,10 @@ class DirectorDriver {
   template <class T, class Reading>
   void LookAndRead(core::QueueId id, Reply<T> reply, Reading reading);
 
+  // Reads the store in that lane, on behalf of something with several steps.
+  std::function<void(Redrive::Reading)> ReadsIn(flow::Lane& lane);
+  std::function<void(CommandPtr)> Posts();
+
   void DecideAll();
   void WriteAll();
   // One round of the deciding thread; false after the last.
@@ -132,11 +148,14 @@ class DirectorDriver {
   // Whether the deciding thread can go on.
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(const Command& command) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Add(CommandPtr command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DriverOptions options_;
   std::atomic<uint64_t> last_call_ = 0;
 
+  ChangeFeed feed_;
   flow::Lane& reads_;
+  flow::Lane& watches_;
   flow::Lane& checkpoints_;
   StoreReader reader_;
 
@@ -148,7 +167,11 @@ class DirectorDriver {
   base::CondVar something_to_decide_;
   base::CondVar something_to_write_;
   std::vector<CommandPtr> waiting_ ABSL_GUARDED_BY(mutex_);
+  // What they stand for: calls of callers, and messages of others.
   size_t calls_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t messages_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Those who wait for room.
+  std::vector<std::function<void()>> when_room_ ABSL_GUARDED_BY(mutex_);
   bool drain_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // False while the deciding thread waits; then the writing thread helps itself to the open turn.

@@ -358,6 +358,46 @@ TEST_F(DirectorDriverTest, FailedCommitIsARestartAndNotTheEnd) {
   EXPECT_EQ(link_.epochs().size(), 2u);
 }
 
+TEST_F(DirectorDriverTest, WhoCanWaitForRoomIsToldOnceOfIt) {
+  const auto driver = Open({.calls_max = 1});
+  std::promise<void> room;
+  CommandPtr command =
+      SubmitCommand(driver->NextCall(), "me", {}, clock_.WallNow(), [](const Decision&) {});
+  {
+    HeldTurn held(*driver);
+    driver->GetQueueStatus([](const auto&) {});
+    EXPECT_FALSE(driver->PostOrWait(command, [&room] { room.set_value(); }));
+    EXPECT_NE(command, nullptr) << "it is as it was";
+  }
+  room.get_future().wait();
+  EXPECT_TRUE(driver->PostOrWait(command, [] { FAIL() << "it has room"; }));
+}
+
+TEST_F(DirectorDriverTest, StreamOfSubmitsIsAnsweredInOrder) {
+  const auto driver = Open({.engine = {.queue = {.max_size = 0}}, .calls_max = 10});
+  std::promise<void> all;
+  std::atomic<int> rooms = 0;
+  std::shared_ptr<SubmitStream> stream;
+  uint64_t answered = 0;
+  const auto take = [&] {
+    for (const SubmitStream::Answer& answer : stream->Take(1000)) {
+      EXPECT_EQ(answer.index, answered);
+      if (++answered == 100) all.set_value();
+    }
+  };
+  stream = driver->SubmitTasks({.on_answers = take, .on_room = [&rooms] { ++rooms; }});
+  for (int i = 0, waits = 0; i < 100; i += 4) {
+    std::vector<SubmitStream::Item> items;
+    for (int item = 0; item < 4; ++item) items.push_back(Submitter("me", {}, clock_.WallNow()));
+    if (stream->Submit(std::move(items))) continue;
+    ++waits;
+    while (rooms < waits) {
+    }
+  }
+  all.get_future().wait();
+  EXPECT_EQ(StatusFrom(*driver)->counts.pending, 100u);
+}
+
 TEST_F(DirectorDriverTest, EachCallHasItsOwnName) {
   const auto driver = Open();
   EXPECT_NE(driver->NextCall(), driver->NextCall());

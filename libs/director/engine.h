@@ -66,6 +66,27 @@ struct ListCursor {
   friend bool operator==(const ListCursor&, const ListCursor&) = default;
 };
 
+// Tasks that run one after the other on one agent.
+struct SessionView {
+  std::string session_id = {};
+  // The agent that has it; empty before the first dispatch.
+  std::string agent = {};
+  uint64_t queued = 0;
+  std::optional<core::QueueId> running = {};
+  absl::Time active_at = {};
+};
+
+// Sessions that have live tasks, by name: so many behind this one. Where `next` is present there
+// may be more, also when the page is not full.
+struct SessionQuery {
+  std::string after = {};
+  size_t page_size = 50;
+};
+struct SessionPage {
+  std::vector<SessionView> sessions = {};
+  std::optional<std::string> next = {};
+};
+
 // What a kick has ended.
 struct Kicked {
   uint32_t backoffs = 0;
@@ -247,6 +268,7 @@ class DirectorEngine {
   absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const;
   // NOT_FOUND/AGENT_NOT_FOUND.
   absl::StatusOr<AgentView> LookAtAgent(const std::string& name, Moment now) const;
+  SessionPage ListSessions(const SessionQuery& query) const;
   AgentPage ListAgents(const AgentQuery& query, Moment now) const;
   const Book& book() const { return book_; }
   const Fleet& fleet() const { return fleet_; }

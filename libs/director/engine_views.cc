@@ -1,5 +1,6 @@
 // What can be seen of the queue.
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
@@ -148,6 +149,31 @@ absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now
     explanation.summary = "it is next, and no agent can take it now";
   }
   return explanation;
+}
+
+SessionPage DirectorEngine::ListSessions(const SessionQuery& query) const {
+  SessionPage page;
+  int looked_at = 0;
+  const auto& sessions = book_.sessions();
+  for (auto session = sessions.upper_bound(query.after); session != sessions.end(); ++session) {
+    if (++looked_at > kLookedAtMax || page.sessions.size() == query.page_size) {
+      page.next = std::prev(session)->first;
+      break;
+    }
+    const auto& [name, tasks] = *session;
+    if (tasks.live.empty()) continue;
+    // Of a session no other than the first runs.
+    const core::Life& first = tasks.live.begin()->second->life;
+    SessionView& view = page.sessions.emplace_back(
+        SessionView{.session_id = name,
+                    .agent = book_.AgentOfSession(name),
+                    .queued = tasks.live.size() - (first.is_in_flight() ? 1 : 0),
+                    .active_at = tasks.active_at});
+    if (!first.is_in_flight()) continue;
+    view.agent = first.tries->agent;
+    view.running = first.queue_id;
+  }
+  return page;
 }
 
 absl::StatusOr<AgentView> DirectorEngine::LookAtAgent(const std::string& name, Moment now) const {

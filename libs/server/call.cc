@@ -6,6 +6,7 @@
 #include "google/rpc/status.pb.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
+#include "libs/server/bidi_call.h"
 
 namespace callboard::server::internal {
 
@@ -33,11 +34,11 @@ absl::Status DeadlineExceeded(absl::Duration deadline_max) {
 
 absl::Status CallerLeft() { return absl::CancelledError("the caller has left"); }
 
-absl::Status SlowReader(size_t buffer_max) {
+absl::Status SlowReader() {
   return base::WithReason(
-      absl::ResourceExhaustedError(absl::StrCat("the stream is read too slowly (", buffer_max,
-                                                " messages wait); open it again")),
-      "SLOW_READER", {{"buffer_max", absl::StrCat(buffer_max)}});
+      absl::ResourceExhaustedError("the stream is read too slowly, and more waits for its reader "
+                                   "than is kept; open it again"),
+      "SLOW_READER");
 }
 
 void AbandonmentHook::Set(std::function<void()> hook) {
@@ -66,5 +67,6 @@ void AbandonmentHook::End(Ending ending) {
 // clang's thread-safety analysis sees templates only where they are instantiated.
 template class UnaryReactor<google::rpc::Status>;
 template class StreamReactor<google::rpc::Status>;
+template class BidiReactor<google::rpc::Status, google::rpc::Status>;
 
 }  // namespace callboard::server::internal

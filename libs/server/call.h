@@ -1,4 +1,5 @@
-// The one door through which every gRPC handler passes: Unary() and Stream().
+// The one door through which every gRPC handler passes: Unary() and Stream(), and Bidi() of
+// bidi_call.h.
 //
 // The door keeps the promises that all calls share. A call ends once, whatever races: an answer,
 // the caller leaving, a deadline. Errors leave with their details (libs/wire/status.h). A unary
@@ -55,7 +56,7 @@ std::optional<absl::Duration> OwnDeadline(const grpc::CallbackServerContext& con
 void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> on_elapsed);
 absl::Status DeadlineExceeded(absl::Duration deadline_max);
 absl::Status CallerLeft();
-absl::Status SlowReader(size_t buffer_max);
+absl::Status SlowReader();
 
 // How a call ends.
 enum class Ending { kAnswered, kAbandoned };
@@ -171,11 +172,11 @@ grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context, Response* 
 
 namespace internal {
 
-template <class Message>
-class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
+// What a call that writes messages does, through a reactor of either kind.
+template <class Message, class Reactor = grpc::ServerWriteReactor<Message>>
+class StreamState : public std::enable_shared_from_this<StreamState<Message, Reactor>> {
  public:
-  StreamState(grpc::CallbackServerContext& context, grpc::ServerWriteReactor<Message>& reactor,
-              const StreamOptions& options)
+  StreamState(grpc::CallbackServerContext& context, Reactor& reactor, const StreamOptions& options)
       : options_(options), context_(context), reactor_(reactor), buffer_(options.buffer_max) {}
 
   bool Write(Message message) {
@@ -191,20 +192,34 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
         SetCutOff();
       }
     }
-    if (!taken) End(SlowReader(options_.buffer_max), Ending::kAbandoned);
+    if (!taken) End(SlowReader(), Ending::kAbandoned);
     Perform(step);
     return taken;
+  }
+
+  void CutOff() {
+    {
+      base::MutexLock lock(mutex_);
+      if (end_.has_value()) return;
+      SetCutOff();
+    }
+    End(SlowReader(), Ending::kAbandoned);
   }
 
   void End(absl::Status status, Ending ending) {
     Step step;
     bool first = false;
+    // It may hold the last that keeps its owner alive.
+    std::function<void()> dropped;
     {
       base::MutexLock lock(mutex_);
       // A caller that leaves cuts off even an end that waits for its messages to be written.
       if (ending == Ending::kAbandoned) buffer_.TakeAll();
       first = !end_.has_value();
-      if (first) end_ = std::move(status);
+      if (first) {
+        end_ = std::move(status);
+        dropped = std::exchange(on_sent_, nullptr);
+      }
       step = NextStep();
     }
     if (first) hook_.End(ending);
@@ -218,14 +233,30 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
     }
     if (!ok) return End(CallerLeft(), Ending::kAbandoned);
     Step step;
+    std::function<void()> sent;
     {
       base::MutexLock lock(mutex_);
       step = NextStep();
+      if (step == Step::kWait && !end_.has_value()) sent = on_sent_;
     }
     Perform(step);
+    if (sent) sent();
+  }
+
+  void OnSent(std::function<void()> hook) {
+    base::MutexLock lock(mutex_);
+    if (!end_.has_value()) on_sent_ = std::move(hook);
   }
 
   void OnAbandoned(std::function<void()> hook) { hook_.Set(std::move(hook)); }
+
+ protected:
+  // Runs `start`, which begins something else with the reactor, unless the end is on its way.
+  template <class Start>
+  void UnlessFinished(Start start) {
+    base::MutexLock lock(mutex_);
+    if (!finished_) start();
+  }
 
  private:
   enum class Step { kWait, kWrite, kFinish };
@@ -269,11 +300,12 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message>> {
   const StreamOptions options_;
   // gRPC's; both live until Finish(), which is the last that is asked of them.
   grpc::CallbackServerContext& context_;
-  grpc::ServerWriteReactor<Message>& reactor_;
+  Reactor& reactor_;
 
   base::Mutex mutex_;
   std::optional<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
   base::BoundedQueue<Message> buffer_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_sent_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   AbandonmentHook hook_;
@@ -295,6 +327,13 @@ class StreamCall {
   // Sends `message` after those before it. Returns false when the call is over: also when the
   // reader is so slow that the buffer is full, which ends it with RESOURCE_EXHAUSTED/SLOW_READER.
   [[nodiscard]] bool Write(Message message) const { return state_->Write(std::move(message)); }
+
+  // Runs `hook` each time that all that was written is sent, until the end: so that whoever has
+  // much to say can wait for its reader. REQUIRES: nothing was written yet.
+  void OnSent(std::function<void()> hook) const { state_->OnSent(std::move(hook)); }
+
+  // Ends the stream because its reader is too slow, as a Write() into a full buffer does.
+  void CutOff() const { state_->CutOff(); }
 
   // Ends the stream once everything is sent.
   void Finish(absl::Status status) const {

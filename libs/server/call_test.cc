@@ -248,6 +248,37 @@ TEST_F(CallTest, ReaderThatIsTooSlowIsCutOffAndToldWhy) {
   EXPECT_THAT(status, HasReason("SLOW_READER"));
 }
 
+TEST_F(CallTest, WriterLearnsWhenAllThatItWroteIsSent) {
+  Start();
+  auto reader = stub_->HoldStream(&context_, request_);
+  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  int sent = 0;
+  call.OnSent([&sent, call] {
+    if (++sent == 3) return call.Finish(absl::OkStatus());
+    EXPECT_TRUE(call.Write(Text(absl::StrCat(sent))));
+  });
+  EXPECT_TRUE(call.Write(Text("0")));
+  std::vector<std::string> texts;
+  while (reader->Read(&response_)) texts.push_back(response_.text());
+  EXPECT_THAT(texts, ElementsAre("0", "1", "2"));
+  EXPECT_THAT(wire::FromGrpc(reader->Finish()), IsOk());
+}
+
+TEST_F(CallTest, ReaderMayBeCutOffByWhoeverWrites) {
+  Start();
+  auto reader = stub_->HoldStream(&context_, request_);
+  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  EXPECT_TRUE(call.Write(Text("0")));
+  std::promise<void> abandoned;
+  call.OnAbandoned([&abandoned] { abandoned.set_value(); });
+  call.CutOff();
+  call.CutOff();
+  abandoned.get_future().wait();
+  while (reader->Read(&response_)) {
+  }
+  EXPECT_THAT(wire::FromGrpc(reader->Finish()), HasReason("SLOW_READER"));
+}
+
 TEST_F(CallTest, ReaderThatTakesNothingIsCutOffWhenItsGraceIsOver) {
   Start({}, {.buffer_max = 2, .slow_reader_grace = absl::Milliseconds(1)});
   auto reader = stub_->HoldStream(&context_, request_);

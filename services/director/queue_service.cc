@@ -1,5 +1,6 @@
 #include "services/director/queue_service.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -10,6 +11,7 @@
 #include "absl/time/time.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/limits.h"
+#include "libs/server/bidi_call.h"
 #include "libs/server/call.h"
 #include "libs/wire/enum_pairs.h"
 #include "libs/wire/field_checks.h"
@@ -19,6 +21,7 @@
 #include "libs/wire/task_view.h"
 #include "libs/wire/time.h"
 #include "services/director/queue_calls.h"
+#include "services/director/submit_tasks.h"
 
 namespace callboard {
 namespace {
@@ -152,6 +155,14 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
     call.OnAbandoned([this, id] { driver_.Post(director::LeaveCommand(id)); });
   };
   return server::Unary(context, response, submit, kPatient);
+}
+
+grpc::ServerBidiReactor<v1::SubmitTasksRequest, v1::SubmitTasksResponse>* QueueService::SubmitTasks(
+    grpc::CallbackServerContext* context) {
+  return server::Bidi<v1::SubmitTasksRequest, v1::SubmitTasksResponse>(
+      context, [this](const SubmitTasksCall::Call& call) {
+        std::make_shared<SubmitTasksCall>(call, driver_, clock_)->Begin();
+      });
 }
 
 grpc::ServerUnaryReactor* QueueService::ReserveSlot(grpc::CallbackServerContext* context,

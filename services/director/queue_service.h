@@ -17,6 +17,8 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* SubmitTask(grpc::CallbackServerContext* context,
                                        const v1::SubmitTaskRequest* request,
                                        v1::SubmitTaskResponse* response) override;
+  grpc::ServerBidiReactor<v1::SubmitTasksRequest, v1::SubmitTasksResponse>* SubmitTasks(
+      grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* ReserveSlot(grpc::CallbackServerContext* context,
                                         const v1::ReserveSlotRequest* request,
                                         v1::ReserveSlotResponse* response) override;
@@ -25,6 +27,11 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* ListTasks(grpc::CallbackServerContext* context,
                                       const v1::ListTasksRequest* request,
                                       v1::ListTasksResponse* response) override;
+  grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context,
+                                         const v1::ListSessionsRequest* request,
+                                         v1::ListSessionsResponse* response) override;
+  grpc::ServerWriteReactor<v1::WatchTasksResponse>* WatchTasks(
+      grpc::CallbackServerContext* context, const v1::WatchTasksRequest* request) override;
   grpc::ServerUnaryReactor* ListTaskEvents(grpc::CallbackServerContext* context,
                                            const v1::ListTaskEventsRequest* request,
                                            v1::ListTaskEventsResponse* response) override;

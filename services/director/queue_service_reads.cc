@@ -1,4 +1,7 @@
 // What can be asked of tasks.
+#include <tuple>
+#include <utility>
+
 #include "absl/status/statusor.h"
 #include "libs/server/call.h"
 #include "libs/wire/task.h"
@@ -7,7 +10,9 @@
 #include "services/director/explanation.h"
 #include "services/director/queue_calls.h"
 #include "services/director/queue_service.h"
+#include "services/director/session_list.h"
 #include "services/director/task_list.h"
+#include "services/director/watch_list.h"
 
 namespace callboard {
 
@@ -39,6 +44,44 @@ grpc::ServerUnaryReactor* QueueService::ListTasks(grpc::CallbackServerContext* c
     });
   };
   return server::Unary(context, response, list);
+}
+
+grpc::ServerUnaryReactor* QueueService::ListSessions(grpc::CallbackServerContext* context,
+                                                     const v1::ListSessionsRequest* request,
+                                                     v1::ListSessionsResponse* response) {
+  const auto list = [&](const server::UnaryCall<v1::ListSessionsResponse>& call) {
+    const absl::StatusOr<director::SessionQuery> query = SessionQueryFrom(*request);
+    if (!query.ok()) return call.Finish(query.status());
+    driver_.Ask<director::SessionPage>(
+        director::Command::Need::kRead,
+        [query = *query](director::DirectorEngine& engine, director::Moment) {
+          return engine.ListSessions(query);
+        },
+        [call](const absl::StatusOr<director::SessionPage>& page) {
+          if (!page.ok()) return call.Finish(page.status());
+          call.Finish(ListResponse(*page));
+        });
+  };
+  return server::Unary(context, response, list);
+}
+
+grpc::ServerWriteReactor<v1::WatchTasksResponse>* QueueService::WatchTasks(
+    grpc::CallbackServerContext* context, const v1::WatchTasksRequest* request) {
+  const auto watch = [&](const server::StreamCall<v1::WatchTasksResponse>& call) {
+    absl::StatusOr<director::WatchQuery> query = WatchQueryFrom(*request);
+    if (!query.ok()) return call.Finish(query.status());
+    const auto show = [call](const director::Watched& watched) {
+      // A stream that is over says so through its hook.
+      std::ignore = call.Write(ToProto(watched));
+    };
+    const auto end = [call](absl::Status status) { call.Finish(std::move(status)); };
+    const auto begun =
+        driver_.WatchTasks(*std::move(query), {show, end, [call] { call.CutOff(); }});
+    call.OnSent([begun] { begun->GoOn(); });
+    call.OnAbandoned([begun] { begun->Stop(); });
+    begun->Begin();
+  };
+  return server::Stream<v1::WatchTasksResponse>(context, watch);
 }
 
 grpc::ServerUnaryReactor* QueueService::ListTaskEvents(grpc::CallbackServerContext* context,

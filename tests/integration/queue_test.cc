@@ -222,6 +222,33 @@ TEST_F(QueueTest, WaitingTaskIsExplained) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_id is required")));
 }
 
+TEST_F(QueueTest, SessionsWithLiveTasksAreListed) {
+  Start();
+  const auto submit = [this](const std::string& session) {
+    v1::SubmitTaskRequest request = Prompt("echo");
+    request.set_session_id(session);
+    return Submit(request)->queue_id();
+  };
+  submit("b");
+  submit("a");
+  submit("b");
+  ASSERT_THAT(Cancel(submit("c")), IsOk());
+  v1::ListSessionsRequest request;
+  request.set_page_size(1);
+  const auto first = Call(&v1::QueueService::Stub::ListSessions, request);
+  ASSERT_THAT(first, IsOk());
+  ASSERT_EQ(first->sessions_size(), 1);
+  EXPECT_EQ(first->sessions(0).session_id(), "a");
+  request.set_page_token(first->next_page_token());
+  const auto second = Call(&v1::QueueService::Stub::ListSessions, request);
+  ASSERT_THAT(second, IsOk());
+  ASSERT_EQ(second->sessions_size(), 1);
+  EXPECT_EQ(second->sessions(0).session_id(), "b");
+  EXPECT_EQ(second->sessions(0).queued(), 2u);
+  EXPECT_EQ(second->sessions(0).agent(), "");
+  EXPECT_TRUE(second->sessions(0).has_last_active_at());
+}
+
 TEST_F(QueueTest, EndedTasksAreRedrivenOnceAndAnsweredOneByOne) {
   Start();
   const std::string ended = Submit(Prompt("again"))->queue_id();

@@ -1,0 +1,83 @@
+// The sessions that can be seen.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "libs/testing/engine_fixture.h"
+
+namespace callboard::director {
+namespace {
+
+using test::EngineFixture;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+core::Submission Of(const std::string& session) {
+  core::Submission submission = EngineFixture::Prompt();
+  submission.spec.session_id = session;
+  return submission;
+}
+
+std::vector<SessionView> Sessions(EngineFixture& director) {
+  return director.engine().ListSessions({}).sessions;
+}
+
+TEST(EngineSessionTest, SessionShowsWhatWaitsAndWhatRunsWhere) {
+  EngineFixture director;
+  const core::QueueId first = director.Add(Of("s"));
+  director.Add(Of("s"));
+  director.Add();
+  ASSERT_THAT(Sessions(director), SizeIs(1));
+  SessionView session = Sessions(director)[0];
+  EXPECT_EQ(session.session_id, "s");
+  EXPECT_EQ(session.agent, "");
+  EXPECT_EQ(session.queued, 2u);
+  EXPECT_EQ(session.running, std::nullopt);
+  director.Connect("a");
+  session = Sessions(director)[0];
+  EXPECT_EQ(session.agent, "a");
+  EXPECT_EQ(session.queued, 1u);
+  EXPECT_EQ(session.running, first);
+}
+
+TEST(EngineSessionTest, SessionEndsWithItsLastLiveTask) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add(Of("s"));
+  director.Accept(task);
+  director.Finish(task);
+  EXPECT_THAT(Sessions(director), IsEmpty());
+}
+
+TEST(EngineSessionTest, SessionIsActiveWhenSomethingHappensToItsTasks) {
+  EngineFixture director;
+  const core::QueueId first = director.Add(Of("s"));
+  director.Add(Of("s"));
+  EXPECT_EQ(Sessions(director)[0].active_at, director.now().wall);
+  director.Advance(absl::Minutes(1));
+  EXPECT_EQ(Sessions(director)[0].active_at, director.now().wall - absl::Minutes(1));
+  director.Cancel(first);
+  EXPECT_EQ(Sessions(director)[0].active_at, director.now().wall);
+  director.Restart();
+  EXPECT_EQ(Sessions(director)[0].active_at, director.now().wall);
+}
+
+TEST(EngineSessionTest, SessionsAreListedByNamePageByPage) {
+  EngineFixture director;
+  for (const char* name : {"c", "a", "b", "a"}) director.Add(Of(name));
+  const auto names = [&](const std::string& after) {
+    const SessionPage page = director.engine().ListSessions({.after = after, .page_size = 2});
+    std::vector<std::string> names;
+    for (const SessionView& session : page.sessions) names.push_back(session.session_id);
+    names.push_back("next: " + page.next.value_or("none"));
+    return names;
+  };
+  EXPECT_THAT(names(""), ElementsAre("a", "b", "next: b"));
+  EXPECT_THAT(names("b"), ElementsAre("c", "next: none"));
+}
+
+}  // namespace
+}  // namespace callboard::director

@@ -1,0 +1,56 @@
+#ifndef CALLBOARD_SERVICES_DIRECTOR_SUBMIT_TASKS_H_
+#define CALLBOARD_SERVICES_DIRECTOR_SUBMIT_TASKS_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "callboard/v1/queue.grpc.pb.h"
+#include "libs/base/mutex.h"
+#include "libs/director/driver.h"
+#include "libs/director/submit_stream.h"
+#include "libs/ports/clock.h"
+#include "libs/server/bidi_call.h"
+
+namespace callboard {
+
+// One SubmitTasks call: reads while not too much is unanswered, and says all answers there are when
+// the ones before are sent. Keeps itself while the call lasts.
+//
+// Thread-safe.
+class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
+ public:
+  using Call = server::BidiCall<v1::SubmitTasksRequest, v1::SubmitTasksResponse>;
+
+  // Both outlive the call.
+  SubmitTasksCall(Call call, director::DirectorDriver& driver, const ports::Clock& clock)
+      : call_(std::move(call)), driver_(driver), clock_(clock) {}
+
+  void Begin();
+
+ private:
+  // Null at the end of messages.
+  void OnMessage(const v1::SubmitTasksRequest* request);
+  void OnRoom();
+  void OnSent();
+  void ReadIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Says what can be said, or ends the call when nothing is left to say.
+  void Send();
+
+  const Call call_;
+  director::DirectorDriver& driver_;
+  const ports::Clock& clock_;
+  std::shared_ptr<director::SubmitStream> stream_;
+
+  base::Mutex mutex_;
+  // Items that were read and whose answers are not sent yet; and those of them under way.
+  size_t open_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t sending_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_room_ ABSL_GUARDED_BY(mutex_) = true;
+  // Set when no more is read: how the call ends, once everything is answered.
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace callboard
+
+#endif  // CALLBOARD_SERVICES_DIRECTOR_SUBMIT_TASKS_H_
