@@ -1,6 +1,8 @@
 #ifndef CALLBOARD_LIBS_TESTING_RUN_ORDERS_H_
 #define CALLBOARD_LIBS_TESTING_RUN_ORDERS_H_
 
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,9 +11,10 @@
 
 namespace callboard::test {
 
-// The `number`th dispatch of some task.
+// A dispatch that has the same name in no other process: tests that start some run side by side.
 inline core::FenceToken RunToken(uint64_t number) {
-  return {core::QueueId(core::Ulid(1, number)), core::DispatchNumber(1), 7};
+  return {core::QueueId(core::Ulid(static_cast<uint64_t>(getpid()), number)),
+          core::DispatchNumber(1), 7};
 }
 
 inline core::TaskSpec SpecOf(std::string prompt) {

@@ -60,6 +60,13 @@ std::vector<pid_t> ChildProcesses() {
   return children;
 }
 
+void KillChild(pid_t child) {
+  // The number of a group is nobody else's while it has a member.
+  const pid_t group = getpgid(child);
+  if (group > 0 && group != getpgrp()) kill(-group, SIGKILL);
+  kill(child, SIGKILL);
+}
+
 void KillMarkedProcesses(absl::string_view variable) {
   // What one of them starts while the others are looked at is found the next time.
   constexpr int kLooksMax = 10;

@@ -14,6 +14,10 @@ namespace callboard::adapters {
 // them is somebody else.
 std::vector<pid_t> ChildProcesses();
 
+// Kills a child and, at one stroke, its process group: no member has the time to start another one.
+// REQUIRES: it is a child that was not waited for.
+void KillChild(pid_t child);
+
 // Kills those of all processes that have `variable`, name=value, in the environment they were
 // started with. For what lost its parents; a process that hides is not found.
 void KillMarkedProcesses(absl::string_view variable);

@@ -32,8 +32,8 @@ int StatusOf(pid_t pid) {
 TEST(ChildProcessesTest, AreThere) {
   const pid_t pid = Sleeper("A=1");
   EXPECT_THAT(ChildProcesses(), testing::Contains(pid));
-  kill(pid, SIGKILL);
-  StatusOf(pid);
+  KillChild(pid);
+  EXPECT_EQ(WTERMSIG(StatusOf(pid)), SIGKILL);
   EXPECT_THAT(ChildProcesses(), testing::Not(testing::Contains(pid)));
 }
 

@@ -144,7 +144,7 @@ class Launcher {
     for (const pid_t child : ChildProcesses()) {
       if (supervisors_.contains(child)) continue;
       left = true;
-      kill(child, SIGKILL);
+      KillChild(child);
     }
     if (left) return;
     for (const uint64_t run : dead_) {
@@ -176,6 +176,8 @@ std::optional<int> MaybeRunSupervisor(int argc, char** argv) {
   setsid();
   prctl(PR_SET_NAME, "cb-launcher");
   CHECK_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  // No task looks into this or stops it as a debugger, though they have the same owner.
+  CHECK_EQ(prctl(PR_SET_DUMPABLE, 0), 0);
   // Whatever the agent forgot to close.
   CHECK_EQ(close_range(kLauncherLock + 1, ~0U, 0), 0);
   Launcher().Run();

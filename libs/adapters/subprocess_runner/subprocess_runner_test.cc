@@ -207,15 +207,15 @@ TEST(SubprocessRunnerTest, StreamsComeApartAndInOrder) {
 
 TEST(SubprocessRunnerTest, DeliveryMakesRoomForOutput) {
   ShellRuns shell;
-  const fs::path pipe = shell.data_dir() / "pipe";
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const core::FenceToken run =
-      shell.Start("for i in 1 2 3 4; do head -c 100000 /dev/zero; echo $i; read x <" +
-                  pipe.string() + "; done");
-  for (const char* line : {"1\n", "2\n", "3\n", "4\n"}) {
-    ASSERT_TRUE(shell.runs().WaitForOutput(run, line));
+  const std::string pipe = shell.data_dir() / "pipe";
+  const std::vector<std::string> parts = {"1", "2", "3", "4"};
+  for (const std::string& part : parts) ASSERT_EQ(mkfifo((pipe + part).c_str(), 0600), 0);
+  const core::FenceToken run = shell.Start(
+      "for i in 1 2 3 4; do head -c 100000 /dev/zero; echo $i; read x <" + pipe + "$i; done");
+  for (const std::string& part : parts) {
+    ASSERT_TRUE(shell.runs().WaitForOutput(run, part + "\n"));
     shell.runner().Delivered(run, 100'002);
-    std::ofstream(pipe) << "go on\n";
+    std::ofstream(pipe + part) << "go on\n";
   }
   shell.runs().WaitForEnd(run);
   EXPECT_EQ(shell.runs().text(run).size(), 4 * 100'002u);

@@ -136,9 +136,11 @@ absl::Status Supervisor::StartTask() {
       plan_.prompt_is_input ? plan_.folders.prompt_file() : std::string("/dev/null");
   const Descriptor input(open(input_file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!input.is_open()) return SystemError(absl::StrCat("read ", input_file));
-  if (HasRunOut(fence_)) {
-    cause_ = Cause::kFence;
-    return absl::AbortedError("its fence had passed before it could be started");
+  FollowInstructions();
+  if (HasRunOut(fence_)) Stop(Cause::kFence);
+  if (phase_ != Phase::kRunning) {
+    return absl::AbortedError(cause_ == Cause::kFence ? "its fence passed before it began"
+                                                      : "it was stopped before it began");
   }
   RETURN_IF_ERROR(SpawnTask(folder, program, input.get()));
   timeout_.SetAfter(plan_.timeout);
@@ -257,6 +259,8 @@ void Supervisor::Follow(const Instruction& instruction) {
 
 void Supervisor::Stop(Cause cause) {
   if (phase_ != Phase::kRunning) return;
+  // Nothing runs yet.
+  if (task_ == 0) return Kill(cause);
   phase_ = Phase::kStopping;
   cause_ = cause;
   // After a fence that passed long ago, because the machine was suspended, the grace is over too.
@@ -277,9 +281,8 @@ void Supervisor::Kill(Cause cause) {
 }
 
 void Supervisor::KillProcesses() {
-  if (task_ != 0) kill(-task_, SIGKILL);
-  // Whatever they leave behind comes here, with a signal.
-  for (const pid_t child : ChildProcesses()) kill(child, SIGKILL);
+  // Whatever they leave behind becomes a child in their place, and a signal tells of it.
+  for (const pid_t child : ChildProcesses()) KillChild(child);
 }
 
 core::RunResult Supervisor::Result() {
