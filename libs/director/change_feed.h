@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_DIRECTOR_CHANGE_FEED_H_
 #define CALLBOARD_LIBS_DIRECTOR_CHANGE_FEED_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

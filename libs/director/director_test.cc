@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -335,6 +336,61 @@ TEST_F(DirectorTest, CallerWhoLeavesAfterItWasLetInStaysAccepted) {
   Turn(Submit(1), Submit(2));
   Turn(Open(1), LeaveCommand(CallId(2)));
   EXPECT_THAT(director_.engine()->book().line(), SizeIs(2));
+}
+
+// Takes what it is told of, and remembers how much that was.
+class Curious final : public Follower, public std::enable_shared_from_this<Curious> {
+ public:
+  explicit Curious(ChangeFeed& feed) : feed_(feed) {}
+  void Begin() {
+    CHECK_OK(feed_.Follow(shared_from_this(), {}, {}).status());
+    OnChanges();
+  }
+
+  void OnChanges() override {
+    while (true) {
+      const ChangeFeed::Taken taken = feed_.Take(*this, 100);
+      changes += taken.changes.size();
+      beginnings += taken.began_anew ? 1 : 0;
+      if (taken.changes.empty() && !taken.began_anew) return;
+    }
+  }
+  void OnLeftBehind() override { FAIL() << "it takes everything at once"; }
+
+  size_t changes = 0;
+  int beginnings = 0;
+
+ private:
+  ChangeFeed& feed_;
+};
+
+TEST_F(DirectorTest, FeedHasWhatIsOnDiskAndBeginsAnewWithTheStore) {
+  ChangeFeed feed;
+  director_.Feed(feed);
+  const auto curious = std::make_shared<Curious>(feed);
+  curious->Begin();
+  Decide(Submit(1));
+  EXPECT_EQ(curious->changes, 0u) << "it is decided, and not on disk";
+  Turn();
+  const size_t changes = curious->changes;
+  EXPECT_GT(changes, 0u);
+  EXPECT_TRUE(IsAccepted(1));
+  const auto cancel = [this] {
+    const core::QueueId id = std::get<Submitted>(answers_.at(1)).queue_id;
+    return AgentCommand([id](DirectorEngine& engine, Moment now) {
+      CHECK_OK(engine.Cancel(id, "me", "", now).status());
+    });
+  };
+  fate_ = kFails;
+  Turn(cancel());
+  EXPECT_EQ(curious->changes, changes);
+  EXPECT_EQ(curious->beginnings, 0) << "the store is away";
+  fate_ = {};
+  clock_.Advance(absl::Seconds(1));
+  Turn();
+  EXPECT_EQ(curious->beginnings, 1);
+  Turn(cancel());
+  EXPECT_GT(curious->changes, changes);
 }
 
 }  // namespace

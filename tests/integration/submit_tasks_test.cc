@@ -134,6 +134,21 @@ TEST_F(SubmitTasksTest, MessageWithTooManyItemsEndsTheStreamAfterWhatCameBefore)
   EXPECT_THAT(List(), SizeIs(1));
 }
 
+TEST_F(SubmitTasksTest, DirectorThatStopsSaysSoToThoseThatWait) {
+  Start({"--queue.max_size=1", "--queue.policy=block"});
+  Open();
+  Write({Prompt("1"), Prompt("2"), Prompt("3")});
+  Take(1);
+  while (Status().waiting() == 0) {
+  }
+  director_->process().Signal(SIGTERM);
+  for (const auto& answer : Take(2)) {
+    EXPECT_THAT(wire::FromProto(answer.refused()), HasReason("QUEUE_DRAINING"));
+  }
+  EXPECT_EQ(director_->process().WaitForExit(absl::Seconds(10)), 0);
+  EXPECT_FALSE(End().ok());
+}
+
 TEST_F(SubmitTasksTest, WhatWasAnsweredSurvivesAKill) {
   Start({"--queue.max_size=0"});
   Open();

@@ -70,6 +70,22 @@ class WatchTest : public test::DirectorFixture {
     request.set_resume_token(token);
     return std::make_unique<Watch>(*stub_, request);
   }
+  // Returns once as many thousand tasks are accepted.
+  void SubmitThousands(int thousands, const std::string& prompt) {
+    grpc::ClientContext context;
+    const auto stream = stub_->SubmitTasks(&context);
+    v1::SubmitTasksRequest request;
+    for (int i = 0; i < 1000; ++i) *request.add_items() = Prompt(prompt);
+    v1::SubmitTasksResponse response;
+    for (int i = 0; i < thousands; ++i) {
+      ASSERT_TRUE(stream->Write(request));
+      for (int answered = 0; answered < 1000; answered += response.items_size()) {
+        ASSERT_TRUE(stream->Read(&response));
+      }
+    }
+    stream->WritesDone();
+    EXPECT_TRUE(stream->Finish().ok());
+  }
 };
 
 TEST_F(WatchTest, AllTasksAreShownAndThenWhatHappens) {
@@ -126,6 +142,47 @@ TEST_F(WatchTest, TokenOfADirectorThatDiedIsAReset) {
   EXPECT_TRUE(message.reset());
   ASSERT_EQ(message.changes_size(), 1);
   EXPECT_EQ(message.changes(0).task().queue_id(), task);
+}
+
+TEST_F(WatchTest, TokenOfMoreThanTenThousandChangesAgoIsAReset) {
+  Start({"--queue.max_size=0"});
+  const std::string token = Begin()->Next().resume_token();
+  SubmitThousands(11, "echo");
+  const auto watch = Begin({}, token);
+  v1::WatchTasksResponse message = watch->Next();
+  EXPECT_TRUE(message.reset());
+  int tasks = message.changes_size();
+  while (tasks < 11'000 && !HasFailure()) {
+    message = watch->Next();
+    EXPECT_FALSE(message.reset()) << "once is enough";
+    tasks += message.changes_size();
+  }
+  EXPECT_EQ(tasks, 11'000);
+  const std::string task = Submit(Prompt("1"))->queue_id();
+  EXPECT_EQ(Begin({}, message.resume_token())->Take(1)[0].task().queue_id(), task);
+}
+
+TEST_F(WatchTest, ReaderThatFallsTenThousandChangesBehindIsCutOff) {
+  Start({"--queue.max_size=0"});
+  const auto watch = Begin();
+  const std::string token = watch->Next().resume_token();
+  // More than gRPC itself takes ahead of the reader.
+  SubmitThousands(30, std::string(1000, 'x'));
+  EXPECT_THAT(watch->End(), HasReason("SLOW_READER"));
+  EXPECT_TRUE(Begin({}, token)->Next().reset());
+}
+
+TEST_F(WatchTest, OpenWatchDoesNotKeepTheDirectorFromStopping) {
+  Start();
+  const std::string task = Submit(Prompt("1"))->queue_id();
+  const auto all = Begin();
+  const auto one = Begin({task});
+  all->Next();
+  one->Next();
+  director_->process().Signal(SIGTERM);
+  EXPECT_EQ(director_->process().WaitForExit(absl::Seconds(10)), 0);
+  EXPECT_FALSE(all->End().ok());
+  EXPECT_FALSE(one->End().ok());
 }
 
 TEST_F(WatchTest, WrongWatchIsRefusedByField) {
