@@ -258,8 +258,6 @@ TESTED_ELSEWHERE = {
         "libs/adapters/subprocess_runner/run_plan_test.cc",
     "libs/adapters/subprocess_runner/launcher.cc":
         "libs/adapters/subprocess_runner/supervisor_test.cc",
-    "libs/adapters/subprocess_runner/launcher_link.cc":
-        "libs/adapters/subprocess_runner/supervisor_test.cc",
     "libs/adapters/subprocess_runner/run_loop.cc":
         "libs/adapters/subprocess_runner/subprocess_runner_test.cc",
     "libs/adapters/system_clock/system_clock.cc": "libs/testing/clock_contract_test.cc",

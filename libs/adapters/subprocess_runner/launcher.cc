@@ -70,6 +70,7 @@ class Launcher {
 
   // Until the agent and all supervisors are gone.
   void Run() {
+    Tell(kLauncherReady);
     while (socket_.is_open() || !supervisors_.empty() || !dead_.empty()) {
       pollfd watched[] = {{signals_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
       const int ready = poll(watched, 2, dead_.empty() ? -1 : kLookAgainMilliseconds);
@@ -80,6 +81,11 @@ class Launcher {
   }
 
  private:
+  // An agent that does not hear it is gone.
+  void Tell(uint64_t run) {
+    if (socket_.is_open()) send(socket_.get(), &run, sizeof(run), MSG_NOSIGNAL);
+  }
+
   // Takes one order.
   void Receive() {
     uint64_t run = 0;
@@ -147,9 +153,7 @@ class Launcher {
       KillChild(child);
     }
     if (left) return;
-    for (const uint64_t run : dead_) {
-      if (socket_.is_open()) send(socket_.get(), &run, sizeof(run), MSG_NOSIGNAL);
-    }
+    for (const uint64_t run : dead_) Tell(run);
     dead_.clear();
   }
 

@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_LAUNCHER_H_
 #define CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_LAUNCHER_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "absl/strings/string_view.h"
@@ -11,14 +12,18 @@ namespace callboard::adapters {
 // agent has threads and must not fork, and starting the program anew for each run costs many
 // milliseconds. It is single-threaded and holds nothing of the agent's but two descriptors:
 //
-//   kLauncherSocket  takes one message per run, its number with the descriptors kRunDescriptors;
+//   kLauncherSocket  gives kLauncherReady first of all; takes one message per run, its number with
+//   the descriptors kRunDescriptors;
 //                    gives the number of a run whose supervisor died before its report, once none
 //                    of its processes is left
 //   kLauncherLock    open for as long as any process of the launcher's lives but the tasks'
 //
 // It is the parent of what a dead supervisor leaves behind, and kills it. When the agent is gone it
 // ends after the last of its supervisors.
+inline constexpr absl::string_view kLauncherName = "callboard-launcher";
 inline constexpr absl::string_view kLauncherArgument = "--callboard-launch-supervisors";
+// The number of no run.
+inline constexpr uint64_t kLauncherReady = 0;
 inline constexpr int kLauncherSocket = 3;
 inline constexpr int kLauncherLock = 4;
 // To the supervisor, standard output, standard error, and the plan.

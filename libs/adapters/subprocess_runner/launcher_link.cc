@@ -1,6 +1,7 @@
 #include "libs/adapters/subprocess_runner/launcher_link.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -15,6 +16,8 @@
 
 namespace callboard::adapters {
 namespace {
+
+constexpr int kReadyMilliseconds = 30'000;
 
 // Out of the way of the numbers that the launcher knows its descriptors by.
 Descriptor MovedAway(int descriptor) {
@@ -38,7 +41,8 @@ int Spawn(int socket, int lock, const std::vector<std::string>& environment, pid
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  const std::vector<std::string> argv = {"callboard-launcher", std::string(kLauncherArgument)};
+  const std::vector<std::string> argv = {std::string(kLauncherName),
+                                         std::string(kLauncherArgument)};
   const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes,
                                 Pointers(argv).data(), Pointers(environment).data());
   posix_spawnattr_destroy(&attributes);
@@ -46,24 +50,42 @@ int Spawn(int socket, int lock, const std::vector<std::string>& environment, pid
   return error;
 }
 
+bool IsReady(const Descriptor& socket) {
+  pollfd watched = {socket.get(), POLLIN, 0};
+  uint64_t number = 0;
+  return poll(&watched, 1, kReadyMilliseconds) == 1 &&
+         recv(socket.get(), &number, sizeof(number), 0) == sizeof(number) &&
+         number == kLauncherReady;
+}
+
 }  // namespace
 
 absl::StatusOr<LauncherLink> LauncherLink::Start(const Descriptor& lock,
                                                  const std::vector<std::string>& environment) {
+  // Else each of them would start another one.
+  CHECK(program_invocation_short_name != kLauncherName)
+      << "main has to call MaybeRunSupervisor() before anything else";
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return SystemError("make a socket for the launcher");
   }
   Descriptor own(ends[0]);
-  const Descriptor theirs(ends[1]);
+  Descriptor theirs(ends[1]);
   CHECK_EQ(fcntl(own.get(), F_SETFL, O_NONBLOCK), 0);
-  const Descriptor socket = MovedAway(theirs.get());
+  Descriptor socket = MovedAway(theirs.get());
   const Descriptor moved_lock = MovedAway(lock.get());
   if (!socket.is_open() || !moved_lock.is_open()) return SystemError("start the launcher");
   pid_t pid = 0;
   errno = Spawn(socket.get(), moved_lock.get(), environment, pid);
   if (errno != 0) return SystemError("start the launcher");
-  return LauncherLink(std::move(own), pid);
+  // So that there is nobody to wait for when it dies.
+  theirs.Close();
+  socket.Close();
+  LauncherLink launcher(std::move(own), pid);
+  if (IsReady(launcher.socket_)) return launcher;
+  kill(pid, SIGKILL);
+  return absl::FailedPreconditionError(
+      "the launcher of tasks does not come up; does main call MaybeRunSupervisor()?");
 }
 
 LauncherLink::~LauncherLink() {

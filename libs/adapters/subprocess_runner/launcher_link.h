@@ -18,7 +18,9 @@ namespace callboard::adapters {
 // The agent's end of a launcher: see launcher.h. Not thread-safe.
 class LauncherLink {
  public:
-  // Starts a launcher, with no more than `environment`, as name=value, of the agent's.
+  // Starts a launcher, with no more than `environment`, as name=value, of the agent's, and waits
+  // until it is ready. FAILED_PRECONDITION when it is never: `main` does not call
+  // MaybeRunSupervisor().
   static absl::StatusOr<LauncherLink> Start(const Descriptor& lock,
                                             const std::vector<std::string>& environment);
   LauncherLink(LauncherLink&&) = default;
