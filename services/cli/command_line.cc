@@ -29,6 +29,7 @@
 #include "services/cli/dev.h"
 #include "services/cli/exit_code.h"
 #include "services/cli/queue_status.h"
+#include "services/cli/task_commands.h"
 
 namespace callboard::cli {
 namespace {
@@ -72,8 +73,9 @@ class CommandLine {
   CommandLine() : app_("Callboard: a queue for agents that do one thing at a time.", "callboard") {
     app_.formatter(formatter_);
     formatter_->Add("callboard",
-                    {"callboard dev", "callboard queue-status", "callboard queue-status -o json",
-                     "callboard db verify", "source <(callboard completion bash)"});
+                    {"callboard dev", "callboard queue \"echo hello\"", "callboard queue-status",
+                     "callboard queue-status -o json", "callboard agents", "callboard db verify",
+                     "source <(callboard completion bash)"});
     app_.fallthrough();
     app_.require_subcommand(0, 1);
     // Refused below, with the nearest name.
@@ -83,9 +85,7 @@ class CommandLine {
     // Takes its own settings, which RunDev() reads; here for the help text.
     AddCommand("dev", "Run a director, a scheduler and two agents in this process.",
                {"callboard dev"}, nullptr);
-    AddCommand("queue-status", "Show how full the queue is and what it is doing.",
-               {"callboard queue-status", "callboard queue-status --director.address=host:7070"},
-               ShowQueueStatus);
+    AddTasks();
     AddDb();
     AddCompletion();
     AddCommand("version", "Show the version.", {"callboard version -o json"},
@@ -182,6 +182,49 @@ class CommandLine {
       if (action) action_ = action;
     });
     return command;
+  }
+
+  using TaskCommand = absl::StatusOr<std::string> (*)(const CliConfig&, const TaskArguments&);
+
+  CLI::App& AddTaskCommand(const std::string& name, const std::string& summary,
+                           const std::vector<std::string>& examples, TaskCommand run) {
+    return AddCommand(name, summary, examples,
+                      [this, run](const CliConfig& config) { return run(config, task_); });
+  }
+
+  void AddTasks() {
+    CLI::App& queue = AddTaskCommand(
+        "queue", "Submit a task.",
+        {"callboard queue \"fix the build\"",
+         "callboard queue --model=sonnet --timeout_seconds=1800 \"write tests\" -o json"},
+        SubmitTask);
+    queue.add_option("prompt", task_.prompt, "What to do.")->required();
+    queue.add_option("--model", task_.model, "The model to use.");
+    queue.add_option("--timeout_seconds", task_.timeout_seconds, "How long it may run.");
+    queue.add_option("--session_id", task_.session_id, "Run after, and where, its last task ran.");
+    queue.add_option("--request_id", task_.request_id, "Makes it safe to submit again.");
+    queue.add_option("--lane", task_.lane, "Lane of the agents that may take it.");
+    queue.add_option("--policy", task_.policy, "What to do when the queue is full.");
+    CLI::App& status = AddCommand(
+        "queue-status", "Show how full the queue is, or where a task stands.",
+        {"callboard queue-status", "callboard queue-status queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
+         "callboard queue-status --director.address=host:7070"},
+        [this](const CliConfig& config) {
+          return task_.queue_id.empty() ? ShowQueueStatus(config) : ShowTask(config, task_);
+        });
+    status.add_option("queue_id", task_.queue_id, "The task; the whole queue when not given.");
+    CLI::App& cancel =
+        AddTaskCommand("queue-cancel", "Cancel a task, wherever it is.",
+                       {"callboard queue-cancel queue-01hzy0m7c4t9q3v8k2n6b5r1xd"}, CancelTask);
+    cancel.add_option("--why", task_.why, "For those who look at it later.");
+    CLI::App& explain =
+        AddTaskCommand("explain", "Say why a task has not started.",
+                       {"callboard explain queue-01hzy0m7c4t9q3v8k2n6b5r1xd"}, ExplainTask);
+    for (CLI::App* command : {&cancel, &explain}) {
+      command->add_option("queue_id", task_.queue_id, "The task.")->required();
+    }
+    AddCommand("agents", "Show the agents and what they do.",
+               {"callboard agents", "callboard agents -o json"}, ListAgents);
   }
 
   using DbCommand = absl::Status (*)(const CliConfig&, const DbArguments&, std::FILE*);
@@ -343,6 +386,7 @@ class CommandLine {
   bool print_config_ = false;
   std::string shell_;
   DbArguments db_;
+  TaskArguments task_;
   Action action_;
 };
 

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "callboard/v1/queue.grpc.pb.h"
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/json_quoted.h"

@@ -11,9 +11,8 @@
 
 namespace callboard::cli::internal {
 
-std::unique_ptr<v1::QueueService::Stub> Connect(const config::v1::CliConfig& config) {
-  return v1::QueueService::NewStub(
-      grpc::CreateChannel(config.director().address(), grpc::InsecureChannelCredentials()));
+std::shared_ptr<grpc::Channel> Connect(const config::v1::CliConfig& config) {
+  return grpc::CreateChannel(config.director().address(), grpc::InsecureChannelCredentials());
 }
 
 void LimitTo(const config::v1::CliConfig& config, grpc::ClientContext& context) {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/enum_text.h"
 #include "libs/wire/json.h"

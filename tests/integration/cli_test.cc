@@ -196,6 +196,44 @@ TEST(DevTest, DataFolderIsMadeForItsOwnerOnly) {
   EXPECT_EQ(status.st_mode & 07777, 0700u);
 }
 
+TEST(DevTest, TasksAreSubmittedFollowedAndCancelledFromTheCommandLine) {
+  RunningDev dev;
+  const auto run = [&dev](std::vector<std::string> arguments) {
+    arguments.push_back(dev.AddressFlag());
+    return RunCallboard(arguments);
+  };
+  const Ended queued = run({"queue", "echo hello"});
+  EXPECT_THAT(queued.exit_code, Optional(0)) << queued.output;
+  EXPECT_THAT(queued.output, AllOf(StartsWith("queue-"), HasSubstr("  pending, place 1\n")));
+  const std::string id = queued.output.substr(0, queued.output.find(' '));
+  Ended status = run({"queue-status", id});
+  while (!absl::StrContains(status.output, "completed")) status = run({"queue-status", id});
+  EXPECT_THAT(status.output, HasSubstr("result     \"hello\\n\"\n"));
+  EXPECT_THAT(run({"agents"}).output, AllOf(HasSubstr("agent-1"), HasSubstr("default 0/1")));
+
+  const Ended late = run({"queue", "sleep 1000", "-o", "json"});
+  EXPECT_THAT(late.output, HasSubstr("\"state\":\"pending\""));
+  const size_t begin = late.output.find("queue-");
+  const std::string late_id = late.output.substr(begin, late.output.find('"', begin) - begin);
+  EXPECT_THAT(run({"queue-cancel", late_id}).exit_code, Optional(0));
+  Ended cancelled = run({"queue-status", late_id});
+  while (!absl::StrContains(cancelled.output, "cancelled")) {
+    cancelled = run({"queue-status", late_id});
+  }
+  EXPECT_THAT(run({"explain", late_id}).exit_code, Optional(0));
+  EXPECT_THAT(run({"queue-status", "queue-00000000000000000000000001"}).exit_code, Optional(4));
+  EXPECT_THAT(run({"queue", "x", "--policy=maybe"}).exit_code, Optional(2));
+}
+
+TEST(CliTest, FullQueueHasAnExitCodeAndAMessageOfItsOwn) {
+  RunningServer director("services/director/callboard-director", {"--queue.max_size=1"});
+  const std::string address = "--director.address=" + director.grpc_address();
+  EXPECT_THAT(RunCallboard({"queue", "first", address}).exit_code, Optional(0));
+  const Ended full = RunCallboard({"queue", "second", address});
+  EXPECT_THAT(full.exit_code, Optional(3));
+  EXPECT_EQ(full.output, "Error: queue is at capacity (1 tasks)\n");
+}
+
 TEST(DevTest, PartsFindEachOtherOnAnyLoopbackAddress) {
   RunningDev dev({"--grpc.listen=127.0.0.2:0"});
   EXPECT_THAT(dev.AddressFlag(), StartsWith("--director.address=127.0.0.2:"));

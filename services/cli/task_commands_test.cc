@@ -1,0 +1,67 @@
+#include "services/cli/task_commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace callboard::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(TaskCommandsTest, TaskIsShownWithWhatThereIsToSayOfIt) {
+  v1::Task task;
+  task.set_queue_id("queue-1");
+  task.set_state(v1::Task::STATE_FAILED);
+  task.set_reason(v1::Task::REASON_EXEC_FAILED);
+  task.set_prompt("exit 7");
+  task.set_exit_code(7);
+  task.set_attempts(1);
+  task.set_max_attempts(3);
+  task.mutable_finished_at()->set_seconds(1);
+  EXPECT_EQ(TaskTable(task),
+            "task       queue-1\n"
+            "state      failed, EXEC_FAILED\n"
+            "prompt     \"exit 7\"\n"
+            "finished   1970-01-01 00:00:01.000 UTC\n"
+            "attempts   1 of 3\n"
+            "exit code  7\n");
+  task.set_state(v1::Task::STATE_PENDING);
+  task.clear_reason();
+  task.set_position(4);
+  EXPECT_THAT(TaskTable(task), HasSubstr("state      pending, place 4\n"));
+}
+
+TEST(TaskCommandsTest, ExplanationNamesEachAgentsReason) {
+  v1::ExplainTaskResponse explanation;
+  explanation.set_queue_id("queue-1");
+  explanation.set_summary("no agent is free");
+  explanation.set_position(2);
+  explanation.set_ready_ahead(1);
+  auto& verdict = *explanation.add_agents();
+  verdict.set_agent("agent-1");
+  verdict.set_why_not("busy");
+  EXPECT_EQ(ExplanationTable(explanation),
+            "task       queue-1\n"
+            "answer     no agent is free\n"
+            "place      2, 1 ready ahead\n"
+            "agent      agent-1: busy\n");
+}
+
+TEST(TaskCommandsTest, AgentsAreATable) {
+  v1::ListAgentsResponse agents;
+  EXPECT_EQ(AgentsTable(agents), "no agents\n");
+  v1::Agent& agent = *agents.add_agents();
+  agent.set_name("agent-1");
+  agent.set_state(v1::Agent::STATE_DRAINING);
+  agent.set_state_why("somebody asked");
+  agent.set_agent_url("grpc://127.0.0.1:1");
+  auto& lane = *agent.add_lanes();
+  lane.set_name("default");
+  lane.set_slots(2);
+  lane.set_busy(1);
+  EXPECT_THAT(AgentsTable(agents), HasSubstr("default 1/2\n  somebody asked\n"));
+}
+
+}  // namespace
+}  // namespace callboard::cli
