@@ -118,7 +118,7 @@ TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
       {{"queu-status"}, "did you mean 'queue-status'?"},
       {{"queue-status", "--director.adress=x"}, "did you mean '--director.address'?"},
       {{"queue-status", "-o", "xml"}, "wanted: table|json"},
-      {{"queue-status", "queue-1"}, "unexpected argument 'queue-1'"},
+      {{"agents", "agent-1"}, "unexpected argument 'agent-1'"},
       {{"version", "queue-status"}, "unexpected argument 'queue-status'"},
       {{"-o", "json", "dev"}, "the flags of dev come after it"},
       {{"completion", "tcsh"}, "bash,zsh,fish"},

@@ -14,8 +14,8 @@ bash_words() {
   bash -c 'source <("$0" completion bash); COMP_WORDS=(callboard "$@"); COMP_CWORD=$#; _callboard
            printf "%s " "${COMPREPLY[@]}"' "$callboard" "$@"
 }
-expect bash "completion db dev queue-status version" "$(bash_words "")"
-expect bash "queue-status" "$(bash_words q)"
+expect bash "agents completion db dev explain queue queue-cancel queue-status version" "$(bash_words "")"
+expect bash "queue queue-cancel queue-status" "$(bash_words q)"
 expect bash "--queue.max_size" "$(bash_words dev --queue.m)"
 expect bash "bash zsh fish" "$(bash_words completion "")"
 expect bash "checkpoint export get restore stats verify" "$(bash_words db "")"
