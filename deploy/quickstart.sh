@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a bare Debian 12 to a running Callboard: installs what is missing, builds, starts a cluster on
-# this machine only, and shows that it answers.
+# this machine only, and shows tasks that run on it.
 #
 #   deploy/quickstart.sh          runs until Ctrl-C, on the ports of `callboard dev`
 #   deploy/quickstart.sh --once   stops after showing it, on free ports
@@ -18,7 +18,12 @@ esac
 say() { printf '\n== %s\n' "$*"; }
 # Shows a command before it runs.
 show() {
-  printf '$ %s\n' "$*"
+  local word line=
+  for word in "$@"; do
+    [[ $word == *[[:space:]]* ]] && word="\"$word\""
+    line+=" $word"
+  done
+  echo "\$$line"
   "$@"
 }
 
@@ -62,11 +67,47 @@ if ! $up; then
 fi
 director=127.0.0.1:$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["grpc"])' "$work/ports.json")
 
-say "asking the director"
-show $callboard queue-status --director.address="$director"
-show tests/tools/node_modules/.bin/buf curl --http2-prior-knowledge --protocol grpc -d '{}' \
-  "http://$director/grpc.health.v1.Health/Check" | tee "$work/health"
-grep -q '"SERVING"' "$work/health"
+# As people type it; the address only where it is not the usual one.
+ask() {
+  if [[ $director == 127.0.0.1:7070 ]]; then
+    show $callboard "$@"
+  else
+    show $callboard "$@" --director.address="$director"
+  fi
+}
+
+say "submitting tasks: short ones, longer ones, one that fails and one that is cancelled"
+ids=()
+submit() {
+  ask queue "$1" | tee "$work/submitted"
+  ids+=("$(sed -n 's/^\(queue-[^ ]*\).*/\1/p' "$work/submitted")")
+}
+for i in 1 2 3 4 5 6; do submit "echo task $i says hello"; done
+for i in 0.3 0.6 0.9; do submit "sleep $i; echo slept for $i s"; done
+submit "echo this one fails; exit 7"
+submit "sleep 600"
+ask queue-cancel "${ids[-1]}"
+
+say "following them until all have ended"
+# One line for each change.
+ended=0
+last=
+while ((ended < ${#ids[@]})); do
+  now=$($callboard queue-status --director.address="$director" | grep -E '^(pending|running|ended)' | xargs)
+  [[ $now == "$last" ]] || echo "$now"
+  last=$now
+  ended=0
+  for id in "${ids[@]}"; do
+    if $callboard queue-status "$id" --director.address="$director" |
+      grep -qE '^state +(completed|failed|cancelled)'; then
+      ended=$((ended + 1))
+    fi
+  done
+done
+ask queue-status "${ids[0]}"
+ask queue-status "${ids[-2]}"
+ask agents
+$callboard queue-status "${ids[0]}" --director.address="$director" | grep -q '^state  *completed'
 
 if ! $once; then
   say "Callboard is up. Press Ctrl-C to stop."
