@@ -7,8 +7,8 @@
 namespace callboard {
 
 grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* AgentService::Session(
-    grpc::CallbackServerContext* context) {
-  return new SessionReactor(*context, driver_);
+    grpc::CallbackServerContext*) {
+  return new SessionReactor(driver_);
 }
 
 grpc::ServerUnaryReactor* AgentService::GetAgentStatus(grpc::CallbackServerContext* context,

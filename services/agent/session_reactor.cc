@@ -72,8 +72,8 @@ class SessionReactor::Line final : public agent::SessionLine {
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
 
-SessionReactor::SessionReactor(grpc::CallbackServerContext& context, agent::AgentDriver& driver)
-    : context_(context), driver_(driver), line_(std::make_shared<Line>(*this)) {
+SessionReactor::SessionReactor(agent::AgentDriver& driver)
+    : driver_(driver), line_(std::make_shared<Line>(*this)) {
   StartRead(&incoming_);
 }
 

@@ -1,7 +1,6 @@
 #ifndef CALLBOARD_SERVICES_AGENT_SESSION_REACTOR_H_
 #define CALLBOARD_SERVICES_AGENT_SESSION_REACTOR_H_
 
-#include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <memory>
@@ -23,8 +22,8 @@ namespace callboard {
 class SessionReactor final
     : public grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse> {
  public:
-  // Both outlive it.
-  SessionReactor(grpc::CallbackServerContext& context, agent::AgentDriver& driver);
+  // `driver` outlives it.
+  explicit SessionReactor(agent::AgentDriver& driver);
 
  private:
   class Line;
@@ -36,7 +35,6 @@ class SessionReactor final
 
   absl::Status HearMessage();
 
-  grpc::CallbackServerContext& context_;
   agent::AgentDriver& driver_;
   // Shared with the driver.
   const std::shared_ptr<Line> line_;
