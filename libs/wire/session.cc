@@ -70,16 +70,6 @@ core::LaneLoads ReadLanes(const Protos& protos) {
   return lanes;
 }
 
-template <class Message>
-void WriteLanes(const core::LaneLoads& lanes, Message& message) {
-  for (const auto& [name, load] : lanes) {
-    v1::Lane& lane = *message.add_lanes();
-    lane.set_name(name);
-    lane.set_slots(load.slots);
-    lane.set_busy(load.used);
-  }
-}
-
 void WriteEnded(const core::RunEnded& ended, Response::Result& proto) {
   *proto.mutable_token() = ToProto(ended.token);
   v1::AgentRun& run = *proto.mutable_run();

@@ -16,6 +16,17 @@ absl::StatusOr<core::DirectorWord> FromProto(const v1::SessionRequest::Item& pro
 v1::SessionResponse::Item ToProto(const core::AgentWord& word);
 absl::StatusOr<core::AgentWord> FromProto(const v1::SessionResponse::Item& proto);
 
+// Adds the lanes to a message that has `lanes`.
+template <class Message>
+void WriteLanes(const core::LaneLoads& lanes, Message& message) {
+  for (const auto& [name, load] : lanes) {
+    v1::Lane& lane = *message.add_lanes();
+    lane.set_name(name);
+    lane.set_slots(load.slots);
+    lane.set_busy(load.used);
+  }
+}
+
 // How a run ended. `proto` says what else there is to say of it.
 void WriteResult(const core::RunResult& result, v1::AgentRun& proto);
 absl::StatusOr<core::RunResult> ReadResult(const v1::AgentRun& proto);

@@ -2,6 +2,7 @@
 
 #include "libs/base/version.h"
 #include "libs/server/call.h"
+#include "libs/wire/session.h"
 #include "services/agent/session_reactor.h"
 
 namespace callboard {
@@ -24,12 +25,7 @@ v1::AgentStatus ToProto(const agent::AgentView& view) {
   status.set_name(view.name);
   status.set_instance_id(view.instance_id);
   status.set_version(std::string(base::kVersion));
-  for (const auto& [name, load] : view.lanes) {
-    v1::Lane& lane = *status.add_lanes();
-    lane.set_name(name);
-    lane.set_slots(load.slots);
-    lane.set_busy(load.used);
-  }
+  wire::WriteLanes(view.lanes, status);
   status.mutable_labels()->insert(view.labels.begin(), view.labels.end());
   status.set_connected(view.connected);
   status.set_director_epoch(view.director_epoch);

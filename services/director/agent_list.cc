@@ -12,6 +12,7 @@
 #include "libs/wire/enum_pair.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/field_values.h"
+#include "libs/wire/session.h"
 #include "libs/wire/time.h"
 #include "services/director/page.h"
 
@@ -123,12 +124,7 @@ v1::Agent ToProto(const director::AgentView& agent) {
   proto.set_state(wire::ToProto(kAgentStates, agent.state));
   proto.set_state_why(agent.why);
   proto.mutable_labels()->insert(agent.labels.begin(), agent.labels.end());
-  for (const auto& [name, load] : agent.lanes) {
-    v1::Lane& lane = *proto.add_lanes();
-    lane.set_name(name);
-    lane.set_slots(load.slots);
-    lane.set_busy(load.used);
-  }
+  wire::WriteLanes(agent.lanes, proto);
   if (agent.last_seen_at) *proto.mutable_last_seen_at() = wire::ToProto(*agent.last_seen_at);
   if (agent.suspect_until) *proto.mutable_suspect_until() = wire::ToProto(*agent.suspect_until);
   for (const core::QueueId& id : agent.running) proto.add_running_queue_ids(core::ToString(id));
