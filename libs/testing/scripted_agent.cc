@@ -18,6 +18,8 @@ struct ScriptedAgent::Conversation {
   std::deque<core::DirectorWord> heard;
   std::deque<core::HeartbeatAcknowledged> acknowledged;
   bool over = false;
+  // Who is at `context` or `stream`, which are gone when the call has ended.
+  int users = 0;
 };
 
 ScriptedAgent::ScriptedAgent() {
@@ -54,6 +56,7 @@ grpc::Status ScriptedAgent::Session(
   base::MutexLock lock(mutex_);
   conversation->over = true;
   changed_.NotifyAll();
+  while (conversation->users > 0) changed_.Wait(mutex_);
   return grpc::Status::OK;
 }
 
@@ -71,6 +74,19 @@ std::shared_ptr<ScriptedAgent::Conversation> ScriptedAgent::current() {
   base::MutexLock lock(mutex_);
   CHECK(current_ != nullptr) << "WaitForSession() first";
   return current_;
+}
+
+void ScriptedAgent::Use(absl::FunctionRef<void(Conversation&)> use) {
+  const std::shared_ptr<Conversation> conversation = current();
+  {
+    base::MutexLock lock(mutex_);
+    if (conversation->over) return;
+    ++conversation->users;
+  }
+  use(*conversation);
+  base::MutexLock lock(mutex_);
+  --conversation->users;
+  changed_.NotifyAll();
 }
 
 std::optional<core::DirectorWord> ScriptedAgent::Next() {
@@ -95,7 +111,7 @@ core::HeartbeatAcknowledged ScriptedAgent::NextHeartbeatAcknowledgement() {
 void ScriptedAgent::Say(const core::AgentWord& word) {
   v1::SessionResponse response;
   *response.add_items() = wire::ToProto(word);
-  current()->stream->Write(response);
+  Use([&](Conversation& conversation) { conversation.stream->Write(response); });
 }
 
 void ScriptedAgent::SayOpened(const std::string& name, uint32_t slots) {
@@ -118,6 +134,8 @@ void ScriptedAgent::Finish(const core::FenceToken& token, const core::RunResult&
   Say(core::AgentItem(core::RunEnded{token, result}));
 }
 
-void ScriptedAgent::HangUp() { current()->context->TryCancel(); }
+void ScriptedAgent::HangUp() {
+  Use([](Conversation& conversation) { conversation.context->TryCancel(); });
+}
 
 }  // namespace callboard::test

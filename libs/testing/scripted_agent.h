@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "callboard/v1/agent.grpc.pb.h"
 #include "libs/base/mutex.h"
 #include "libs/core/session.h"
@@ -55,6 +56,8 @@ class ScriptedAgent final : private v1::AgentService::Service {
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::SessionResponse, v1::SessionRequest>* stream) override;
   std::shared_ptr<Conversation> current();
+  // Unless the Session is over.
+  void Use(absl::FunctionRef<void(Conversation&)> use);
 
   int port_ = 0;
   base::Mutex mutex_;

@@ -65,11 +65,16 @@ class AnnouncerCore : public std::enable_shared_from_this<AnnouncerCore> {
     stopping_ = true;
     again_.reset();
     if (context_.has_value()) context_->TryCancel();
+    while (context_.has_value()) answered_.Wait(mutex_);
+    // The channel ends here, not on a thread of gRPC: gRPC waits for those then.
+    stub_.reset();
   }
 
  private:
   void OnAnswer(const absl::Status& status) {
     base::MutexLock lock(mutex_);
+    context_.reset();
+    answered_.NotifyAll();
     if (stopping_) return;
     // Once for each change: a director that is away is away for a while.
     if (status.code() != last_) {
@@ -93,11 +98,13 @@ class AnnouncerCore : public std::enable_shared_from_this<AnnouncerCore> {
   }
 
   const std::string director_address_;
-  const std::unique_ptr<v1::FleetService::Stub> stub_;
   v1::AnnounceAgentRequest request_;
 
   base::Mutex mutex_;
+  base::CondVar answered_;
+  std::unique_ptr<v1::FleetService::Stub> stub_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // While a call is under way.
   std::optional<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
   v1::AnnounceAgentResponse response_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::StatusCode> last_ ABSL_GUARDED_BY(mutex_);

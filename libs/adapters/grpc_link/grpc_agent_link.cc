@@ -57,6 +57,9 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
       HangUp(peer, absl::CancelledError("the director stops"));
     }
     while (!calls_.empty()) changed_.Wait(mutex_);
+    // Channels end here, not with whatever call or timer lets go of this last: gRPC waits for its
+    // own threads then.
+    peers_.clear();
   }
 
   void Dial(const std::string& address, Known known) {
@@ -227,12 +230,15 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   }
 
   void OnRedialDue(const std::string& address) {
+    // Ends outside of the lock.
+    std::unique_ptr<v1::AgentService::Stub> forgotten;
     base::MutexLock lock(mutex_);
     const auto found = peers_.find(address);
     if (found == peers_.end() || found->second.call != nullptr) return;
     Peer& peer = found->second;
     const absl::Duration silent = clock_.MonotonicNow() - peer.announced_at;
     if (!peer.for_ever && silent > options_.forget_after) {
+      forgotten = std::move(peer.stub);
       peers_.erase(found);
       return;
     }

@@ -25,7 +25,10 @@ void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> the
 
 void SessionCall::Start(v1::AgentService::Stub& stub, const core::SessionTerms& terms) {
   self_ = shared_from_this();
-  stub.async()->Session(&context_, this);
+  {
+    base::MutexLock lock(mutex_);
+    stub.async()->Session(&context_.emplace(), this);
+  }
   StartRead(&incoming_);
   // Others than gRPC write.
   AddHold();
@@ -57,11 +60,9 @@ void SessionCall::OnWriteDone(bool ok) {
 }
 
 void SessionCall::Cancel(const absl::Status& why) {
-  {
-    base::MutexLock lock(mutex_);
-    if (why_.ok()) why_ = why;
-  }
-  context_.TryCancel();
+  base::MutexLock lock(mutex_);
+  if (why_.ok()) why_ = why;
+  if (context_.has_value()) context_->TryCancel();
 }
 
 absl::Status SessionCall::ReadWords() {
@@ -103,6 +104,7 @@ void SessionCall::OnDone(const grpc::Status& status) {
   std::vector<core::FenceToken> unwritten;
   {
     base::MutexLock lock(mutex_);
+    context_.reset();
     why = why_.ok() ? wire::FromGrpc(status) : why_;
     for (const v1::SessionRequest::Item& item : outgoing_.TakeRest()) {
       if (!item.has_start()) continue;

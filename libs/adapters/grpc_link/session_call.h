@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -60,7 +61,6 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
 
   const core::SessionId id_;
   const Events events_;
-  grpc::ClientContext context_;
   // Until gRPC is done.
   std::shared_ptr<SessionCall> self_;
   // Of gRPC while a read is under way, else of the thread that hears of its end.
@@ -69,6 +69,8 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
   std::unique_ptr<grpc::Alarm> again_;
 
   base::Mutex mutex_;
+  // Until gRPC is done. Holds the channel, which a thread of gRPC may not be the last to let go of.
+  std::optional<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
   wire::OutgoingItems<v1::SessionRequest> outgoing_ ABSL_GUARDED_BY(mutex_);
   v1::SessionRequest current_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
