@@ -94,7 +94,8 @@ OUTSIDE = {
 
 # The rooms that read and write what is on disk; to others a store is a port.
 STORAGE_PROTOS = "callboard/storage/"
-STORAGE_ROOMS = ("libs/adapters/rocksdb_store/", "libs/adapters/file_journal/")
+STORAGE_ROOMS = ("libs/adapters/rocksdb_store/", "libs/adapters/file_journal/",
+                 "libs/adapters/output_files/")
 
 # What pure code has no use for: threads, files, sockets, the operating system.
 WORLDLY = re.compile(r"(thread|future|mutex|fstream|iostream|filesystem|cstdio|unistd\.h|fcntl\.h|"

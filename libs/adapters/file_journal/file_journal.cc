@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "callboard/storage/v1/journal.pb.h"
 #include "libs/base/status_macros.h"
-#include "libs/core/stable_hash.h"
+#include "libs/core/framed.h"
 
 namespace callboard::adapters {
 namespace {
@@ -29,12 +29,6 @@ using storage::v1::JournalEntry;
 // A file below this is not worth writing anew.
 constexpr size_t kAnewBytesMin = 1024 * 1024;
 constexpr size_t kAnewFactor = 4;
-
-struct Header {
-  uint32_t bytes = 0;
-  uint32_t unused = 0;
-  uint64_t hash = 0;
-};
 
 absl::Status FileError(const std::string& path) {
   return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
@@ -100,30 +94,18 @@ std::optional<agent::JournalRecord> FromEntry(const JournalEntry& entry) {
 }
 
 void Append(const agent::JournalRecord& record, std::string& buffer) {
-  const std::string payload = ToEntry(record).SerializeAsString();
-  const Header header = {.bytes = static_cast<uint32_t>(payload.size()),
-                         .hash = core::StableHash().Add(payload).value()};
-  buffer.append(reinterpret_cast<const char*>(&header), sizeof(header));
-  buffer.append(payload);
+  core::AppendFramed(ToEntry(record).SerializeAsString(), buffer);
 }
 
 // Up to the first entry that is not whole.
 agent::Journaled Read(absl::string_view text) {
   agent::Journaled journaled;
-  Header header;
-  while (text.size() >= sizeof(header)) {
-    std::memcpy(&header, text.data(), sizeof(header));
-    text.remove_prefix(sizeof(header));
-    const absl::string_view payload = text.substr(0, header.bytes);
+  while (const auto piece = core::TakeFramed(text)) {
     JournalEntry entry;
-    if (payload.size() < header.bytes || core::StableHash().Add(payload).value() != header.hash ||
-        !entry.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
-      break;
-    }
+    if (!entry.ParseFromArray(piece->data(), static_cast<int>(piece->size()))) break;
     const std::optional<agent::JournalRecord> record = FromEntry(entry);
     if (!record.has_value()) break;
     journaled.Apply(*record);
-    text.remove_prefix(header.bytes);
   }
   return journaled;
 }

@@ -1,0 +1,230 @@
+#include "libs/adapters/output_files/output_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libs/testing/new_folder.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::adapters {
+namespace {
+
+using core::OutputChunk;
+using core::OutputStream;
+using core::OutputWritten;
+using test::IsOk;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr size_t kAll = 1 << 30;
+// Room for a beginning of ten chunks of a hundred bytes, and for twenty to thirty of the end.
+constexpr OutputLimits kSmall = {.head_bytes = 1500, .tail_file_bytes = 1500};
+
+core::QueueId Task(uint64_t number) { return core::QueueId(core::Ulid(1, number)); }
+
+OutputWritten Written(uint64_t task, uint64_t dispatch, std::vector<OutputChunk> chunks) {
+  return {{Task(task), core::DispatchNumber(dispatch), 7}, std::move(chunks)};
+}
+
+class OutputFilesTest : public testing::Test {
+ protected:
+  OutputFiles Open(const OutputLimits& limits = {}) {
+    absl::StatusOr<OutputFiles> files = OutputFiles::Open(folder_, limits);
+    EXPECT_THAT(files, IsOk());
+    return *std::move(files);
+  }
+
+  // `dispatch/number data`, and what was dropped before it, of everything behind `place`.
+  static std::vector<std::string> Lines(const OutputFiles& files, uint64_t task,
+                                        const OutputPlace& place = {}) {
+    const absl::StatusOr<OutputPiece> piece = files.Read(Task(task), place, kAll);
+    EXPECT_THAT(piece, IsOk());
+    std::vector<std::string> lines;
+    for (const OutputPiece::Item& item : piece->items) {
+      lines.push_back(
+          absl::StrCat(item.dispatch.value(), "/", item.chunk.number, " ", item.chunk.data));
+      if (item.chunk.dropped_bytes > 0) {
+        absl::StrAppend(&lines.back(), " -", item.chunk.dropped_bytes);
+      }
+    }
+    return lines;
+  }
+
+  // Appends chunks of a hundred bytes.
+  static void AppendHundreds(OutputFiles& files, uint64_t task, uint64_t first, uint64_t last) {
+    for (uint64_t number = first; number <= last; ++number) {
+      EXPECT_THAT(
+          files.Append(Written(task, 1, {{.number = number, .data = std::string(100, 'x')}})),
+          IsOk());
+    }
+  }
+
+  const std::filesystem::path folder_ = test::NewFolder() / "logs";
+};
+
+TEST_F(OutputFilesTest, WhatWasAppendedIsReadAsItWas) {
+  OutputFiles files = Open();
+  const OutputChunk chunk = {.number = 3,
+                             .stream = OutputStream::kStderr,
+                             .data = std::string("\0\xff oops\n", 8),
+                             .at = absl::FromUnixNanos(1'700'000'000'000'000'001),
+                             .dropped_bytes = 12};
+  ASSERT_THAT(files.Append(Written(1, 2, {chunk})), IsOk());
+  const absl::StatusOr<OutputPiece> piece = files.Read(Task(1), {}, kAll);
+  ASSERT_THAT(piece, IsOk());
+  ASSERT_EQ(piece->items.size(), 1u);
+  EXPECT_EQ(piece->items[0].chunk, chunk);
+  EXPECT_EQ(piece->items[0].dispatch, core::DispatchNumber(2));
+  EXPECT_THAT(Lines(files, 2), IsEmpty());
+}
+
+TEST_F(OutputFilesTest, ChunkThatComesAgainOrOfAnEarlierDispatchIsLeftOut) {
+  OutputFiles files = Open();
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 1, .data = "a"}, {.number = 2, .data = "b"}})),
+              IsOk());
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 2, .data = "b"}, {.number = 3, .data = "c"}})),
+              IsOk());
+  ASSERT_THAT(files.Append(Written(1, 2, {{.number = 1, .data = "d"}})), IsOk());
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 4, .data = "late"}})), IsOk());
+  EXPECT_THAT(Lines(files, 1), ElementsAre("1/1 a", "1/2 b", "1/3 c", "2/1 d"));
+}
+
+TEST_F(OutputFilesTest, ReaderGoesOnBehindItsPlace) {
+  OutputFiles files = Open();
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 1, .data = "a"}, {.number = 2, .data = "b"}})),
+              IsOk());
+  const absl::StatusOr<OutputPiece> first = files.Read(Task(1), {}, /*bytes_max=*/1);
+  ASSERT_THAT(first, IsOk());
+  ASSERT_EQ(first->items.size(), 1u) << "up to about so many bytes";
+  EXPECT_THAT(Lines(files, 1, first->place), ElementsAre("1/2 b"));
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 3, .data = "c"}})), IsOk());
+  EXPECT_THAT(Lines(files, 1, first->place), ElementsAre("1/2 b", "1/3 c"));
+  EXPECT_THAT(Lines(files, 1, {.dispatch = core::DispatchNumber(1), .number = 2}),
+              ElementsAre("1/3 c"))
+      << "one who only remembers the chunk";
+}
+
+TEST_F(OutputFilesTest, BeginningAndEndAreKeptAndWhatIsGoneIsTold) {
+  OutputFiles files = Open(kSmall);
+  AppendHundreds(files, 1, 1, 1000);
+  const absl::StatusOr<OutputPiece> piece = files.Read(Task(1), {}, kAll);
+  ASSERT_THAT(piece, IsOk());
+  EXPECT_EQ(piece->items.front().chunk.number, 1u);
+  EXPECT_EQ(piece->items.back().chunk.number, 1000u);
+  uint64_t bytes = 0;
+  uint64_t gaps = 0;
+  for (const OutputPiece::Item& item : piece->items) {
+    bytes += item.chunk.dropped_bytes + item.chunk.data.size();
+    if (item.chunk.dropped_bytes > 0) ++gaps;
+  }
+  EXPECT_EQ(bytes, 100'000u) << "kept or told";
+  EXPECT_EQ(gaps, 1u);
+  EXPECT_GT(piece->items.size(), 20u);
+  EXPECT_LE(files.total_bytes(), kSmall.head_bytes + 2 * kSmall.tail_file_bytes);
+}
+
+TEST_F(OutputFilesTest, ReaderThatWasOvertakenIsToldWhatItMissed) {
+  OutputFiles files = Open(kSmall);
+  AppendHundreds(files, 1, 1, 20);
+  const absl::StatusOr<OutputPiece> first = files.Read(Task(1), {}, kAll);
+  ASSERT_THAT(first, IsOk());
+  AppendHundreds(files, 1, 21, 100);
+  const absl::StatusOr<OutputPiece> then = files.Read(Task(1), first->place, kAll);
+  ASSERT_THAT(then, IsOk());
+  const uint64_t next = then->items.front().chunk.number;
+  EXPECT_GT(next, 21u);
+  EXPECT_EQ(then->items.front().chunk.dropped_bytes, 100 * (next - 21));
+  EXPECT_EQ(then->items.back().chunk.number, 100u);
+}
+
+TEST_F(OutputFilesTest, NextLifeGoesOnFromWhatIsThere) {
+  {
+    OutputFiles files = Open(kSmall);
+    AppendHundreds(files, 1, 1, 50);
+  }
+  OutputFiles files = Open(kSmall);
+  AppendHundreds(files, 1, 41, 60);
+  const absl::StatusOr<OutputPiece> piece = files.Read(Task(1), {}, kAll);
+  ASSERT_THAT(piece, IsOk());
+  uint64_t bytes = 0;
+  for (const OutputPiece::Item& item : piece->items) {
+    bytes += item.chunk.dropped_bytes + item.chunk.data.size();
+  }
+  EXPECT_EQ(bytes, 6000u) << "nothing twice, nothing lost";
+}
+
+TEST_F(OutputFilesTest, HalfAChunkAtTheEndIsLeftOut) {
+  {
+    OutputFiles files = Open();
+    ASSERT_THAT(
+        files.Append(Written(1, 1, {{.number = 1, .data = "a"}, {.number = 2, .data = "torn"}})),
+        IsOk());
+  }
+  const std::filesystem::path file = std::filesystem::directory_iterator(folder_)->path();
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  OutputFiles files = Open();
+  EXPECT_THAT(Lines(files, 1), ElementsAre("1/1 a"));
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 2, .data = "again"}})), IsOk());
+  EXPECT_THAT(Lines(files, 1), ElementsAre("1/1 a", "1/2 again"));
+}
+
+TEST_F(OutputFilesTest, BeyondTheTotalTheTaskGoesThatWroteNothingForTheLongestTime) {
+  {
+    OutputFiles files = Open({.total_bytes = 3000});
+    AppendHundreds(files, 1, 1, 8);
+    AppendHundreds(files, 2, 1, 8);
+    AppendHundreds(files, 1, 9, 9);
+    AppendHundreds(files, 3, 1, 8);
+    EXPECT_THAT(Lines(files, 2), IsEmpty());
+    EXPECT_EQ(Lines(files, 1).size(), 9u);
+    EXPECT_EQ(Lines(files, 3).size(), 8u);
+    EXPECT_LE(files.total_bytes(), 3000u);
+  }
+  OutputFiles files = Open({.total_bytes = 1500});
+  EXPECT_THAT(Lines(files, 1), IsEmpty()) << "also at the start of the next life";
+  EXPECT_EQ(Lines(files, 3).size(), 8u);
+}
+
+TEST_F(OutputFilesTest, RemovedTaskLeavesNoFile) {
+  OutputFiles files = Open(kSmall);
+  AppendHundreds(files, 1, 1, 100);
+  AppendHundreds(files, 2, 1, 1);
+  files.Remove(Task(1));
+  files.Remove(Task(9));
+  EXPECT_THAT(Lines(files, 1), IsEmpty());
+  EXPECT_THAT(files.Tasks(), ElementsAre(Task(2)));
+  files.Remove(Task(2));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_EQ(files.total_bytes(), 0u);
+}
+
+TEST_F(OutputFilesTest, ChunkThatCannotBeWrittenIsToldByTheNext) {
+  OutputFiles files = Open();
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 1, .data = "a"}})), IsOk());
+  // Where the file is to be, there is a folder.
+  const std::filesystem::path file = std::filesystem::directory_iterator(folder_)->path();
+  std::filesystem::rename(file, file.string() + ".aside");
+  std::filesystem::create_directory(file);
+  EXPECT_THAT(files.Append(Written(1, 1, {{.number = 2, .data = "lost"}})),
+              test::StatusIs(absl::StatusCode::kUnavailable, testing::HasSubstr(file.string())));
+  std::filesystem::remove(file);
+  std::filesystem::rename(file.string() + ".aside", file);
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 3, .data = "c"}})), IsOk());
+  EXPECT_THAT(Lines(files, 1), ElementsAre("1/1 a", "1/3 c -4"));
+}
+
+TEST_F(OutputFilesTest, FilesOfOthersAreLeftAlone) {
+  std::filesystem::create_directories(folder_);
+  std::filesystem::create_directory(folder_ / "lost+found");
+  OutputFiles files = Open();
+  EXPECT_THAT(files.Tasks(), IsEmpty());
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "lost+found"));
+}
+
+}  // namespace
+}  // namespace callboard::adapters
