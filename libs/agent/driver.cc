@@ -82,6 +82,7 @@ void AgentDriver::DoOpen(core::SessionId session, std::shared_ptr<SessionLine> l
     for (const core::OutputChunk& chunk : output.unacknowledged) {
       line_->Say(core::OutputWritten{token, {chunk}});
     }
+    if (output.ended) line_->Say(core::OutputWritten{token, {}, /*is_last=*/true});
   }
 }
 
@@ -145,6 +146,7 @@ void AgentDriver::OnEnded(const core::FenceToken& token, core::RunResult result)
     const auto output = outputs_.find(token);
     if (output != outputs_.end()) {
       output->second.ended = true;
+      if (line_ != nullptr) line_->Say(core::OutputWritten{token, {}, /*is_last=*/true});
       if (output->second.unacknowledged.empty()) outputs_.erase(output);
     }
     engine_.OnEnded(token, std::move(result));

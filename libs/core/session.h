@@ -140,6 +140,8 @@ struct OutputChunk {
 struct OutputWritten {
   FenceToken token;
   std::vector<OutputChunk> chunks;
+  // The run is over: nothing follows.
+  bool is_last = false;
 };
 
 // The director has this chunk and those before it.

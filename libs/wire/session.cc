@@ -184,6 +184,7 @@ struct AgentWriter {
     for (const core::OutputChunk& chunk : written.chunks) {
       *item.mutable_logs()->add_chunks() = ToProto(chunk, written.token.dispatch);
     }
+    item.mutable_logs()->set_last(written.is_last);
   }
   Response::Item& item;
 };
@@ -208,6 +209,7 @@ absl::StatusOr<core::AgentWord> ReadLogs(const Response::Logs& proto) {
   core::OutputWritten written;
   ASSIGN_OR_RETURN(written.token, FromProto(proto.token()));
   for (const v1::LogChunk& chunk : proto.chunks()) written.chunks.push_back(FromProto(chunk));
+  written.is_last = proto.last();
   return written;
 }
 

@@ -144,6 +144,10 @@ TEST(SessionWireTest, HeartbeatsLoadAndOutputComeThrough) {
   const auto output =
       std::get<core::OutputWritten>(Heard(core::AgentWord(core::OutputWritten{kToken, {chunk}})));
   EXPECT_EQ(output.chunks, std::vector{chunk});
+  EXPECT_FALSE(output.is_last);
+  EXPECT_TRUE(std::get<core::OutputWritten>(
+                  Heard(core::AgentWord(core::OutputWritten{kToken, {}, /*is_last=*/true})))
+                  .is_last);
 }
 
 TEST(SessionWireTest, NonsenseIsRefusedByName) {

@@ -30,10 +30,12 @@ bool AgentGate::OnItems(core::SessionId session, const std::vector<core::AgentIt
   }));
 }
 
-// TODO(#7): keep it; until then it is only taken, so that tasks go on.
 void AgentGate::OnOutput(core::SessionId session, core::OutputWritten output) {
-  if (output.chunks.empty()) return;
-  link_.Acknowledge(session, {output.token, output.chunks.back().number});
+  core::OutputAcknowledged acknowledged = {output.token};
+  if (!output.chunks.empty()) acknowledged.number = output.chunks.back().number;
+  outputs_.Keep(std::move(output), [&link = link_, session, acknowledged] {
+    link.Acknowledge(session, acknowledged);
+  });
 }
 
 void AgentGate::OnBroken(core::SessionId session) {

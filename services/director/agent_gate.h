@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libs/adapters/grpc_link/grpc_agent_link.h"
+#include "libs/adapters/output_files/output_keeper.h"
 #include "libs/core/session.h"
 #include "libs/director/driver.h"
 #include "libs/ports/agent_link.h"
@@ -14,9 +15,10 @@ namespace callboard {
 // Brings what agents say before the director.
 class AgentGate final : public ports::AgentListener {
  public:
-  // Both outlive it.
-  AgentGate(director::DirectorDriver& driver, adapters::GrpcAgentLink& link)
-      : driver_(driver), link_(link) {}
+  // All outlive it.
+  AgentGate(director::DirectorDriver& driver, adapters::GrpcAgentLink& link,
+            adapters::OutputKeeper& outputs)
+      : driver_(driver), link_(link), outputs_(outputs) {}
 
   bool OnOpened(core::SessionId session, const core::AgentOpened& opened) override;
   bool OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) override;
@@ -28,6 +30,7 @@ class AgentGate final : public ports::AgentListener {
  private:
   director::DirectorDriver& driver_;
   adapters::GrpcAgentLink& link_;
+  adapters::OutputKeeper& outputs_;
 };
 
 }  // namespace callboard

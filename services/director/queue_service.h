@@ -2,6 +2,7 @@
 #define CALLBOARD_SERVICES_DIRECTOR_QUEUE_SERVICE_H_
 
 #include "callboard/v1/queue.grpc.pb.h"
+#include "libs/adapters/output_files/output_keeper.h"
 #include "libs/director/driver.h"
 #include "libs/ports/clock.h"
 
@@ -10,9 +11,10 @@ namespace callboard {
 // QueueService over the director's driver: translates, calls, translates.
 class QueueService final : public v1::QueueService::CallbackService {
  public:
-  // Both outlive the service.
-  QueueService(director::DirectorDriver& driver, const ports::Clock& clock)
-      : driver_(driver), clock_(clock) {}
+  // All outlive the service.
+  QueueService(director::DirectorDriver& driver, adapters::OutputKeeper& outputs,
+               const ports::Clock& clock)
+      : driver_(driver), outputs_(outputs), clock_(clock) {}
 
   grpc::ServerUnaryReactor* SubmitTask(grpc::CallbackServerContext* context,
                                        const v1::SubmitTaskRequest* request,
@@ -32,6 +34,8 @@ class QueueService final : public v1::QueueService::CallbackService {
                                          v1::ListSessionsResponse* response) override;
   grpc::ServerWriteReactor<v1::WatchTasksResponse>* WatchTasks(
       grpc::CallbackServerContext* context, const v1::WatchTasksRequest* request) override;
+  grpc::ServerWriteReactor<v1::TailTaskLogsResponse>* TailTaskLogs(
+      grpc::CallbackServerContext* context, const v1::TailTaskLogsRequest* request) override;
   grpc::ServerUnaryReactor* ListTaskEvents(grpc::CallbackServerContext* context,
                                            const v1::ListTaskEventsRequest* request,
                                            v1::ListTaskEventsResponse* response) override;
@@ -69,6 +73,7 @@ class QueueService final : public v1::QueueService::CallbackService {
                                    void (director::DirectorEngine::*command)(director::Moment));
 
   director::DirectorDriver& driver_;
+  adapters::OutputKeeper& outputs_;
   const ports::Clock& clock_;
 };
 

@@ -1,4 +1,5 @@
 // What can be asked of tasks.
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "libs/wire/task_view.h"
 #include "services/director/event_list.h"
 #include "services/director/explanation.h"
+#include "services/director/log_tail.h"
 #include "services/director/queue_calls.h"
 #include "services/director/queue_service.h"
 #include "services/director/session_list.h"
@@ -82,6 +84,16 @@ grpc::ServerWriteReactor<v1::WatchTasksResponse>* QueueService::WatchTasks(
     begun->Begin();
   };
   return server::Stream<v1::WatchTasksResponse>(context, watch);
+}
+
+grpc::ServerWriteReactor<v1::TailTaskLogsResponse>* QueueService::TailTaskLogs(
+    grpc::CallbackServerContext* context, const v1::TailTaskLogsRequest* request) {
+  const auto tail = [&](const server::StreamCall<v1::TailTaskLogsResponse>& call) {
+    const absl::StatusOr<adapters::OutputKeeper::Wanted> wanted = WantedFrom(*request);
+    if (!wanted.ok()) return call.Finish(wanted.status());
+    std::make_shared<LogTail>(call, LogTail::Desk{driver_, outputs_, clock_}, *wanted)->Begin();
+  };
+  return server::Stream<v1::TailTaskLogsResponse>(context, tail);
 }
 
 grpc::ServerUnaryReactor* QueueService::ListTaskEvents(grpc::CallbackServerContext* context,

@@ -1,9 +1,12 @@
 #include "services/director/start_director.h"
 
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "libs/adapters/grpc_link/grpc_agent_link.h"
+#include "libs/adapters/output_files/output_keeper.h"
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/adapters/system_machine/system_machine.h"
 #include "libs/base/status_macros.h"
@@ -28,6 +31,24 @@ absl::StatusOr<flow::FlowOptions> FlowFrom(const config::v1::FlowConfig& config,
   return server::FlowOptionsFrom(config, machine, director::DriverLanes(reads_at_once, options));
 }
 
+// Which tasks the director knows no more.
+adapters::OutputKeeper::FindForgotten ForgottenBy(director::DirectorDriver& driver) {
+  using Tasks = adapters::OutputKeeper::Tasks;
+  return [&driver](const Tasks& tasks, const std::function<void(Tasks)>& reply) {
+    driver.Ask<Tasks>(
+        director::Command::Need::kRead,
+        [tasks](director::DirectorEngine& engine, director::Moment) -> absl::StatusOr<Tasks> {
+          Tasks forgotten;
+          for (const core::QueueId& task : tasks) {
+            if (absl::IsNotFound(engine.Look(task).status())) forgotten.push_back(task);
+          }
+          return forgotten;
+        },
+        // One that cannot answer now is asked again later.
+        [reply](const absl::StatusOr<Tasks>& forgotten) { reply(forgotten.value_or(Tasks())); });
+  };
+}
+
 struct Parts {
   // Before the driver ends: what agents say then is heard by nobody.
   ~Parts() {
@@ -40,6 +61,7 @@ struct Parts {
   std::optional<flow::Flow> flow;
   std::optional<DirectorWatch> watch;
   std::unique_ptr<director::DirectorDriver> driver;
+  std::unique_ptr<adapters::OutputKeeper> outputs;
   std::optional<AgentGate> gate;
   std::optional<QueueService> queue;
   std::optional<FleetService> fleet;
@@ -63,12 +85,16 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
                                                    *parts->stores, *parts->link, &*parts->watch},
                                                   *parts->flow));
   director::DirectorDriver& driver = *parts->driver;
-  parts->queue.emplace(driver, context.clock());
+  ASSIGN_OR_RETURN(
+      parts->outputs,
+      adapters::OutputKeeper::Start({.folder = std::filesystem::path(config.data_dir()) / "logs"},
+                                    context.clock(), ForgottenBy(driver)));
+  parts->queue.emplace(driver, *parts->outputs, context.clock());
   parts->fleet.emplace(driver,
                        [&link = *parts->link](const std::string&, const std::string& address) {
                          link.Dial(address, adapters::GrpcAgentLink::Known::kWhileAnnounced);
                        });
-  parts->gate.emplace(driver, *parts->link);
+  parts->gate.emplace(driver, *parts->link, *parts->outputs);
   for (const std::string& address : config.fleet().agents()) {
     parts->link->Dial(address, adapters::GrpcAgentLink::Known::kForEver);
   }

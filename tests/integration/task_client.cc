@@ -64,4 +64,11 @@ v1::CancelTaskResponse TaskClient::Cancel(const std::string& queue_id) {
   return response;
 }
 
+void TaskClient::Kick() {
+  grpc::ClientContext context;
+  v1::KickDispatcherResponse response;
+  const grpc::Status status = stub_->KickDispatcher(&context, {}, &response);
+  CHECK(status.ok()) << status.error_message();
+}
+
 }  // namespace callboard::test

@@ -335,6 +335,7 @@ TESTED_ELSEWHERE = {
     "services/director/fleet_service.cc": "tests/integration/fleet_test.cc",
     "services/director/queue_calls.h": "tests/integration/queue_test.cc",
     "services/director/queue_service.cc": "tests/integration/queue_test.cc",
+    "services/director/log_tail.cc": "tests/integration/logs_test.cc",
     "services/director/submit_tasks.cc": "tests/integration/submit_tasks_test.cc",
     "services/director/queue_service_control.cc": "tests/integration/queue_test.cc",
     "services/director/queue_service_reads.cc": "tests/integration/queue_test.cc",

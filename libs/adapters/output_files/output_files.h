@@ -72,6 +72,8 @@ class OutputFiles {
 
   void Remove(core::QueueId task);
   std::vector<core::QueueId> Tasks() const;
+  // Tasks.
+  size_t size() const { return kept_.size(); }
 
   uint64_t total_bytes() const { return total_bytes_; }
 
