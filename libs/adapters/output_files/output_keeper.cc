@@ -37,14 +37,17 @@ class OutputKeeper::Inbox {
     bool is_over = false;
   };
 
+  // Dropped at the end of the keeper, as what follows is.
   void Post(Command command) {
     base::MutexLock lock(mutex_);
+    if (stopping_) return;
     commands_.push_back(std::move(command));
     changed_.NotifyAll();
   }
 
   void PostOutput(core::OutputWritten output, std::function<void()> kept, uint64_t bytes_max) {
     base::MutexLock lock(mutex_);
+    if (stopping_) return;
     uint64_t bytes = BytesOf(output);
     if (waiting_bytes_ + bytes > bytes_max) {
       for (core::OutputChunk& chunk : output.chunks) {
