@@ -3,7 +3,6 @@
 #include <utility>
 #include <variant>
 
-#include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
 
@@ -68,16 +67,16 @@ void AgentDriver::DoOpen(core::SessionId session, std::shared_ptr<SessionLine> l
                          const core::SessionTerms& terms, absl::Duration now) {
   // What was to be said before goes to whom it was meant for.
   Follow();
-  if (const absl::Status status = engine_.Open(session, terms, now); !status.ok()) {
-    line->End(status);
-    return;
-  }
+  absl::Status status = failure_;
+  if (status.ok()) status = engine_.Open(session, terms, now);
+  if (!status.ok()) return line->End(status);
   if (line_ != nullptr) {
     line_->End(
         base::WithReason(absl::AbortedError("a newer Session has begun"), "SESSION_REPLACED"));
   }
   line_ = std::move(line);
   Follow();
+  if (line_ == nullptr) return;
   for (const auto& [token, output] : outputs_) {
     for (const core::OutputChunk& chunk : output.unacknowledged) {
       line_->Say(core::OutputWritten{token, {chunk}});
@@ -179,7 +178,7 @@ void AgentDriver::Run() {
     {
       base::MutexLock lock(mutex_);
       if (waiting_.empty()) {
-        idle_ = engine_.is_idle();
+        idle_ = engine_.is_idle() || !failure_.ok();
         changed_.NotifyAll();
         if (stopping_) return;
         const absl::Duration wait = engine_.UntilNextTimer(clock_.MonotonicNow());
@@ -200,8 +199,12 @@ void AgentDriver::Run() {
 
 void AgentDriver::Follow() {
   const Outcome outcome = engine_.TakeOutcome();
-  // An agent that cannot remember what it accepted must not accept: it ends, and its tasks with it.
-  if (!outcome.journal.empty()) CHECK_OK(journal_.Write(outcome.journal));
+  // An agent that cannot remember what it accepted must not accept.
+  if (failure_.ok() && !outcome.journal.empty()) failure_ = journal_.Write(outcome.journal);
+  if (!failure_.ok()) {
+    if (line_ != nullptr) std::exchange(line_, nullptr)->End(failure_);
+    return;
+  }
   for (const RunnerOrder& order : outcome.orders) Do(order);
   if (line_ == nullptr) return;
   for (const core::AgentWord& word : outcome.words) line_->Say(word);

@@ -44,7 +44,8 @@ struct AgentView {
 };
 
 // An AgentEngine and its thread: takes what comes from Sessions and from the runner, writes what
-// follows into the journal, and only then does and says it.
+// follows into the journal, and only then does and says it. When the journal fails it does and says
+// nothing more: Sessions end, and whoever owns it had better end it, and the runs with it.
 //
 // Thread-safe. No call waits but WaitUntilIdle() and the end.
 class AgentDriver final : public ports::RunWatcher {
@@ -76,7 +77,8 @@ class AgentDriver final : public ports::RunWatcher {
   void GetView(std::function<void(AgentView)> reply);
   // Takes no more tasks.
   void BeginDrain();
-  // Waits until nothing runs and everything is acknowledged; false when `timeout` passed first.
+  // Waits until nothing runs and everything is acknowledged, or the journal has failed; false when
+  // `timeout` passed first.
   bool WaitUntilIdle(absl::Duration timeout);
 
   // ---- ports::RunWatcher ----
@@ -111,6 +113,8 @@ class AgentDriver final : public ports::RunWatcher {
   AgentEngine engine_;
   std::shared_ptr<SessionLine> line_;
   std::map<core::FenceToken, Output> outputs_;
+  // Why the journal could not be written.
+  absl::Status failure_;
 
   base::Mutex mutex_;
   base::CondVar changed_;

@@ -22,7 +22,9 @@ namespace {
 
 using test::HasReason;
 using test::IsOk;
+using test::StatusIs;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 core::FenceToken Token(uint64_t task) {
@@ -41,6 +43,7 @@ class MemoryJournal final : public Journal {
  public:
   absl::Status Write(absl::Span<const JournalRecord> records) override {
     base::MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
     for (const JournalRecord& record : records) journaled_.Apply(record);
     return absl::OkStatus();
   }
@@ -48,9 +51,14 @@ class MemoryJournal final : public Journal {
     base::MutexLock lock(mutex_);
     return journaled_;
   }
+  void Fail(const absl::Status& failure) {
+    base::MutexLock lock(mutex_);
+    failure_ = failure;
+  }
 
  private:
   base::Mutex mutex_;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   Journaled journaled_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -94,6 +102,10 @@ class FakeLine final : public SessionLine {
     base::MutexLock lock(mutex_);
     while (!end_.has_value()) changed_.Wait(mutex_);
     return *end_;
+  }
+  bool empty() {
+    base::MutexLock lock(mutex_);
+    return words_.empty();
   }
 
  private:
@@ -177,6 +189,18 @@ TEST_F(AgentDriverTest, NewerSessionEndsTheOneBeforeAndAnOlderDirectorIsSentAway
   EXPECT_THAT(first->WaitForEnd(), HasReason("SESSION_REPLACED"));
   const std::shared_ptr<FakeLine> old = OpenSession(3);
   EXPECT_THAT(old->WaitForEnd(), HasReason("SESSION_REPLACED"));
+}
+
+TEST_F(AgentDriverTest, WhatTheJournalDoesNotHaveIsNeitherDoneNorSaid) {
+  const std::shared_ptr<FakeLine> line = OpenSession();
+  line->Next();
+  journal_.Fail(absl::UnavailableError("cannot write journal: disk full"));
+  Hear(Start(1, clock_.MonotonicNow()));
+  EXPECT_THAT(line->WaitForEnd(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("disk full")));
+  EXPECT_TRUE(line->empty());
+  EXPECT_THAT(runner_->running(), IsEmpty());
+  EXPECT_THAT(OpenSession()->WaitForEnd(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_TRUE(driver_->WaitUntilIdle(absl::Hours(1))) << "nobody needs to wait for it";
 }
 
 TEST_F(AgentDriverTest, ViewTellsWhatRuns) {

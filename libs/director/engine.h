@@ -99,6 +99,7 @@ enum class CancelAnswer { kCancelled, kRequested, kAlreadyEnded };
 struct Glance {
   core::QueueId queue_id;
   core::TaskState state = core::TaskState::kPending;
+  core::DispatchNumber dispatch;
   uint64_t position = 0;
   std::optional<core::QueueId> redriven_as;
 };

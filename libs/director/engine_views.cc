@@ -52,6 +52,7 @@ absl::StatusOr<Glance> DirectorEngine::Look(core::QueueId id) const {
 Glance DirectorEngine::GlanceAt(const Entry& entry) const {
   return {.queue_id = entry.life.queue_id,
           .state = entry.life.state,
+          .dispatch = entry.life.dispatch,
           .position = book_.Position(entry.life),
           .redriven_as = book_.RedrivenAs(entry.life.queue_id)};
 }

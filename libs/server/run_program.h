@@ -84,7 +84,7 @@ absl::StatusOr<StartedServer> StartServer(const std::string& name, const Config&
   return StartedServer{std::move(context), std::move(server)};
 }
 
-// The main of a program that is one server: serves until the first signal.
+// The main of a program that is one server: serves until the first signal, or until it fails.
 template <class Config>
 int RunServer(int argc, char** argv, const config::Program& program, StartFunction<Config> start) {
   return RunProgram<Config>(std::span<const char* const>(argv, argc).subspan(1), program,
@@ -93,7 +93,7 @@ int RunServer(int argc, char** argv, const config::Program& program, StartFuncti
                                                StartServer(program.name, config, start));
                               termination.WaitForSignal();
                               started.server->Stop(kShutdownGrace);
-                              return absl::OkStatus();
+                              return started.context->failure();
                             });
 }
 

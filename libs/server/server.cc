@@ -2,6 +2,8 @@
 
 #include <prometheus/gauge.h>
 #include <prometheus/text_serializer.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -65,6 +67,21 @@ ServerContext::ServerContext(ServerOptions options, std::unique_ptr<ports::Telem
       .Register(*metrics_)
       .Add({{"service", options_.name}, {"version", std::string(base::kVersion)}})
       .Set(1);
+}
+
+void ServerContext::Fail(const absl::Status& why) {
+  base::LogError("server", "failed", {{"service", options_.name}, {"error", why.message()}});
+  {
+    base::MutexLock lock(mutex_);
+    if (!failure_.ok()) return;
+    failure_ = why;
+  }
+  kill(getpid(), SIGTERM);
+}
+
+absl::Status ServerContext::failure() const {
+  base::MutexLock lock(mutex_);
+  return failure_;
 }
 
 Server::Server(ServerContext& context, Surface surface, std::shared_ptr<void> parts)

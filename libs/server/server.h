@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/adapters/system_clock/system_clock.h"
 #include "libs/adapters/system_random/system_random.h"
+#include "libs/base/mutex.h"
 #include "libs/http/http_server.h"
 #include "libs/ports/clock.h"
 #include "libs/ports/random.h"
@@ -49,6 +51,11 @@ class ServerContext {
   // Metrics registered here are shown at /metrics.
   prometheus::Registry& metrics() { return *metrics_; }
 
+  // A part cannot go on: the process ends as after a signal, and with this error. Thread-safe.
+  void Fail(const absl::Status& why);
+  // OK when no part did.
+  absl::Status failure() const;
+
  private:
   const ServerOptions options_;
   const adapters::SystemClock clock_;
@@ -57,6 +64,8 @@ class ServerContext {
   Readiness readiness_;
   // Shared as prometheus-cpp wants it.
   const std::shared_ptr<prometheus::Registry> metrics_;
+  mutable base::Mutex mutex_;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 // What a server shows to the world.

@@ -28,6 +28,7 @@ class Process {
   // The same, and nothing when the program ends without it.
   std::optional<std::string> WaitForLineOrEnd(absl::string_view text);
 
+  pid_t pid() const { return pid_; }
   void Signal(int number);
 
   // The exit code; 128 + n after signal n; nothing when it has not ended within `deadline`.

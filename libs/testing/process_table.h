@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -13,6 +14,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "libs/base/check.h"
 #include "libs/testing/file_text.h"
 
 namespace callboard::test {
@@ -34,6 +37,17 @@ inline pid_t ParentOf(pid_t pid) {
       absl::StrSplit(stat.substr(stat.rfind(')') + 1), ' ', absl::SkipEmpty());
   int parent = 0;
   return fields.size() > 1 && absl::SimpleAtoi(fields[1], &parent) ? parent : 0;
+}
+
+// A number in what the kernel says of it, as Threads, VmRSS (in KiB) or VmHWM, its peak.
+inline uint64_t StatusOf(pid_t pid, absl::string_view field) {
+  const std::string status = FileText(absl::StrCat("/proc/", pid, "/status"));
+  uint64_t number = 0;
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (!absl::ConsumePrefix(&line, absl::StrCat(field, ":"))) continue;
+    CHECK(absl::SimpleAtoi(absl::StripSuffix(line, " kB"), &number)) << line;
+  }
+  return number;
 }
 
 // The numbers in the lines of the file, once there are `count`.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "callboard/v1/agent.grpc.pb.h"
 #include "libs/adapters/file_journal/file_journal.h"
 #include "libs/adapters/grpc_link/announcer.h"
@@ -23,8 +24,25 @@
 namespace callboard {
 namespace {
 
+// A journal that ends its agent when it cannot be written.
+class VitalJournal final : public agent::Journal {
+ public:
+  VitalJournal(std::unique_ptr<agent::Journal> journal, server::ServerContext& context)
+      : journal_(std::move(journal)), context_(context) {}
+
+  absl::Status Write(absl::Span<const agent::JournalRecord> records) override {
+    absl::Status written = journal_->Write(records);
+    if (!written.ok()) context_.Fail(written);
+    return written;
+  }
+
+ private:
+  const std::unique_ptr<agent::Journal> journal_;
+  server::ServerContext& context_;
+};
+
 struct Parts {
-  std::unique_ptr<adapters::FileJournal> journal;
+  std::optional<VitalJournal> journal;
   std::unique_ptr<agent::AgentDriver> driver;
   std::optional<AgentService> service;
   // Ends first: nobody is to be told of an agent that goes.
@@ -59,7 +77,7 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
   auto parts = std::make_shared<Parts>();
   ASSIGN_OR_RETURN(adapters::FileJournal::Opened opened,
                    adapters::FileJournal::Open(absl::StrCat(config.data_dir(), "/journal")));
-  parts->journal = std::move(opened.journal);
+  parts->journal.emplace(std::move(opened.journal), context);
   const agent::EngineOptions options = EngineOptionsFrom(config, context.random());
   ASSIGN_OR_RETURN(parts->driver,
                    agent::AgentDriver::Start(options, opened.journaled, context.clock(),

@@ -64,41 +64,6 @@ TEST_F(QueueTest, WrongRequestIsRefusedAndChangesNothing) {
   EXPECT_THAT(List(), IsEmpty());
 }
 
-TEST_F(QueueTest, FullQueueRefusesAndSaysWhenToComeBack) {
-  Start({"--queue.max_size=2"});
-  for (const char* prompt : {"1", "2"}) ASSERT_THAT(Submit(Prompt(prompt)), IsOk());
-  const absl::Status refused = Submit(Prompt("3")).status();
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
-                                HasSubstr("queue is at capacity (2 tasks)")));
-  EXPECT_THAT(refused, HasReason("QUEUE_FULL"));
-}
-
-TEST_F(QueueTest, CallerThatBlocksIsLetInWhenThereIsAPlace) {
-  Start({"--queue.max_size=1", "--queue.policy=block"});
-  const std::string first = Submit(Prompt("1"))->queue_id();
-  auto second = std::async(std::launch::async, [this] { return Submit(Prompt("2")); });
-  while (Status().waiting() == 0) {
-  }
-  const auto cancelled = Cancel(first);
-  ASSERT_THAT(cancelled, IsOk());
-  EXPECT_EQ(cancelled->outcome(), v1::CancelTaskResponse::OUTCOME_CANCELLED);
-  EXPECT_EQ(cancelled->task().state(), v1::Task::STATE_CANCELLED);
-  const auto submitted = second.get();
-  ASSERT_THAT(submitted, IsOk());
-  EXPECT_THAT(List(), ElementsAre(submitted->queue_id(), first));
-  EXPECT_EQ(Cancel(first)->outcome(), v1::CancelTaskResponse::OUTCOME_ALREADY_ENDED);
-}
-
-TEST_F(QueueTest, CallerThatLeavesWhileItWaitsLeavesNothingBehind) {
-  Start({"--queue.max_size=1", "--queue.policy=block"});
-  const std::string first = Submit(Prompt("1"))->queue_id();
-  EXPECT_THAT(Submit(Prompt("2"), absl::Milliseconds(50)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded));
-  while (Status().waiting() > 0) {
-  }
-  EXPECT_THAT(List(), ElementsAre(first));
-}
-
 TEST_F(QueueTest, WhatWasAcknowledgedSurvivesAKill) {
   Start();
   std::vector<std::string> tasks;

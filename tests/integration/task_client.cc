@@ -64,6 +64,14 @@ v1::CancelTaskResponse TaskClient::Cancel(const std::string& queue_id) {
   return response;
 }
 
+v1::QueueStatus TaskClient::Status() {
+  grpc::ClientContext context;
+  v1::QueueStatus queue;
+  const grpc::Status status = stub_->GetQueueStatus(&context, {}, &queue);
+  CHECK(status.ok()) << status.error_message();
+  return queue;
+}
+
 void TaskClient::Kick() {
   grpc::ClientContext context;
   v1::KickDispatcherResponse response;

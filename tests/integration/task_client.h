@@ -25,6 +25,7 @@ class TaskClient {
   v1::Task WaitFor(const std::string& queue_id, v1::Task::State state);
   v1::Task WaitForEnd(const std::string& queue_id);
   v1::CancelTaskResponse Cancel(const std::string& queue_id);
+  v1::QueueStatus Status();
   // Ends all backoffs.
   void Kick();
 

@@ -14,7 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
+#include "libs/testing/process_table.h"
 #include "libs/testing/running_server.h"
+#include "libs/testing/tcp_proxy.h"
 #include "tests/integration/task_client.h"
 
 namespace callboard {
@@ -25,14 +27,19 @@ using test::RunningServer;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
+// Of an agent that runs scripts.
+const std::vector<std::string> kShell = {"--runner.kind=shell", "--runner.allow_shell"};
+
 // A director and one agent that runs scripts.
 class TaskTest : public testing::Test {
  protected:
   static std::vector<std::string> AgentFlags(const RunningServer& director,
                                              const std::string& name) {
-    return {absl::StrCat("--director.address=", director.grpc_address()),
-            absl::StrCat("--agent.name=", name), "--runner.kind=shell", "--runner.allow_shell",
-            absl::StrCat("--data_dir=", test::NewFolder().string())};
+    std::vector<std::string> flags = kShell;
+    flags.push_back(absl::StrCat("--director.address=", director.grpc_address()));
+    flags.push_back(absl::StrCat("--agent.name=", name));
+    flags.push_back(absl::StrCat("--data_dir=", test::NewFolder().string()));
+    return flags;
   }
   std::string File(const std::string& name) const { return folder_ / name; }
   // Waits until a task has written its number there.
@@ -43,14 +50,20 @@ class TaskTest : public testing::Test {
     }
     return pid;
   }
+  // The script that waits for Open().
+  std::string WaitForGate() const {
+    return absl::StrCat("while [ ! -e ", File("gate"), " ]; do sleep 0.01; done; ");
+  }
+  void Open() const { std::ofstream(File("gate")) << "open"; }
   // The script that writes it, whole at once.
   std::string WritePid(const std::string& name) const {
     return absl::StrCat("echo $$ >", File(name), ".w; mv ", File(name), ".w ", File(name), "; ");
   }
 
   const std::filesystem::path folder_ = test::NewFolder();
-  RunningServer director_{"services/director/callboard-director",
-                          {absl::StrCat("--data_dir=", test::NewFolder().string())}};
+  RunningServer director_{
+      "services/director/callboard-director",
+      {absl::StrCat("--data_dir=", test::NewFolder().string()), "--lease.kill_grace=1s"}};
   std::optional<RunningServer> agent_{std::in_place, "services/agent/callboard-agent",
                                       AgentFlags(director_, "agent-1")};
   test::TaskClient client_{director_};
@@ -78,16 +91,21 @@ TEST_F(TaskTest, TaskThatFailsSaysHow) {
   EXPECT_EQ(client_.WaitForEnd(client_.Submit(slow)).reason(), v1::Task::REASON_TIMED_OUT);
 }
 
-TEST_F(TaskTest, OneAgentRunsTasksOneAtATimeInTheirOrder) {
-  std::vector<std::string> ids;
-  for (int i = 0; i < 10; ++i) {
+TEST_F(TaskTest, TasksThatComeWhileTheAgentWorksWaitAndRunOneAtATimeInTheirOrder) {
+  std::vector<std::string> ids = {client_.Submit(WaitForGate())};
+  client_.WaitFor(ids[0], v1::Task::STATE_WORKING);
+  for (uint32_t i = 1; i <= 10; ++i) {
     ids.push_back(client_.Submit(absl::StrCat("mkdir ", File("alone"), " && echo ", i, " >>",
                                               File("order"), " && rmdir ", File("alone"))));
+    EXPECT_EQ(client_.Get(ids[i]).position(), i);
+    EXPECT_EQ(client_.Status().depth(), i);
   }
+  Open();
   for (const std::string& id : ids) {
     EXPECT_EQ(client_.WaitForEnd(id).state(), v1::Task::STATE_COMPLETED);
   }
-  EXPECT_EQ(FileText(File("order")), "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+  EXPECT_EQ(FileText(File("order")), "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n");
+  EXPECT_EQ(client_.Status().depth(), 0u);
 }
 
 TEST_F(TaskTest, CancelledTaskIsGoneWithItsProcesses) {
@@ -96,6 +114,33 @@ TEST_F(TaskTest, CancelledTaskIsGoneWithItsProcesses) {
   EXPECT_EQ(client_.Cancel(id).outcome(), v1::CancelTaskResponse::OUTCOME_REQUESTED);
   EXPECT_EQ(client_.WaitForEnd(id).state(), v1::Task::STATE_CANCELLED);
   EXPECT_NE(kill(pid, 0), 0) << "it is reported when nothing of it is left";
+}
+
+// Children, and their children in sessions of their own, none of which listens to SIGTERM, and a
+// flood of output until the end.
+TEST_F(TaskTest, RunawayTaskIsGoneAfterItsGraceAndCostsNoMemory) {
+  const std::string write_pid = absl::StrCat("echo $$ >>", File("pids"), "; ");
+  std::ofstream(File("child")) << "setsid sh " << File("grandchild") << " & " << write_pid
+                               << "wait";
+  std::ofstream(File("grandchild")) << write_pid << "exec sleep 1000";
+  const std::vector<pid_t> servers = {director_.process().pid(), agent_->process().pid()};
+  std::vector<uint64_t> before;
+  for (const pid_t pid : servers) before.push_back(test::StatusOf(pid, "VmHWM"));
+  const std::string id = client_.Submit(absl::StrCat(
+      "trap '' TERM HUP INT; sh ", File("child"), " & setsid sh ", File("child"), " & ", write_pid,
+      "head -c 400000000 /dev/zero; echo >", File("flooded"), "; exec yes"));
+  const std::vector<pid_t> pids = test::WaitForPids(File("pids"), 5);
+  while (!std::filesystem::exists(File("flooded"))) std::this_thread::yield();
+  EXPECT_EQ(client_.Cancel(id).outcome(), v1::CancelTaskResponse::OUTCOME_REQUESTED);
+  const v1::Task task = client_.WaitForEnd(id);
+  for (const pid_t pid : pids) EXPECT_FALSE(test::IsAlive(pid)) << pid;
+  EXPECT_EQ(task.state(), v1::Task::STATE_CANCELLED);
+  EXPECT_EQ(task.signal(), "SIGKILL");
+  // A promise: the grace, and five seconds.
+  EXPECT_LE(task.finished_at().seconds(), task.cancel_requested_at().seconds() + 1 + 5);
+  for (size_t i = 0; i < servers.size(); ++i) {
+    EXPECT_LE(test::StatusOf(servers[i], "VmHWM"), before[i] + 64 * 1024);
+  }
 }
 
 TEST_F(TaskTest, TasksOfASessionShareTheirFolderAndRunInOrder) {
@@ -117,13 +162,12 @@ TEST_F(TaskTest, TaskWaitsUntilThereIsAnAgent) {
 }
 
 TEST_F(TaskTest, AgentFinishesWhatItRunsBeforeItStops) {
-  const std::string id =
-      client_.Submit(WritePid("pid") + "while [ ! -e " + File("go") + " ]; do sleep 0.01; done");
+  const std::string id = client_.Submit(WritePid("pid") + WaitForGate());
   PidIn("pid");
   agent_->process().Signal(SIGTERM);
   agent_->process().WaitForLine("server=draining");
   const std::string next = client_.Submit("echo next");
-  std::ofstream(File("go")) << "go";
+  Open();
   EXPECT_EQ(client_.WaitForEnd(id).state(), v1::Task::STATE_COMPLETED);
   EXPECT_THAT(agent_->process().WaitForExit(absl::Seconds(60)), Optional(0));
   EXPECT_EQ(client_.Get(next).state(), v1::Task::STATE_PENDING) << "it takes nothing more";
@@ -152,17 +196,61 @@ TEST_F(TaskTest, DirectorThatComesBackGetsTheResultOfWhatRanMeanwhile) {
   std::string id;
   {
     test::TaskClient client(*director);
-    id = client.Submit(WritePid("pid") + "while [ ! -e " + File("go") +
-                       " ]; do sleep 0.01; done; echo done");
+    id = client.Submit(WritePid("pid") + WaitForGate() + "echo done");
     PidIn("pid");
   }
   director->process().Signal(SIGKILL);
   ASSERT_THAT(director->process().WaitForExit(absl::Seconds(60)), Optional(128 + SIGKILL));
-  std::ofstream(File("go")) << "go";
+  Open();
   director.emplace("services/director/callboard-director",
                    std::vector<std::string>{"--data_dir=" + data_dir, "--grpc.listen=" + address});
   test::TaskClient client(*director);
   EXPECT_EQ(client.WaitForEnd(id).result(), "done\n");
+}
+
+TEST_F(TaskTest, RunOutlivesANetworkThatIsGoneWhenItEnds) {
+  // Known by an address that is not its own, and to no other director.
+  RunningServer agent("services/agent/callboard-agent", [] {
+    std::vector<std::string> flags = kShell;
+    flags.push_back("--director.address=127.0.0.1:1");
+    return flags;
+  }());
+  test::TcpProxy network(agent.grpc_address());
+  RunningServer director("services/director/callboard-director",
+                         {absl::StrCat("--data_dir=", test::NewFolder().string()),
+                          absl::StrCat("--fleet.agents=", network.address())});
+  test::TaskClient client(director);
+  const std::string id = client.Submit(WritePid("pid") + WaitForGate() + "echo done");
+  const pid_t pid = PidIn("pid");
+  client.WaitFor(id, v1::Task::STATE_WORKING);
+  network.Accept(false);
+  network.Cut();
+  Open();
+  test::WaitUntilDead(pid);
+  EXPECT_EQ(client.Get(id).state(), v1::Task::STATE_WORKING);
+  network.Accept(true);
+  const v1::Task task = client.WaitForEnd(id);
+  EXPECT_EQ(task.result(), "done\n");
+  EXPECT_EQ(task.dispatch(), 1u) << "it ran once";
+}
+
+TEST_F(TaskTest, AgentThatCannotWriteItsJournalSaysSoAndEnds) {
+  agent_.reset();
+  const std::filesystem::path data_dir = test::NewFolder();
+  // Becomes the journal when the agent starts.
+  std::filesystem::create_symlink("/dev/full", data_dir / "journal.new");
+  std::vector<std::string> flags = AgentFlags(director_, "agent-1");
+  flags.push_back(absl::StrCat("--data_dir=", data_dir.string()));
+  agent_.emplace("services/agent/callboard-agent", flags);
+  const std::string id = client_.Submit("echo >" + File("ran"));
+  EXPECT_THAT(agent_->process().WaitForExit(absl::Seconds(60)), Optional(1));
+  EXPECT_THAT(agent_->process().Output(), HasSubstr(absl::StrCat("callboard-agent: cannot write ",
+                                                                 (data_dir / "journal").string(),
+                                                                 ": No space left on device")));
+  EXPECT_FALSE(std::filesystem::exists(File("ran"))) << "what it cannot remember it does not do";
+  // The next one can.
+  agent_.emplace("services/agent/callboard-agent", AgentFlags(director_, "agent-1"));
+  EXPECT_EQ(client_.WaitForEnd(id).state(), v1::Task::STATE_COMPLETED);
 }
 
 }  // namespace

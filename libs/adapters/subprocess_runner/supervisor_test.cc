@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "libs/adapters/subprocess_runner/launcher.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/process.h"
@@ -49,17 +49,7 @@ std::string Stubborn(const fs::path& pids, const std::string& last) {
 // What a test may grow by.
 constexpr uint64_t kGrownKilobytesMax = 32 * 1024;
 
-uint64_t ResidentKilobytes() {
-  uint64_t kilobytes = 0;
-  const std::string status = FileText("/proc/self/status");
-  for (const absl::string_view line : absl::StrSplit(status, '\n')) {
-    if (absl::StartsWith(line, "VmRSS:")) {
-      const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
-      EXPECT_TRUE(absl::SimpleAtoi(words.at(1), &kilobytes));
-    }
-  }
-  return kilobytes;
-}
+uint64_t ResidentKilobytes() { return StatusOf(getpid(), "VmRSS"); }
 
 void ExpectGone(const std::vector<pid_t>& pids) {
   for (const pid_t pid : pids) {
