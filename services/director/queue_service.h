@@ -3,6 +3,7 @@
 
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/director/driver.h"
+#include "libs/director/observer.h"
 #include "libs/ports/clock.h"
 
 namespace callboard {
@@ -10,9 +11,10 @@ namespace callboard {
 // QueueService over the director's driver: translates, calls, translates.
 class QueueService final : public v1::QueueService::CallbackService {
  public:
-  // Both outlive the service.
-  QueueService(director::DirectorDriver& driver, const ports::Clock& clock)
-      : driver_(driver), clock_(clock) {}
+  // All outlive the service.
+  QueueService(director::DirectorDriver& driver, director::Observer& observer,
+               const ports::Clock& clock)
+      : driver_(driver), observer_(observer), clock_(clock) {}
 
   grpc::ServerUnaryReactor* SubmitTask(grpc::CallbackServerContext* context,
                                        const v1::SubmitTaskRequest* request,
@@ -69,6 +71,8 @@ class QueueService final : public v1::QueueService::CallbackService {
                                    void (director::DirectorEngine::*command)(director::Moment));
 
   director::DirectorDriver& driver_;
+  // Of submits that are refused.
+  director::Observer& observer_;
   const ports::Clock& clock_;
 };
 
