@@ -1,7 +1,9 @@
 #include "libs/base/log.h"
 
+#include <poll.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <utility>
@@ -15,6 +17,12 @@
 namespace callboard::base {
 namespace {
 
+// Whether standard error takes a line at once. A pipe that does has room for a page.
+bool HasRoom() {
+  pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&error, 1, /*timeout=*/0) != 0;
+}
+
 class Log {
  public:
   explicit Log(const LogOptions& options) { Start(options); }
@@ -25,7 +33,8 @@ class Log {
     format_ = options.format;
     limiter_ = std::make_unique<LogLimiter>(options.lines_per_second);
     auto sink = options.sink;
-    if (sink == nullptr) sink = std::make_shared<spdlog::sinks::stderr_sink_st>();
+    is_standard_error_ = sink == nullptr;
+    if (is_standard_error_) sink = std::make_shared<spdlog::sinks::stderr_sink_st>();
     logger_ = std::make_unique<spdlog::logger>("callboard", std::move(sink));
     logger_->set_pattern("%v");
     logger_->set_level(spdlog::level::trace);
@@ -33,13 +42,15 @@ class Log {
   }
 
   void Write(LogLevel level, absl::string_view area, absl::string_view event,
-             std::initializer_list<LogField> fields) {
+             absl::FunctionRef<std::vector<LogField>()> fields) {
     if (level < level_.load(std::memory_order_relaxed)) return;
     const absl::Time now = absl::Now();
     MutexLock lock(mutex_);
-    const std::optional<int64_t> suppressed = limiter_->Admit(absl::StrCat(area, "=", event), now);
+    const std::string name = absl::StrCat(area, "=", event);
+    const std::optional<int64_t> suppressed = limiter_->Admit(name, now);
     if (!suppressed.has_value()) return;
-    std::vector<LogField> all(fields);
+    if (is_standard_error_ && !HasRoom()) return limiter_->Drop(name, *suppressed + 1);
+    std::vector<LogField> all = fields();
     if (*suppressed > 0) all.emplace_back("suppressed", *suppressed);
     const std::string line = FormatLogLine(format_, now, level, area, event, all);
     logger_->log(spdlog::level::info, spdlog::string_view_t(line));
@@ -48,6 +59,7 @@ class Log {
  private:
   std::atomic<LogLevel> level_;
   Mutex mutex_;
+  bool is_standard_error_ ABSL_GUARDED_BY(mutex_) = true;
   LogFormat format_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<LogLimiter> limiter_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<spdlog::logger> logger_ ABSL_GUARDED_BY(mutex_);
@@ -63,21 +75,26 @@ Log& TheLog() {
 
 void StartLogging(const LogOptions& options) { TheLog().Start(options); }
 
+void LogAt(LogLevel level, absl::string_view area, absl::string_view event,
+           absl::FunctionRef<std::vector<LogField>()> fields) {
+  TheLog().Write(level, area, event, fields);
+}
+
 void LogDebug(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields) {
-  TheLog().Write(LogLevel::kDebug, area, event, fields);
+  LogAt(LogLevel::kDebug, area, event, [fields] { return std::vector<LogField>(fields); });
 }
 void LogInfo(absl::string_view area, absl::string_view event,
              std::initializer_list<LogField> fields) {
-  TheLog().Write(LogLevel::kInfo, area, event, fields);
+  LogAt(LogLevel::kInfo, area, event, [fields] { return std::vector<LogField>(fields); });
 }
 void LogWarning(absl::string_view area, absl::string_view event,
                 std::initializer_list<LogField> fields) {
-  TheLog().Write(LogLevel::kWarning, area, event, fields);
+  LogAt(LogLevel::kWarning, area, event, [fields] { return std::vector<LogField>(fields); });
 }
 void LogError(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields) {
-  TheLog().Write(LogLevel::kError, area, event, fields);
+  LogAt(LogLevel::kError, area, event, [fields] { return std::vector<LogField>(fields); });
 }
 
 }  // namespace callboard::base

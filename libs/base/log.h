@@ -3,8 +3,9 @@
 //   base::LogInfo("server", "listening", {{"grpc", address}, {"pid", pid}});
 //
 // Thread-safe. A line below the level is not formatted. A line is written before the call returns,
-// so that a crash loses none; whoever reads standard error and stalls, stalls its writers. The sink
-// behind these functions is the one global of the project; StartLogging() replaces it.
+// so that a crash loses none. Nobody is stalled: what standard error has no room for, because
+// whoever reads it stalls, is counted as what is over the limit is. The sink behind these functions
+// is the one global of the project; StartLogging() replaces it.
 //
 // Never log prompts, environment values or tokens.
 #ifndef CALLBOARD_LIBS_BASE_LOG_H_
@@ -12,7 +13,9 @@
 
 #include <initializer_list>
 #include <memory>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/log_line.h"
 
@@ -41,6 +44,9 @@ void LogWarning(absl::string_view area, absl::string_view event,
                 std::initializer_list<LogField> fields = {});
 void LogError(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields = {});
+// For what happens often: `fields` is called only for a line that is written.
+void LogAt(LogLevel level, absl::string_view area, absl::string_view event,
+           absl::FunctionRef<std::vector<LogField>()> fields);
 
 }  // namespace callboard::base
 

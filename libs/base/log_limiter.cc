@@ -14,21 +14,27 @@ LogLimiter::LogLimiter(int64_t lines_per_second)
   CHECK_GT(lines_per_second, 0);
 }
 
-std::optional<int64_t> LogLimiter::Admit(const std::string& event, absl::Time now) {
+LogLimiter::Window& LogLimiter::WindowOf(const std::string& event) {
   Window* window = windows_.FindOrInsert(event);
-  if (window == nullptr) window = &overflow_;
+  return window == nullptr ? overflow_ : *window;
+}
+
+std::optional<int64_t> LogLimiter::Admit(const std::string& event, absl::Time now) {
+  Window& window = WindowOf(event);
   // A clock that was set back starts a window too, or the event would stay silent until it catches
   // up.
-  if (now - window->start >= absl::Seconds(1) || now < window->start) {
-    window->start = now;
-    window->passed = 0;
+  if (now - window.start >= absl::Seconds(1) || now < window.start) {
+    window.start = now;
+    window.passed = 0;
   }
-  if (window->passed == lines_per_second_) {
-    ++window->dropped;
+  if (window.passed == lines_per_second_) {
+    ++window.dropped;
     return std::nullopt;
   }
-  ++window->passed;
-  return std::exchange(window->dropped, 0);
+  ++window.passed;
+  return std::exchange(window.dropped, 0);
 }
+
+void LogLimiter::Drop(const std::string& event, int64_t lines) { WindowOf(event).dropped += lines; }
 
 }  // namespace callboard::base

@@ -22,6 +22,8 @@ class LogLimiter {
   // Nothing when the line is to be dropped; else how many lines of `event` were dropped since the
   // last one that passed.
   std::optional<int64_t> Admit(const std::string& event, absl::Time now);
+  // So many lines of `event` were dropped although they had passed.
+  void Drop(const std::string& event, int64_t lines);
 
  private:
   struct Window {
@@ -29,6 +31,8 @@ class LogLimiter {
     int64_t passed = 0;
     int64_t dropped = 0;
   };
+
+  Window& WindowOf(const std::string& event);
 
   const int64_t lines_per_second_;
   BoundedMap<std::string, Window> windows_;

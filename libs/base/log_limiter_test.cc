@@ -29,6 +29,13 @@ TEST(LogLimiterTest, EventsDoNotShareAnAllowance) {
   EXPECT_EQ(limiter.Admit("a", kNow), std::nullopt);
 }
 
+TEST(LogLimiterTest, LineThatWasNotWrittenAfterAllIsSaidLaterToo) {
+  LogLimiter limiter(2);
+  EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
+  limiter.Drop("a", 1);
+  EXPECT_THAT(limiter.Admit("a", kNow), Optional(1));
+}
+
 TEST(LogLimiterTest, ClockSetBackDoesNotSilenceAnEvent) {
   LogLimiter limiter(1);
   EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));

@@ -1,14 +1,20 @@
 #include "libs/base/log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "libs/base/check.h"
 
 namespace callboard::base {
 namespace {
@@ -47,6 +53,53 @@ TEST_F(LogTest, FloodOfOneEventIsCutAndOtherEventsStillPass) {
   LogInfo("queue", "task_added");
   EXPECT_THAT(Lines(), SizeIs(testing::Lt(100u)));
   EXPECT_THAT(Lines().back(), EndsWith("queue=task_added"));
+}
+
+TEST_F(LogTest, FieldsAreMadeOnlyForALineThatIsWritten) {
+  StartWith({.level = LogLevel::kInfo, .lines_per_second = 1});
+  int made = 0;
+  const auto fields = [&made] { return std::vector<LogField>{{"made", ++made}}; };
+  LogAt(LogLevel::kDebug, "queue", "turn", fields);
+  LogAt(LogLevel::kWarning, "queue", "task_added", fields);
+  LogAt(LogLevel::kWarning, "queue", "task_added", fields);
+  EXPECT_THAT(Lines(), ElementsAre(EndsWith("WARN queue=task_added made=1")));
+  EXPECT_EQ(made, 1);
+}
+
+// Standard error as a pipe that nobody reads until told to.
+class StalledError {
+ public:
+  StalledError() : standard_(dup(STDERR_FILENO)) {
+    CHECK_EQ(pipe2(ends_.data(), O_CLOEXEC), 0);
+    CHECK_EQ(dup2(ends_[1], STDERR_FILENO), STDERR_FILENO);
+  }
+  ~StalledError() {
+    dup2(standard_, STDERR_FILENO);
+    for (const int fd : {standard_, ends_[0], ends_[1]}) close(fd);
+  }
+  // What was written since the last time; something was.
+  std::string Read() {
+    std::string text(1 << 20, ' ');
+    const ssize_t count = read(ends_[0], text.data(), text.size());
+    text.resize(static_cast<size_t>(count));
+    return text;
+  }
+
+ private:
+  const int standard_;
+  std::array<int, 2> ends_;
+};
+
+TEST_F(LogTest, WhoeverReadsStandardErrorAndStallsStallsNobody) {
+  StartLogging({.lines_per_second = 1'000'000});
+  StalledError error;
+  const std::string page(1024, 'x');
+  for (int i = 0; i < 1000; ++i) LogInfo("queue", "task_added", {{"page", page}});
+  const std::string written = error.Read();
+  const auto lines = std::count(written.begin(), written.end(), '\n');
+  EXPECT_LT(lines, 1000);
+  LogInfo("queue", "task_added");
+  EXPECT_THAT(error.Read(), EndsWith(absl::StrCat("suppressed=", 1000 - lines, "\n")));
 }
 
 TEST_F(LogTest, JsonFormatIsUsedWhenAskedFor) {

@@ -93,6 +93,7 @@ struct Step {
     life.earliest_start_at = spec.earliest_start_at.value_or(absl::InfinitePast());
     life.deadline_at = spec.deadline_at.value_or(absl::InfiniteFuture());
     life.fingerprint = change.fingerprint;
+    life.submitted_at = change.submitted_at;
     life.created_at = record.event.at;
     life.state = TaskState::kPending;
     life.sequence = change.sequence;
@@ -104,18 +105,23 @@ struct Step {
     Tries& tries = life.tries.Mutable();
     tries.not_before.reset();
     tries.backoff = absl::ZeroDuration();
+    tries.since = record.event.at;
     SetDispatch(change, record.event.at);
   }
 
   void operator()(const Accepted&) const {
     life.state = TaskState::kWorking;
-    life.tries.Mutable().ran_on = life.tries->agent;
+    Tries& tries = life.tries.Mutable();
+    tries.since = record.event.at;
+    tries.ran_on = tries.agent;
   }
 
   void operator()(const Bounced& change) const {
     SetDispatch(change.dispatched, change.dispatched_at);
     life.state = TaskState::kPending;
-    life.tries.Mutable().busy_rejections = change.busy_rejections;
+    Tries& tries = life.tries.Mutable();
+    tries.since = record.event.at;
+    tries.busy_rejections = change.busy_rejections;
     life.sequence = change.sequence;
   }
 
@@ -124,6 +130,7 @@ struct Step {
     life.state = TaskState::kPending;
     life.sequence = change.sequence;
     Tries& tries = life.tries.Mutable();
+    tries.since = record.event.at;
     tries.backoff = change.backoff;
     if (change.backoff > absl::ZeroDuration()) {
       tries.not_before = record.event.at + change.backoff;
@@ -226,7 +233,6 @@ Task TaskFrom(absl::Span<const TaskRecord> records) {
     if (const auto* admitted = std::get_if<Admitted>(&record.change)) {
       task.spec = *admitted->spec;
       task.policy = admitted->policy;
-      task.submitted_at = admitted->submitted_at;
       task.redrive_of = admitted->redrive_of;
     } else if (const auto* ended = std::get_if<Ended>(&record.change)) {
       task.reason = ended->reason;
@@ -240,6 +246,7 @@ Task TaskFrom(absl::Span<const TaskRecord> records) {
   }
   task.queue_id = life.queue_id;
   task.state = life.state;
+  task.submitted_at = life.submitted_at;
   task.created_at = life.created_at;
   task.dispatch = life.dispatch;
   task.attempts = life.attempts;

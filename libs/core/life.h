@@ -78,6 +78,8 @@ struct Tries {
   std::string instance_id;
   uint64_t director_epoch = 0;
   absl::Time dispatched_at = absl::InfinitePast();
+  // When it came into the state that it is in, or ended from.
+  absl::Time since = absl::InfinitePast();
   uint32_t busy_rejections = 0;
   // Number of the BUSY event that the next one may take the place of; 0 when something else has
   // happened since.
@@ -113,6 +115,7 @@ struct Life {
   absl::Time earliest_start_at = absl::InfinitePast();
   absl::Time deadline_at = absl::InfiniteFuture();
   Fingerprint fingerprint = {};
+  absl::Time submitted_at = absl::InfinitePast();
   absl::Time created_at = absl::InfinitePast();
   // The future while it is live.
   absl::Time finished_at = absl::InfiniteFuture();
@@ -135,6 +138,8 @@ struct Life {
   }
   bool is_ended() const { return !is_pending() && !is_in_flight(); }
   bool is_cancel_requested() const { return tries->cancel_requested_at.has_value(); }
+  // When it came into its state. REQUIRES: it is live.
+  absl::Time since() const { return dispatch == DispatchNumber() ? created_at : tries->since; }
   FenceToken token() const { return {queue_id, dispatch, tries->director_epoch}; }
 
   friend bool operator==(const Life&, const Life&) = default;

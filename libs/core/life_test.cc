@@ -28,7 +28,8 @@ class Story {
     return ThenRecord(std::move(record));
   }
   Story& ThenRecord(TaskRecord record) {
-    record.event.at = At(++second_);
+    ++second_;
+    if (record.event.at == absl::Time()) record.event.at = At(second_);
     record.event.agent = agent_;
     Apply(record, terms_, life_);
     records_.resize(record.event.number - 1);
@@ -76,6 +77,23 @@ TEST(LifeTest, RunsFromSubmitToResult) {
   EXPECT_EQ(story.task().attempts, 0u);
 }
 
+TEST(LifeTest, RemembersSinceWhenItIsInItsState) {
+  Story story;
+  EXPECT_EQ(story.life().submitted_at, At(0));
+  EXPECT_EQ(story.life().since(), At(1));
+  story.Dispatch(1);
+  EXPECT_EQ(story.life().since(), At(2));
+  story.Then(Bounced{.dispatched = {.dispatch = DispatchNumber(1)}, .sequence = 8});
+  EXPECT_EQ(story.life().since(), At(3));
+  story.Dispatch(2).Then(Accepted());
+  EXPECT_EQ(story.life().since(), At(5));
+  story.Then(CancelRequested());
+  EXPECT_EQ(story.life().since(), At(5)) << "still the same run";
+  Story returned;
+  returned.Dispatch(1).Then(Accepted()).Then(Returned{.sequence = 7});
+  EXPECT_EQ(returned.life().since(), At(4));
+}
+
 TEST(LifeTest, CountsOnlyTheAttemptsThatCount) {
   Story story;
   story.Dispatch(1).Then(Returned{.sequence = 7, .counts = false});
@@ -117,6 +135,7 @@ TEST(LifeTest, BounceThatReplacesRecordsLeavesWhatTheyWouldHave) {
   live.Dispatch(1).Then(bounced(1, At(2))).Dispatch(2);
   TaskRecord second = {.queue_id = kId, .event = {}, .change = bounced(2, At(4)), .replaces = 2};
   second.event.number = 3;
+  second.event.at = At(5);
   live.ThenRecord(second);
   EXPECT_EQ(live.life().events, 3u);
 

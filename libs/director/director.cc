@@ -12,6 +12,8 @@ namespace callboard::director {
 namespace {
 
 constexpr absl::Duration kReopenPeriod = absl::Seconds(1);
+// There may be thousands of agents.
+constexpr absl::Duration kShowAgentsPeriod = absl::Seconds(1);
 
 absl::Status StoreUnavailable() {
   return base::WithRetryAfter(
@@ -104,6 +106,7 @@ void Director::Serve(Service service, const absl::Status& why) {
   if (on_store_) on_store_(store_.get());
   if (feed_ != nullptr && engine_ != nullptr) feed_->Begin(engine_->epoch());
   Tell(service, why);
+  ShowLevels();
 }
 
 void Director::Tell(Service service, const absl::Status& why) {
@@ -141,6 +144,7 @@ void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
 }
 
 void Director::FireTimers(Moment now) {
+  ShowAgents(now);
   if (service_ != Service::kFull) return;
   engine_->FireTimers(now);
   CollectAnswers();
@@ -170,6 +174,7 @@ bool Director::has_turn() const {
 
 Turn Director::TakeTurn() {
   calls_ = 0;
+  if (service_ != Service::kNone) ShowLevels();
   return {engine_ == nullptr ? Outcome() : engine_->TakeOutcome(), std::exchange(answers_, {})};
 }
 
@@ -187,7 +192,13 @@ absl::Status Director::Commit(const Turn& turn) {
 absl::Status Director::Say(Turn turn) {
   if (feed_ != nullptr) feed_->Publish(turn.outcome.records);
   for (const CommandPtr& command : turn.answers) command->Say();
-  for (Outcome::Message& message : turn.outcome.messages) {
+  const absl::Status status = SayToAgents(std::move(turn.outcome.messages));
+  if (world_.observer != nullptr) world_.observer->OnTurn(turn.outcome.records, turn.outcome.steps);
+  return status;
+}
+
+absl::Status Director::SayToAgents(std::vector<Outcome::Message> messages) {
+  for (Outcome::Message& message : messages) {
     if (auto* start = std::get_if<core::StartRun>(&message.item);
         start != nullptr && !start->spec) {
       ASSIGN_OR_RETURN(start->spec, store_->TaskSpec(start->token.queue_id));
@@ -196,6 +207,27 @@ absl::Status Director::Say(Turn turn) {
     world_.agents.Say(message.session, std::move(message.item));
   }
   return absl::OkStatus();
+}
+
+void Director::ShowLevels() const {
+  if (world_.observer == nullptr || engine_ == nullptr) return;
+  const Book& book = engine_->book();
+  QueueLevels levels = {.pending = book.counts().pending,
+                        .in_flight = book.counts().dispatching + book.counts().working,
+                        .waiting = engine_->waiting_line().size(),
+                        .max_size = options_.queue.max_size};
+  if (const Entry* oldest = book.OldestPending()) levels.oldest = oldest->life.created_at;
+  world_.observer->OnLevels(levels);
+}
+
+void Director::ShowAgents(Moment now) {
+  if (engine_ == nullptr || now.monotonic < show_agents_at_) return;
+  AgentCounts agents;
+  for (const auto& [name, agent] : engine_->fleet().agents()) {
+    ++agents[ViewOf(agent, options_.lease, now).state];
+  }
+  show_agents_at_ = now.monotonic + kShowAgentsPeriod;
+  world_.observer->OnAgents(agents);
 }
 
 void Director::Fail(const Turn& turn, const absl::Status& why) {
@@ -230,8 +262,10 @@ absl::Status Director::Unserved() const {
 
 absl::Duration Director::UntilNextTurn() const {
   const Moment now = Now();
-  if (service_ == Service::kFull) return engine_->UntilNextTimer(now);
-  return std::max(reopen_at_ - now.monotonic, absl::ZeroDuration());
+  const absl::Duration due =
+      service_ == Service::kFull ? now.monotonic + engine_->UntilNextTimer(now) : reopen_at_;
+  const absl::Duration shown = engine_ == nullptr ? absl::InfiniteDuration() : show_agents_at_;
+  return std::max(std::min(due, shown) - now.monotonic, absl::ZeroDuration());
 }
 
 }  // namespace callboard::director

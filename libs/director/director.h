@@ -52,7 +52,11 @@ struct Turn {
 // taken last while this one decides.
 class Director {
  public:
-  Director(const EngineOptions& options, const World& world) : options_(options), world_(world) {}
+  Director(const EngineOptions& options, const World& world)
+      : options_(options),
+        world_(world),
+        show_agents_at_(world.observer == nullptr ? absl::InfiniteDuration()
+                                                  : -absl::InfiniteDuration()) {}
 
   // Tells whoever still waits that nobody will answer.
   ~Director();
@@ -111,6 +115,10 @@ class Director {
   absl::Status Unserved() const;
   // Waiters who got their answer get up from the desk.
   void CollectAnswers();
+  absl::Status SayToAgents(std::vector<Outcome::Message> messages);
+  // To the observer, if there is one.
+  void ShowLevels() const;
+  void ShowAgents(Moment now);
 
   const EngineOptions options_;
   const World world_;
@@ -122,6 +130,8 @@ class Director {
   bool disk_full_ = false;
   bool shutting_down_ = false;
   absl::Duration reopen_at_ = absl::InfiniteDuration();
+  // When the agents are shown again; never, when nobody looks.
+  absl::Duration show_agents_at_;
   std::unique_ptr<ports::EventStore> store_;
   std::unique_ptr<DirectorEngine> engine_;
   WaiterDesk desk_;

@@ -92,8 +92,22 @@ class DirectorTest : public testing::Test {
     }
     void OnCommit(size_t records, absl::Duration) override { batches.push_back(records); }
 
+    void OnTurn(absl::Span<const core::Record> records,
+                absl::Span<const TaskStep> of_turn) override {
+      for (const TaskStep& step : of_turn) {
+        const auto& record = std::get<core::TaskRecord>(records[step.record]);
+        steps.emplace_back(record.event.kind, step);
+      }
+    }
+    void OnRefused(const absl::Status&) override {}
+    void OnLevels(const QueueLevels& now) override { levels = now; }
+    void OnAgents(const AgentCounts& counts) override { agents.push_back(counts); }
+
     std::vector<std::pair<Service, std::string>> services;
     std::vector<size_t> batches;
+    std::vector<std::pair<core::TaskEventKind, TaskStep>> steps;
+    QueueLevels levels;
+    std::vector<AgentCounts> agents;
   };
 
   test::FakeClock clock_;
@@ -244,6 +258,56 @@ TEST_F(DirectorTest, ObserverHearsOfEveryBatchAndOfWhatIsServed) {
                           Pair(Service::kReadOnly, "no space left"),
                           Pair(Service::kNone, "I/O error"), Pair(Service::kFull, "")));
   EXPECT_THAT(heard_.batches, ElementsAre(1, 2, 1)) << "what failed is none";
+}
+
+TEST_F(DirectorTest, ObserverHearsWhatHappenedToTasksAndWhereTheyStoodBefore) {
+  const absl::Time submitted = clock_.WallNow();
+  Turn(Submit(1));
+  clock_.Advance(absl::Seconds(2));
+  Turn(Open(1));
+  const core::FenceToken token = std::get<core::StartRun>(link_.TakeSaid().front().item).token;
+  clock_.Advance(absl::Seconds(3));
+  Turn(Say(1, core::StartAnswered{token, absl::UnavailableError("down")}));
+  std::vector<core::TaskEventKind> kinds;
+  for (const auto& [kind, step] : heard_.steps) kinds.push_back(kind);
+  ASSERT_THAT(kinds, ElementsAre(core::TaskEventKind::kAdmitted, core::TaskEventKind::kDispatching,
+                                 core::TaskEventKind::kRetry));
+  EXPECT_EQ(heard_.steps[0].second.submitted_at, submitted);
+  EXPECT_EQ(heard_.steps[0].second.max_attempts, 3u);
+  EXPECT_EQ(heard_.steps[1].second.from, core::TaskState::kPending);
+  EXPECT_EQ(heard_.steps[1].second.since, submitted);
+  EXPECT_EQ(heard_.steps[1].second.submitted_at, submitted);
+  EXPECT_EQ(heard_.steps[2].second.from, core::TaskState::kDispatching);
+  EXPECT_EQ(heard_.steps[2].second.since, submitted + absl::Seconds(2));
+  EXPECT_EQ(heard_.steps[2].second.attempts, 0u);
+  EXPECT_EQ(heard_.steps[2].second.max_attempts, 3u);
+}
+
+TEST_F(DirectorTest, ObserverHearsNothingOfATurnThatIsNotOnDisk) {
+  fate_ = kFails;
+  Turn(Submit(1));
+  EXPECT_THAT(heard_.steps, IsEmpty());
+}
+
+TEST_F(DirectorTest, ObserverSeesHowFullTheQueueIsWithEveryTurn) {
+  const absl::Time accepted = clock_.WallNow();
+  Turn(Submit(1), Submit(2));
+  const QueueLevels full = {.pending = 1, .waiting = 1, .max_size = 1, .oldest = accepted};
+  EXPECT_EQ(heard_.levels, full);
+  Turn(Open(1));
+  const QueueLevels running = {.pending = 1, .in_flight = 1, .max_size = 1, .oldest = accepted};
+  EXPECT_EQ(heard_.levels, running);
+}
+
+TEST_F(DirectorTest, ObserverSeesTheAgentsOnceASecondAlsoWhenNothingHappens) {
+  Turn(Open(1));
+  Turn(Submit(1));
+  EXPECT_THAT(heard_.agents, SizeIs(1));
+  EXPECT_LE(director_.UntilNextTurn(), absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1));
+  Turn();
+  EXPECT_THAT(heard_.agents.back(), ElementsAre(Pair(AgentState::kBusy, 1u)));
+  EXPECT_THAT(heard_.agents, SizeIs(2));
 }
 
 TEST_F(DirectorTest, ResultsAreNotAcknowledgedWhileTheDiskIsFull) {

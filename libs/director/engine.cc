@@ -67,6 +67,7 @@ Outcome DirectorEngine::TakeOutcome() {
   Outcome taken = std::exchange(outcome_, {});
   // The next one is about as large.
   outcome_.records.reserve(taken.records.size());
+  outcome_.steps.reserve(taken.steps.size());
   return taken;
 }
 
@@ -105,6 +106,12 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
   }
   record.change = std::move(change);
 
+  outcome_.steps.push_back({.record = outcome_.records.size(),
+                            .from = life.state,
+                            .since = life.since(),
+                            .submitted_at = life.submitted_at,
+                            .attempts = life.attempts,
+                            .max_attempts = life.terms->max_attempts});
   const bool was_pending = life.is_pending();
   const bool was_in_flight = life.is_in_flight();
   const std::string held_by = life.tries->agent;

@@ -23,6 +23,7 @@
 #include "libs/director/fleet.h"
 #include "libs/director/matcher.h"
 #include "libs/director/moment.h"
+#include "libs/director/task_step.h"
 #include "libs/director/waiting_line.h"
 #include "libs/ports/random.h"
 
@@ -169,6 +170,8 @@ struct Outcome {
   };
 
   std::vector<core::Record> records = {};
+  // One for each of them that changes a task, in the same order.
+  std::vector<TaskStep> steps = {};
   std::vector<Answer> answers = {};
   std::vector<Message> messages = {};
 

@@ -253,6 +253,9 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
                   .at = now.wall,
                   .who = caller.identity,
                   .place_after = book_.counts().pending + 1};
+  outcome_.steps.push_back({.record = outcome_.records.size(),
+                            .submitted_at = caller.arrived,
+                            .max_attempts = spec.max_attempts});
   const core::TaskRecord& written = std::get<core::TaskRecord>(Write(std::move(record)));
   Entry& entry = *book_.Find(written.queue_id);
   Submitted submitted = {.queue_id = written.queue_id,

@@ -2,16 +2,39 @@
 #define CALLBOARD_LIBS_DIRECTOR_OBSERVER_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "libs/core/record.h"
+#include "libs/director/agent_view.h"
+#include "libs/director/task_step.h"
 
 namespace callboard::director {
 
 // What a director does for who asks: nothing while its store is away, only reads on a full disk.
 enum class Service { kNone, kReadOnly, kFull };
 
-// Hears how a director fares, on its threads, of which it must block none.
+// How full the queue is.
+struct QueueLevels {
+  uint64_t pending = 0;
+  uint64_t in_flight = 0;
+  // Callers at the door.
+  uint64_t waiting = 0;
+  // 0 when there is no bound.
+  uint64_t max_size = 0;
+  // When the pending task that was accepted first was; the future when none is pending.
+  absl::Time oldest = absl::InfiniteFuture();
+
+  friend bool operator==(const QueueLevels&, const QueueLevels&) = default;
+};
+
+// How many agents there are of each state; those of which there are none may be left out.
+using AgentCounts = std::map<AgentState, size_t>;
+
+// Hears how a director fares and what it does, on its threads, of which it must block none.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -20,6 +43,14 @@ class Observer {
   virtual void OnService(Service service, const absl::Status& why) = 0;
   // A batch is on disk.
   virtual void OnCommit(size_t records, absl::Duration took) = 0;
+  // What was in it, once everybody concerned was told: `steps` has every change of a task.
+  virtual void OnTurn(absl::Span<const core::Record> records, absl::Span<const TaskStep> steps) = 0;
+  // A submit was refused, or nobody knows what became of it.
+  virtual void OnRefused(const absl::Status& why) = 0;
+  // With every turn, before anybody hears of it.
+  virtual void OnLevels(const QueueLevels& levels) = 0;
+  // About every second.
+  virtual void OnAgents(const AgentCounts& agents) = 0;
 };
 
 }  // namespace callboard::director

@@ -32,6 +32,9 @@ Process::Process(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   output_fd_ = ends[0];
+  CHECK_GE(fcntl(output_fd_, F_SETFL, O_NONBLOCK), 0);
+  CHECK_EQ(pipe2(stop_.data(), O_CLOEXEC), 0);
+  reader_ = std::thread([this] { ReadAll(); });
 }
 
 Process::~Process() {
@@ -39,26 +42,49 @@ Process::~Process() {
     Signal(SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
+  close(stop_[1]);
+  reader_.join();
+  close(stop_[0]);
   close(output_fd_);
+}
+
+void Process::ReadAll() {
+  pollfd sources[] = {{.fd = output_fd_, .events = POLLIN, .revents = 0},
+                      {.fd = stop_[0], .events = POLLIN, .revents = 0}};
+  while (true) {
+    poll(sources, 2, /*timeout=*/-1);
+    base::MutexLock lock(mutex_);
+    ReadSome();
+    if (at_end_ || sources[1].revents != 0) return;
+  }
+}
+
+void Process::ReadSome() {
+  char chunk[4096];
+  ssize_t count = 0;
+  while ((count = read(output_fd_, chunk, sizeof(chunk))) > 0) {
+    output_.append(chunk, static_cast<size_t>(count));
+  }
+  at_end_ = count == 0;
+  changed_.NotifyAll();
 }
 
 std::string Process::WaitForLine(absl::string_view text) {
   std::optional<std::string> line = WaitForLineOrEnd(text);
-  CHECK(line.has_value()) << "ended without a line that has '" << text << "':\n" << output_;
+  CHECK(line.has_value()) << "ended without a line that has '" << text << "':\n" << Output();
   return *std::move(line);
 }
 
 std::optional<std::string> Process::WaitForLineOrEnd(absl::string_view text) {
+  base::MutexLock lock(mutex_);
   while (true) {
     for (size_t end; (end = output_.find('\n', searched_)) != std::string::npos;) {
       const std::string line = output_.substr(searched_, end - searched_);
       searched_ = end + 1;
       if (absl::StrContains(line, text)) return line;
     }
-    char chunk[4096];
-    const ssize_t count = read(output_fd_, chunk, sizeof(chunk));
-    if (count <= 0) return std::nullopt;
-    output_.append(chunk, static_cast<size_t>(count));
+    if (at_end_) return std::nullopt;
+    changed_.Wait(mutex_);
   }
 }
 
@@ -79,12 +105,9 @@ std::optional<int> Process::WaitForExit(absl::Duration deadline) {
 }
 
 std::string Process::Output() {
-  CHECK_GE(fcntl(output_fd_, F_SETFL, exit_code_.has_value() ? 0 : O_NONBLOCK), 0);
-  char chunk[4096];
-  for (ssize_t count; (count = read(output_fd_, chunk, sizeof(chunk))) > 0;) {
-    output_.append(chunk, static_cast<size_t>(count));
-  }
-  CHECK_GE(fcntl(output_fd_, F_SETFL, 0), 0);
+  base::MutexLock lock(mutex_);
+  ReadSome();
+  while (exit_code_.has_value() && !at_end_) changed_.Wait(mutex_);
   return output_;
 }
 

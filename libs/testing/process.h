@@ -3,17 +3,21 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/base/mutex.h"
 
 namespace callboard::test {
 
-// A program under test, with its standard error (and output, which goes there too) at hand. Killed
-// when it is still there at destruction.
+// A program under test, with its standard error (and output, which goes there too) at hand: it is
+// read all the time, so that the program is never stalled. Killed when it is still there at
+// destruction.
 class Process {
  public:
   // Runs `arguments`, the first of which is the path of the program.
@@ -38,11 +42,21 @@ class Process {
   std::string Output();
 
  private:
+  void ReadAll();
+  // What is there by now.
+  void ReadSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   pid_t pid_ = -1;
   std::optional<int> exit_code_;
   int output_fd_ = -1;
-  std::string output_;
   size_t searched_ = 0;
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::string output_ ABSL_GUARDED_BY(mutex_);
+  bool at_end_ ABSL_GUARDED_BY(mutex_) = false;
+  // A pipe whose end makes the thread stop: the program's children may hold its output open.
+  std::array<int, 2> stop_ = {-1, -1};
+  std::thread reader_;
 };
 
 // A program that ran to its end.

@@ -32,6 +32,12 @@ TEST(ProcessTest, EndWithoutTheLineIsTold) {
   EXPECT_EQ(process.WaitForLineOrEnd("b"), std::nullopt);
 }
 
+TEST(ProcessTest, ProgramIsNotStalledByOutputThatNobodyAskedFor) {
+  Process process({"/bin/sh", "-c", "head -c 1000000 /dev/zero; exit 3"});
+  EXPECT_THAT(process.WaitForExit(absl::Minutes(1)), Optional(3));
+  EXPECT_EQ(process.Output().size(), 1'000'000u);
+}
+
 TEST(ProcessTest, ProcessThatGoesOnHasNoExitCode) {
   Process process({"/bin/sh", "-c", "trap '' TERM; echo up; while :; do :; done"});
   process.WaitForLine("up");

@@ -19,17 +19,6 @@
 namespace callboard {
 namespace {
 
-using director::AgentState;
-
-constexpr wire::EnumPair<AgentState, v1::Agent::State> kAgentStates[] = {
-    {AgentState::kIdle, v1::Agent::STATE_IDLE},
-    {AgentState::kBusy, v1::Agent::STATE_BUSY},
-    {AgentState::kDraining, v1::Agent::STATE_DRAINING},
-    {AgentState::kCordoned, v1::Agent::STATE_CORDONED},
-    {AgentState::kSuspect, v1::Agent::STATE_SUSPECT},
-    {AgentState::kUnreachable, v1::Agent::STATE_UNREACHABLE},
-};
-
 // With grpc:// before it, it is a name.
 constexpr size_t kAddressBytesMax = core::kNameBytesMax - 7;
 

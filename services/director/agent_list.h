@@ -7,8 +7,18 @@
 #include "absl/status/statusor.h"
 #include "callboard/v1/fleet.pb.h"
 #include "libs/director/agent_view.h"
+#include "libs/wire/enum_pair.h"
 
 namespace callboard {
+
+inline constexpr wire::EnumPair<director::AgentState, v1::Agent::State> kAgentStates[] = {
+    {director::AgentState::kIdle, v1::Agent::STATE_IDLE},
+    {director::AgentState::kBusy, v1::Agent::STATE_BUSY},
+    {director::AgentState::kDraining, v1::Agent::STATE_DRAINING},
+    {director::AgentState::kCordoned, v1::Agent::STATE_CORDONED},
+    {director::AgentState::kSuspect, v1::Agent::STATE_SUSPECT},
+    {director::AgentState::kUnreachable, v1::Agent::STATE_UNREACHABLE},
+};
 
 // Who announces itself, and where it listens: host:port.
 struct Announcement {

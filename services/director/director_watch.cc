@@ -1,37 +1,25 @@
 #include "services/director/director_watch.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/log.h"
+#include "services/director/queue_events.h"
 
 namespace callboard {
-namespace {
-
-prometheus::Histogram& NewHistogram(prometheus::Registry& metrics, const std::string& name,
-                                    const std::string& help,
-                                    const prometheus::Histogram::BucketBoundaries& buckets) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(metrics).Add({}, buckets);
-}
-
-}  // namespace
-
 DirectorWatch::DirectorWatch(prometheus::Registry& metrics, server::Readiness& readiness)
-    : readiness_(readiness),
-      commit_seconds_(NewHistogram(
-          metrics, "callboard_commit_seconds",
-          "From handing a batch of records to the disk until it is there.",
-          // A fast disk, a slow one, and one that stalls.
-          {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5})),
-      commit_batch_size_(NewHistogram(metrics, "callboard_commit_batch_size",
-                                      "Records that went to disk together.",
-                                      {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096})) {}
+    : readiness_(readiness), metrics_(metrics) {}
 
 void DirectorWatch::OnService(director::Service service, const absl::Status& why) {
   const std::string error(why.message());
   base::MutexLock lock(mutex_);
   const bool is_away = service == director::Service::kNone;
   readiness_.Set(is_away ? absl::StrCat("the store is away: ", error) : "");
+  if (is_away) {
+    levels_.reset();
+    agents_.clear();
+  }
   // Messages may differ by the number of a file.
   const std::pair<director::Service, absl::StatusCode> says = {service, why.code()};
   if (std::exchange(said_, says) == says) return;
@@ -48,8 +36,53 @@ void DirectorWatch::OnService(director::Service service, const absl::Status& why
 }
 
 void DirectorWatch::OnCommit(size_t records, absl::Duration took) {
-  commit_seconds_.Observe(absl::ToDoubleSeconds(took));
-  commit_batch_size_.Observe(static_cast<double>(records));
+  metrics_.CountCommit(records, took);
+}
+
+void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
+                           absl::Span<const director::TaskStep> steps) {
+  for (const director::TaskStep& step : steps) {
+    const auto& record = std::get<core::TaskRecord>(records[step.record]);
+    metrics_.Count(record, step);
+    for (const QueueLine& line : LinesOf(record, step)) {
+      base::LogAt(line.level, "queue", Name(line.event),
+                  [&] { return FieldsOf(line.event, record, step); });
+    }
+  }
+  for (const core::Record& record : records) {
+    if (const auto* switched = std::get_if<core::QueueSwitched>(&record)) {
+      base::LogInfo("queue", "switched",
+                    {{"paused", switched->paused}, {"draining", switched->draining}});
+    } else if (const auto* marked = std::get_if<core::AgentMarked>(&record)) {
+      base::LogWarning("agent", "marked",
+                       {{"agent", marked->name},
+                        {"draining", marked->draining},
+                        {"cordoned", !marked->cordoned_instance.empty()},
+                        {"why", marked->why}});
+    }
+  }
+}
+
+void DirectorWatch::OnRefused(const absl::Status& why) {
+  metrics_.CountRefused(why);
+  base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kSubmitRejected),
+              [&why] { return FieldsOf(why); });
+}
+
+void DirectorWatch::OnLevels(const director::QueueLevels& levels) {
+  base::MutexLock lock(mutex_);
+  levels_ = levels;
+}
+
+void DirectorWatch::OnAgents(const director::AgentCounts& agents) {
+  base::MutexLock lock(mutex_);
+  agents_ = agents;
+}
+
+std::vector<prometheus::MetricFamily> DirectorWatch::Gauges(absl::Time now) const {
+  base::MutexLock lock(mutex_);
+  if (!levels_.has_value()) return {};
+  return QueueGauges(*levels_, agents_, now);
 }
 
 }  // namespace callboard

@@ -1,22 +1,22 @@
 #ifndef CALLBOARD_SERVICES_DIRECTOR_DIRECTOR_WATCH_H_
 #define CALLBOARD_SERVICES_DIRECTOR_DIRECTOR_WATCH_H_
 
-#include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "libs/base/mutex.h"
 #include "libs/director/observer.h"
 #include "libs/server/readiness.h"
+#include "services/director/queue_metrics.h"
 
 namespace callboard {
 
-// Shows how a director fares: in logs, in the server's health, and as
-//
-//   callboard_commit_seconds     from handing a batch to the disk until it is there
-//   callboard_commit_batch_size  records in it
+// Shows how a director fares and what it does: in logs, in the server's health, and in metrics.
+// docs/OPERATIONS.md lists them.
 //
 // Thread-safe.
 class DirectorWatch final : public director::Observer {
@@ -26,15 +26,24 @@ class DirectorWatch final : public director::Observer {
 
   void OnService(director::Service service, const absl::Status& why) override;
   void OnCommit(size_t records, absl::Duration took) override;
+  void OnTurn(absl::Span<const core::Record> records,
+              absl::Span<const director::TaskStep> steps) override;
+  void OnRefused(const absl::Status& why) override;
+  void OnLevels(const director::QueueLevels& levels) override;
+  void OnAgents(const director::AgentCounts& agents) override;
+
+  // What is not counted but looked at, as it was last seen; nothing while the director knows
+  // nothing.
+  std::vector<prometheus::MetricFamily> Gauges(absl::Time now) const;
 
  private:
   server::Readiness& readiness_;
-  // The registry's.
-  prometheus::Histogram& commit_seconds_;
-  prometheus::Histogram& commit_batch_size_;
-  base::Mutex mutex_;
+  QueueMetrics metrics_;
+  mutable base::Mutex mutex_;
   // What was said last, so that it is said once and not with every attempt.
   std::optional<std::pair<director::Service, absl::StatusCode>> said_ ABSL_GUARDED_BY(mutex_);
+  std::optional<director::QueueLevels> levels_ ABSL_GUARDED_BY(mutex_);
+  director::AgentCounts agents_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace callboard

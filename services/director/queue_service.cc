@@ -58,10 +58,8 @@ v1::SubmitTaskResponse ResponseTo(const director::Submitted& submitted,
   return response;
 }
 
-void Answer(director::DirectorDriver& driver, const director::Decision& decision,
+void Answer(director::DirectorDriver& driver, const director::Submitted& submitted,
             const SubmitCall& call) {
-  if (const auto* refused = std::get_if<absl::Status>(&decision)) return call.Finish(*refused);
-  const auto& submitted = std::get<director::Submitted>(decision);
   if (submitted.admitted.spec != nullptr) {
     return call.Finish(ResponseTo(submitted, AdmittedTask(submitted)));
   }
@@ -145,12 +143,20 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
                                                    const v1::SubmitTaskRequest* request,
                                                    v1::SubmitTaskResponse* response) {
   const auto submit = [this, request](const SubmitCall& call) {
+    const auto refuse = [this, call](const absl::Status& why) {
+      observer_.OnRefused(why);
+      call.Finish(why);
+    };
     absl::StatusOr<core::Submission> submission = wire::FromProto(*request);
-    if (!submission.ok()) return call.Finish(submission.status());
+    if (!submission.ok()) return refuse(submission.status());
     const director::CallId id = driver_.NextCall();
-    driver_.Post(director::SubmitCommand(
-        id, kIdentity, *std::move(submission), clock_.WallNow(),
-        [this, call](const director::Decision& decision) { Answer(driver_, decision, call); }));
+    driver_.Post(
+        director::SubmitCommand(id, kIdentity, *std::move(submission), clock_.WallNow(),
+                                [this, call, refuse](const director::Decision& decision) {
+                                  if (const auto* why = std::get_if<absl::Status>(&decision))
+                                    return refuse(*why);
+                                  Answer(driver_, std::get<director::Submitted>(decision), call);
+                                }));
     // After it, so that it is not overtaken.
     call.OnAbandoned([this, id] { driver_.Post(director::LeaveCommand(id)); });
   };
@@ -161,7 +167,7 @@ grpc::ServerBidiReactor<v1::SubmitTasksRequest, v1::SubmitTasksResponse>* QueueS
     grpc::CallbackServerContext* context) {
   return server::Bidi<v1::SubmitTasksRequest, v1::SubmitTasksResponse>(
       context, [this](const SubmitTasksCall::Call& call) {
-        std::make_shared<SubmitTasksCall>(call, driver_, clock_)->Begin();
+        std::make_shared<SubmitTasksCall>(call, driver_, observer_, clock_)->Begin();
       });
 }
 

@@ -4,6 +4,7 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/adapters/output_files/output_keeper.h"
 #include "libs/director/driver.h"
+#include "libs/director/observer.h"
 #include "libs/ports/clock.h"
 
 namespace callboard {
@@ -12,9 +13,9 @@ namespace callboard {
 class QueueService final : public v1::QueueService::CallbackService {
  public:
   // All outlive the service.
-  QueueService(director::DirectorDriver& driver, adapters::OutputKeeper& outputs,
-               const ports::Clock& clock)
-      : driver_(driver), outputs_(outputs), clock_(clock) {}
+  QueueService(director::DirectorDriver& driver, director::Observer& observer,
+               adapters::OutputKeeper& outputs, const ports::Clock& clock)
+      : driver_(driver), observer_(observer), outputs_(outputs), clock_(clock) {}
 
   grpc::ServerUnaryReactor* SubmitTask(grpc::CallbackServerContext* context,
                                        const v1::SubmitTaskRequest* request,
@@ -73,6 +74,8 @@ class QueueService final : public v1::QueueService::CallbackService {
                                    void (director::DirectorEngine::*command)(director::Moment));
 
   director::DirectorDriver& driver_;
+  // Of submits that are refused.
+  director::Observer& observer_;
   adapters::OutputKeeper& outputs_;
   const ports::Clock& clock_;
 };

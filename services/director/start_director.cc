@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
       parts->outputs,
       adapters::OutputKeeper::Start({.folder = std::filesystem::path(config.data_dir()) / "logs"},
                                     context.clock(), ForgottenBy(driver)));
-  parts->queue.emplace(driver, *parts->outputs, context.clock());
+  parts->queue.emplace(driver, *parts->watch, *parts->outputs, context.clock());
   parts->fleet.emplace(driver,
                        [&link = *parts->link](const std::string&, const std::string& address) {
                          link.Dial(address, adapters::GrpcAgentLink::Known::kWhileAnnounced);
@@ -110,7 +110,12 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
             });
           },
       .drain = [&driver] { driver.BeginDrain(); },
-      .metrics = [&flow = *parts->flow] { return server::FlowMetrics(flow); },
+      .metrics =
+          [&flow = *parts->flow, &watch = *parts->watch, &clock = context.clock()] {
+            std::vector<prometheus::MetricFamily> families = server::FlowMetrics(flow);
+            for (auto& family : watch.Gauges(clock.WallNow())) families.push_back(family);
+            return families;
+          },
   };
   return server::Server::Start(context, std::move(surface), std::move(parts));
 }

@@ -127,13 +127,17 @@ void SubmitTasksCall::ReadIfWanted() {
 void SubmitTasksCall::Send() {
   v1::SubmitTasksResponse response;
   std::optional<absl::Status> end;
+  std::vector<SubmitStream::Answer> answers;
   {
     base::MutexLock lock(mutex_);
     if (sending_ > 0) return;
-    const std::vector<SubmitStream::Answer> answers = stream_->Take(kAnswersMax);
+    answers = stream_->Take(kAnswersMax);
     for (const SubmitStream::Answer& answer : answers) Write(answer, *response.add_items());
     sending_ = answers.size();
     if (answers.empty() && open_ == 0) end = end_;
+  }
+  for (const SubmitStream::Answer& answer : answers) {
+    if (const auto* why = std::get_if<absl::Status>(&answer.decision)) observer_.OnRefused(*why);
   }
   if (end.has_value()) return call_.Finish(*std::move(end));
   // A stream that is over says so through its hook.

@@ -7,6 +7,7 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/mutex.h"
 #include "libs/director/driver.h"
+#include "libs/director/observer.h"
 #include "libs/director/submit_stream.h"
 #include "libs/ports/clock.h"
 #include "libs/server/bidi_call.h"
@@ -21,9 +22,10 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
  public:
   using Call = server::BidiCall<v1::SubmitTasksRequest, v1::SubmitTasksResponse>;
 
-  // Both outlive the call.
-  SubmitTasksCall(Call call, director::DirectorDriver& driver, const ports::Clock& clock)
-      : call_(std::move(call)), driver_(driver), clock_(clock) {}
+  // All outlive the call. `observer` hears of submits that are refused.
+  SubmitTasksCall(Call call, director::DirectorDriver& driver, director::Observer& observer,
+                  const ports::Clock& clock)
+      : call_(std::move(call)), driver_(driver), observer_(observer), clock_(clock) {}
 
   void Begin();
 
@@ -38,6 +40,7 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
 
   const Call call_;
   director::DirectorDriver& driver_;
+  director::Observer& observer_;
   const ports::Clock& clock_;
   std::shared_ptr<director::SubmitStream> stream_;
 

@@ -1,16 +1,23 @@
-// What a turn of the driver costs beside the bare hand-over of a value to another thread and back.
+// What a turn of the driver costs beside the bare hand-over of a value to another thread and back,
+// and what it costs to be watched.
 #include <benchmark/benchmark.h>
 
+#include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "libs/adapters/system_clock/system_clock.h"
 #include "libs/adapters/system_random/system_random.h"
+#include "libs/base/log.h"
 #include "libs/base/mutex.h"
+#include "libs/core/record.h"
 #include "libs/director/driver.h"
+#include "libs/server/readiness.h"
 #include "libs/testing/driver_flow.h"
 #include "libs/testing/fake_agent_link.h"
 #include "libs/testing/memory_event_store.h"
+#include "services/director/director_watch.h"
 
 namespace callboard {
 namespace {
@@ -65,6 +72,26 @@ void BM_DriverTurn(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_DriverTurn)->UseRealTime();
+
+// What it takes to count a task's whole life, and not to log it: far more tasks than the log takes.
+void BM_WatchTask(benchmark::State& state) {
+  base::StartLogging({.lines_per_second = 1});
+  prometheus::Registry metrics;
+  server::Readiness readiness;
+  DirectorWatch watch(metrics, readiness);
+  const std::vector<core::Record> records = {
+      core::TaskRecord{.change = core::Admitted{.spec = std::make_shared<core::TaskSpec>()}},
+      core::TaskRecord{.change = core::Dispatched{.dispatch = core::DispatchNumber(1)}},
+      core::TaskRecord{.change = core::Accepted()}, core::TaskRecord{.change = core::Ended()}};
+  const std::vector<director::TaskStep> steps = {
+      {.record = 0},
+      {.record = 1},
+      {.record = 2, .from = core::TaskState::kDispatching},
+      {.record = 3, .from = core::TaskState::kWorking}};
+  for (auto _ : state) watch.OnTurn(records, steps);
+  base::StartLogging({});
+}
+BENCHMARK(BM_WatchTask);
 
 }  // namespace
 }  // namespace callboard

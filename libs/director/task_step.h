@@ -1,0 +1,27 @@
+#ifndef CALLBOARD_LIBS_DIRECTOR_TASK_STEP_H_
+#define CALLBOARD_LIBS_DIRECTOR_TASK_STEP_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "libs/core/task.h"
+
+namespace callboard::director {
+
+// What a record of a task leaves out, because those before it say it.
+struct TaskStep {
+  // Which of the turn's records it is about.
+  size_t record = 0;
+  // Where the task stood before, and since when; of one that was not there, pending and never.
+  core::TaskState from = core::TaskState::kPending;
+  absl::Time since = absl::InfinitePast();
+  absl::Time submitted_at = absl::InfinitePast();
+  // Before it, out of how many.
+  uint32_t attempts = 0;
+  uint32_t max_attempts = 0;
+};
+
+}  // namespace callboard::director
+
+#endif  // CALLBOARD_LIBS_DIRECTOR_TASK_STEP_H_

@@ -1,0 +1,220 @@
+#include "services/director/queue_events.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+#include "libs/wire/enum_pairs.h"
+#include "libs/wire/enum_text.h"
+
+namespace callboard {
+namespace {
+
+using core::TaskState;
+using director::TaskStep;
+
+// What an agent says of its trouble may be long.
+constexpr size_t kErrorBytesShown = 256;
+
+const std::string& ErrorOf(const core::TaskRecord& record) {
+  static const std::string none;
+  if (const auto* returned = std::get_if<core::Returned>(&record.change)) return returned->error;
+  if (const auto* ended = std::get_if<core::Ended>(&record.change)) return ended->error;
+  return none;
+}
+
+void AddEnd(const core::TaskRecord& record, const TaskStep& step,
+            std::vector<base::LogField>& fields) {
+  const auto& ended = std::get<core::Ended>(record.change);
+  fields.emplace_back("state", Name(ended.state));
+  if (ended.reason.has_value()) fields.emplace_back("reason", Name(*ended.reason));
+  if (ended.run.has_value()) {
+    if (ended.run->exit_code.has_value()) fields.emplace_back("exit_code", *ended.run->exit_code);
+    if (!ended.run->signal.empty()) fields.emplace_back("signal", ended.run->signal);
+  }
+  if (const auto run = TimesOf(record, step).run) {
+    fields.emplace_back("run_seconds", absl::ToDoubleSeconds(*run));
+  }
+}
+
+}  // namespace
+
+absl::string_view Name(DispatchOutcome outcome) {
+  switch (outcome) {
+    case DispatchOutcome::kAccepted:
+      return "accepted";
+    case DispatchOutcome::kBusy:
+      return "busy";
+    case DispatchOutcome::kFailed:
+      return "failed";
+    case DispatchOutcome::kRejected:
+      return "rejected";
+    case DispatchOutcome::kCancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
+absl::string_view Name(QueueEvent event) {
+  switch (event) {
+    case QueueEvent::kTaskAdded:
+      return "task_added";
+    case QueueEvent::kDispatch:
+      return "dispatch";
+    case QueueEvent::kDispatchSuccess:
+      return "dispatch_success";
+    case QueueEvent::kDispatchFailed:
+      return "dispatch_failed";
+    case QueueEvent::kRunFailed:
+      return "run_failed";
+    case QueueEvent::kCancelRequested:
+      return "cancel_requested";
+    case QueueEvent::kTaskEnded:
+      return "task_ended";
+    case QueueEvent::kSubmitRejected:
+      return "submit_rejected";
+  }
+  return "";
+}
+
+std::string Name(TaskState state) {
+  return wire::EnumText(*v1::Task::State_descriptor(), wire::ToProto(wire::kTaskStates, state));
+}
+
+std::string Name(core::FailureReason reason) {
+  return absl::AsciiStrToLower(
+      wire::EnumText(*v1::Task::Reason_descriptor(), wire::ToProto(wire::kFailureReasons, reason)));
+}
+
+std::string ReasonOf(const absl::Status& refusal) {
+  const std::string reason = base::DetailsOf(refusal).reason;
+  return absl::AsciiStrToLower(reason.empty() ? absl::StatusCodeToString(refusal.code()) : reason);
+}
+
+std::optional<DispatchOutcome> OutcomeOf(const core::TaskRecord& record, const TaskStep& step) {
+  if (step.from != TaskState::kDispatching) return std::nullopt;
+  if (std::holds_alternative<core::Accepted>(record.change)) return DispatchOutcome::kAccepted;
+  if (std::holds_alternative<core::Bounced>(record.change)) return DispatchOutcome::kBusy;
+  if (const auto* returned = std::get_if<core::Returned>(&record.change)) {
+    return returned->reported ? DispatchOutcome::kAccepted : DispatchOutcome::kFailed;
+  }
+  const auto* ended = std::get_if<core::Ended>(&record.change);
+  if (ended == nullptr) return std::nullopt;
+  if (ended->state == TaskState::kCancelled) return DispatchOutcome::kCancelled;
+  if (ended->run.has_value()) return DispatchOutcome::kAccepted;
+  return ended->reason == core::FailureReason::kAgentRejected ? DispatchOutcome::kRejected
+                                                              : DispatchOutcome::kFailed;
+}
+
+QueueTimes TimesOf(const core::TaskRecord& record, const TaskStep& step) {
+  const auto from = [&record](absl::Time since) {
+    return std::max(absl::ZeroDuration(), record.event.at - since);
+  };
+  if (std::holds_alternative<core::Admitted>(record.change)) {
+    return {.waiting = from(step.submitted_at)};
+  }
+  if (const auto* dispatched = std::get_if<core::Dispatched>(&record.change)) {
+    const bool is_first = dispatched->dispatch == core::DispatchNumber(1);
+    return {.pending = from(step.since), .wait = from(is_first ? step.submitted_at : step.since)};
+  }
+  if (OutcomeOf(record, step).has_value()) return {.dispatch = from(step.since)};
+  const bool is_over = std::holds_alternative<core::Returned>(record.change) ||
+                       std::holds_alternative<core::Ended>(record.change);
+  if (step.from == TaskState::kWorking && is_over) return {.run = from(step.since)};
+  return {};
+}
+
+absl::InlinedVector<QueueLine, 2> LinesOf(const core::TaskRecord& record, const TaskStep& step) {
+  using base::LogLevel;
+  absl::InlinedVector<QueueLine, 2> lines;
+  const std::optional<DispatchOutcome> outcome = OutcomeOf(record, step);
+  if (outcome == DispatchOutcome::kAccepted) {
+    lines.push_back({QueueEvent::kDispatchSuccess});
+  } else if (outcome == DispatchOutcome::kBusy) {
+    lines.push_back({QueueEvent::kDispatchFailed});
+  } else if (outcome.has_value() && outcome != DispatchOutcome::kCancelled) {
+    lines.push_back({QueueEvent::kDispatchFailed, LogLevel::kWarning});
+  }
+  struct Step {
+    void operator()(const core::Admitted&) const { lines.push_back({QueueEvent::kTaskAdded}); }
+    void operator()(const core::Dispatched&) const { lines.push_back({QueueEvent::kDispatch}); }
+    void operator()(const core::Accepted&) const {}
+    void operator()(const core::Bounced&) const {}
+    void operator()(const core::Returned& returned) const {
+      if (from == TaskState::kDispatching && !returned.reported) return;
+      lines.push_back({QueueEvent::kRunFailed, LogLevel::kWarning});
+    }
+    void operator()(const core::CancelRequested&) const {
+      lines.push_back({QueueEvent::kCancelRequested});
+    }
+    void operator()(const core::Ended& ended) const {
+      lines.push_back({QueueEvent::kTaskEnded,
+                       ended.state == TaskState::kFailed ? LogLevel::kWarning : LogLevel::kInfo});
+    }
+    void operator()(const core::Noted&) const {}
+    TaskState from;
+    absl::InlinedVector<QueueLine, 2>& lines;
+  };
+  std::visit(Step{step.from, lines}, record.change);
+  return lines;
+}
+
+std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& record,
+                                     const TaskStep& step) {
+  std::vector<base::LogField> fields = {{"queue_id", ToString(record.queue_id)}};
+  if (record.event.dispatch != core::DispatchNumber()) {
+    fields.emplace_back("task_id", TaskIdText(record.queue_id, record.event.dispatch));
+    fields.emplace_back("agent", record.event.agent);
+  }
+  const std::string attempt = absl::StrCat(step.attempts + 1, "/", step.max_attempts);
+  const auto add_error = [&] {
+    const std::string error = ErrorOf(record).substr(0, kErrorBytesShown);
+    if (!error.empty()) fields.emplace_back("error", error);
+  };
+  switch (event) {
+    case QueueEvent::kTaskAdded: {
+      const core::TaskSpec& spec = *std::get<core::Admitted>(record.change).spec;
+      fields.emplace_back("depth", record.event.place_after);
+      fields.emplace_back("source", core::Name(spec.source.value_or(core::TaskSource::kApi)));
+      break;
+    }
+    case QueueEvent::kDispatch:
+      fields.emplace_back("dispatch", record.event.dispatch.value());
+      fields.emplace_back("attempt", attempt);
+      break;
+    case QueueEvent::kDispatchFailed:
+      fields.emplace_back("attempt", attempt);
+      if (const auto* bounced = std::get_if<core::Bounced>(&record.change)) {
+        fields.emplace_back("busy", bounced->busy_rejections);
+      }
+      if (std::holds_alternative<core::Ended>(record.change)) fields.emplace_back("final", true);
+      add_error();
+      break;
+    case QueueEvent::kRunFailed:
+      fields.emplace_back("attempt", attempt);
+      add_error();
+      break;
+    case QueueEvent::kCancelRequested:
+      fields.emplace_back("who", record.event.who);
+      break;
+    case QueueEvent::kTaskEnded:
+      AddEnd(record, step, fields);
+      break;
+    case QueueEvent::kDispatchSuccess:
+    case QueueEvent::kSubmitRejected:
+      break;
+  }
+  return fields;
+}
+
+std::vector<base::LogField> FieldsOf(const absl::Status& refusal) {
+  std::vector<base::LogField> fields = {{"reason", ReasonOf(refusal)}};
+  const auto metadata = base::DetailsOf(refusal).metadata;
+  const auto depth = metadata.find("depth");
+  if (depth != metadata.end()) fields.emplace_back("depth", depth->second);
+  return fields;
+}
+
+}  // namespace callboard

@@ -1,0 +1,237 @@
+#include "services/director/queue_events.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+#include "libs/testing/file_text.h"
+
+namespace callboard {
+namespace {
+
+using core::FailureReason;
+using core::TaskState;
+using director::TaskStep;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Optional;
+
+constexpr core::QueueId kId = core::QueueId(core::Ulid(0, 1));
+constexpr char kName[] = "queue_id=queue-00000000000000000000000001";
+constexpr char kRun[] =
+    "queue_id=queue-00000000000000000000000001 task_id=task-00000000000000000000000001-2 agent=a";
+
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
+
+// Submitted five seconds ago, and for two where it is.
+const TaskStep kPending = {.from = TaskState::kPending,
+                           .since = kNow - absl::Seconds(2),
+                           .submitted_at = kNow - absl::Seconds(5),
+                           .attempts = 0,
+                           .max_attempts = 3};
+
+TaskStep From(TaskState state) {
+  TaskStep step = kPending;
+  step.from = state;
+  return step;
+}
+
+core::TaskRecord Record(core::TaskChange change) {
+  core::TaskRecord record = {.queue_id = kId, .change = std::move(change)};
+  record.event.at = kNow;
+  if (!std::holds_alternative<core::Admitted>(record.change)) {
+    record.event.dispatch = core::DispatchNumber(2);
+    record.event.agent = "a";
+  }
+  return record;
+}
+
+core::Ended Failed(FailureReason reason) {
+  return {.state = TaskState::kFailed, .reason = reason, .counts = true};
+}
+
+// What the log says of a step, one line each, without the time.
+std::vector<std::string> LogOf(const core::TaskRecord& record, const TaskStep& step) {
+  std::vector<std::string> log;
+  for (const QueueLine& line : LinesOf(record, step)) {
+    const std::string text =
+        base::FormatLogLine(base::LogFormat::kLogfmt, kNow, line.level, "queue", Name(line.event),
+                            FieldsOf(line.event, record, step));
+    log.push_back(text.substr(text.find(' ') + 1));
+  }
+  return log;
+}
+
+TEST(QueueEventsTest, AdmissionIsATaskAddedAndSaysNothingOfWhatItWasGiven) {
+  core::TaskSpec spec;
+  spec.prompt = "secret prompt";
+  spec.env = {{"TOKEN", "secret"}};
+  spec.payload = "secret payload";
+  spec.source = core::TaskSource::kScheduler;
+  core::TaskRecord record =
+      Record(core::Admitted{.spec = std::make_shared<const core::TaskSpec>(spec)});
+  record.event.place_after = 5;
+  EXPECT_THAT(LogOf(record, kPending), ElementsAre(absl::StrCat("INFO queue=task_added ", kName,
+                                                                " depth=5 source=scheduler")));
+  EXPECT_THAT(TimesOf(record, kPending).waiting, Optional(absl::Seconds(5)));
+}
+
+TEST(QueueEventsTest, DispatchNamesTheAgentAndTheAttemptItMayBecome) {
+  const auto record = Record(core::Dispatched{.dispatch = core::DispatchNumber(2)});
+  EXPECT_THAT(LogOf(record, kPending),
+              ElementsAre(absl::StrCat("INFO queue=dispatch ", kRun, " dispatch=2 attempt=1/3")));
+}
+
+TEST(QueueEventsTest, OnlyTheFirstWaitBeginsAtTheDoor) {
+  const auto first =
+      TimesOf(Record(core::Dispatched{.dispatch = core::DispatchNumber(1)}), kPending);
+  EXPECT_THAT(first.pending, Optional(absl::Seconds(2)));
+  EXPECT_THAT(first.wait, Optional(absl::Seconds(5)));
+  const auto later =
+      TimesOf(Record(core::Dispatched{.dispatch = core::DispatchNumber(2)}), kPending);
+  EXPECT_THAT(later.pending, Optional(absl::Seconds(2)));
+  EXPECT_THAT(later.wait, Optional(absl::Seconds(2)));
+}
+
+TEST(QueueEventsTest, AcceptedDispatchIsASuccess) {
+  const auto record = Record(core::Accepted());
+  const TaskStep step = From(TaskState::kDispatching);
+  EXPECT_THAT(LogOf(record, step), ElementsAre(absl::StrCat("INFO queue=dispatch_success ", kRun)));
+  EXPECT_THAT(OutcomeOf(record, step), Optional(DispatchOutcome::kAccepted));
+  EXPECT_THAT(TimesOf(record, step).dispatch, Optional(absl::Seconds(2)));
+  EXPECT_EQ(TimesOf(record, step).run, std::nullopt);
+}
+
+TEST(QueueEventsTest, BusyLeavesTheAttemptAsItIs) {
+  const auto record = Record(core::Bounced{.busy_rejections = 4});
+  const TaskStep step = From(TaskState::kDispatching);
+  EXPECT_THAT(LogOf(record, step), ElementsAre(absl::StrCat("INFO queue=dispatch_failed ", kRun,
+                                                            " attempt=1/3 busy=4")));
+  EXPECT_THAT(OutcomeOf(record, step), Optional(DispatchOutcome::kBusy));
+}
+
+TEST(QueueEventsTest, DispatchThatIsTriedAgainHasFailedButNotFinally) {
+  const auto record = Record(core::Returned{.counts = true, .error = "UNAVAILABLE: down"});
+  const TaskStep step = From(TaskState::kDispatching);
+  EXPECT_THAT(LogOf(record, step),
+              ElementsAre(absl::StrCat("WARN queue=dispatch_failed ", kRun,
+                                       " attempt=1/3 error=\"UNAVAILABLE: down\"")));
+  EXPECT_THAT(OutcomeOf(record, step), Optional(DispatchOutcome::kFailed));
+}
+
+TEST(QueueEventsTest, LastDispatchThatFailsEndsTheTask) {
+  TaskStep step = From(TaskState::kDispatching);
+  step.attempts = 2;
+  const auto record = Record(Failed(FailureReason::kMaxAttempts));
+  EXPECT_THAT(
+      LogOf(record, step),
+      ElementsAre(
+          absl::StrCat("WARN queue=dispatch_failed ", kRun, " attempt=3/3 final=true"),
+          absl::StrCat("WARN queue=task_ended ", kRun, " state=failed reason=max_attempts")));
+  EXPECT_THAT(OutcomeOf(record, step), Optional(DispatchOutcome::kFailed));
+  EXPECT_THAT(OutcomeOf(Record(Failed(FailureReason::kAgentRejected)), step),
+              Optional(DispatchOutcome::kRejected));
+}
+
+TEST(QueueEventsTest, ResultWithoutAnAnswerSaysThatTheDispatchWasAccepted) {
+  const TaskStep step = From(TaskState::kDispatching);
+  const auto record = Record(core::Ended{.run = core::RunResult{.exit_code = 0}});
+  EXPECT_THAT(LogOf(record, step), ElementsAre(absl::StrCat("INFO queue=dispatch_success ", kRun),
+                                               absl::StrCat("INFO queue=task_ended ", kRun,
+                                                            " state=completed exit_code=0")));
+  EXPECT_EQ(TimesOf(record, step).run, std::nullopt) << "nobody knows when it began";
+  EXPECT_THAT(LogOf(Record(core::Returned{.counts = true, .reported = true}), step),
+              ElementsAre(absl::StrCat("INFO queue=dispatch_success ", kRun),
+                          absl::StrCat("WARN queue=run_failed ", kRun, " attempt=1/3")));
+}
+
+TEST(QueueEventsTest, RunThatIsOverSaysHowAndAfterHowLong) {
+  const TaskStep step = From(TaskState::kWorking);
+  core::Ended failed = Failed(FailureReason::kExecFailed);
+  failed.error = "it exited with 7";
+  failed.run = core::RunResult{.end = core::RunResult::End::kFailed,
+                               .exit_code = 7,
+                               .signal = "SIGKILL",
+                               .result = "secret"};
+  EXPECT_THAT(LogOf(Record(failed), step),
+              ElementsAre(absl::StrCat("WARN queue=task_ended ", kRun,
+                                       " state=failed reason=exec_failed exit_code=7 "
+                                       "signal=SIGKILL run_seconds=2")));
+  EXPECT_EQ(OutcomeOf(Record(failed), step), std::nullopt) << "the dispatch was answered before";
+  EXPECT_THAT(TimesOf(Record(failed), step).run, Optional(absl::Seconds(2)));
+  const auto retried = Record(core::Returned{.counts = true, .error = "it exited with 7"});
+  EXPECT_THAT(LogOf(retried, step),
+              ElementsAre(absl::StrCat("WARN queue=run_failed ", kRun,
+                                       " attempt=1/3 error=\"it exited with 7\"")));
+  EXPECT_THAT(TimesOf(retried, step).run, Optional(absl::Seconds(2)));
+}
+
+TEST(QueueEventsTest, CancelIsAskedForAndThenEndsTheTask) {
+  core::TaskRecord asked = Record(core::CancelRequested());
+  asked.event.who = "me";
+  for (const TaskState state : {TaskState::kDispatching, TaskState::kWorking}) {
+    EXPECT_THAT(LogOf(asked, From(state)),
+                ElementsAre(absl::StrCat("INFO queue=cancel_requested ", kRun, " who=me")));
+    EXPECT_EQ(OutcomeOf(asked, From(state)), std::nullopt);
+    EXPECT_EQ(TimesOf(asked, From(state)).run, std::nullopt) << "it still runs";
+  }
+  const auto ended = Record(core::Ended{.state = TaskState::kCancelled});
+  EXPECT_THAT(LogOf(ended, From(TaskState::kDispatching)),
+              ElementsAre(absl::StrCat("INFO queue=task_ended ", kRun, " state=cancelled")));
+  EXPECT_THAT(OutcomeOf(ended, From(TaskState::kDispatching)),
+              Optional(DispatchOutcome::kCancelled));
+}
+
+TEST(QueueEventsTest, TaskThatNeverRanEndsWithoutAnAgent) {
+  core::TaskRecord record = Record(Failed(FailureReason::kExpired));
+  record.event.dispatch = {};
+  record.event.agent = "";
+  EXPECT_THAT(LogOf(record, kPending), ElementsAre(absl::StrCat("WARN queue=task_ended ", kName,
+                                                                " state=failed reason=expired")));
+}
+
+TEST(QueueEventsTest, NoteIsNoEvent) {
+  EXPECT_THAT(LogOf(Record(core::Noted()), kPending), IsEmpty());
+}
+
+TEST(QueueEventsTest, TimeIsNeverNegativeWhateverTheClockDoes) {
+  TaskStep step = From(TaskState::kWorking);
+  step.since = kNow + absl::Hours(1);
+  EXPECT_THAT(TimesOf(Record(core::Ended()), step).run, Optional(absl::ZeroDuration()));
+}
+
+TEST(QueueEventsTest, LongErrorIsCut) {
+  const auto record = Record(core::Returned{.error = std::string(10'000, 'x')});
+  for (const std::string& line : LogOf(record, From(TaskState::kDispatching))) {
+    EXPECT_LT(line.size(), 500u);
+  }
+}
+
+TEST(QueueEventsTest, RefusalIsNamedByItsReasonOrElseItsCode) {
+  const absl::Status full = base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL",
+                                             {{"depth", "50"}, {"key", "secret"}});
+  const auto log = [](const absl::Status& refusal) {
+    return base::FormatLogLine(base::LogFormat::kLogfmt, kNow, base::LogLevel::kWarning, "queue",
+                               Name(QueueEvent::kSubmitRejected), FieldsOf(refusal));
+  };
+  EXPECT_THAT(log(full),
+              testing::EndsWith("WARN queue=submit_rejected reason=queue_full depth=50"));
+  EXPECT_THAT(log(absl::InvalidArgumentError("secret prompt")),
+              testing::EndsWith("queue=submit_rejected reason=invalid_argument"));
+}
+
+TEST(QueueEventsTest, OperatorsPageListsEveryEvent) {
+  const std::string page = test::FileText("docs/OPERATIONS.md");
+  for (int i = 0; !Name(QueueEvent(i)).empty(); ++i) {
+    EXPECT_THAT(page, testing::HasSubstr(absl::StrCat("| `queue=", Name(QueueEvent(i)), "` |")));
+  }
+}
+
+}  // namespace
+}  // namespace callboard

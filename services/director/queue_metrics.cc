@@ -1,0 +1,141 @@
+#include "services/director/queue_metrics.h"
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "libs/wire/enum_pairs.h"
+#include "libs/wire/enum_text.h"
+#include "services/director/agent_list.h"
+
+namespace callboard {
+namespace {
+
+using core::TaskState;
+using prometheus::Counter;
+using prometheus::Histogram;
+
+// From an idle queue to one that is hours behind.
+const Histogram::BucketBoundaries kWaits = {0.001, 0.01, 0.1, 0.5, 1,    5,
+                                            15,    60,   300, 900, 3600, 14400};
+// From an agent in the same rack to one that is never heard of again.
+const Histogram::BucketBoundaries kAnswers = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                              0.1,    0.5,   1,      5,     30,   75};
+const Histogram::BucketBoundaries kRuns = {0.01, 0.1, 0.5, 1,    5,    15,
+                                           60,   300, 900, 1800, 3600, 14400};
+// A fast disk, a slow one, and one that stalls.
+const Histogram::BucketBoundaries kCommits = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                              0.025,  0.05,    0.1,    0.25,  1,      5};
+
+Histogram& NewHistogram(prometheus::Registry& metrics, const std::string& name,
+                        const std::string& help, const Histogram::BucketBoundaries& buckets) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(metrics).Add({}, buckets);
+}
+
+prometheus::Family<Counter>& NewCounters(prometheus::Registry& metrics, const std::string& name,
+                                         const std::string& help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(metrics);
+}
+
+void Observe(Histogram& histogram, const std::optional<absl::Duration>& time) {
+  if (time.has_value()) histogram.Observe(absl::ToDoubleSeconds(*time));
+}
+
+prometheus::MetricFamily Gauge(const std::string& name, const std::string& help) {
+  return {.name = name, .help = help, .type = prometheus::MetricType::Gauge, .metric = {}};
+}
+
+prometheus::ClientMetric Value(double value) {
+  prometheus::ClientMetric metric;
+  metric.gauge.value = value;
+  return metric;
+}
+
+}  // namespace
+
+QueueMetrics::QueueMetrics(prometheus::Registry& metrics)
+    : refused_(NewCounters(metrics, "callboard_submit_rejected_total",
+                           "Submits that were refused, by the reason they were given.")),
+      wait_seconds_(NewHistogram(metrics, "callboard_queue_wait_seconds",
+                                 "From the arrival of a submit, or the return of a task, until "
+                                 "its dispatch.",
+                                 kWaits)),
+      waiting_seconds_(NewHistogram(metrics, "callboard_queue_waiting_seconds",
+                                    "From the arrival of a submit until it was accepted.", kWaits)),
+      pending_seconds_(NewHistogram(metrics, "callboard_queue_pending_seconds",
+                                    "From coming into line until the dispatch.", kWaits)),
+      dispatch_seconds_(NewHistogram(metrics, "callboard_dispatch_seconds",
+                                     "From the dispatch until it was answered or given up.",
+                                     kAnswers)),
+      run_seconds_(NewHistogram(metrics, "callboard_run_seconds",
+                                "From the agent's acceptance until the run was over.", kRuns)),
+      commit_seconds_(NewHistogram(metrics, "callboard_commit_seconds",
+                                   "From handing a batch of records to the disk until it is there.",
+                                   kCommits)),
+      commit_batch_size_(NewHistogram(metrics, "callboard_commit_batch_size",
+                                      "Records that went to disk together.",
+                                      {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096})) {
+  auto& tasks =
+      NewCounters(metrics, "callboard_tasks_total", "Tasks that have ended, by how and why.");
+  const auto add = [&](TaskState state, std::optional<core::FailureReason> reason) {
+    tasks_[{state, reason}] =
+        &tasks.Add({{"state", Name(state)}, {"reason", reason.has_value() ? Name(*reason) : ""}});
+  };
+  add(TaskState::kCompleted, std::nullopt);
+  add(TaskState::kCancelled, std::nullopt);
+  for (const auto& [reason, proto] : wire::kFailureReasons) add(TaskState::kFailed, reason);
+  auto& dispatches = NewCounters(metrics, "callboard_dispatch_total",
+                                 "Dispatches that were answered or given up, by how.");
+  for (const DispatchOutcome outcome : kDispatchOutcomes) {
+    dispatches_[outcome] = &dispatches.Add({{"outcome", std::string(Name(outcome))}});
+  }
+}
+
+void QueueMetrics::Count(const core::TaskRecord& record, const director::TaskStep& step) {
+  if (const auto outcome = OutcomeOf(record, step)) dispatches_.at(*outcome)->Increment();
+  if (const auto* ended = std::get_if<core::Ended>(&record.change)) {
+    tasks_.at({ended->state, ended->reason})->Increment();
+  }
+  const QueueTimes times = TimesOf(record, step);
+  Observe(wait_seconds_, times.wait);
+  Observe(waiting_seconds_, times.waiting);
+  Observe(pending_seconds_, times.pending);
+  Observe(dispatch_seconds_, times.dispatch);
+  Observe(run_seconds_, times.run);
+}
+
+void QueueMetrics::CountCommit(size_t records, absl::Duration took) {
+  commit_seconds_.Observe(absl::ToDoubleSeconds(took));
+  commit_batch_size_.Observe(static_cast<double>(records));
+}
+
+void QueueMetrics::CountRefused(const absl::Status& why) {
+  refused_.Add({{"reason", ReasonOf(why)}}).Increment();
+}
+
+std::vector<prometheus::MetricFamily> QueueGauges(const director::QueueLevels& levels,
+                                                  const director::AgentCounts& agents,
+                                                  absl::Time now) {
+  std::vector<prometheus::MetricFamily> families;
+  const auto add = [&families](const std::string& name, const std::string& help, double value) {
+    families.push_back(Gauge(absl::StrCat("callboard_queue_", name), help));
+    families.back().metric.push_back(Value(value));
+  };
+  add("pending", "Tasks in line, those that may not start yet included.", levels.pending);
+  add("in_flight", "Tasks that an agent was given.", levels.in_flight);
+  add("waiting", "Callers that wait for a place in line.", levels.waiting);
+  add("max_size", "Bound on the tasks in line; 0 is none.", levels.max_size);
+  add("oldest_age_seconds", "How long ago the first accepted of the tasks in line was.",
+      absl::ToDoubleSeconds(std::max(absl::ZeroDuration(), now - levels.oldest)));
+  families.push_back(Gauge("callboard_agents", "Agents that are known, by state."));
+  for (const auto& [state, proto] : kAgentStates) {
+    const auto count = agents.find(state);
+    prometheus::ClientMetric metric = Value(count == agents.end() ? 0 : count->second);
+    metric.label = {{"state", wire::EnumText(*v1::Agent::State_descriptor(), proto)}};
+    families.back().metric.push_back(std::move(metric));
+  }
+  return families;
+}
+
+}  // namespace callboard

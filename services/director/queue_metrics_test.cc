@@ -1,0 +1,105 @@
+#include "services/director/queue_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "libs/base/error.h"
+
+namespace callboard {
+namespace {
+
+using core::FailureReason;
+using core::TaskState;
+using director::AgentState;
+using director::TaskStep;
+using ::testing::Contains;
+using ::testing::IsSupersetOf;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
+
+std::vector<std::string> LinesOf(const std::vector<prometheus::MetricFamily>& families) {
+  return absl::StrSplit(prometheus::TextSerializer().Serialize(families), '\n');
+}
+
+class QueueMetricsTest : public testing::Test {
+ protected:
+  // Something happens after so many seconds in `state`, and ten more since the submit.
+  void Count(TaskState state, core::TaskChange change, int seconds = 1) {
+    core::TaskRecord record = {.change = std::move(change)};
+    record.event.at = kNow;
+    const absl::Time since = kNow - absl::Seconds(seconds);
+    const TaskStep step = {
+        .from = state, .since = since, .submitted_at = since - absl::Seconds(10)};
+    metrics_.Count(record, step);
+  }
+  std::vector<std::string> Lines() const { return LinesOf(registry_.Collect()); }
+
+  prometheus::Registry registry_;
+  QueueMetrics metrics_{registry_};
+};
+
+TEST_F(QueueMetricsTest, WhatCanBeNamedIsThereFromTheStart) {
+  EXPECT_THAT(Lines(), IsSupersetOf({"callboard_tasks_total{reason=\"\",state=\"completed\"} 0",
+                                     "callboard_tasks_total{reason=\"poison\",state=\"failed\"} 0",
+                                     "callboard_dispatch_total{outcome=\"busy\"} 0"}));
+}
+
+TEST_F(QueueMetricsTest, EndsAndOutcomesAreCountedApart) {
+  Count(TaskState::kDispatching, core::Accepted());
+  Count(TaskState::kWorking, core::Ended());
+  Count(TaskState::kPending,
+        core::Ended{.state = TaskState::kFailed, .reason = FailureReason::kEvicted});
+  Count(TaskState::kDispatching, core::Bounced());
+  Count(TaskState::kDispatching, core::Bounced());
+  EXPECT_THAT(Lines(), IsSupersetOf({"callboard_tasks_total{reason=\"\",state=\"completed\"} 1",
+                                     "callboard_tasks_total{reason=\"evicted\",state=\"failed\"} 1",
+                                     "callboard_dispatch_total{outcome=\"accepted\"} 1",
+                                     "callboard_dispatch_total{outcome=\"busy\"} 2"}));
+}
+
+TEST_F(QueueMetricsTest, EachTimeIsInItsOwnHistogram) {
+  Count(TaskState::kPending, core::Admitted(), 1);
+  Count(TaskState::kPending, core::Dispatched{.dispatch = core::DispatchNumber(1)}, 2);
+  Count(TaskState::kDispatching, core::Accepted(), 3);
+  Count(TaskState::kWorking, core::Ended(), 4);
+  metrics_.CountCommit(5, absl::Milliseconds(500));
+  EXPECT_THAT(
+      Lines(),
+      IsSupersetOf({"callboard_queue_waiting_seconds_sum 11",
+                    "callboard_queue_pending_seconds_sum 2", "callboard_queue_wait_seconds_sum 12",
+                    "callboard_dispatch_seconds_sum 3", "callboard_run_seconds_sum 4",
+                    "callboard_run_seconds_count 1", "callboard_commit_seconds_sum 0.5",
+                    "callboard_commit_batch_size_sum 5"}));
+}
+
+TEST_F(QueueMetricsTest, RefusalsAreCountedByReason) {
+  metrics_.CountRefused(base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"));
+  metrics_.CountRefused(base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"));
+  EXPECT_THAT(Lines(), Contains("callboard_submit_rejected_total{reason=\"queue_full\"} 2"));
+}
+
+TEST(QueueGaugesTest, ShowTheQueueAndEveryStateOfAgents) {
+  const director::QueueLevels levels = {.pending = 5,
+                                        .in_flight = 2,
+                                        .waiting = 3,
+                                        .max_size = 50,
+                                        .oldest = kNow - absl::Seconds(90)};
+  EXPECT_THAT(
+      LinesOf(QueueGauges(levels, {{AgentState::kBusy, 2}}, kNow)),
+      IsSupersetOf({"callboard_queue_pending 5", "callboard_queue_in_flight 2",
+                    "callboard_queue_waiting 3", "callboard_queue_max_size 50",
+                    "callboard_queue_oldest_age_seconds 90", "callboard_agents{state=\"busy\"} 2",
+                    "callboard_agents{state=\"idle\"} 0"}));
+}
+
+TEST(QueueGaugesTest, NothingIsOldInAnEmptyQueue) {
+  EXPECT_THAT(LinesOf(QueueGauges({}, {}, kNow)), Contains("callboard_queue_oldest_age_seconds 0"));
+}
+
+}  // namespace
+}  // namespace callboard

@@ -1,0 +1,198 @@
+// What operators see of tasks: a real director's log and metrics, and an agent that follows a
+// script.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libs/base/error.h"
+#include "libs/testing/file_text.h"
+#include "libs/testing/http_client.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/running_server.h"
+#include "libs/testing/scripted_agent.h"
+#include "tests/integration/task_client.h"
+
+namespace callboard {
+namespace {
+
+using core::FenceToken;
+using core::StartRun;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A director with one place in line that knows one agent with one slot.
+class EventsTest : public testing::Test {
+ protected:
+  EventsTest() {
+    agent_.WaitForSession();
+    agent_.SayOpened("agent-1");
+  }
+
+  void ReportFree() {
+    agent_.Say(core::AgentItem(core::LoadReported{{{"default", {.slots = 1}}}}));
+  }
+  // The next line of that event.
+  std::string Line(const std::string& event) {
+    return director_.process().WaitForLine(absl::StrCat(" queue=", event, " "));
+  }
+  std::string Metrics() { return test::HttpGet(director_.http_port(), "/metrics").body; }
+  void WaitForMetric(const std::string& line) {
+    while (!absl::StrContains(Metrics(), absl::StrCat("\n", line, "\n"))) {
+    }
+  }
+  static v1::SubmitTaskRequest Task(const std::string& prompt) {
+    v1::SubmitTaskRequest task;
+    task.set_prompt(prompt);
+    return task;
+  }
+  // In one message of a stream, which is over when this returns.
+  void SubmitTogether(const std::vector<v1::SubmitTaskRequest>& tasks) {
+    grpc::ClientContext context;
+    const auto stream = client_.stub().SubmitTasks(&context);
+    v1::SubmitTasksRequest request;
+    for (const v1::SubmitTaskRequest& task : tasks) *request.add_items() = task;
+    EXPECT_TRUE(stream->Write(request) && stream->WritesDone());
+    v1::SubmitTasksResponse response;
+    while (stream->Read(&response)) {
+    }
+    EXPECT_TRUE(stream->Finish().ok());
+  }
+  // Runs a task until its agent has accepted it.
+  std::string Run(FenceToken& token) {
+    const std::string id = client_.Submit("task");
+    token = agent_.NextItem<StartRun>().token;
+    agent_.Accept(token);
+    client_.WaitFor(id, v1::Task::STATE_WORKING);
+    return id;
+  }
+
+  test::ScriptedAgent agent_;
+  test::RunningServer director_{
+      "services/director/callboard-director",
+      {absl::StrCat("--data_dir=", test::NewFolder().string()), "--queue.max_size=1",
+       absl::StrCat("--fleet.agents=", agent_.address())}};
+  test::TaskClient client_{director_};
+};
+
+TEST_F(EventsTest, TaskIsFollowedThroughBusyAcceptanceAndFailure) {
+  v1::SubmitTaskRequest request = Task("canary-prompt");
+  request.set_payload("canary-payload");
+  (*request.mutable_env())["NAME"] = "canary-env";
+  request.set_source("scheduler");
+  const std::string id = client_.Submit(request);
+  const std::string of_task = absl::StrCat(" queue_id=", id, " ");
+  EXPECT_THAT(Line("task_added"), AllOf(HasSubstr(of_task), HasSubstr("depth=1 source=scheduler")));
+  EXPECT_THAT(Line("dispatch"),
+              AllOf(HasSubstr(of_task), HasSubstr("-1 agent=agent-1 dispatch=1 attempt=1/3")));
+
+  agent_.Refuse(agent_.NextItem<StartRun>().token,
+                base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"));
+  EXPECT_THAT(Line("dispatch_failed"), AllOf(HasSubstr(of_task), HasSubstr("attempt=1/3 busy=1")));
+  ReportFree();
+  EXPECT_THAT(Line("dispatch"), HasSubstr("dispatch=2 attempt=1/3")) << "a 409 is no attempt";
+
+  const FenceToken token = agent_.NextItem<StartRun>().token;
+  agent_.Accept(token);
+  EXPECT_THAT(Line("dispatch_success"), AllOf(HasSubstr(of_task), HasSubstr("-2 agent=agent-1")));
+  agent_.Finish(token,
+                {.end = core::RunResult::End::kFailed, .exit_code = 7, .result = "canary-result"});
+  EXPECT_THAT(Line("task_ended"),
+              AllOf(HasSubstr(of_task),
+                    HasSubstr("state=failed reason=exec_failed exit_code=7 run_seconds=")));
+
+  WaitForMetric(R"(callboard_tasks_total{reason="exec_failed",state="failed"} 1)");
+  WaitForMetric(R"(callboard_dispatch_total{outcome="busy"} 1)");
+  WaitForMetric(R"(callboard_dispatch_total{outcome="accepted"} 1)");
+  WaitForMetric("callboard_queue_waiting_seconds_count 1");
+  WaitForMetric("callboard_queue_wait_seconds_count 2");
+  WaitForMetric("callboard_queue_pending_seconds_count 2");
+  WaitForMetric("callboard_dispatch_seconds_count 2");
+  WaitForMetric("callboard_run_seconds_count 1");
+  EXPECT_THAT(director_.process().Output(), Not(HasSubstr("canary")));
+  EXPECT_THAT(Metrics(), Not(HasSubstr("canary")));
+}
+
+TEST_F(EventsTest, DispatchThatFailsSaysWhyAndWhetherItWasTheLast) {
+  v1::SubmitTaskRequest request = Task("task");
+  request.set_max_attempts(1);
+  client_.Submit(request);
+  agent_.Refuse(agent_.NextItem<StartRun>().token, absl::UnavailableError("no memory"));
+  EXPECT_THAT(Line("dispatch_failed"),
+              HasSubstr("attempt=1/1 final=true error=\"UNAVAILABLE: no memory\""));
+  EXPECT_THAT(Line("task_ended"), HasSubstr("state=failed reason=max_attempts"));
+  WaitForMetric(R"(callboard_dispatch_total{outcome="failed"} 1)");
+}
+
+TEST_F(EventsTest, RefusedSubmitsAreCountedByReasonOneByOneAndInStreams) {
+  FenceToken token;
+  Run(token);
+  client_.Submit("pending");
+  grpc::ClientContext context;
+  v1::SubmitTaskResponse answer;
+  EXPECT_FALSE(client_.stub().SubmitTask(&context, Task("one more"), &answer).ok());
+  EXPECT_THAT(Line("submit_rejected"), HasSubstr("reason=queue_full depth=1"));
+  SubmitTogether({Task("one more"), Task("")});
+  EXPECT_THAT(Line("submit_rejected"), HasSubstr("reason=queue_full depth=1"));
+  EXPECT_THAT(Line("submit_rejected"), HasSubstr("reason=invalid"));
+  WaitForMetric(R"(callboard_submit_rejected_total{reason="queue_full"} 2)");
+}
+
+TEST_F(EventsTest, CancelIsSeenWhenItIsAskedForAndWhenItIsDone) {
+  FenceToken token;
+  const std::string running = Run(token);
+  const std::string pending = client_.Submit("pending");
+  client_.Cancel(pending);
+  EXPECT_THAT(Line("task_ended"), AllOf(HasSubstr(pending), HasSubstr("state=cancelled")));
+  client_.Cancel(running);
+  EXPECT_THAT(Line("cancel_requested"), AllOf(HasSubstr(running), HasSubstr("agent=agent-1")));
+  agent_.Finish(token, {.end = core::RunResult::End::kCancelled, .signal = "SIGTERM"});
+  EXPECT_THAT(Line("task_ended"),
+              AllOf(HasSubstr(running), HasSubstr("state=cancelled signal=SIGTERM run_seconds=")));
+  WaitForMetric(R"(callboard_tasks_total{reason="",state="cancelled"} 2)");
+}
+
+TEST_F(EventsTest, GaugesShowTheQueueAsItIsWhenACallIsAnswered) {
+  FenceToken token;
+  Run(token);
+  client_.Submit("pending");
+  EXPECT_THAT(Metrics(), AllOf(HasSubstr("\ncallboard_queue_pending 1\n"),
+                               HasSubstr("\ncallboard_queue_in_flight 1\n"),
+                               HasSubstr("\ncallboard_queue_waiting 0\n"),
+                               HasSubstr("\ncallboard_queue_max_size 1\n"),
+                               HasSubstr("\ncallboard_queue_oldest_age_seconds ")));
+  WaitForMetric(R"(callboard_agents{state="busy"} 1)");
+}
+
+// Each metric that the text names, without what Prometheus adds to histograms.
+std::set<std::string> MetricsIn(const std::string& text) {
+  std::set<std::string> names;
+  for (const absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \n`{},|"))) {
+    if (!absl::StartsWith(word, "callboard_")) continue;
+    std::string name(word);
+    for (const char* suffix : {"_bucket", "_count", "_sum"}) {
+      if (absl::EndsWith(name, suffix)) name.resize(name.size() - std::string(suffix).size());
+    }
+    names.insert(name);
+  }
+  return names;
+}
+
+TEST_F(EventsTest, OperatorsPageListsTheMetricsThatThereAre) {
+  FenceToken token;
+  Run(token);
+  client_.Submit("pending");
+  SubmitTogether({Task(""), Task("refused")});
+  WaitForMetric(R"(callboard_submit_rejected_total{reason="queue_full"} 1)");
+  EXPECT_EQ(MetricsIn(test::FileText("docs/OPERATIONS.md")), MetricsIn(Metrics()));
+}
+
+}  // namespace
+}  // namespace callboard
