@@ -97,6 +97,8 @@ TEST(CliTest, EveryHelpTextBeginsWithExamples) {
       {"queue-status", "--help"},
       {"help", "version"},
       {"completion", "--help"},
+      {"help", "watch"},
+      {"logs", "--help"},
       {"db", "--help"},
       {"db", "verify", "--help"},
       {"db", "stats", "--help"},
