@@ -216,6 +216,12 @@ class CommandLine {
     queue.add_option("--request_id", task_.request_id, "Makes it safe to submit again.");
     queue.add_option("--lane", task_.lane, "Lane of the agents that may take it.");
     queue.add_option("--policy", task_.policy, "What to do when the queue is full.");
+    queue.add_option("--max_attempts", task_.max_attempts, "Attempts before it fails.");
+    queue
+        .add_option("--retry_on", task_.retry_on,
+                    "Ends of a run that are tried again: exit:7, exit:*, signal:SIGSEGV, timeout.")
+        ->delimiter(',')
+        ->allow_extra_args(false);
     CLI::App& status = AddCommand(
         "queue-status", "Show how full the queue is, or where a task stands.",
         {"callboard queue-status", "callboard queue-status queue-01hzy0m7c4t9q3v8k2n6b5r1xd",

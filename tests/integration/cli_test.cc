@@ -172,6 +172,18 @@ TEST(CliTest, QueueStatusIsATableOrOneJsonDocument) {
               StartsWith("{\"depth\":0,\"max_size\":7,"));
 }
 
+TEST(CliTest, SubmitSaysWhichEndsAreTriedAgain) {
+  RunningServer director("services/director/callboard-director");
+  const std::string address = absl::StrCat("--director.address=", director.grpc_address());
+  EXPECT_THAT(RunCallboard({"queue", address, "-o", "json", "--max_attempts=2", "--retry_on",
+                            "exit:3,timeout", "--retry_on=signal:SIGSEGV", "the prompt"})
+                  .output,
+              AllOf(HasSubstr("\"prompt\":\"the prompt\""),
+                    HasSubstr("\"max_attempts\":2,"
+                              "\"retry_on\":[\"exit:3\",\"timeout\",\"signal:SIGSEGV\"]")));
+  EXPECT_THAT(RunCallboard({"queue", address, "--retry_on=sometimes", "x"}).exit_code, Optional(1));
+}
+
 TEST(DevTest, RunsFourServersAndWritesTheirPorts) {
   const std::string path = absl::StrCat(testing::TempDir(), "/dev-ports.json");
   RunningDev dev({absl::StrCat("--port_file=", path), "--queue.max_size=5"});

@@ -18,6 +18,7 @@ expect bash "agents completion db dev explain logs queue queue-cancel queue-stat
 expect bash "queue queue-cancel queue-status" "$(bash_words q)"
 expect bash "--queue.max_size" "$(bash_words dev --queue.m)"
 expect bash "--follow" "$(bash_words logs --fo)"
+expect bash "--retry_on" "$(bash_words queue --re)"
 expect bash "bash zsh fish" "$(bash_words completion "")"
 expect bash "checkpoint export get restore stats verify" "$(bash_words db "")"
 expect bash "--accept_loss" "$(bash_words db restore --acc)"
