@@ -118,6 +118,8 @@ expect "$failed" "state +failed, EXEC_FAILED" "exit code +7"
 expect "$retried" "state +completed" "attempts +1 of 3" 'result +"the second time\\n"'
 expect "$cancelled" "state +cancelled"
 ask queue-status "$retried"
+ask logs "${completed[-1]}" | tee "$work/logs"
+grep -qx "slept for 3 s" "$work/logs" || fail "wanted what the task wrote"
 ask agents
 
 if ! $once; then
