@@ -16,11 +16,15 @@ case ${1-} in
 esac
 
 say() { printf '\n== %s\n' "$*"; }
-# Shows a command before it runs.
+fail() {
+  echo "deploy/quickstart.sh: $*" >&2
+  exit 1
+}
+# Shows a command before it runs, as it can be pasted.
 show() {
   local word line=
   for word in "$@"; do
-    [[ $word == *[[:space:]]* ]] && word="\"$word\""
+    [[ $word == *[[:space:]]* ]] && word="'$word'"
     line+=" $word"
   done
   echo "\$$line"
@@ -62,8 +66,7 @@ done
 if ! $up; then
   wait "$cluster" || true
   cluster=
-  echo "deploy/quickstart.sh: it did not start; its last line says why" >&2
-  exit 1
+  fail "it did not start; its last line says why"
 fi
 director=127.0.0.1:$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["grpc"])' "$work/ports.json")
 
@@ -76,38 +79,48 @@ ask() {
   fi
 }
 
-say "submitting tasks: short ones, longer ones, one that fails and one that is cancelled"
+say "submitting a dozen tasks: one fails, one is tried again, one is cancelled"
 ids=()
 submit() {
-  ask queue "$1" | tee "$work/submitted"
+  ask queue "$@" | tee "$work/submitted"
   ids+=("$(sed -n 's/^\(queue-[^ ]*\).*/\1/p' "$work/submitted")")
 }
-for i in 1 2 3 4 5 6; do submit "echo task $i says hello"; done
-for i in 0.3 0.6 0.9; do submit "sleep $i; echo slept for $i s"; done
+for i in 1 2 3 4 5; do submit "echo task $i says hello"; done
+for i in 0.5 1 2 3; do submit "sleep $i; echo slept for $i s"; done
+completed=("${ids[@]}")
 submit "echo this one fails; exit 7"
+failed=${ids[-1]}
+# The name of a run ends with its number.
+submit 'case $CALLBOARD_TASK_ID in *-1) echo not yet >&2; exit 3 ;; esac; echo the second time' --retry_on=exit:3
+retried=${ids[-1]}
 submit "sleep 600"
-ask queue-cancel "${ids[-1]}"
+cancelled=${ids[-1]}
+ask queue-cancel "$cancelled"
 
-say "following them until all have ended"
-# One line for each change.
-ended=0
-last=
-while ((ended < ${#ids[@]})); do
-  now=$($callboard queue-status --director.address="$director" | grep -E '^(pending|running|ended)' | xargs)
-  [[ $now == "$last" ]] || echo "$now"
-  last=$now
-  ended=0
-  for id in "${ids[@]}"; do
-    if $callboard queue-status "$id" --director.address="$director" |
-      grep -qE '^state +(completed|failed|cancelled)'; then
-      ended=$((ended + 1))
-    fi
+say "watching them until all have ended"
+echo "\$ $callboard watch ${ids[0]} ... ${ids[-1]}"
+code=0
+$callboard watch "${ids[@]}" --director.address="$director" || code=$?
+((code == 1)) || fail "watch ended with $code; wanted: 1, as two tasks did not complete"
+
+expect() {
+  local id=$1 line
+  shift
+  $callboard queue-status "$id" --director.address="$director" >"$work/status"
+  for line in "$@"; do
+    grep -qE "^$line\$" "$work/status" && continue
+    cat "$work/status" >&2
+    fail "wanted '$line' of this task"
   done
-done
-ask queue-status "${ids[0]}"
-ask queue-status "${ids[-2]}"
+}
+for id in "${completed[@]}"; do expect "$id" "state +completed" "attempts +0 of 3"; done
+expect "$failed" "state +failed, EXEC_FAILED" "exit code +7"
+expect "$retried" "state +completed" "attempts +1 of 3" 'result +"the second time\\n"'
+expect "$cancelled" "state +cancelled"
+ask queue-status "$retried"
+ask logs "${completed[-1]}" | tee "$work/logs"
+grep -qx "slept for 3 s" "$work/logs" || fail "wanted what the task wrote"
 ask agents
-$callboard queue-status "${ids[0]}" --director.address="$director" | grep -q '^state  *completed'
 
 if ! $once; then
   say "Callboard is up. Press Ctrl-C to stop."

@@ -28,8 +28,10 @@
 #include "services/cli/db_tasks.h"
 #include "services/cli/dev.h"
 #include "services/cli/exit_code.h"
+#include "services/cli/logs.h"
 #include "services/cli/queue_status.h"
 #include "services/cli/task_commands.h"
+#include "services/cli/watch.h"
 
 namespace callboard::cli {
 namespace {
@@ -42,6 +44,14 @@ using Action = std::function<absl::StatusOr<std::string>(const CliConfig&)>;
 
 // Those that a completion script can be had for.
 const std::vector<std::string> kShells = {"bash", "zsh", "fish"};
+
+constexpr char kFooter[] = "Flags of all commands: callboard --help";
+
+// Of a command that has written what it has to say.
+absl::StatusOr<std::string> Said(const absl::Status& status) {
+  if (!status.ok()) return status;
+  return "";
+}
 
 // As it is typed after the program's: `db verify`. Of the program, its own.
 std::string FullName(const CLI::App& command) {
@@ -74,8 +84,8 @@ class CommandLine {
     app_.formatter(formatter_);
     formatter_->Add("callboard",
                     {"callboard dev", "callboard queue \"echo hello\"", "callboard queue-status",
-                     "callboard queue-status -o json", "callboard agents", "callboard db verify",
-                     "source <(callboard completion bash)"});
+                     "callboard queue-status -o json", "callboard watch", "callboard agents",
+                     "callboard db verify", "source <(callboard completion bash)"});
     app_.fallthrough();
     app_.require_subcommand(0, 1);
     // Refused below, with the nearest name.
@@ -86,6 +96,7 @@ class CommandLine {
     AddCommand("dev", "Run a director, a scheduler and two agents in this process.",
                {"callboard dev"}, nullptr);
     AddTasks();
+    AddStreams();
     AddDb();
     AddCompletion();
     AddCommand("version", "Show the version.", {"callboard version -o json"},
@@ -176,7 +187,7 @@ class CommandLine {
   CLI::App& AddCommandTo(CLI::App& parent, const std::string& name, const std::string& summary,
                          const std::vector<std::string>& examples, const Action& action) {
     CLI::App& command = *parent.add_subcommand(name, summary);
-    command.footer("Flags of all commands: callboard --help");
+    command.footer(kFooter);
     formatter_->Add(FullName(command), examples);
     command.callback([this, action] {
       if (action) action_ = action;
@@ -205,6 +216,12 @@ class CommandLine {
     queue.add_option("--request_id", task_.request_id, "Makes it safe to submit again.");
     queue.add_option("--lane", task_.lane, "Lane of the agents that may take it.");
     queue.add_option("--policy", task_.policy, "What to do when the queue is full.");
+    queue.add_option("--max_attempts", task_.max_attempts, "Attempts before it fails.");
+    queue
+        .add_option("--retry_on", task_.retry_on,
+                    "Ends of a run that are tried again: exit:7, exit:*, signal:SIGSEGV, timeout.")
+        ->delimiter(',')
+        ->allow_extra_args(false);
     CLI::App& status = AddCommand(
         "queue-status", "Show how full the queue is, or where a task stands.",
         {"callboard queue-status", "callboard queue-status queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
@@ -227,16 +244,48 @@ class CommandLine {
                {"callboard agents", "callboard agents -o json"}, ListAgents);
   }
 
+  void AddStreams() {
+    CLI::App& watch = AddCommand(
+        "watch", "Show tasks and what happens to them, as it happens.",
+        {"callboard watch", "callboard watch queue-01hzy0m7c4t9q3v8k2n6b5r1xd && echo it completed",
+         "callboard watch -o json | jq .event.kind"},
+        [this](const CliConfig& config) { return Said(WatchTasks(config, watched_)); });
+    watch.add_option("queue_id", watched_, "The tasks; all when not given.");
+    watch.footer(absl::StrCat(
+        "On a terminal it draws the queue and its tasks in place; else it writes a line for each\n"
+        "change: time, task, state after it, agent, dispatch (as `logs --dispatch` takes it), "
+        "why.\n"
+        "As it is a stream, -o json writes one JSON document for each change, on its own line.\n"
+        "It outlives its director: it waits until that is back, and goes on.\n"
+        "With tasks it ends with the last of them: 0 when all completed, 1 when one failed, timed\n"
+        "out or was cancelled. Without, it goes on until Ctrl-C (130).\n",
+        kFooter));
+    CLI::App& logs = AddCommand(
+        "logs", "Show what a task wrote.",
+        {"callboard logs -f queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
+         "callboard logs --dispatch=1 queue-01hzy0m7c4t9q3v8k2n6b5r1xd 2>errors.txt"},
+        [this](const CliConfig& config) { return Said(ShowLogs(config, logs_, stdout, stderr)); });
+    logs.add_option("queue_id", logs_.queue_id, "The task.")->required();
+    logs.add_flag("-f,--follow", logs_.follow, "Go on until the task has ended.");
+    logs.add_option("--dispatch", logs_.dispatch, "Of that dispatch; of the last one else.");
+    logs.footer(absl::StrCat(
+        "Its standard output goes to standard output, its standard error to standard error; "
+        "output\n"
+        "that was dropped to keep the limits is a line there. As it is a stream, -o json writes "
+        "one\n"
+        "JSON document for each chunk, on its own line. With -f it outlives its director, and "
+        "shows\n"
+        "later dispatches too. Ends with 0 however the task ends: ask `watch` for that.\n",
+        kFooter));
+  }
+
   using DbCommand = absl::Status (*)(const CliConfig&, const DbArguments&, std::FILE*);
 
   CLI::App& AddDbCommand(CLI::App& db, const std::string& name, const std::string& summary,
                          const std::vector<std::string>& examples, DbCommand run) {
-    return AddCommandTo(db, name, summary, examples,
-                        [this, run](const CliConfig& config) -> absl::StatusOr<std::string> {
-                          const absl::Status status = run(config, db_, stdout);
-                          if (!status.ok()) return status;
-                          return "";
-                        });
+    return AddCommandTo(db, name, summary, examples, [this, run](const CliConfig& config) {
+      return Said(run(config, db_, stdout));
+    });
   }
 
   void AddDb() {
@@ -387,6 +436,8 @@ class CommandLine {
   std::string shell_;
   DbArguments db_;
   TaskArguments task_;
+  std::vector<std::string> watched_;
+  LogArguments logs_;
   Action action_;
 };
 

@@ -12,7 +12,16 @@
 namespace callboard::cli::internal {
 
 std::shared_ptr<grpc::Channel> Connect(const config::v1::CliConfig& config) {
-  return grpc::CreateChannel(config.director().address(), grpc::InsecureChannelCredentials());
+  grpc::ChannelArguments arguments;
+  // For calls that last: a director that is gone without a word is noticed, and one that is back is
+  // found soon.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  return grpc::CreateCustomChannel(config.director().address(), grpc::InsecureChannelCredentials(),
+                                   arguments);
 }
 
 void LimitTo(const config::v1::CliConfig& config, grpc::ClientContext& context) {

@@ -68,6 +68,8 @@ absl::StatusOr<std::string> SubmitTask(const CliConfig& config, const TaskArgume
   request.set_session_id(arguments.session_id);
   request.set_request_id(arguments.request_id);
   request.set_lane(arguments.lane);
+  request.set_max_attempts(arguments.max_attempts);
+  for (const std::string& rule : arguments.retry_on) request.add_retry_on(rule);
   request.set_source("cli");
   if (!arguments.policy.empty()) {
     ASSIGN_OR_RETURN(const v1::QueuePolicy policy, PolicyFrom(arguments.policy));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "callboard/config/v1/cli.pb.h"
@@ -21,6 +22,8 @@ struct TaskArguments {
   std::string request_id = {};
   std::string lane = {};
   std::string policy = {};
+  uint32_t max_attempts = 0;
+  std::vector<std::string> retry_on = {};
   std::string queue_id = {};
   std::string why = {};
 };

@@ -97,6 +97,8 @@ TEST(CliTest, EveryHelpTextBeginsWithExamples) {
       {"queue-status", "--help"},
       {"help", "version"},
       {"completion", "--help"},
+      {"help", "watch"},
+      {"logs", "--help"},
       {"db", "--help"},
       {"db", "verify", "--help"},
       {"db", "stats", "--help"},
@@ -168,6 +170,18 @@ TEST(CliTest, QueueStatusIsATableOrOneJsonDocument) {
   EXPECT_THAT(table.output, HasSubstr("pending    0 of 7, when full: reject\n"));
   EXPECT_THAT(RunCallboard({address, "-o", "json", "queue-status"}).output,
               StartsWith("{\"depth\":0,\"max_size\":7,"));
+}
+
+TEST(CliTest, SubmitSaysWhichEndsAreTriedAgain) {
+  RunningServer director("services/director/callboard-director");
+  const std::string address = absl::StrCat("--director.address=", director.grpc_address());
+  EXPECT_THAT(RunCallboard({"queue", address, "-o", "json", "--max_attempts=2", "--retry_on",
+                            "exit:3,timeout", "--retry_on=signal:SIGSEGV", "the prompt"})
+                  .output,
+              AllOf(HasSubstr("\"prompt\":\"the prompt\""),
+                    HasSubstr("\"max_attempts\":2,"
+                              "\"retry_on\":[\"exit:3\",\"timeout\",\"signal:SIGSEGV\"]")));
+  EXPECT_THAT(RunCallboard({"queue", address, "--retry_on=sometimes", "x"}).exit_code, Optional(1));
 }
 
 TEST(DevTest, RunsFourServersAndWritesTheirPorts) {

@@ -14,9 +14,11 @@ bash_words() {
   bash -c 'source <("$0" completion bash); COMP_WORDS=(callboard "$@"); COMP_CWORD=$#; _callboard
            printf "%s " "${COMPREPLY[@]}"' "$callboard" "$@"
 }
-expect bash "agents completion db dev explain queue queue-cancel queue-status version" "$(bash_words "")"
+expect bash "agents completion db dev explain logs queue queue-cancel queue-status version watch" "$(bash_words "")"
 expect bash "queue queue-cancel queue-status" "$(bash_words q)"
 expect bash "--queue.max_size" "$(bash_words dev --queue.m)"
+expect bash "--follow" "$(bash_words logs --fo)"
+expect bash "--retry_on" "$(bash_words queue --re)"
 expect bash "bash zsh fish" "$(bash_words completion "")"
 expect bash "checkpoint export get restore stats verify" "$(bash_words db "")"
 expect bash "--accept_loss" "$(bash_words db restore --acc)"
@@ -29,6 +31,8 @@ zsh_words() {
 }
 expect zsh "queue-status:Show how full the queue is" "$(zsh_words q)"
 expect zsh "--queue.max_size" "$(zsh_words dev --queue.m)"
+expect zsh "watch:Show tasks and what happens to them" "$(zsh_words w)"
+expect zsh "--dispatch" "$(zsh_words logs --di)"
 expect zsh "checkpoint export get restore stats verify" "$(zsh_words db "")"
 expect zsh "--accept_loss" "$(zsh_words db restore --acc)"
 
@@ -38,6 +42,8 @@ fish_words() {
 }
 expect fish "queue-status" "$(fish_words 'callboard q')"
 expect fish "--queue.max_size" "$(fish_words 'callboard dev --queue.m')"
+expect fish "watch" "$(fish_words 'callboard w')"
+expect fish "--dispatch" "$(fish_words 'callboard logs --di')"
 expect fish "zsh" "$(fish_words 'callboard completion ')"
 expect fish "restore" "$(fish_words 'callboard db re')"
 expect fish "--accept_loss" "$(fish_words 'callboard db restore --acc')"

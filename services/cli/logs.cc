@@ -1,0 +1,81 @@
+#include "services/cli/logs.h"
+
+#include "absl/strings/string_view.h"
+#include "callboard/v1/queue.grpc.pb.h"
+#include "libs/wire/json.h"
+#include "services/cli/follow_stream.h"
+
+namespace callboard::cli {
+namespace {
+
+using config::v1::CliConfig;
+
+// Output on its way to two files, in the order in which it was written.
+class LogWriter {
+ public:
+  LogWriter(std::FILE* out, std::FILE* err, bool as_json)
+      : out_(out), err_(err), as_json_(as_json) {}
+
+  absl::Status Write(const v1::TailTaskLogsResponse& message) {
+    for (const v1::LogChunk& chunk : message.chunks()) WriteChunk(chunk);
+    if (std::fflush(out_) == 0 && std::fflush(err_) == 0) return absl::OkStatus();
+    return absl::UnavailableError("cannot write to standard output");
+  }
+
+ private:
+  void WriteChunk(const v1::LogChunk& chunk) {
+    if (as_json_) {
+      std::fprintf(out_, "%s\n", wire::ToJson(chunk).c_str());
+      return;
+    }
+    if (chunk.dropped_bytes() > 0) {
+      std::fprintf(To(err_), "... %llu bytes dropped ...\n",
+                   static_cast<unsigned long long>(chunk.dropped_bytes()));
+    }
+    std::FILE* const file = To(chunk.stream() == v1::LogChunk::STREAM_STDERR ? err_ : out_);
+    std::fwrite(chunk.data().data(), 1, chunk.data().size(), file);
+  }
+
+  // They may be the same terminal: what was written before is there before.
+  std::FILE* To(std::FILE* file) {
+    std::fflush(file == err_ ? out_ : err_);
+    return file;
+  }
+
+  std::FILE* const out_;
+  std::FILE* const err_;
+  const bool as_json_;
+};
+
+}  // namespace
+
+absl::Status ShowLogs(const CliConfig& config, const LogArguments& arguments, std::FILE* out,
+                      std::FILE* err) {
+  LogWriter writer(out, err, config.output() == CliConfig::OUTPUT_JSON);
+  // Where the next stream goes on.
+  v1::TailTaskLogsRequest request;
+  request.set_queue_id(arguments.queue_id);
+  request.set_dispatch(arguments.dispatch);
+  request.set_follow(arguments.follow);
+  Following<v1::TailTaskLogsResponse> following = {
+      .open = [&request](
+                  v1::QueueService::Stub& stub,
+                  grpc::ClientContext& context) { return stub.TailTaskLogs(&context, request); },
+      .take =
+          [&request, &writer](const v1::TailTaskLogsResponse& message) {
+            if (!message.chunks().empty()) {
+              const v1::LogChunk& last = *message.chunks().rbegin();
+              request.set_dispatch(last.dispatch());
+              request.set_after_number(last.number());
+            }
+            return writer.Write(message);
+          }};
+  if (arguments.follow) {
+    following.on_break = [err](const std::string& note) {
+      std::fprintf(err, "callboard: %s\n", note.c_str());
+    };
+  }
+  return FollowStream(config, following);
+}
+
+}  // namespace callboard::cli
