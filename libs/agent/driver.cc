@@ -7,23 +7,29 @@
 #include "libs/base/status_macros.h"
 
 namespace callboard::agent {
+namespace {
+
+absl::Status Overloaded() {
+  return base::WithRetryAfter(
+      base::WithReason(absl::UnavailableError("too many calls wait for the agent; retry"),
+                       "OVERLOADED"),
+      absl::Seconds(1));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<AgentDriver>> AgentDriver::Start(EngineOptions options,
                                                                 const Journaled& journaled,
-                                                                const ports::Clock& clock,
-                                                                Journal& journal,
+                                                                const World& world,
                                                                 const MakeRunner& make_runner) {
-  auto driver =
-      std::unique_ptr<AgentDriver>(new AgentDriver(std::move(options), journaled, clock, journal));
+  auto driver = std::unique_ptr<AgentDriver>(new AgentDriver(std::move(options), journaled, world));
   ASSIGN_OR_RETURN(driver->runner_, make_runner(*driver));
   driver->thread_ = std::thread([&driver = *driver] { driver.Run(); });
   return driver;
 }
 
-AgentDriver::AgentDriver(EngineOptions options, const Journaled& journaled,
-                         const ports::Clock& clock, Journal& journal)
-    : clock_(clock),
-      journal_(journal),
+AgentDriver::AgentDriver(EngineOptions options, const Journaled& journaled, const World& world)
+    : world_(world),
       engine_(
           [&] {
             // Asked by the driver's thread, which starts after the runner is there.
@@ -43,11 +49,23 @@ AgentDriver::~AgentDriver() {
   runner_.reset();
 }
 
-void AgentDriver::Post(Command command) {
-  base::MutexLock lock(mutex_);
+void AgentDriver::Push(Command command) {
   waiting_.push_back(std::move(command));
   idle_ = false;
   changed_.NotifyAll();
+}
+
+void AgentDriver::Post(Command command) {
+  base::MutexLock lock(mutex_);
+  Push(std::move(command));
+}
+
+void AgentDriver::PostCall(Command command, const std::function<void(absl::Status)>& refuse) {
+  {
+    base::MutexLock lock(mutex_);
+    if (waiting_.size() < kCallsMax) return Push(std::move(command));
+  }
+  refuse(Overloaded());
 }
 
 core::SessionId AgentDriver::Open(std::shared_ptr<SessionLine> line,
@@ -111,12 +129,44 @@ void AgentDriver::GetView(std::function<void(AgentView)> reply) {
                       .connected = engine_.is_connected(),
                       .director_epoch = engine_.director_epoch(),
                       .draining = engine_.is_draining(),
+                      .running_task_ids = engine_.RunningTaskIds(),
                       .unacknowledged_results = engine_.unacknowledged()};
-    for (const core::FenceToken& token : engine_.Running()) {
-      view.running_task_ids.push_back(core::TaskIdText(token.queue_id, token.dispatch));
-    }
     reply(std::move(view));
   });
+}
+
+void AgentDriver::StartDirect(core::SpecPtr spec, Reply<DirectStart> reply) {
+  PostCall(
+      [this, spec = std::move(spec), reply](absl::Duration) {
+        const core::Ulid ulid =
+            core::Ulid::At(world_.clock.WallNow(), {world_.random.Next(), world_.random.Next()});
+        const absl::StatusOr<DirectStart> start = engine_.StartDirect(
+            {.queue_id = core::QueueId(ulid), .dispatch = core::DispatchNumber(1)}, spec);
+        Follow();
+        if (!failure_.ok()) return reply(failure_);
+        reply(start);
+      },
+      reply);
+}
+
+void AgentDriver::GetRun(std::string task_id, Reply<RunView> reply) {
+  PostCall(
+      [this, task_id = std::move(task_id), reply](absl::Duration) { reply(book_.Find(task_id)); },
+      reply);
+}
+
+void AgentDriver::ReadOutput(ReaderId id, OutputQuery query, OutputReader reader) {
+  PostCall([this, id, query = std::move(query),
+            reader](absl::Duration) { book_.Read(id, query, reader); },
+           reader.end);
+}
+
+void AgentDriver::GoOn(ReaderId id) {
+  Post([this, id](absl::Duration) { book_.GoOn(id); });
+}
+
+void AgentDriver::StopReading(ReaderId id) {
+  Post([this, id](absl::Duration) { book_.StopReading(id); });
 }
 
 void AgentDriver::BeginDrain() {
@@ -124,10 +174,10 @@ void AgentDriver::BeginDrain() {
 }
 
 bool AgentDriver::WaitUntilIdle(absl::Duration timeout) {
-  const absl::Duration deadline = clock_.MonotonicNow() + timeout;
+  const absl::Duration deadline = world_.clock.MonotonicNow() + timeout;
   base::MutexLock lock(mutex_);
   while (!idle_) {
-    const absl::Duration left = deadline - clock_.MonotonicNow();
+    const absl::Duration left = deadline - world_.clock.MonotonicNow();
     if (left <= absl::ZeroDuration()) return false;
     changed_.WaitFor(mutex_, left);
   }
@@ -148,12 +198,14 @@ void AgentDriver::OnEnded(const core::FenceToken& token, core::RunResult result)
       if (line_ != nullptr) line_->Say(core::OutputWritten{token, {}, /*is_last=*/true});
       if (output->second.unacknowledged.empty()) outputs_.erase(output);
     }
+    book_.OnEnded(token, result, world_.clock.WallNow());
     engine_.OnEnded(token, std::move(result));
   });
 }
 
 void AgentDriver::SayOutput(const core::FenceToken& token, core::OutputChunk chunk) {
-  // Of a run that no director asked for nobody wants to hear.
+  book_.OnOutput(token, chunk);
+  // Of a run that no director asked for nobody else wants to hear.
   if (token.director_epoch == 0) return runner_->Delivered(token, chunk.data.size());
   if (line_ != nullptr) line_->Say(core::OutputWritten{token, {chunk}});
   outputs_[token].unacknowledged.push_back(std::move(chunk));
@@ -181,7 +233,7 @@ void AgentDriver::Run() {
         idle_ = engine_.is_idle() || !failure_.ok();
         changed_.NotifyAll();
         if (stopping_) return;
-        const absl::Duration wait = engine_.UntilNextTimer(clock_.MonotonicNow());
+        const absl::Duration wait = engine_.UntilNextTimer(world_.clock.MonotonicNow());
         if (wait == absl::InfiniteDuration()) {
           changed_.Wait(mutex_);
         } else if (wait > absl::ZeroDuration()) {
@@ -190,7 +242,7 @@ void AgentDriver::Run() {
       }
       commands.swap(waiting_);
     }
-    const absl::Duration now = clock_.MonotonicNow();
+    const absl::Duration now = world_.clock.MonotonicNow();
     for (const Command& command : commands) command(now);
     engine_.FireTimers(now);
     Follow();
@@ -200,7 +252,7 @@ void AgentDriver::Run() {
 void AgentDriver::Follow() {
   const Outcome outcome = engine_.TakeOutcome();
   // An agent that cannot remember what it accepted must not accept.
-  if (failure_.ok() && !outcome.journal.empty()) failure_ = journal_.Write(outcome.journal);
+  if (failure_.ok() && !outcome.journal.empty()) failure_ = world_.journal.Write(outcome.journal);
   if (!failure_.ok()) {
     if (line_ != nullptr) std::exchange(line_, nullptr)->End(failure_);
     return;
@@ -212,12 +264,17 @@ void AgentDriver::Follow() {
 
 void AgentDriver::Do(const RunnerOrder& order) {
   struct Step {
-    void operator()(const ports::RunOrder& run) const { runner.Start(run); }
-    void operator()(const StopRun& stop) const { runner.Stop(stop.token); }
-    void operator()(const MoveFence& moved) const { runner.SetFence(moved.token, moved.fence_at); }
-    ports::TaskRunner& runner;
+    void operator()(const ports::RunOrder& run) const {
+      driver.book_.OnBegun(run.token, driver.world_.clock.WallNow());
+      driver.runner_->Start(run);
+    }
+    void operator()(const StopRun& stop) const { driver.runner_->Stop(stop.token); }
+    void operator()(const MoveFence& moved) const {
+      driver.runner_->SetFence(moved.token, moved.fence_at);
+    }
+    AgentDriver& driver;
   };
-  std::visit(Step{*runner_}, order);
+  std::visit(Step{*this}, order);
 }
 
 }  // namespace callboard::agent

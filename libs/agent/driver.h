@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_AGENT_DRIVER_H_
 #define CALLBOARD_LIBS_AGENT_DRIVER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -14,9 +15,12 @@
 #include "absl/status/statusor.h"
 #include "libs/agent/engine.h"
 #include "libs/agent/journal.h"
+#include "libs/agent/run_book.h"
 #include "libs/base/mutex.h"
 #include "libs/core/session.h"
+#include "libs/core/task.h"
 #include "libs/ports/clock.h"
+#include "libs/ports/random.h"
 #include "libs/ports/task_runner.h"
 
 namespace callboard::agent {
@@ -28,6 +32,13 @@ class SessionLine {
   // Dropped once the Session is over: the next one begins with everything that is known.
   virtual void Say(const core::AgentWord& word) = 0;
   virtual void End(const absl::Status& why) = 0;
+};
+
+// What an agent needs of the world. All outlive it.
+struct World {
+  const ports::Clock& clock;
+  ports::Random& random;
+  Journal& journal;
 };
 
 // What somebody outside sees of an agent.
@@ -53,12 +64,13 @@ class AgentDriver final : public ports::RunWatcher {
   using MakeRunner =
       std::function<absl::StatusOr<std::unique_ptr<ports::TaskRunner>>(ports::RunWatcher&)>;
 
-  // `clock` and `journal` outlive the driver. `journaled`: what the lives before left. The runner's
-  // error when there is none to be had.
+  // Calls that may wait for the driver's thread; more are refused with UNAVAILABLE/OVERLOADED.
+  static constexpr size_t kCallsMax = 1024;
+
+  // `journaled`: what the lives before left. The runner's error when there is none to be had.
   static absl::StatusOr<std::unique_ptr<AgentDriver>> Start(EngineOptions options,
                                                             const Journaled& journaled,
-                                                            const ports::Clock& clock,
-                                                            Journal& journal,
+                                                            const World& world,
                                                             const MakeRunner& make_runner);
   // Ends what runs, with the runner.
   ~AgentDriver() override;
@@ -72,9 +84,25 @@ class AgentDriver final : public ports::RunWatcher {
   void Hear(core::SessionId session, std::vector<core::DirectorWord> words);
   void OnBroken(core::SessionId session);
 
-  // ---- Others ----
+  // ---- Callers; replies come from the driver's thread ----
+
+  template <class T>
+  using Reply = std::function<void(absl::StatusOr<T>)>;
 
   void GetView(std::function<void(AgentView)> reply);
+  // As AgentEngine's. When it is answered the run has begun.
+  void StartDirect(core::SpecPtr spec, Reply<DirectStart> reply);
+  // As RunBook's Find().
+  void GetRun(std::string task_id, Reply<RunView> reply);
+
+  // As RunBook's Read(), GoOn() and StopReading().
+  ReaderId NextReader() { return ReaderId(++last_reader_); }
+  void ReadOutput(ReaderId id, OutputQuery query, OutputReader reader);
+  void GoOn(ReaderId id);
+  void StopReading(ReaderId id);
+
+  // ---- The end ----
+
   // Takes no more tasks.
   void BeginDrain();
   // Waits until nothing runs and everything is acknowledged, or the journal has failed; false when
@@ -87,8 +115,7 @@ class AgentDriver final : public ports::RunWatcher {
   void OnEnded(const core::FenceToken& token, core::RunResult result) override;
 
  private:
-  AgentDriver(EngineOptions options, const Journaled& journaled, const ports::Clock& clock,
-              Journal& journal);
+  AgentDriver(EngineOptions options, const Journaled& journaled, const World& world);
 
   using Command = std::function<void(absl::Duration now)>;
   // What of a run's output the director has not acknowledged.
@@ -97,7 +124,10 @@ class AgentDriver final : public ports::RunWatcher {
     bool ended = false;
   };
 
+  void Push(Command command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Post(Command command);
+  // The same for callers, of whom there may be too many.
+  void PostCall(Command command, const std::function<void(absl::Status)>& refuse);
   void Run();
   void Follow();
   void Do(const RunnerOrder& order);
@@ -106,13 +136,14 @@ class AgentDriver final : public ports::RunWatcher {
   void DoOpen(core::SessionId session, std::shared_ptr<SessionLine> line,
               const core::SessionTerms& terms, absl::Duration now);
 
-  const ports::Clock& clock_;
-  Journal& journal_;
+  const World world_;
+  std::atomic<uint64_t> last_reader_ = 0;
 
   // Of the driver's thread.
   AgentEngine engine_;
   std::shared_ptr<SessionLine> line_;
   std::map<core::FenceToken, Output> outputs_;
+  RunBook book_;
   // Why the journal could not be written.
   absl::Status failure_;
 

@@ -14,6 +14,7 @@
 
 #include "libs/base/mutex.h"
 #include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_random.h"
 #include "libs/testing/fake_task_runner.h"
 #include "libs/testing/status_matchers.h"
 
@@ -124,11 +125,29 @@ class AgentDriverTest : public testing::Test {
   }
   void Hear(core::DirectorWord word) { driver_->Hear(session_, {std::move(word)}); }
 
+  // Returns once the run has begun.
+  core::FenceToken StartDirect() {
+    core::TaskSpec spec;
+    spec.request_id = "r";
+    std::promise<absl::StatusOr<DirectStart>> answer;
+    driver_->StartDirect(std::make_shared<const core::TaskSpec>(std::move(spec)),
+                         [&](auto start) { answer.set_value(std::move(start)); });
+    return answer.get_future().get()->token;
+  }
+  absl::StatusOr<RunView> GetRun(const core::FenceToken& token) {
+    std::promise<absl::StatusOr<RunView>> answer;
+    driver_->GetRun(core::TaskIdText(token.queue_id, token.dispatch),
+                    [&](auto run) { answer.set_value(std::move(run)); });
+    return answer.get_future().get();
+  }
+
   test::FakeClock clock_;
+  test::FakeRandom random_;
   MemoryJournal journal_;
   test::FakeTaskRunner* runner_ = nullptr;
   std::unique_ptr<AgentDriver> driver_ = *AgentDriver::Start(
-      {.name = "agent-1", .instance_id = "i"}, {}, clock_, journal_,
+      {.name = "agent-1", .instance_id = "i", .allow_direct = true}, {},
+      {clock_, random_, journal_},
       [this](ports::RunWatcher& watcher) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
         auto runner = std::make_unique<test::FakeTaskRunner>(watcher);
         runner_ = runner.get();
@@ -216,6 +235,86 @@ TEST_F(AgentDriverTest, ViewTellsWhatRuns) {
   EXPECT_TRUE(view.draining);
   EXPECT_EQ(view.lanes.at("default").used, 1u);
   EXPECT_EQ(view.running_task_ids.size(), 1u);
+}
+
+// ---- Callers ------------------------------------------------------------------------------------
+
+TEST_F(AgentDriverTest, DirectRunHasBegunWhenItIsAnsweredAndItsResultIsKept) {
+  const core::FenceToken token = StartDirect();
+  EXPECT_THAT(runner_->running(), ElementsAre(token));
+  EXPECT_EQ(GetRun(token)->started_at, clock_.WallNow());
+  EXPECT_EQ(GetRun(token)->result, std::nullopt);
+  clock_.Advance(absl::Seconds(7));
+  runner_->End(token, {.exit_code = 0, .result = "42"});
+  const absl::StatusOr<RunView> run = GetRun(token);
+  ASSERT_THAT(run, IsOk());
+  EXPECT_EQ(run->result->result, "42");
+  EXPECT_EQ(*run->finished_at, run->started_at + absl::Seconds(7));
+  EXPECT_EQ(journal_.journaled().results.size(), 0u);
+  EXPECT_THAT(GetRun(Token(9)), HasReason("TASK_NOT_FOUND"));
+}
+
+TEST_F(AgentDriverTest, RunOfADirectorIsKnownAsWell) {
+  const std::shared_ptr<FakeLine> line = OpenSession();
+  Hear(Start(1, clock_.MonotonicNow()));
+  line->NextItem<core::StartAnswered>();
+  EXPECT_EQ(GetRun(Token(1))->result, std::nullopt);
+}
+
+TEST_F(AgentDriverTest, OutputOfADirectRunIsDeliveredWhetherOrNotSomebodyReadsIt) {
+  const core::FenceToken token = StartDirect();
+  for (uint64_t number = 1; number <= 100; ++number) {
+    runner_->Write(token, {.number = number, .data = std::string(32 * 1024, 'x')});
+  }
+  EXPECT_THAT(GetRun(token), IsOk()) << "all of that was heard";
+  EXPECT_EQ(runner_->run(token)->delivered_bytes, 100u * 32 * 1024);
+}
+
+TEST_F(AgentDriverTest, ReaderIsShownOutputAsItComesAndThenTheEnd) {
+  const core::FenceToken token = StartDirect();
+  const ReaderId id = driver_->NextReader();
+  std::promise<std::string> shown;
+  std::promise<absl::Status> ended;
+  driver_->ReadOutput(id,
+                      {.task_id = core::TaskIdText(token.queue_id, token.dispatch), .follow = true},
+                      {.show = [&](const auto& piece) { shown.set_value(piece.chunks.at(0).data); },
+                       .end = [&](const absl::Status& status) { ended.set_value(status); }});
+  runner_->Write(token, {.number = 1, .data = "hello"});
+  EXPECT_EQ(shown.get_future().get(), "hello");
+  runner_->End(token);
+  driver_->GoOn(id);
+  EXPECT_THAT(ended.get_future().get(), IsOk());
+}
+
+TEST_F(AgentDriverTest, ReaderWhoHasLeftIsShownNothing) {
+  const core::FenceToken token = StartDirect();
+  const ReaderId id = driver_->NextReader();
+  driver_->ReadOutput(
+      id, {.task_id = core::TaskIdText(token.queue_id, token.dispatch), .follow = true},
+      {.show = [](const auto&) { ADD_FAILURE(); }, .end = [](const auto&) { ADD_FAILURE(); }});
+  driver_->StopReading(id);
+  runner_->Write(token, {.number = 1, .data = "hello"});
+  runner_->End(token);
+  EXPECT_THAT(GetRun(token), IsOk()) << "all of that was heard";
+}
+
+TEST_F(AgentDriverTest, CallsBeyondTheLimitAreRefusedAtOnce) {
+  std::promise<void> held;
+  std::promise<void> release;
+  driver_->GetView([&](const AgentView&) {
+    held.set_value();
+    release.get_future().wait();
+  });
+  held.get_future().wait();
+  size_t refused = 0;
+  for (size_t i = 0; i <= AgentDriver::kCallsMax; ++i) {
+    driver_->GetRun("task", [&](const absl::StatusOr<RunView>& run) {
+      if (absl::IsUnavailable(run.status())) ++refused;
+    });
+  }
+  EXPECT_EQ(refused, 1u);
+  release.set_value();
+  driver_.reset();
 }
 
 }  // namespace

@@ -16,8 +16,6 @@ using core::FenceToken;
 using core::RunResult;
 
 constexpr char kDefaultLane[] = "default";
-// Results of direct starts that are kept for whoever asks.
-constexpr size_t kDirectResultsMax = 1000;
 
 const std::string& LaneOf(const core::TaskSpec& spec) {
   static const std::string* const by_default = new std::string(kDefaultLane);
@@ -34,6 +32,32 @@ absl::Status TooLate() {
   return base::WithReason(
       absl::AbortedError("the start arrived when its lease had ended; start it again"),
       "START_TOO_LATE");
+}
+
+absl::Status DirectDisabled() {
+  return base::WithReason(
+      absl::FailedPreconditionError("this agent takes no direct starts; submit the task to the "
+                                    "director, or set agent.allow_direct"),
+      "DIRECT_DISABLED");
+}
+
+absl::Status RequestIdReused(const std::string& request_id, const FenceToken& token) {
+  const std::string task_id = core::TaskIdText(token.queue_id, token.dispatch);
+  return base::WithReason(
+      absl::AlreadyExistsError(absl::StrCat("request_id ", request_id, " stands for another run, ",
+                                            task_id, "; use a new one for new content")),
+      "REQUEST_ID_REUSED", {{"task_id", task_id}});
+}
+
+absl::Status Draining() {
+  return base::WithReason(absl::UnavailableError("the agent shuts down; try elsewhere"),
+                          "AGENT_DRAINING");
+}
+
+absl::Status LabelMissing(absl::string_view label, absl::string_view value) {
+  return base::WithReason(absl::FailedPreconditionError(absl::StrCat(
+                              "this agent lacks the label ", label, "=", value, "; try another")),
+                          "LABEL_MISSING", {{"label", std::string(label)}});
 }
 
 }  // namespace
@@ -153,8 +177,10 @@ absl::Status AgentEngine::Consider(const core::TaskSpec& spec) const {
   return options_.check == nullptr ? absl::OkStatus() : options_.check(spec);
 }
 
-void AgentEngine::Begin(const FenceToken& token, core::SpecPtr spec, absl::Duration fence_at) {
-  runs_[token] = {.lane = LaneOf(*spec), .fence_at = fence_at};
+AgentEngine::Run& AgentEngine::Begin(const FenceToken& token, core::SpecPtr spec,
+                                     absl::Duration fence_at) {
+  Run& run = runs_[token];
+  run = {.lane = LaneOf(*spec), .fence_at = fence_at};
   ++load_[LaneOf(*spec)].used;
   if (token.director_epoch != 0) outcome_.journal.emplace_back(RunAccepted{token});
   outcome_.orders.emplace_back(
@@ -163,6 +189,7 @@ void AgentEngine::Begin(const FenceToken& token, core::SpecPtr spec, absl::Durat
                       .spec = std::move(spec),
                       .kill_grace = lease_.kill_grace,
                       .fence_at = fence_at});
+  return run;
 }
 
 void AgentEngine::Refuse(const FenceToken& token, absl::Status answer, absl::Duration now) {
@@ -228,11 +255,11 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
   const auto run = runs_.find(token);
   CHECK(run != runs_.end()) << core::ToString(token.queue_id);
   const Run::Stop stop = run->second.stop;
+  std::string request_id = std::move(run->second.request_id);
   --load_[run->second.lane].used;
   runs_.erase(run);
   if (token.director_epoch == 0) {
-    direct_results_.emplace(token, std::move(result));
-    if (direct_results_.size() > kDirectResultsMax) direct_results_.erase(direct_results_.begin());
+    OnDirectEnded(std::move(request_id));
   } else if (stop == Run::Stop::kFenced) {
     Forget(token);
   } else if (stop == Run::Stop::kGivenUp ||
@@ -253,21 +280,34 @@ void AgentEngine::Forget(const FenceToken& token) {
 
 // ---- Starts past the queue ----------------------------------------------------------------------
 
-absl::Status AgentEngine::StartDirect(const FenceToken& token, core::SpecPtr spec, absl::Duration) {
+absl::StatusOr<DirectStart> AgentEngine::StartDirect(const FenceToken& token, core::SpecPtr spec) {
   CHECK_EQ(token.director_epoch, 0u);
-  if (draining_) {
-    return base::WithReason(absl::UnavailableError("the agent shuts down; try elsewhere"),
-                            "AGENT_DRAINING");
+  CHECK(!spec->request_id.empty());
+  if (!options_.allow_direct) return DirectDisabled();
+  const core::Fingerprint fingerprint = core::FingerprintOf(*spec);
+  if (const auto known = requests_.find(spec->request_id); known != requests_.end()) {
+    const Request& request = known->second;
+    if (request.fingerprint != fingerprint) return RequestIdReused(known->first, request.token);
+    return DirectStart{.token = request.token, .deduplicated = true};
+  }
+  if (draining_) return Draining();
+  // The director would not have chosen this agent.
+  for (const auto& [label, value] : spec->required_labels) {
+    const auto found = options_.labels.find(label);
+    if (found == options_.labels.end() || found->second != value) return LabelMissing(label, value);
   }
   RETURN_IF_ERROR(Consider(*spec));
-  Begin(token, std::move(spec), absl::InfiniteDuration());
+  requests_[spec->request_id] = {token, fingerprint};
+  Begin(token, spec, absl::InfiniteDuration()).request_id = spec->request_id;
   SayLoad();
-  return absl::OkStatus();
+  return DirectStart{.token = token};
 }
 
-const RunResult* AgentEngine::DirectResult(const FenceToken& token) const {
-  const auto found = direct_results_.find(token);
-  return found == direct_results_.end() ? nullptr : &found->second;
+void AgentEngine::OnDirectEnded(std::string request_id) {
+  ended_requests_.push_back(std::move(request_id));
+  if (ended_requests_.size() <= kDirectRequestsMax) return;
+  requests_.erase(ended_requests_.front());
+  ended_requests_.pop_front();
 }
 
 // ---- Time, and the end --------------------------------------------------------------------------
@@ -311,6 +351,14 @@ std::vector<FenceToken> AgentEngine::Running() const {
     if (token.director_epoch != 0) tokens.push_back(token);
   }
   return tokens;
+}
+
+std::vector<std::string> AgentEngine::RunningTaskIds() const {
+  std::vector<std::string> task_ids;
+  for (const auto& [token, run] : runs_) {
+    task_ids.push_back(core::TaskIdText(token.queue_id, token.dispatch));
+  }
+  return task_ids;
 }
 
 void AgentEngine::Say(core::AgentWord word) {

@@ -2,6 +2,7 @@
 #define CALLBOARD_LIBS_AGENT_ENGINE_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/agent/journal.h"
+#include "libs/core/fingerprint.h"
 #include "libs/core/ids.h"
 #include "libs/core/session.h"
 #include "libs/core/task.h"
@@ -31,6 +33,8 @@ struct EngineOptions {
   std::map<std::string, std::string> labels = {};
   // Tasks that run at once.
   std::map<std::string, uint32_t> lanes = {{"default", 1}};
+  // Whether tasks may be started past the queue.
+  bool allow_direct = false;
   // Whether a task can be run at all; any can when null.
   std::function<absl::Status(const core::TaskSpec&)> check = {};
 };
@@ -53,6 +57,13 @@ struct Outcome {
   std::vector<core::AgentWord> words = {};
 
   bool empty() const { return journal.empty() && orders.empty() && words.empty(); }
+};
+
+// The run that a start past the queue stands for.
+struct DirectStart {
+  core::FenceToken token;
+  // It was there already.
+  bool deduplicated = false;
 };
 
 // The rules of an agent: which starts it takes, what it answers to copies of them, what it keeps
@@ -90,11 +101,15 @@ class AgentEngine {
 
   // ---- Starts past the queue ----
 
-  // Through the same door, without a lease; the run ends by itself. ABORTED/AGENT_BUSY when its
-  // lane is full, UNAVAILABLE/AGENT_DRAINING. REQUIRES: the token is new, of epoch 0.
-  absl::Status StartDirect(const core::FenceToken& token, core::SpecPtr spec, absl::Duration now);
-  // Null when it runs, or is not known.
-  const core::RunResult* DirectResult(const core::FenceToken& token) const;
+  // Request ids that are remembered of runs that have ended.
+  static constexpr size_t kDirectRequestsMax = 10'000;
+
+  // Through the same door, without a lease; the run ends by itself. The run that the task's request
+  // id stands for when there is one of the same content: ALREADY_EXISTS/REQUEST_ID_REUSED when it
+  // is another. FAILED_PRECONDITION/DIRECT_DISABLED or LABEL_MISSING, UNAVAILABLE/AGENT_DRAINING,
+  // ABORTED/AGENT_BUSY, or why it cannot be run at all; a refusal is not remembered. REQUIRES: the
+  // token is new, of epoch 0, and there is a request id.
+  absl::StatusOr<DirectStart> StartDirect(const core::FenceToken& token, core::SpecPtr spec);
 
   // ---- Time, and the end ----
 
@@ -113,7 +128,10 @@ class AgentEngine {
   // ---- Reads ----
 
   const core::LaneLoads& load() const { return load_; }
+  // What directors asked for.
   std::vector<core::FenceToken> Running() const;
+  // That, and what was started directly.
+  std::vector<std::string> RunningTaskIds() const;
   bool IsRunning(const core::FenceToken& token) const { return runs_.contains(token); }
   size_t unacknowledged() const { return results_.size(); }
   uint64_t director_epoch() const { return epoch_; }
@@ -123,6 +141,8 @@ class AgentEngine {
   struct Run {
     std::string lane;
     absl::Duration fence_at;
+    // Of a direct start.
+    std::string request_id = {};
     // Why it was told to stop; by itself, it ends with whatever its process says.
     enum class Stop { kNo, kCancelled, kFenced, kGivenUp } stop = Stop::kNo;
   };
@@ -130,6 +150,11 @@ class AgentEngine {
   struct Refusal {
     absl::Status answer;
     absl::Duration forget_at;
+  };
+  // What the request id of a direct start stands for.
+  struct Request {
+    core::FenceToken token;
+    core::Fingerprint fingerprint;
   };
 
   void OnStart(const core::StartRun& start, absl::Duration now);
@@ -141,7 +166,8 @@ class AgentEngine {
 
   // OK when the task can be started now.
   absl::Status Consider(const core::TaskSpec& spec) const;
-  void Begin(const core::FenceToken& token, core::SpecPtr spec, absl::Duration fence_at);
+  Run& Begin(const core::FenceToken& token, core::SpecPtr spec, absl::Duration fence_at);
+  void OnDirectEnded(std::string request_id);
   void Refuse(const core::FenceToken& token, absl::Status answer, absl::Duration now);
   void Stop(const core::FenceToken& token, Run& run, Run::Stop why);
   void Forget(const core::FenceToken& token);
@@ -166,8 +192,9 @@ class AgentEngine {
   std::map<core::FenceToken, core::RunResult> results_;
   std::set<core::FenceToken> lost_;
   std::map<core::FenceToken, Refusal> refusals_;
-  // Of direct starts, the first to start first.
-  std::map<core::FenceToken, core::RunResult> direct_results_;
+  // Of direct starts, by request id; and of those whose runs have ended, the first to end first.
+  std::map<std::string, Request> requests_;
+  std::deque<std::string> ended_requests_;
   bool draining_ = false;
   Outcome outcome_;
 };

@@ -356,7 +356,7 @@ TEST_F(AgentEngineTest, WithoutASessionNothingIsSaidAndNothingIsLost) {
   EXPECT_EQ(Reopen().unacknowledged.size(), 1u);
 }
 
-// ---- The end, and direct starts -----------------------------------------------------------------
+// ---- The end ------------------------------------------------------------------------------------
 
 TEST_F(AgentEngineTest, DrainingAgentTakesNothingMoreAndSaysSo) {
   Runs(1);
@@ -378,21 +378,6 @@ TEST_F(AgentEngineTest, RunsThatAreGivenUpAreLost) {
   engine_->OnEnded(Token(1), kKilled);
   EXPECT_THAT(Items<core::RunEnded>(Take()), IsEmpty());
   EXPECT_THAT(Reopen().lost, ElementsAre(Token(1)));
-}
-
-TEST_F(AgentEngineTest, DirectStartGoesThroughTheSameDoorWithoutALease) {
-  ASSERT_THAT(engine_->StartDirect(Token(1, 0), Spec(), now_), IsOk());
-  const Outcome outcome = Take();
-  EXPECT_EQ(Orders<ports::RunOrder>(outcome).at(0).fence_at, absl::InfiniteDuration());
-  EXPECT_THAT(outcome.journal, IsEmpty());
-  EXPECT_THAT(engine_->StartDirect(Token(2, 0), Spec(), now_), HasReason("AGENT_BUSY"));
-  HearStart(3);
-  EXPECT_THAT(Answers(), ElementsAre("AGENT_BUSY"));
-  EXPECT_EQ(engine_->DirectResult(Token(1, 0)), nullptr);
-  engine_->OnEnded(Token(1, 0), kDone);
-  EXPECT_EQ(*engine_->DirectResult(Token(1, 0)), kDone);
-  EXPECT_THAT(Items<core::RunEnded>(Take()), IsEmpty()) << "the director never heard of it";
-  EXPECT_THAT(Reopen().unacknowledged, IsEmpty());
 }
 
 TEST(JournaledTest, RecordsAddUpAndTheFewestAddUpToTheSame) {

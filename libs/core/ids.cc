@@ -1,5 +1,6 @@
 #include "libs/core/ids.h"
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -7,6 +8,7 @@ namespace callboard::core {
 namespace {
 
 constexpr absl::string_view kQueueIdPrefix = "queue-";
+constexpr absl::string_view kTaskIdPrefix = "task-";
 
 }  // namespace
 
@@ -20,7 +22,21 @@ std::optional<QueueId> ParseQueueId(absl::string_view text) {
 }
 
 std::string TaskIdText(QueueId id, DispatchNumber dispatch) {
-  return absl::StrCat("task-", id.value().ToString(), "-", dispatch.value());
+  return absl::StrCat(kTaskIdPrefix, id.value().ToString(), "-", dispatch.value());
+}
+
+std::optional<std::pair<QueueId, DispatchNumber>> ParseTaskId(absl::string_view text) {
+  absl::string_view rest = text;
+  if (!absl::ConsumePrefix(&rest, kTaskIdPrefix)) return std::nullopt;
+  const size_t dash = rest.find('-');
+  const std::optional<Ulid> ulid = Ulid::Parse(rest.substr(0, dash));
+  uint64_t number = 0;
+  if (!ulid.has_value() || dash == rest.npos || !absl::SimpleAtoi(rest.substr(dash + 1), &number)) {
+    return std::nullopt;
+  }
+  const std::pair<QueueId, DispatchNumber> parsed(*ulid, number);
+  if (TaskIdText(parsed.first, parsed.second) != text) return std::nullopt;
+  return parsed;
 }
 
 }  // namespace callboard::core

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "libs/base/strong_id.h"
@@ -24,6 +25,8 @@ using DispatchNumber = base::StrongId<struct DispatchNumberTag, uint64_t>;
 
 // Name of one dispatch: `task-<ulid>-<dispatch>`.
 std::string TaskIdText(QueueId id, DispatchNumber dispatch);
+// Null for what TaskIdText() does not write.
+std::optional<std::pair<QueueId, DispatchNumber>> ParseTaskId(absl::string_view text);
 
 // Names one dispatch of one director: whoever shows it speaks of that dispatch alone.
 struct FenceToken {

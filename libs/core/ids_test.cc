@@ -21,6 +21,17 @@ TEST(IdsTest, TextThatIsNoQueueIdIsRefused) {
 
 TEST(IdsTest, TaskIdNamesTheTaskAndItsDispatch) {
   EXPECT_EQ(TaskIdText(kId, DispatchNumber(3)), "task-0000000000000g000000000002-3");
+  EXPECT_EQ(ParseTaskId("task-0000000000000g000000000002-3"),
+            std::make_pair(kId, DispatchNumber(3)));
+}
+
+TEST(IdsTest, TextThatIsNoTaskIdIsRefused) {
+  for (const char* text :
+       {"", "task-", "task-1-1", "task-0000000000000g000000000002",
+        "task-0000000000000g000000000002-", "task-0000000000000g000000000002-x",
+        "task-0000000000000g000000000002-03", "queue-0000000000000g000000000002-3"}) {
+    EXPECT_EQ(ParseTaskId(text), std::nullopt) << text;
+  }
 }
 
 }  // namespace

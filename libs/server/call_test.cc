@@ -304,5 +304,26 @@ TEST_F(CallTest, ReaderThatLeavesEndsTheStream) {
   EXPECT_THAT(wire::FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kCancelled));
 }
 
+// ---- The server ---------------------------------------------------------------------------------
+
+TEST(GrpcServerTest, OldConnectionsAreClosedUnlessTheServerHasNoAgeLimit) {
+  const auto start = [](absl::Duration connection_age_max) {
+    return *GrpcServer::Start(
+        {.listen = {.host = "127.0.0.1"}, .connection_age_max = connection_age_max}, {});
+  };
+  const auto connect = [](const GrpcServer& server) {
+    auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server.port()),
+                                       grpc::InsecureChannelCredentials());
+    EXPECT_TRUE(channel->WaitForConnected(gpr_inf_future(GPR_CLOCK_MONOTONIC)));
+    return channel;
+  };
+  const auto ageless = start(absl::InfiniteDuration());
+  const auto ageing = start(absl::Milliseconds(100));
+  const auto stays = connect(*ageless);
+  const auto goes = connect(*ageing);
+  EXPECT_TRUE(goes->WaitForStateChange(GRPC_CHANNEL_READY, gpr_inf_future(GPR_CLOCK_MONOTONIC)));
+  EXPECT_EQ(stays->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_READY);
+}
+
 }  // namespace
 }  // namespace callboard::server

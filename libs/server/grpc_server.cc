@@ -41,8 +41,10 @@ void SetKeepalive(absl::Duration connection_age_max, grpc::ServerBuilder& builde
   set(GRPC_ARG_KEEPALIVE_TIME_MS, absl::Seconds(10));
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, absl::Seconds(5));
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, absl::Seconds(5));
-  set(GRPC_ARG_MAX_CONNECTION_AGE_MS, connection_age_max);
-  set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, absl::Minutes(5));
+  if (connection_age_max != absl::InfiniteDuration()) {
+    set(GRPC_ARG_MAX_CONNECTION_AGE_MS, connection_age_max);
+    set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, absl::Minutes(5));
+  }
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 }
 

@@ -26,7 +26,7 @@ struct ServedService {
 struct GrpcServerOptions {
   ListenAddress listen;
   // Connections are closed gracefully when they get this old, so that clients spread over servers
-  // again; calls under way get five more minutes.
+  // again; calls under way get five more minutes. Infinite for a server whose calls are not to end.
   absl::Duration connection_age_max = absl::Hours(1);
   // Where to show how calls end (libs/server/rpc_metrics.h), and the clock that times them; null
   // when nobody wants to know. Both outlive the server.

@@ -95,10 +95,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Su
   ASSIGN_OR_RETURN(server->http_,
                    http::HttpServer::Start({.host = options.http.host, .port = options.http.port},
                                            AdminRoutes(server->surface_, context, server->open_)));
-  ASSIGN_OR_RETURN(server->grpc_, GrpcServer::Start({.listen = options.grpc,
-                                                     .metrics = &context.metrics(),
-                                                     .clock = &context.clock()},
-                                                    server->surface_.services));
+  ASSIGN_OR_RETURN(server->grpc_,
+                   GrpcServer::Start({.listen = options.grpc,
+                                      .connection_age_max = server->surface_.connection_age_max,
+                                      .metrics = &context.metrics(),
+                                      .clock = &context.clock()},
+                                     server->surface_.services));
   context.readiness().Watch([grpc = server->grpc_.get()](bool ready) { grpc->SetServing(ready); });
   server->open_ = true;
   server->addresses_ = {.grpc = {options.grpc.host, server->grpc_->port()},

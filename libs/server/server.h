@@ -81,6 +81,8 @@ struct Surface {
   std::function<void()> finish = {};
   // Shown at /metrics beside the context's. Must not block. May be null.
   std::function<std::vector<prometheus::MetricFamily>()> metrics = {};
+  // As GrpcServerOptions's.
+  absl::Duration connection_age_max = GrpcServerOptions().connection_age_max;
 };
 
 // A server that runs: its ports, with health, probes and metrics, and the parts behind them.

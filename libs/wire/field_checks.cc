@@ -13,11 +13,14 @@ constexpr size_t kViolationsMax = 32;
 
 }  // namespace
 
-void FieldChecks::Refuse(absl::string_view field, absl::string_view problem) {
-  if (fields_.size() == kViolationsMax || !fields_.emplace(field).second) return;
+void FieldChecks::Enter(absl::string_view field) { prefix_ = absl::StrCat(field, "."); }
+
+void FieldChecks::Refuse(absl::string_view name, absl::string_view problem) {
+  const std::string field = absl::StrCat(prefix_, name);
+  if (fields_.size() == kViolationsMax || !fields_.insert(field).second) return;
   if (status_.ok()) {
     status_ = base::WithReason(absl::InvalidArgumentError(absl::StrCat(field, " ", problem)),
-                               "INVALID_FIELD", {{"field", std::string(field)}});
+                               "INVALID_FIELD", {{"field", field}});
   }
   status_ = base::WithFieldViolation(std::move(status_), field, problem);
 }

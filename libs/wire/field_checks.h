@@ -13,6 +13,9 @@ namespace callboard::wire {
 // Collects what is wrong with the fields of a request, so that its sender learns all of it at once.
 class FieldChecks {
  public:
+  // From now on names are those of fields in the message `field`: `task.prompt`.
+  void Enter(absl::string_view field);
+
   // Notes that `field` is wrong; the first problem of a field counts, and of many fields some: an
   // answer has to fit into a header. `problem` reads on from the name: "is required". It never
   // holds the value itself, which may be a prompt or a secret.
@@ -25,6 +28,7 @@ class FieldChecks {
   absl::Status status() const { return status_; }
 
  private:
+  std::string prefix_;
   std::set<std::string> fields_;
   absl::Status status_;
 };

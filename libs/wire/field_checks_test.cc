@@ -41,6 +41,16 @@ TEST(FieldChecksTest, FirstProblemOfAFieldCounts) {
               ElementsAre(Pair("env", "has 65 entries")));
 }
 
+TEST(FieldChecksTest, FieldsOfAMessageInTheRequestAreNamedWithIt) {
+  FieldChecks checks;
+  checks.Refuse("request_id", "is required");
+  checks.Enter("task");
+  checks.Refuse("request_id", "is too long");
+  EXPECT_THAT(
+      base::DetailsOf(checks.status()).field_violations,
+      ElementsAre(Pair("request_id", "is required"), Pair("task.request_id", "is too long")));
+}
+
 TEST(FieldChecksTest, AnswerFitsIntoAHeaderHoweverMuchIsWrong) {
   FieldChecks checks;
   for (int i = 0; i < 100'000; ++i) checks.Refuse(absl::StrCat("retry_on[", i, "]"), "is no rule");

@@ -6,7 +6,7 @@
 
 namespace callboard {
 
-// AgentService over an AgentDriver. Methods that come later answer UNIMPLEMENTED.
+// AgentService over an AgentDriver.
 class AgentService final : public v1::AgentService::CallbackService {
  public:
   // `driver` outlives the service.
@@ -14,6 +14,14 @@ class AgentService final : public v1::AgentService::CallbackService {
 
   grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
       grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* StartTask(grpc::CallbackServerContext* context,
+                                      const v1::StartTaskRequest* request,
+                                      v1::StartTaskResponse* response) override;
+  grpc::ServerUnaryReactor* GetTask(grpc::CallbackServerContext* context,
+                                    const v1::AgentServiceGetTaskRequest* request,
+                                    v1::AgentRun* response) override;
+  grpc::ServerWriteReactor<v1::TailLogsResponse>* TailLogs(
+      grpc::CallbackServerContext* context, const v1::TailLogsRequest* request) override;
   grpc::ServerUnaryReactor* GetAgentStatus(grpc::CallbackServerContext* context,
                                            const v1::GetAgentStatusRequest* request,
                                            v1::AgentStatus* response) override;

@@ -67,7 +67,8 @@ agent::EngineOptions EngineOptionsFrom(const config::v1::AgentConfig& config,
   return {.name = config.agent().name().empty() ? HostName() : config.agent().name(),
           .instance_id = absl::StrCat(absl::Hex(random.Next(), absl::kZeroPad16)),
           .labels = {config.agent().labels().begin(), config.agent().labels().end()},
-          .lanes = LanesFrom(config)};
+          .lanes = LanesFrom(config),
+          .allow_direct = config.agent().allow_direct()};
 }
 
 }  // namespace
@@ -80,8 +81,9 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
   parts->journal.emplace(std::move(opened.journal), context);
   const agent::EngineOptions options = EngineOptionsFrom(config, context.random());
   ASSIGN_OR_RETURN(parts->driver,
-                   agent::AgentDriver::Start(options, opened.journaled, context.clock(),
-                                             *parts->journal, RunnerFrom(config, context.clock())));
+                   agent::AgentDriver::Start(options, opened.journaled,
+                                             {context.clock(), context.random(), *parts->journal},
+                                             RunnerFrom(config, context.clock())));
   agent::AgentDriver& driver = *parts->driver;
   parts->service.emplace(driver);
   const absl::Duration drain_timeout = *wire::FromProto(config.agent().drain_timeout());
@@ -93,6 +95,8 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
           },
       .drain = [&driver] { driver.BeginDrain(); },
       .finish = [&driver, drain_timeout] { driver.WaitUntilIdle(drain_timeout); },
+      // A Session lasts as long as both of its ends.
+      .connection_age_max = absl::InfiniteDuration(),
   };
   ASSIGN_OR_RETURN(std::unique_ptr<server::Server> server,
                    server::Server::Start(context, std::move(surface), parts));

@@ -1,0 +1,188 @@
+// Starts past the queue.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/agent/engine.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::agent {
+namespace {
+
+using core::FenceToken;
+using test::HasReason;
+using test::IsOk;
+using test::StatusIs;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr core::SessionId kSession(1);
+constexpr absl::Duration kNow = absl::Seconds(1000);
+
+FenceToken Direct(uint64_t task) {
+  return {.queue_id = core::QueueId(core::Ulid(0, task)), .dispatch = core::DispatchNumber(1)};
+}
+FenceToken Dispatched(uint64_t task) {
+  return {core::QueueId(core::Ulid(1, task)), core::DispatchNumber(1), 3};
+}
+
+core::TaskSpec Spec(const std::string& request_id, const std::string& prompt = "echo") {
+  core::TaskSpec spec;
+  spec.request_id = request_id;
+  spec.prompt = prompt;
+  return spec;
+}
+
+// An agent with one slot and a Session.
+class DirectStartTest : public testing::Test {
+ protected:
+  DirectStartTest() { Begin({.allow_direct = true}); }
+
+  void Begin(EngineOptions options) {
+    engine_ = std::make_unique<AgentEngine>(std::move(options), Journaled());
+    EXPECT_THAT(engine_->Open(kSession, {.director_epoch = 3}, kNow), IsOk());
+    engine_->TakeOutcome();
+  }
+  // Under a token that is new.
+  absl::StatusOr<DirectStart> Start(const core::TaskSpec& spec) {
+    return engine_->StartDirect(Direct(++last_), std::make_shared<const core::TaskSpec>(spec));
+  }
+  void HearStart(uint64_t task) {
+    engine_->Hear(kSession,
+                  core::DirectorItem(core::StartRun{
+                      Dispatched(task), std::make_shared<const core::TaskSpec>(Spec("")), kNow}),
+                  kNow);
+  }
+  // What was said of starts since the last time.
+  std::vector<absl::Status> Answers() {
+    std::vector<absl::Status> answers;
+    for (const core::AgentWord& word : engine_->TakeOutcome().words) {
+      const auto* item = std::get_if<core::AgentItem>(&word);
+      if (item == nullptr) continue;
+      if (const auto* answered = std::get_if<core::StartAnswered>(item)) {
+        answers.push_back(answered->answer);
+      }
+    }
+    return answers;
+  }
+
+  std::unique_ptr<AgentEngine> engine_;
+  uint64_t last_ = 0;
+};
+
+TEST_F(DirectStartTest, RunsWithoutALeaseAndWithoutTheDirectorHearingOfIt) {
+  const absl::StatusOr<DirectStart> start = Start(Spec("r"));
+  ASSERT_THAT(start, IsOk());
+  EXPECT_EQ(start->token, Direct(1));
+  EXPECT_FALSE(start->deduplicated);
+  Outcome outcome = engine_->TakeOutcome();
+  EXPECT_THAT(outcome.journal, IsEmpty());
+  ASSERT_EQ(outcome.orders.size(), 1u);
+  EXPECT_EQ(std::get<ports::RunOrder>(outcome.orders[0]).fence_at, absl::InfiniteDuration());
+  EXPECT_THAT(engine_->Running(), IsEmpty());
+  EXPECT_EQ(engine_->RunningTaskIds().size(), 1u);
+  EXPECT_FALSE(engine_->is_idle());
+  engine_->OnEnded(Direct(1), {});
+  outcome = engine_->TakeOutcome();
+  EXPECT_THAT(outcome.journal, IsEmpty());
+  ASSERT_EQ(outcome.words.size(), 1u) << "its load, and no result";
+  const auto& load = std::get<core::LoadReported>(std::get<core::AgentItem>(outcome.words[0]));
+  EXPECT_EQ(load.lanes.at("default").used, 0u);
+  EXPECT_TRUE(engine_->is_idle());
+}
+
+TEST_F(DirectStartTest, GoesThroughTheSameDoorAsThoseOfTheDirector) {
+  ASSERT_THAT(Start(Spec("r")), IsOk());
+  EXPECT_THAT(Start(Spec("s")),
+              AllOf(StatusIs(absl::StatusCode::kAborted), HasReason("AGENT_BUSY")));
+  HearStart(1);
+  EXPECT_THAT(Answers(), ElementsAre(HasReason("AGENT_BUSY")));
+  engine_->OnEnded(Direct(1), {});
+  HearStart(2);
+  EXPECT_THAT(Answers(), ElementsAre(IsOk()));
+  EXPECT_THAT(Start(Spec("s")), HasReason("AGENT_BUSY"));
+}
+
+TEST_F(DirectStartTest, SameRequestIsTheFirstRunAgainAlsoWhenItHasEnded) {
+  ASSERT_THAT(Start(Spec("r")), IsOk());
+  engine_->TakeOutcome();
+  for (const bool ended : {false, true}) {
+    if (ended) engine_->OnEnded(Direct(1), {});
+    const absl::StatusOr<DirectStart> again = Start(Spec("r"));
+    ASSERT_THAT(again, IsOk());
+    EXPECT_EQ(again->token, Direct(1));
+    EXPECT_TRUE(again->deduplicated);
+  }
+  EXPECT_THAT(engine_->TakeOutcome().orders, IsEmpty());
+}
+
+TEST_F(DirectStartTest, RequestIdOfOtherContentIsRefused) {
+  ASSERT_THAT(Start(Spec("r", "one")), IsOk());
+  EXPECT_THAT(Start(Spec("r", "two")),
+              AllOf(StatusIs(absl::StatusCode::kAlreadyExists), HasReason("REQUEST_ID_REUSED")));
+}
+
+TEST_F(DirectStartTest, RefusedStartMayBeTriedAgain) {
+  HearStart(1);
+  EXPECT_THAT(Start(Spec("r")), HasReason("AGENT_BUSY"));
+  engine_->OnEnded(Dispatched(1), {});
+  const absl::StatusOr<DirectStart> start = Start(Spec("r"));
+  ASSERT_THAT(start, IsOk());
+  EXPECT_FALSE(start->deduplicated);
+}
+
+TEST_F(DirectStartTest, RequestIdsOfRunsThatEndedLongAgoAreForgotten) {
+  Begin({.lanes = {{"default", 2}}, .allow_direct = true});
+  ASSERT_THAT(Start(Spec("runs")), IsOk());
+  for (size_t i = 0; i <= AgentEngine::kDirectRequestsMax; ++i) {
+    ASSERT_THAT(Start(Spec(absl::StrCat(i))), IsOk());
+    engine_->OnEnded(Direct(last_), {});
+  }
+  EXPECT_TRUE(Start(Spec("runs"))->deduplicated) << "however long";
+  EXPECT_TRUE(Start(Spec("1"))->deduplicated);
+  EXPECT_FALSE(Start(Spec("0"))->deduplicated);
+}
+
+TEST_F(DirectStartTest, IsRefusedWhereItIsNotAllowed) {
+  Begin({});
+  EXPECT_THAT(Start(Spec("r")),
+              AllOf(StatusIs(absl::StatusCode::kFailedPrecondition), HasReason("DIRECT_DISABLED")));
+}
+
+TEST_F(DirectStartTest, DrainingAgentAnswersForWhatItRunsAndTakesNothingMore) {
+  ASSERT_THAT(Start(Spec("r")), IsOk());
+  engine_->BeginDrain();
+  EXPECT_TRUE(Start(Spec("r"))->deduplicated);
+  EXPECT_THAT(Start(Spec("s")),
+              AllOf(StatusIs(absl::StatusCode::kUnavailable), HasReason("AGENT_DRAINING")));
+}
+
+TEST_F(DirectStartTest, EveryRequiredLabelMustMatch) {
+  Begin({.labels = {{"os", "linux"}, {"zone", "a"}}, .allow_direct = true});
+  core::TaskSpec spec = Spec("r");
+  spec.required_labels = {{"os", "linux"}, {"gpu", "yes"}};
+  EXPECT_THAT(Start(spec), HasReason("LABEL_MISSING"));
+  spec.required_labels = {{"os", "linux"}, {"zone", "b"}};
+  EXPECT_THAT(Start(spec), HasReason("LABEL_MISSING"));
+  spec.required_labels = {{"os", "linux"}, {"zone", "a"}};
+  EXPECT_THAT(Start(spec), IsOk());
+}
+
+TEST_F(DirectStartTest, IsNotTouchedByWhatHappensToLeases) {
+  ASSERT_THAT(Start(Spec("r")), IsOk());
+  engine_->TakeOutcome();
+  engine_->Hear(kSession, core::DirectorItem(core::GoingAway{absl::Minutes(5)}), kNow);
+  engine_->OnBroken(kSession);
+  ASSERT_THAT(engine_->Open(core::SessionId(2), {.director_epoch = 4}, kNow), IsOk());
+  engine_->FireTimers(kNow + absl::Hours(1));
+  EXPECT_THAT(engine_->TakeOutcome().orders, IsEmpty());
+}
+
+}  // namespace
+}  // namespace callboard::agent

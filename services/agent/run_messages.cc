@@ -1,0 +1,79 @@
+#include "services/agent/run_messages.h"
+
+#include <memory>
+#include <utility>
+
+#include "libs/base/status_macros.h"
+#include "libs/core/limits.h"
+#include "libs/wire/field_checks.h"
+#include "libs/wire/field_values.h"
+#include "libs/wire/session.h"
+#include "libs/wire/task_spec.h"
+#include "libs/wire/time.h"
+
+namespace callboard {
+namespace {
+
+absl::StatusOr<std::string> TaskIdFrom(const std::string& text) {
+  wire::FieldChecks checks;
+  if (text.empty()) checks.Refuse("task_id", "is required");
+  std::string task_id = wire::ReadText("task_id", text, core::kNameBytesMax, checks);
+  RETURN_IF_ERROR(checks.status());
+  return task_id;
+}
+
+std::string TaskIdOf(const core::FenceToken& token) {
+  return core::TaskIdText(token.queue_id, token.dispatch);
+}
+
+}  // namespace
+
+absl::StatusOr<core::SpecPtr> SpecFrom(const v1::StartTaskRequest& request) {
+  wire::FieldChecks checks;
+  if (request.request_id().empty()) checks.Refuse("request_id", "is required");
+  std::string request_id =
+      wire::ReadText("request_id", request.request_id(), core::kRequestIdBytesMax, checks);
+  checks.Enter("task");
+  core::TaskSpec spec = wire::ReadSpec(request.task(), checks);
+  RETURN_IF_ERROR(checks.status());
+  spec.request_id = std::move(request_id);
+  return std::make_shared<const core::TaskSpec>(std::move(spec));
+}
+
+absl::StatusOr<std::string> TaskIdFrom(const v1::AgentServiceGetTaskRequest& request) {
+  return TaskIdFrom(request.task_id());
+}
+
+absl::StatusOr<agent::OutputQuery> OutputQueryFrom(const v1::TailLogsRequest& request) {
+  ASSIGN_OR_RETURN(std::string task_id, TaskIdFrom(request.task_id()));
+  return agent::OutputQuery{.task_id = std::move(task_id),
+                            .after_number = request.after_number(),
+                            .follow = request.follow()};
+}
+
+v1::StartTaskResponse ToProto(const agent::DirectStart& start) {
+  v1::StartTaskResponse response;
+  response.set_task_id(TaskIdOf(start.token));
+  response.set_deduplicated(start.deduplicated);
+  return response;
+}
+
+v1::AgentRun ToProto(const agent::RunView& run) {
+  v1::AgentRun proto;
+  proto.set_task_id(TaskIdOf(run.token));
+  proto.set_state(v1::AgentRun::STATE_WORKING);
+  if (run.result.has_value()) wire::WriteResult(*run.result, proto);
+  *proto.mutable_started_at() = wire::ToProto(run.started_at);
+  if (run.finished_at.has_value()) *proto.mutable_finished_at() = wire::ToProto(*run.finished_at);
+  return proto;
+}
+
+v1::TailLogsResponse ToProto(const core::OutputWritten& piece) {
+  v1::TailLogsResponse response;
+  for (const core::OutputChunk& chunk : piece.chunks) {
+    *response.add_chunks() = wire::ToProto(chunk, piece.token.dispatch);
+  }
+  return response;
+}
+
+}  // namespace callboard

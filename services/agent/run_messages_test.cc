@@ -1,0 +1,88 @@
+#include "services/agent/run_messages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "libs/base/error.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard {
+namespace {
+
+using test::IsOk;
+using test::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+const core::FenceToken kToken = {.queue_id = core::QueueId(core::Ulid(1, 2)),
+                                 .dispatch = core::DispatchNumber(7)};
+
+TEST(RunMessagesTest, RequestIdIsThatOfTheRequest) {
+  v1::StartTaskRequest request;
+  request.set_request_id("r");
+  request.mutable_task()->set_prompt("echo");
+  request.mutable_task()->set_lane("big");
+  request.mutable_task()->set_request_id("of another start");
+  const absl::StatusOr<core::SpecPtr> spec = SpecFrom(request);
+  ASSERT_THAT(spec, IsOk());
+  EXPECT_EQ((*spec)->request_id, "r");
+  EXPECT_EQ((*spec)->prompt, "echo");
+  EXPECT_EQ((*spec)->lane, "big");
+}
+
+TEST(RunMessagesTest, EveryWrongFieldOfAStartIsNamed) {
+  const absl::Status status = SpecFrom({}).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(base::DetailsOf(status).field_violations,
+              ElementsAre(Pair("request_id", "is required"), Pair("task.prompt", "is required")));
+  v1::StartTaskRequest request;
+  request.set_request_id(std::string(129, 'r'));
+  request.mutable_task()->set_prompt("echo");
+  EXPECT_THAT(base::DetailsOf(SpecFrom(request).status()).field_violations,
+              ElementsAre(Pair("request_id", "has 129 bytes, at most 128 are allowed")));
+}
+
+TEST(RunMessagesTest, TaskIdIsRequired) {
+  EXPECT_THAT(TaskIdFrom(v1::AgentServiceGetTaskRequest()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  v1::TailLogsRequest request;
+  EXPECT_THAT(OutputQueryFrom(request), StatusIs(absl::StatusCode::kInvalidArgument));
+  request.set_task_id("task-1");
+  request.set_after_number(3);
+  request.set_follow(true);
+  const absl::StatusOr<agent::OutputQuery> query = OutputQueryFrom(request);
+  ASSERT_THAT(query, IsOk());
+  EXPECT_EQ(query->task_id, "task-1");
+  EXPECT_EQ(query->after_number, 3u);
+  EXPECT_TRUE(query->follow);
+}
+
+TEST(RunMessagesTest, RunIsWorkingUntilItHasAResult) {
+  agent::RunView run = {.token = kToken, .started_at = absl::FromUnixSeconds(5)};
+  v1::AgentRun proto = ToProto(run);
+  EXPECT_EQ(proto.task_id(), core::TaskIdText(kToken.queue_id, kToken.dispatch));
+  EXPECT_EQ(proto.state(), v1::AgentRun::STATE_WORKING);
+  EXPECT_EQ(proto.started_at().seconds(), 5);
+  EXPECT_FALSE(proto.has_finished_at());
+  EXPECT_FALSE(proto.has_exit_code());
+  run.result = {.end = core::RunResult::End::kFailed, .exit_code = 3};
+  run.finished_at = absl::FromUnixSeconds(9);
+  proto = ToProto(run);
+  EXPECT_EQ(proto.state(), v1::AgentRun::STATE_FAILED);
+  EXPECT_EQ(proto.exit_code(), 3);
+  EXPECT_EQ(proto.finished_at().seconds(), 9);
+}
+
+TEST(RunMessagesTest, ChunkNamesItsDispatch) {
+  const v1::TailLogsResponse response =
+      ToProto(core::OutputWritten{kToken, {{.number = 4, .data = "hello"}}});
+  ASSERT_EQ(response.chunks_size(), 1);
+  EXPECT_EQ(response.chunks(0).dispatch(), 7u);
+  EXPECT_EQ(response.chunks(0).number(), 4u);
+  EXPECT_EQ(response.chunks(0).data(), "hello");
+}
+
+}  // namespace
+}  // namespace callboard
