@@ -13,19 +13,15 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/running_server.h"
-#include "libs/testing/status_matchers.h"
-#include "libs/wire/status.h"
 
 namespace callboard {
 namespace {
 
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckResponse;
-using test::HasReason;
 using test::HttpConnection;
 using test::HttpGet;
 using test::RunningServer;
-using test::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
@@ -114,18 +110,6 @@ TEST(DirectorTest, SixtyFourHeldCallsOfEachKindLeaveItAnsweringAndStopping) {
     while (watch->Read(&last)) EXPECT_EQ(last.status(), HealthCheckResponse::NOT_SERVING);
     watch->Finish();
   }
-}
-
-TEST(DirectorTest, MethodsThatComeLaterSaySo) {
-  RunningServer director(kDirector);
-  grpc::ClientContext context;
-  const auto reader = v1::QueueService::NewStub(director.NewChannel())->TailTaskLogs(&context, {});
-  v1::TailTaskLogsResponse chunks;
-  EXPECT_FALSE(reader->Read(&chunks));
-  const absl::Status status = wire::FromGrpc(reader->Finish());
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented,
-                               HasSubstr("callboard.v1.QueueService/TailTaskLogs is not part")));
-  EXPECT_THAT(status, HasReason("UNIMPLEMENTED"));
 }
 
 }  // namespace
