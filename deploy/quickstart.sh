@@ -55,7 +55,8 @@ trap stop EXIT
 say "starting a director, a scheduler and two agents"
 mkfifo "$work/out"
 # In a session of its own: Ctrl-C is for this script, which then stops it in order.
-setsid $callboard dev "${flags[@]}" >"$work/out" &
+# Its log goes to a file, or the live view below would be torn by it.
+setsid $callboard dev "${flags[@]}" >"$work/out" 2>"$work/log" &
 cluster=$!
 exec 3<"$work/out"
 up=false
@@ -66,7 +67,8 @@ done
 if ! $up; then
   wait "$cluster" || true
   cluster=
-  fail "it did not start; its last line says why"
+  cat "$work/log" >&2
+  fail "it did not start; the last line says why"
 fi
 director=127.0.0.1:$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["grpc"])' "$work/ports.json")
 
@@ -123,6 +125,6 @@ grep -qx "slept for 3 s" "$work/logs" || fail "wanted what the task wrote"
 ask agents
 
 if ! $once; then
-  say "Callboard is up. Press Ctrl-C to stop."
+  say "Callboard is up; its log is $work/log. Press Ctrl-C to stop."
   wait "$cluster"
 fi
