@@ -138,10 +138,10 @@ std::string TaskLine(const TaskBoard& board, const v1::Task& task, const Frame& 
   const bool is_troubled =
       task.state() == v1::Task::STATE_PENDING || task.state() == v1::Task::STATE_FAILED;
   const std::string why = is_troubled ? Why(task.state(), task, task.last_error()) : "";
-  const std::string begin = absl::StrFormat("%-33s ", task.queue_id());
+  const std::string begin = absl::StrFormat("%-32s ", task.queue_id());
   const std::string state = absl::StrFormat("%-11s", StateText(task.state()));
   const std::string rest =
-      absl::StrFormat(" %-16s %8d %8s  %s%s%s", Cut(Plain(board.AgentOf(task)), 16),
+      absl::StrFormat(" %-16s %3d %7s  %s%s%s", Cut(Plain(board.AgentOf(task)), 16),
                       task.dispatch(), TimeText(task, frame.now), why, why.empty() ? "" : "  ",
                       Plain(base::JsonQuoted(task.prompt())));
   const std::string line = Cut(absl::StrCat(begin, state, rest), frame.columns);
@@ -187,11 +187,10 @@ std::vector<std::string> BoardLines(const TaskBoard& board, const v1::QueueStatu
   const bool fits = live.size() <= body - for_ended;
   // One line says how many more there are.
   const size_t shown = fits ? live.size() : body - for_ended - std::min<size_t>(body, 1);
-  std::vector<std::string> lines = {
-      Cut(QueueLine(status, note), frame.columns),
-      Cut(absl::StrFormat("%-33s %-11s %-16s %8s %8s  %s", "TASK", "STATE", "AGENT", "DISPATCH",
-                          "TIME", "WHAT"),
-          frame.columns)};
+  std::vector<std::string> lines = {Cut(QueueLine(status, note), frame.columns),
+                                    Cut(absl::StrFormat("%-32s %-11s %-16s %3s %7s  %s", "TASK",
+                                                        "STATE", "AGENT", "RUN", "TIME", "WHAT"),
+                                        frame.columns)};
   for (size_t i = 0; i < shown; ++i) lines.push_back(TaskLine(board, *live[i], frame));
   if (!fits && body > 0) {
     lines.push_back(Cut(absl::StrCat("and ", live.size() - shown, " more"), frame.columns));

@@ -147,10 +147,10 @@ TEST_F(BoardLinesTest, ViewHasTheQueueAndItsTasks) {
   ASSERT_THAT(lines, SizeIs(4));
   EXPECT_EQ(lines[0], "queue  3 of 50 pending, 1 of 2 running, 4 waiting");
   EXPECT_EQ(lines[2],
-            "queue-1                           working     127.0.0.1:7071          2      10s  "
+            "queue-1                          working     127.0.0.1:7071     2     10s  "
             "\"fix the build\"");
   EXPECT_EQ(lines[3],
-            "queue-2                           failed                              0       2s  "
+            "queue-2                          failed                         0      2s  "
             "EXEC_FAILED: it exited with 7  \"fix the build\"");
 }
 

@@ -41,6 +41,8 @@ task=$(submit '{"prompt": "echo hello from $CALLBOARD_TASK_ID"}')
 call '"STATE_COMPLETED"' WatchTasks "{\"queue_ids\": [\"$task\"]}"
 call '"STATE_COMPLETED"' GetTask "{\"queue_id\": \"$task\", \"view\": \"TASK_VIEW_FULL\"}"
 [[ $(sed -n 's/.*"result": "\(.*\)".*/\1/p' "$TEST_TMPDIR/answer" | base64 -d) == "hello from task-${task#queue-}-1" ]]
+call '"STREAM_STDOUT"' TailTaskLogs "{\"queue_id\": \"$task\"}"
+[[ $(sed -n 's/.*"data": "\(.*\)".*/\1/p' "$TEST_TMPDIR/answer" | base64 -d) == "hello from task-${task#queue-}-1" ]]
 
 late=$(submit '{"prompt": "sleep 600"}')
 call '"OUTCOME_\(REQUESTED\|CANCELLED\)"' CancelTask "{\"queue_id\": \"$late\", \"why\": \"no longer needed\"}"
