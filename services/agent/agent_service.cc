@@ -13,7 +13,7 @@ namespace callboard {
 
 grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* AgentService::Session(
     grpc::CallbackServerContext*) {
-  return new SessionReactor(driver_);
+  return new SessionReactor(driver_, on_session_end_);
 }
 
 grpc::ServerUnaryReactor* AgentService::StartTask(grpc::CallbackServerContext* context,

@@ -1,6 +1,9 @@
 #ifndef CALLBOARD_SERVICES_AGENT_AGENT_SERVICE_H_
 #define CALLBOARD_SERVICES_AGENT_AGENT_SERVICE_H_
 
+#include <functional>
+#include <utility>
+
 #include "callboard/v1/agent.grpc.pb.h"
 #include "libs/agent/driver.h"
 
@@ -9,8 +12,9 @@ namespace callboard {
 // AgentService over an AgentDriver.
 class AgentService final : public v1::AgentService::CallbackService {
  public:
-  // `driver` outlives the service.
-  explicit AgentService(agent::AgentDriver& driver) : driver_(driver) {}
+  // `driver` outlives the service. `on_session_end` runs whenever a Session is over.
+  AgentService(agent::AgentDriver& driver, std::function<void()> on_session_end)
+      : driver_(driver), on_session_end_(std::move(on_session_end)) {}
 
   grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
       grpc::CallbackServerContext* context) override;
@@ -28,6 +32,7 @@ class AgentService final : public v1::AgentService::CallbackService {
 
  private:
   agent::AgentDriver& driver_;
+  const std::function<void()> on_session_end_;
 };
 
 v1::AgentStatus ToProto(const agent::AgentView& view);

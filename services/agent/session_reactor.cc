@@ -72,8 +72,8 @@ class SessionReactor::Line final : public agent::SessionLine {
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
 
-SessionReactor::SessionReactor(agent::AgentDriver& driver)
-    : driver_(driver), line_(std::make_shared<Line>(*this)) {
+SessionReactor::SessionReactor(agent::AgentDriver& driver, std::function<void()> on_end)
+    : driver_(driver), on_end_(std::move(on_end)), line_(std::make_shared<Line>(*this)) {
   StartRead(&incoming_);
 }
 
@@ -109,7 +109,10 @@ void SessionReactor::OnCancel() { line_->End(absl::CancelledError("the director 
 
 void SessionReactor::OnDone() {
   line_->Detach();
-  if (session_.has_value()) driver_.OnBroken(*session_);
+  if (session_.has_value()) {
+    driver_.OnBroken(*session_);
+    on_end_();
+  }
   delete this;
 }
 

@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/server_callback.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -22,8 +23,8 @@ namespace callboard {
 class SessionReactor final
     : public grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse> {
  public:
-  // `driver` outlives it.
-  explicit SessionReactor(agent::AgentDriver& driver);
+  // `driver` outlives it. `on_end` runs when a Session that was begun is over.
+  SessionReactor(agent::AgentDriver& driver, std::function<void()> on_end);
 
  private:
   class Line;
@@ -36,6 +37,7 @@ class SessionReactor final
   absl::Status HearMessage();
 
   agent::AgentDriver& driver_;
+  const std::function<void()> on_end_;
   // Shared with the driver.
   const std::shared_ptr<Line> line_;
   v1::SessionRequest incoming_;

@@ -85,7 +85,8 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
                                              {context.clock(), context.random(), *parts->journal},
                                              RunnerFrom(config, context.clock())));
   agent::AgentDriver& driver = *parts->driver;
-  parts->service.emplace(driver);
+  adapters::Announcer& announcer = parts->announcer.emplace(config.director().address());
+  parts->service.emplace(driver, [&announcer] { announcer.Hurry(); });
   const absl::Duration drain_timeout = *wire::FromProto(config.agent().drain_timeout());
   server::Surface surface = {
       .services = {{v1::AgentService::service_full_name(), &*parts->service}},
@@ -101,14 +102,12 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
   ASSIGN_OR_RETURN(std::unique_ptr<server::Server> server,
                    server::Server::Start(context, std::move(surface), parts));
   const std::string& advertised = config.agent().advertise();
-  parts->announcer.emplace(
-      config.director().address(),
-      adapters::Announcement{
-          .name = options.name,
-          .address = advertised.empty() ? server->addresses().grpc.ToString() : advertised,
-          .instance_id = options.instance_id,
-          .labels = options.labels,
-          .lanes = options.lanes});
+  announcer.Announce(
+      {.name = options.name,
+       .address = advertised.empty() ? server->addresses().grpc.ToString() : advertised,
+       .instance_id = options.instance_id,
+       .labels = options.labels,
+       .lanes = options.lanes});
   return server;
 }
 

@@ -33,10 +33,12 @@ constexpr absl::Duration kAgainAfterMax = absl::Minutes(1);
 
 class AnnouncerCore : public std::enable_shared_from_this<AnnouncerCore> {
  public:
-  AnnouncerCore(const std::string& director_address, const Announcement& announcement)
+  explicit AnnouncerCore(const std::string& director_address)
       : director_address_(director_address),
         stub_(v1::FleetService::NewStub(
-            grpc::CreateChannel(director_address, grpc::InsecureChannelCredentials()))) {
+            grpc::CreateChannel(director_address, grpc::InsecureChannelCredentials()))) {}
+
+  void Begin(const Announcement& announcement) {
     request_.set_name(announcement.name);
     request_.set_address(announcement.address);
     request_.set_instance_id(announcement.instance_id);
@@ -46,11 +48,14 @@ class AnnouncerCore : public std::enable_shared_from_this<AnnouncerCore> {
       lane.set_name(name);
       lane.set_slots(slots);
     }
+    Announce();
   }
 
   void Announce() {
     base::MutexLock lock(mutex_);
-    if (stopping_) return;
+    // Two timers may have been due.
+    if (stopping_ || context_.has_value()) return;
+    again_.reset();
     context_.emplace();
     context_->set_deadline(
         gpr_time_from_millis(absl::ToInt64Milliseconds(kAnswerWithin), GPR_TIMESPAN));
@@ -58,6 +63,12 @@ class AnnouncerCore : public std::enable_shared_from_this<AnnouncerCore> {
                                   [self = shared_from_this()](const grpc::Status& status) {
                                     self->OnAnswer(wire::FromGrpc(status));
                                   });
+  }
+
+  void Hurry() {
+    base::MutexLock lock(mutex_);
+    // Not at once: one that ends every Session would be told without end.
+    if (again_ != nullptr) AnnounceAfter(kAgainAfter);
   }
 
   void Stop() {
@@ -91,6 +102,10 @@ class AnnouncerCore : public std::enable_shared_from_this<AnnouncerCore> {
       wait = wire::FromProto(response_.announce_again_after()).value_or(kAgainAfter);
       wait = std::clamp(wait, kAgainAfterMin, kAgainAfterMax);
     }
+    AnnounceAfter(wait);
+  }
+
+  void AnnounceAfter(absl::Duration wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     again_ = std::make_unique<grpc::Alarm>();
     SetAlarm(*again_, wait, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Announce();
@@ -108,16 +123,19 @@ class AnnouncerCore : public std::enable_shared_from_this<AnnouncerCore> {
   std::optional<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
   v1::AnnounceAgentResponse response_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::StatusCode> last_ ABSL_GUARDED_BY(mutex_);
+  // While none is.
   std::unique_ptr<grpc::Alarm> again_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace internal
 
-Announcer::Announcer(const std::string& director_address, const Announcement& announcement)
-    : core_(std::make_shared<internal::AnnouncerCore>(director_address, announcement)) {
-  core_->Announce();
-}
+Announcer::Announcer(const std::string& director_address)
+    : core_(std::make_shared<internal::AnnouncerCore>(director_address)) {}
 
 Announcer::~Announcer() { core_->Stop(); }
+
+void Announcer::Announce(const Announcement& announcement) { core_->Begin(announcement); }
+
+void Announcer::Hurry() { core_->Hurry(); }
 
 }  // namespace callboard::adapters

@@ -25,11 +25,16 @@ class AnnouncerCore;
 // has forgotten. Thread-safe.
 class Announcer {
  public:
-  // Begins at once. `director_address`: host:port.
-  Announcer(const std::string& director_address, const Announcement& announcement);
+  // `director_address`: host:port.
+  explicit Announcer(const std::string& director_address);
   ~Announcer();
   Announcer(const Announcer&) = delete;
   Announcer& operator=(const Announcer&) = delete;
+
+  // From now on, beginning at once. REQUIRES: called once.
+  void Announce(const Announcement& announcement);
+  // The director may have forgotten the agent: tells it soon, however long it asked to wait.
+  void Hurry();
 
  private:
   // Shared with the call or timer under way.
