@@ -273,6 +273,39 @@ void DirectorDriver::CreateCheckpoint(const std::string& name, Reply<ports::Chec
   if (!Read(reader_, checkpoints_, reply, copy)) reply(CheckpointsWait());
 }
 
+void DirectorDriver::GoAway(absl::Duration patience) {
+  // Shared: an answer may come after the wait is over.
+  struct Wait {
+    base::Mutex mutex;
+    base::CondVar changed;
+    bool is_over ABSL_GUARDED_BY(mutex) = false;
+  };
+  const auto wait = std::make_shared<Wait>();
+  const auto end = [wait](const absl::StatusOr<bool>&) {
+    base::MutexLock lock(wait->mutex);
+    wait->is_over = true;
+    wait->changed.NotifyAll();
+  };
+  // Callers hear of a turn before agents do: when a second one is answered, agents were told.
+  const auto then = [this, end](const absl::StatusOr<bool>& gone) {
+    if (!gone.ok()) return end(gone);
+    Ask<bool>(
+        Command::Need::kRead, [](DirectorEngine&, Moment) -> absl::StatusOr<bool> { return true; },
+        end);
+  };
+  Ask<bool>(
+      Command::Need::kWrite,
+      [](DirectorEngine& engine, Moment now) -> absl::StatusOr<bool> {
+        engine.GoAway(now);
+        return true;
+      },
+      then);
+  base::MutexLock lock(wait->mutex);
+  wait->changed.WaitFor(wait->mutex, patience,
+                        [&wait]()
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(wait->mutex) { return wait->is_over; });
+}
+
 void DirectorDriver::BeginDrain() {
   base::MutexLock lock(mutex_);
   drain_wanted_ = true;

@@ -126,6 +126,10 @@ class DirectorDriver {
 
   // Stops admission, with the next turn. Never refused.
   void BeginDrain();
+  // Tells agents that a director will be back, so that what they run goes on until then. Waits
+  // until they are told, but no longer than `patience`: a director that cannot write it down any
+  // more leaves them to their leases.
+  void GoAway(absl::Duration patience);
 
  private:
   DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director,

@@ -159,6 +159,18 @@ TEST_F(DirectorDriverTest, AnswerAfterADrainShowsIt) {
   EXPECT_TRUE(StatusFrom(*driver)->draining);
 }
 
+TEST_F(DirectorDriverTest, AgentsAreToldBeforeItHasGoneAway) {
+  const auto driver = Open();
+  ASSERT_TRUE(driver->Post(AgentCommand([](DirectorEngine& engine, Moment now) {
+    EXPECT_THAT(engine.OnOpened(core::SessionId(1), {.name = "agent-1", .instance_id = "i"}, now),
+                IsOk());
+  })));
+  driver->GoAway(absl::Minutes(1));
+  const std::vector<test::FakeAgentLink::Said> said = link_.TakeSaid();
+  ASSERT_FALSE(said.empty());
+  EXPECT_TRUE(std::holds_alternative<core::GoingAway>(said.back().item));
+}
+
 TEST_F(DirectorDriverTest, DrainIsTakenAlsoWhenNoMoreCallsAre) {
   const auto driver = Open({.calls_max = 1});
   std::promise<absl::StatusOr<core::QueueStatus>> answered;

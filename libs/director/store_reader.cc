@@ -25,11 +25,11 @@ bool StoreReader::Post(flow::Lane& lane, Read read) {
     base::MutexLock lock(mutex_);
     ++posted_;
   }
-  std::move(*place).Run([this, read = std::move(read)] { Run(read); });
+  std::move(*place).Run([this, read = std::move(read)]() mutable { Run(std::move(read)); });
   return true;
 }
 
-void StoreReader::Run(const Read& read) {
+void StoreReader::Run(Read read) {
   const ports::EventStore* store = nullptr;
   {
     base::MutexLock lock(mutex_);
@@ -38,6 +38,8 @@ void StoreReader::Run(const Read& read) {
     store = store_;
   }
   read(store);
+  // It may hold the last that keeps somebody who needs what this belongs to.
+  read = nullptr;
   base::MutexLock lock(mutex_);
   --reading_;
   --posted_;

@@ -35,7 +35,7 @@ class StoreReader {
   [[nodiscard]] bool Post(flow::Lane& lane, Read read);
 
  private:
-  void Run(const Read& read);
+  void Run(Read read);
 
   ports::Executor& executor_;
 

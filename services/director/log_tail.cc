@@ -1,5 +1,6 @@
 #include "services/director/log_tail.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
@@ -47,13 +48,18 @@ void LogTail::OnTask(const core::Task& task) {
   dispatch_ = task.dispatch;
   if (wanted_.behind.dispatch == core::DispatchNumber()) wanted_.behind.dispatch = task.dispatch;
   if (!wanted_.follow) wanted_.last_dispatch = wanted_.behind.dispatch;
-  reader_ = desk_.outputs.Read(
-      wanted_, [weak = weak_from_this()](const absl::StatusOr<OutputKeeper::Shown>& shown) {
-        if (const auto self = weak.lock()) self->OnShown(shown);
-      });
+  const auto show = [weak = weak_from_this()](const absl::StatusOr<OutputKeeper::Shown>& shown) {
+    if (const auto self = weak.lock()) self->OnShown(shown);
+  };
+  absl::StatusOr<std::shared_ptr<adapters::OutputReader>> reader =
+      desk_.outputs.Read(wanted_, show);
+  if (!reader.ok()) return call_.Finish(reader.status());
+  reader_ = *std::move(reader);
   call_.OnSent([self = shared_from_this()] { self->reader_->Next(); });
   if (task.finished_at.has_value()) {
-    reader_->OnTaskEnded(task.dispatch, desk_.clock.WallNow() - *task.finished_at);
+    // The time of day may have gone back since.
+    const absl::Duration ago = desk_.clock.WallNow() - *task.finished_at;
+    reader_->OnTaskEnded(task.dispatch, std::max(ago, absl::ZeroDuration()));
   } else if (wanted_.follow) {
     WatchForItsEnd();
   }

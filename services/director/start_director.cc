@@ -24,6 +24,9 @@
 namespace callboard {
 namespace {
 
+// What the disk has for the last record, and then agents to hear of it.
+constexpr absl::Duration kGoodbyePatience = absl::Milliseconds(400);
+
 absl::StatusOr<flow::FlowOptions> FlowFrom(const config::v1::FlowConfig& config,
                                            const director::DriverOptions& options) {
   const flow::Machine machine = adapters::ThisMachine();
@@ -50,9 +53,11 @@ adapters::OutputKeeper::FindForgotten ForgottenBy(director::DirectorDriver& driv
 }
 
 struct Parts {
-  // Before the driver ends: what agents say then is heard by nobody.
+  // Before the driver ends: what agents say then is heard by nobody, and whom the driver still
+  // answers finds no output any more.
   ~Parts() {
     if (link.has_value()) link->Stop();
+    if (outputs != nullptr) outputs->Stop();
   }
 
   std::unique_ptr<adapters::RocksDbStores> stores;
@@ -60,8 +65,8 @@ struct Parts {
   std::optional<flow::ThreadPool> pool;
   std::optional<flow::Flow> flow;
   std::optional<DirectorWatch> watch;
-  std::unique_ptr<director::DirectorDriver> driver;
   std::unique_ptr<adapters::OutputKeeper> outputs;
+  std::unique_ptr<director::DirectorDriver> driver;
   std::optional<AgentGate> gate;
   std::optional<QueueService> queue;
   std::optional<FleetService> fleet;
@@ -110,6 +115,11 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
             });
           },
       .drain = [&driver] { driver.BeginDrain(); },
+      .finish =
+          [&driver, &link = *parts->link] {
+            driver.GoAway(kGoodbyePatience);
+            link.Leave(kGoodbyePatience);
+          },
       .metrics =
           [&flow = *parts->flow, &watch = *parts->watch, &clock = context.clock()] {
             std::vector<prometheus::MetricFamily> families = server::FlowMetrics(flow);

@@ -253,5 +253,39 @@ TEST_F(TaskTest, AgentThatCannotWriteItsJournalSaysSoAndEnds) {
   EXPECT_EQ(client_.WaitForEnd(id).state(), v1::Task::STATE_COMPLETED);
 }
 
+TEST_F(TaskTest, TaskOutlivesTheRestartOfADirectorThatSaysItWillBeBack) {
+  const std::string data_dir = test::NewFolder();
+  // Without a word the agent would end its tasks three seconds after the last heartbeat.
+  const std::vector<std::string> flags = {"--data_dir=" + data_dir, "--lease.heartbeat=1s",
+                                          "--lease.self_fence=3s", "--lease.kill_grace=1s",
+                                          "--lease.redispatch_after=9s"};
+  std::optional<RunningServer> director(std::in_place, "services/director/callboard-director",
+                                        flags);
+  RunningServer agent("services/agent/callboard-agent", AgentFlags(*director, "agent-1"));
+  std::string id;
+  {
+    test::TaskClient client(*director);
+    id = client.Submit(absl::StrCat("while [ ! -e ", File("go"), " ]; do echo . >>", File("ticks"),
+                                    "; sleep 0.1; done; echo done"));
+    client.WaitFor(id, v1::Task::STATE_WORKING);
+  }
+  director->process().Signal(SIGTERM);
+  ASSERT_THAT(director->process().WaitForExit(absl::Seconds(60)), Optional(0));
+  std::filesystem::remove(File("ticks"));
+  // Four seconds' worth.
+  while (!std::filesystem::exists(File("ticks")) ||
+         std::filesystem::file_size(File("ticks")) < 2 * 40) {
+    std::this_thread::yield();
+  }
+  std::vector<std::string> again = flags;
+  again.push_back("--grpc.listen=" + director->grpc_address());
+  director.emplace("services/director/callboard-director", again);
+  std::ofstream(File("go")) << "go";
+  test::TaskClient client(*director);
+  const v1::Task task = client.WaitForEnd(id);
+  EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
+  EXPECT_EQ(task.dispatch(), 1u);
+}
+
 }  // namespace
 }  // namespace callboard

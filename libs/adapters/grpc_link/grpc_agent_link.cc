@@ -49,14 +49,22 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     for (auto& [address, peer] : peers_) Call(address, peer);
   }
 
-  void Stop() {
+  void Leave(absl::Duration patience) {
     base::MutexLock lock(mutex_);
     stopping_ = true;
+    const absl::Status why = absl::CancelledError("the director stops");
     for (auto& [address, peer] : peers_) {
       peer.redial.reset();
-      HangUp(peer, absl::CancelledError("the director stops"));
+      // Who has not even answered has nothing to hear.
+      if (!peer.is_open) HangUp(peer, why);
+      peer.call.reset();
     }
-    while (!calls_.empty()) changed_.Wait(mutex_);
+    for (auto& [session, call] : calls_) call->Close();
+    const auto all_left = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.empty(); };
+    if (!changed_.WaitFor(mutex_, patience, all_left)) {
+      for (auto& [session, call] : calls_) call->Cancel(why);
+      while (!calls_.empty()) changed_.Wait(mutex_);
+    }
     // Channels end here, not with whatever call or timer lets go of this last: gRPC waits for its
     // own threads then.
     peers_.clear();
@@ -270,7 +278,9 @@ GrpcAgentLink::~GrpcAgentLink() { Stop(); }
 
 void GrpcAgentLink::Start(ports::AgentListener& listener) { core_->Start(listener); }
 
-void GrpcAgentLink::Stop() { core_->Stop(); }
+void GrpcAgentLink::Leave(absl::Duration patience) { core_->Leave(patience); }
+
+void GrpcAgentLink::Stop() { Leave(absl::ZeroDuration()); }
 
 void GrpcAgentLink::Dial(const std::string& address, Known known) { core_->Dial(address, known); }
 

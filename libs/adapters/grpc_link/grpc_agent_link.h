@@ -44,7 +44,10 @@ class GrpcAgentLink final : public ports::AgentLink {
 
   // From now on `listener` hears what agents say, and agents are dialled. It lives until Stop().
   void Start(ports::AgentListener& listener);
-  // Ends every Session and waits until nothing is under way: the listener hears nothing more.
+  // Says what is yet to be said and ends every Session, those of agents that do not take it after
+  // `patience` at the latest. The listener hears nothing more; no agent is dialled again.
+  void Leave(absl::Duration patience);
+  // As Leave(), at once.
   void Stop();
 
   // Who is dialled for ever, and who only as long as it announces itself.

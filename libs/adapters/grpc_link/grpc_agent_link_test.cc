@@ -242,6 +242,28 @@ TEST_F(GrpcAgentLinkTest, OutputComesAfterTheItemsOfItsMessageAndIsAcknowledgedB
   EXPECT_EQ(std::get<core::OutputAcknowledged>(*agent_.Next()).number, 1u);
 }
 
+TEST_F(GrpcAgentLinkTest, WhoLeavesSaysWhatIsYetToBeSaid) {
+  Connect();
+  for (uint64_t task = 1; task <= 20; ++task) link_.Say(notebook_.session(), Start(task, 1 << 20));
+  link_.Say(notebook_.session(), core::GoingAway{absl::Minutes(5)});
+  std::thread leaving([this] { link_.Leave(absl::Minutes(1)); });
+  for (uint64_t task = 1; task <= 20; ++task) {
+    EXPECT_EQ(agent_.NextItem<core::StartRun>().token, Token(task));
+  }
+  EXPECT_EQ(agent_.NextItem<core::GoingAway>().extension, absl::Minutes(5));
+  EXPECT_EQ(agent_.Next(), std::nullopt);
+  leaving.join();
+  EXPECT_TRUE(notebook_.empty());
+}
+
+TEST_F(GrpcAgentLinkTest, WhoLeavesWaitsNoLongerThanHeWantsTo) {
+  Connect();
+  proxy_.Set(Direction::kToServer, Flow::kSwallowed);
+  link_.Say(notebook_.session(), core::GoingAway{absl::Minutes(5)});
+  link_.Leave(absl::Milliseconds(1));
+  EXPECT_TRUE(notebook_.empty());
+}
+
 TEST_F(GrpcAgentLinkTest, StoppedLinkTellsNothingMore) {
   Connect();
   link_.Stop();

@@ -39,24 +39,35 @@ void SessionCall::Start(v1::AgentService::Stub& stub, const core::SessionTerms& 
 bool SessionCall::Say(const core::DirectorWord& word) {
   v1::SessionRequest::Item item = wire::ToProto(word);
   base::MutexLock lock(mutex_);
-  if (over_) return false;
+  if (over_ || closing_) return false;
   outgoing_.Add(std::move(item));
   WriteNext();
   return true;
 }
 
 void SessionCall::WriteNext() {
-  if (writing_ || over_ || outgoing_.empty()) return;
-  current_ = outgoing_.Take();
-  writing_ = true;
+  if (writing_ || over_) return;
   // gRPC hears of it later, on a thread of its own: it never comes back into this call.
-  StartWrite(&current_);
+  if (!outgoing_.empty()) {
+    current_ = outgoing_.Take();
+    writing_ = true;
+    StartWrite(&current_);
+  } else if (closing_) {
+    writing_ = true;
+    StartWritesDone();
+  }
 }
 
 void SessionCall::OnWriteDone(bool ok) {
   base::MutexLock lock(mutex_);
   writing_ = false;
   if (ok) WriteNext();
+}
+
+void SessionCall::Close() {
+  base::MutexLock lock(mutex_);
+  if (std::exchange(closing_, true)) return;
+  WriteNext();
 }
 
 void SessionCall::Cancel(const absl::Status& why) {

@@ -48,6 +48,8 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
   bool Say(const core::DirectorWord& word);
   // Ends it; `why` is what on_done() hears then.
   void Cancel(const absl::Status& why);
+  // Lets the agent end it, once it has heard everything. Nothing more can be said.
+  void Close();
 
  private:
   void OnReadDone(bool ok) override;
@@ -75,6 +77,7 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
   v1::SessionRequest current_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status why_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,11 +1,7 @@
 #include "libs/adapters/output_files/output_files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -88,20 +84,17 @@ void Pass(const OutputEntry& entry, size_t bytes, OutputPlace& place) {
   if (IsBehind(entry.dispatch(), entry.number(), place)) {
     place.dispatch = core::DispatchNumber(entry.dispatch());
     place.number = entry.number();
-    place.bytes = BytesBehind(entry);
-  } else if (entry.dispatch() == place.dispatch.value() && entry.number() == place.number) {
-    place.bytes = BytesBehind(entry);
   }
+  place.bytes = BytesBehind(entry);
 }
 
-OutputPiece::Item ItemFrom(OutputEntry entry, std::optional<uint64_t> bytes_seen) {
-  const uint64_t gone = entry.bytes_before() - bytes_seen.value_or(entry.bytes_before());
+OutputPiece::Item ItemFrom(OutputEntry entry, uint64_t bytes_seen) {
   return {core::DispatchNumber(entry.dispatch()),
           {.number = entry.number(),
            .stream = entry.is_stderr() ? core::OutputStream::kStderr : core::OutputStream::kStdout,
            .data = std::move(*entry.mutable_data()),
            .at = absl::FromUnixNanos(entry.at_nanos()),
-           .dropped_bytes = entry.dropped_bytes() + gone}};
+           .dropped_bytes = entry.dropped_bytes() + entry.bytes_before() - bytes_seen}};
 }
 
 }  // namespace
@@ -123,7 +116,7 @@ absl::Status OutputFiles::Survey() {
     const uint64_t size = entry.file_size(error);
     if (error) break;
     total_bytes_ += size;
-    kept_[name->task].files[name->number] = size;
+    Keep(name->task).files[name->number] = size;
     auto& newest = written[name->task];
     newest = std::max(newest, entry.last_write_time(error));
   }
@@ -144,7 +137,7 @@ std::filesystem::path OutputFiles::PathOf(core::QueueId task, uint64_t file) con
 }
 
 absl::StatusOr<OutputPlace> OutputFiles::FindEnd(core::QueueId task, Kept& kept) {
-  OutputPlace end = {.bytes = 0};
+  OutputPlace end;
   // The last file has it, unless nothing in it is whole.
   for (auto file = kept.files.rbegin(); file != kept.files.rend() && end.number == 0; ++file) {
     const std::filesystem::path path = PathOf(task, file->first);
@@ -168,7 +161,7 @@ absl::StatusOr<OutputPlace> OutputFiles::FindEnd(core::QueueId task, Kept& kept)
 
 absl::Status OutputFiles::Append(const core::OutputWritten& output) {
   const core::QueueId task = output.token.queue_id;
-  Kept& kept = kept_[task];
+  Kept& kept = Keep(task);
   Touch(task, kept);
   if (!kept.end.has_value()) {
     ASSIGN_OR_RETURN(kept.end, FindEnd(task, kept));
@@ -191,7 +184,7 @@ absl::Status OutputFiles::AppendChunk(core::QueueId task, Kept& kept, core::Disp
   entry.set_data(chunk.data);
   entry.set_at_nanos(absl::ToUnixNanos(chunk.at));
   entry.set_dropped_bytes(chunk.dropped_bytes);
-  entry.set_bytes_before(*kept.end->bytes);
+  entry.set_bytes_before(kept.end->bytes);
   std::string text;
   core::AppendFramed(entry.SerializeAsString(), text);
   Pass(entry, text.size(), *kept.end);
@@ -211,12 +204,10 @@ absl::Status OutputFiles::Write(core::QueueId task, Kept& kept, const std::strin
     }
   }
   const std::filesystem::path path = PathOf(task, number);
-  const int descriptor =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (descriptor < 0) return FileError("write", path);
-  std::FILE* const file = fdopen(descriptor, "ab");
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written) {
+  std::ofstream file(path, std::ios::binary | std::ios::app);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.close();
+  if (!file) {
     const absl::Status failed = FileError("write", path);
     std::error_code error;
     std::filesystem::resize_file(path, size, error);
@@ -242,21 +233,27 @@ absl::StatusOr<OutputPiece> OutputFiles::Read(core::QueueId task, const OutputPl
   const auto kept = kept_.find(task);
   if (kept == kept_.end()) return piece;
   OutputPlace& here = piece.place;
-  if (here.number == 0 && here.dispatch == core::DispatchNumber()) here.bytes = 0;
+  if (here.life != kept->second.life) {
+    here.life = kept->second.life;
+    here.file = here.offset = here.bytes = 0;
+  }
   size_t bytes = 0;
   while (bytes < bytes_max) {
     SkipToWhatIsKept(kept->second, here);
     const auto file = kept->second.files.find(here.file);
     if (file == kept->second.files.end()) break;
-    ASSIGN_OR_RETURN(const std::string text,
-                     ReadBehind(PathOf(task, here.file), here.offset, file->second));
+    std::string text;
+    // One that was never written may not be there.
+    if (here.offset < file->second) {
+      ASSIGN_OR_RETURN(text, ReadBehind(PathOf(task, here.file), here.offset, file->second));
+    }
     absl::string_view rest = text;
     while (bytes < bytes_max) {
       const size_t before = rest.size();
       std::optional<OutputEntry> entry = TakeEntry(rest);
       if (!entry.has_value()) break;
       const bool is_new = IsBehind(entry->dispatch(), entry->number(), here);
-      const std::optional<uint64_t> bytes_seen = here.bytes;
+      const uint64_t bytes_seen = here.bytes;
       Pass(*entry, before - rest.size(), here);
       if (!is_new) continue;
       piece.items.push_back(ItemFrom(*std::move(entry), bytes_seen));
@@ -290,6 +287,12 @@ std::vector<core::QueueId> OutputFiles::Tasks() const {
   std::vector<core::QueueId> tasks;
   for (const auto& [task, kept] : kept_) tasks.push_back(task);
   return tasks;
+}
+
+OutputFiles::Kept& OutputFiles::Keep(core::QueueId task) {
+  const auto [kept, is_new] = kept_.try_emplace(task);
+  if (is_new) kept->second.life = ++last_life_;
+  return kept->second;
 }
 
 void OutputFiles::Touch(core::QueueId task, Kept& kept) {

@@ -30,17 +30,20 @@ struct OutputPlace {
   core::DispatchNumber dispatch = {};
   uint64_t number = 0;
 
-  // Where that is in the files, and what the task had written by then; as a reading left it.
+  // Where that is in the files, of what life of theirs, and what the task had written by then; as a
+  // reading left it.
+  uint64_t life = 0;
   uint64_t file = 0;
   uint64_t offset = 0;
-  std::optional<uint64_t> bytes = {};
+  uint64_t bytes = 0;
 };
 
 // Some output, in its order.
 struct OutputPiece {
   struct Item {
     core::DispatchNumber dispatch = {};
-    // With what is no longer kept among the bytes dropped before it.
+    // With what is not kept of this task, before it and behind the chunk before, among the bytes
+    // dropped: also to one who has seen it.
     core::OutputChunk chunk = {};
   };
   std::vector<Item> items = {};
@@ -79,6 +82,8 @@ class OutputFiles {
 
  private:
   struct Kept {
+    // Those of a task that was removed and writes again are others.
+    uint64_t life = 0;
     // Their sizes, by number.
     std::map<uint64_t, uint64_t> files = {};
     // When it was written last, among all.
@@ -94,6 +99,7 @@ class OutputFiles {
   std::filesystem::path PathOf(core::QueueId task, uint64_t file) const;
   // The end of what is whole; what a crash tore off behind it is cut off.
   absl::StatusOr<OutputPlace> FindEnd(core::QueueId task, Kept& kept);
+  Kept& Keep(core::QueueId task);
   absl::Status AppendChunk(core::QueueId task, Kept& kept, core::DispatchNumber dispatch,
                            const core::OutputChunk& chunk);
   absl::Status Write(core::QueueId task, Kept& kept, const std::string& text);
@@ -109,6 +115,7 @@ class OutputFiles {
   // The one that wrote nothing for the longest time comes first.
   std::map<uint64_t, core::QueueId> by_turn_;
   uint64_t last_turn_ = 0;
+  uint64_t last_life_ = 0;
   uint64_t total_bytes_ = 0;
 };
 

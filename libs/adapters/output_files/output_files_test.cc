@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <string>
@@ -142,6 +144,61 @@ TEST_F(OutputFilesTest, ReaderThatWasOvertakenIsToldWhatItMissed) {
   EXPECT_EQ(then->items.back().chunk.number, 100u);
 }
 
+TEST_F(OutputFilesTest, ReaderOfATaskThatWasRemovedAndWritesAgainGoesOn) {
+  OutputFiles files = Open({.total_bytes = 3000});
+  AppendHundreds(files, 1, 1, 10);
+  const absl::StatusOr<OutputPiece> first = files.Read(Task(1), {}, kAll);
+  ASSERT_THAT(first, IsOk());
+  AppendHundreds(files, 2, 1, 20);
+  ASSERT_THAT(Lines(files, 1), IsEmpty());
+  AppendHundreds(files, 1, 11, 18);
+  EXPECT_EQ(Lines(files, 1, first->place).size(), 8u);
+}
+
+TEST_F(OutputFilesTest, WhoWantsADispatchOrGoesOnIsToldWhatIsNotKept) {
+  OutputFiles files = Open(kSmall);
+  AppendHundreds(files, 1, 1, 50);
+  for (uint64_t number = 1; number <= 50; ++number) {
+    ASSERT_THAT(files.Append(Written(1, 2, {{.number = number, .data = std::string(100, 'y')}})),
+                IsOk());
+  }
+  for (const OutputPlace& place :
+       {OutputPlace{.dispatch = core::DispatchNumber(2)},
+        OutputPlace{.dispatch = core::DispatchNumber(1), .number = 40}}) {
+    const absl::StatusOr<OutputPiece> piece = files.Read(Task(1), place, kAll);
+    ASSERT_THAT(piece, IsOk());
+    EXPECT_GT(piece->items.front().chunk.dropped_bytes, 1000u);
+    EXPECT_EQ(piece->items.front().dispatch, core::DispatchNumber(2));
+    EXPECT_EQ(piece->items.back().chunk.number, 50u);
+  }
+}
+
+TEST_F(OutputFilesTest, FileThatCouldNotBeMadeIsNoErrorForReaders) {
+  OutputFiles files = Open();
+  std::filesystem::remove(folder_);
+  EXPECT_FALSE(files.Append(Written(1, 1, {{.number = 1, .data = "lost"}})).ok());
+  std::filesystem::create_directory(folder_);
+  EXPECT_THAT(Lines(files, 1), IsEmpty());
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 2, .data = "c"}})), IsOk());
+  EXPECT_THAT(Lines(files, 1), ElementsAre("1/2 c -4"));
+}
+
+TEST_F(OutputFilesTest, HalfAChunkThatAFullDiskTookIsTakenBack) {
+  OutputFiles files = Open();
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 1, .data = "a"}})), IsOk());
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit full = before;
+  full.rlim_cur = files.total_bytes() + 50;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  EXPECT_FALSE(files.Append(Written(1, 1, {{.number = 2, .data = std::string(1000, 'x')}})).ok());
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  ASSERT_THAT(files.Append(Written(1, 1, {{.number = 3, .data = "c"}})), IsOk());
+  EXPECT_THAT(Lines(files, 1), ElementsAre("1/1 a", "1/3 c -1000"));
+}
+
 TEST_F(OutputFilesTest, NextLifeGoesOnFromWhatIsThere) {
   {
     OutputFiles files = Open(kSmall);
@@ -171,6 +228,7 @@ TEST_F(OutputFilesTest, HalfAChunkAtTheEndIsLeftOut) {
   EXPECT_THAT(Lines(files, 1), ElementsAre("1/1 a"));
   ASSERT_THAT(files.Append(Written(1, 1, {{.number = 2, .data = "again"}})), IsOk());
   EXPECT_THAT(Lines(files, 1), ElementsAre("1/1 a", "1/2 again"));
+  EXPECT_EQ(files.total_bytes(), std::filesystem::file_size(file));
 }
 
 TEST_F(OutputFilesTest, BeyondTheTotalTheTaskGoesThatWroteNothingForTheLongestTime) {

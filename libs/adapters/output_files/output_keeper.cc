@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
 #include "libs/base/status_macros.h"
@@ -22,6 +24,14 @@ uint64_t BytesOf(const core::OutputWritten& output) {
   uint64_t bytes = 0;
   for (const core::OutputChunk& chunk : output.chunks) bytes += chunk.data.size();
   return bytes;
+}
+
+absl::Status TooManyReaders() {
+  return base::WithRetryAfter(
+      base::WithReason(absl::ResourceExhaustedError(
+                           absl::StrCat("too many read output (", OutputKeeper::kReadersMax, ")")),
+                       "TOO_MANY_READERS"),
+      absl::Seconds(5));
 }
 
 }  // namespace
@@ -73,9 +83,16 @@ class OutputKeeper::Inbox {
     if (readers_ > 0 || complete_.size() >= kCompleteUnseenMax) changed_.NotifyAll();
   }
 
-  void CountReader(int more) {
+  // False when there are too many.
+  bool AddReader() {
     base::MutexLock lock(mutex_);
-    readers_ += more;
+    if (readers_ >= kReadersMax) return false;
+    ++readers_;
+    return true;
+  }
+  void DropReaders(size_t count) {
+    base::MutexLock lock(mutex_);
+    readers_ -= static_cast<int>(count);
   }
 
   void Stop() {
@@ -126,9 +143,11 @@ OutputKeeper::OutputKeeper(const KeeperOptions& options, const ports::Clock& clo
       files_(std::move(files)),
       thread_([this] { Run(); }) {}
 
-OutputKeeper::~OutputKeeper() {
+OutputKeeper::~OutputKeeper() { Stop(); }
+
+void OutputKeeper::Stop() {
   inbox_->Stop();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void OutputKeeper::Keep(core::OutputWritten output, std::function<void()> kept) {
@@ -140,9 +159,9 @@ void OutputKeeper::Keep(core::OutputWritten output, std::function<void()> kept) 
   if (is_last) inbox_->PostComplete(token);
 }
 
-std::shared_ptr<OutputReader> OutputKeeper::Read(const Wanted& wanted, Show show) {
-  const std::shared_ptr<OutputReader> reader(new OutputReader(inbox_, wanted, std::move(show)));
-  inbox_->CountReader(+1);
+absl::StatusOr<std::shared_ptr<OutputReader>> OutputKeeper::Read(const Wanted& wanted, Show show) {
+  if (!inbox_->AddReader()) return TooManyReaders();
+  std::shared_ptr<OutputReader> reader(new OutputReader(inbox_, wanted, std::move(show)));
   inbox_->Post(
       [reader](OutputKeeper& keeper) { keeper.readers_[reader->wanted_.task].push_back(reader); });
   return reader;
@@ -256,7 +275,7 @@ void OutputKeeper::Drop(const OutputReader& reader) {
   if (readers == readers_.end()) return;
   const size_t dropped =
       std::erase_if(readers->second, [&](const auto& other) { return other.get() == &reader; });
-  inbox_->CountReader(-static_cast<int>(dropped));
+  inbox_->DropReaders(dropped);
   if (readers->second.empty()) readers_.erase(readers);
 }
 

@@ -44,6 +44,8 @@ struct KeeperOptions {
 // Thread-safe. Nothing waits but the end.
 class OutputKeeper {
  public:
+  static constexpr int kReadersMax = 1000;
+
   using Tasks = std::vector<core::QueueId>;
   // Answers which of the tasks nobody knows any more; from any thread, at any time.
   using FindForgotten = std::function<void(Tasks, std::function<void(Tasks)>)>;
@@ -52,10 +54,13 @@ class OutputKeeper {
   static absl::StatusOr<std::unique_ptr<OutputKeeper>> Start(const KeeperOptions& options,
                                                              const ports::Clock& clock,
                                                              FindForgotten find_forgotten);
-  // Writes what waits. Readers are shown nothing after it.
+  // Stop().
   ~OutputKeeper();
   OutputKeeper(const OutputKeeper&) = delete;
   OutputKeeper& operator=(const OutputKeeper&) = delete;
+
+  // Writes what waits. After it nothing is kept, and nobody is shown anything or asked.
+  void Stop();
 
   // Writes it and runs `kept`: also when it could not be written, and is dropped.
   void Keep(core::OutputWritten output, std::function<void()> kept);
@@ -75,7 +80,8 @@ class OutputKeeper {
   };
   // Told on the keeper's thread, which it must not block. An error is the last that is told.
   using Show = std::function<void(absl::StatusOr<Shown>)>;
-  std::shared_ptr<OutputReader> Read(const Wanted& wanted, Show show);
+  // RESOURCE_EXHAUSTED/TOO_MANY_READERS.
+  absl::StatusOr<std::shared_ptr<OutputReader>> Read(const Wanted& wanted, Show show);
 
  private:
   friend class OutputReader;

@@ -100,9 +100,11 @@ class OutputKeeperTest : public testing::Test {
   }
 
   std::shared_ptr<OutputReader> Read(const Wanted& wanted) {
-    return keeper_->Read(
+    const auto reader = keeper_->Read(
         wanted,
         [notes = notes_](const absl::StatusOr<OutputKeeper::Shown>& shown) { notes->Take(shown); });
+    EXPECT_THAT(reader, IsOk());
+    return *reader;
   }
 
   // Returns once all that was asked of the keeper before is done, and its readers were served.
@@ -260,6 +262,41 @@ TEST_F(OutputKeeperTest, WhoHasLeftIsShownNothing) {
   Keep(Written(1, 1, "a"));
   Settle();
   EXPECT_EQ(notes_->shown(), 0);
+}
+
+TEST_F(OutputKeeperTest, OutputThatCannotBeReadIsToldOnce) {
+  Start();
+  Keep(Written(1, 1, "a"));
+  Settle();
+  // In the place of each file there is a folder.
+  for (const auto& entry : std::vector<std::filesystem::directory_entry>(
+           std::filesystem::directory_iterator(folder_), {})) {
+    std::filesystem::remove(entry.path());
+    std::filesystem::create_directory(entry.path());
+  }
+  std::promise<absl::Status> told;
+  const auto reader = keeper_->Read({.task = Task(1), .follow = true},
+                                    [&told](const absl::StatusOr<OutputKeeper::Shown>& shown) {
+                                      told.set_value(shown.status());
+                                    });
+  ASSERT_THAT(reader, IsOk());
+  (*reader)->Next();
+  EXPECT_THAT(told.get_future().get(), test::StatusIs(absl::StatusCode::kUnavailable));
+  (*reader)->Next();
+  Settle();
+}
+
+TEST_F(OutputKeeperTest, ReadersAreBounded) {
+  Start();
+  std::vector<std::shared_ptr<OutputReader>> readers;
+  for (int i = 0; i < OutputKeeper::kReadersMax; ++i) {
+    readers.push_back(Read({.task = Task(1), .follow = true}));
+  }
+  EXPECT_THAT(keeper_->Read({.task = Task(1)}, [](const auto&) {}),
+              test::HasReason("TOO_MANY_READERS"));
+  readers[0]->Leave();
+  Settle();
+  EXPECT_THAT(keeper_->Read({.task = Task(1)}, [](const auto&) {}), IsOk());
 }
 
 TEST_F(OutputKeeperTest, OfWhatWaitsTooLongToBeWrittenOnlyTheNumberOfBytesIsKept) {
