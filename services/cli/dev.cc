@@ -132,6 +132,14 @@ class Cluster {
     director_.started.server->Stop(kGrace);
   }
 
+  // The first of a part, OK when there is none.
+  absl::Status failure() const {
+    absl::Status first = director_.started.context->failure();
+    first.Update(scheduler_.started.context->failure());
+    for (const Part<AgentConfig>& agent : agents_) first.Update(agent.started.context->failure());
+    return first;
+  }
+
   std::string director_address() const { return director_.addresses().grpc.ToString(); }
 
   // The director's ports as any server writes them, and those of the others by name.
@@ -189,7 +197,7 @@ absl::Status Run(const DevConfig& dev, server::Termination& termination) {
   std::fflush(stdout);
   termination.WaitForSignal();
   cluster.Stop();
-  return absl::OkStatus();
+  return cluster.failure();
 }
 
 }  // namespace
