@@ -230,7 +230,9 @@ void AgentDriver::Run() {
     {
       base::MutexLock lock(mutex_);
       if (waiting_.empty()) {
-        idle_ = engine_.is_idle() || !failure_.ok();
+        // Who is not connected takes no output, and may never come back.
+        const bool delivered = outputs_.empty() || !engine_.is_connected();
+        idle_ = (engine_.is_idle() && delivered) || !failure_.ok();
         changed_.NotifyAll();
         if (stopping_) return;
         const absl::Duration wait = engine_.UntilNextTimer(world_.clock.MonotonicNow());

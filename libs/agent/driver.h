@@ -105,8 +105,8 @@ class AgentDriver final : public ports::RunWatcher {
 
   // Takes no more tasks.
   void BeginDrain();
-  // Waits until nothing runs and everything is acknowledged, or the journal has failed; false when
-  // `timeout` passed first.
+  // Waits until nothing runs and everything is acknowledged, output only while a director is
+  // connected, or the journal has failed; false when `timeout` passed first.
   bool WaitUntilIdle(absl::Duration timeout);
 
   // ---- ports::RunWatcher ----
