@@ -120,19 +120,21 @@ void AgentDriver::OnBroken(core::SessionId session) {
   });
 }
 
-void AgentDriver::GetView(std::function<void(AgentView)> reply) {
-  Post([this, reply = std::move(reply)](absl::Duration) {
-    AgentView view = {.name = engine_.options().name,
-                      .instance_id = engine_.options().instance_id,
-                      .lanes = engine_.load(),
-                      .labels = engine_.options().labels,
-                      .connected = engine_.is_connected(),
-                      .director_epoch = engine_.director_epoch(),
-                      .draining = engine_.is_draining(),
-                      .running_task_ids = engine_.RunningTaskIds(),
-                      .unacknowledged_results = engine_.unacknowledged()};
-    reply(std::move(view));
-  });
+void AgentDriver::GetView(Reply<AgentView> reply) {
+  PostCall(
+      [this, reply](absl::Duration) {
+        AgentView view = {.name = engine_.options().name,
+                          .instance_id = engine_.options().instance_id,
+                          .lanes = engine_.load(),
+                          .labels = engine_.options().labels,
+                          .connected = engine_.is_connected(),
+                          .director_epoch = engine_.director_epoch(),
+                          .draining = engine_.is_draining(),
+                          .running_task_ids = engine_.RunningTaskIds(),
+                          .unacknowledged_results = engine_.unacknowledged()};
+        reply(std::move(view));
+      },
+      reply);
 }
 
 void AgentDriver::StartDirect(core::SpecPtr spec, Reply<DirectStart> reply) {

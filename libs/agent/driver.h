@@ -89,7 +89,7 @@ class AgentDriver final : public ports::RunWatcher {
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
-  void GetView(std::function<void(AgentView)> reply);
+  void GetView(Reply<AgentView> reply);
   // As AgentEngine's. When it is answered the run has begun.
   void StartDirect(core::SpecPtr spec, Reply<DirectStart> reply);
   // As RunBook's Find().
