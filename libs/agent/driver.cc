@@ -120,19 +120,21 @@ void AgentDriver::OnBroken(core::SessionId session) {
   });
 }
 
-void AgentDriver::GetView(std::function<void(AgentView)> reply) {
-  Post([this, reply = std::move(reply)](absl::Duration) {
-    AgentView view = {.name = engine_.options().name,
-                      .instance_id = engine_.options().instance_id,
-                      .lanes = engine_.load(),
-                      .labels = engine_.options().labels,
-                      .connected = engine_.is_connected(),
-                      .director_epoch = engine_.director_epoch(),
-                      .draining = engine_.is_draining(),
-                      .running_task_ids = engine_.RunningTaskIds(),
-                      .unacknowledged_results = engine_.unacknowledged()};
-    reply(std::move(view));
-  });
+void AgentDriver::GetView(Reply<AgentView> reply) {
+  PostCall(
+      [this, reply](absl::Duration) {
+        AgentView view = {.name = engine_.options().name,
+                          .instance_id = engine_.options().instance_id,
+                          .lanes = engine_.load(),
+                          .labels = engine_.options().labels,
+                          .connected = engine_.is_connected(),
+                          .director_epoch = engine_.director_epoch(),
+                          .draining = engine_.is_draining(),
+                          .running_task_ids = engine_.RunningTaskIds(),
+                          .unacknowledged_results = engine_.unacknowledged()};
+        reply(std::move(view));
+      },
+      reply);
 }
 
 void AgentDriver::StartDirect(core::SpecPtr spec, Reply<DirectStart> reply) {
@@ -230,7 +232,9 @@ void AgentDriver::Run() {
     {
       base::MutexLock lock(mutex_);
       if (waiting_.empty()) {
-        idle_ = engine_.is_idle() || !failure_.ok();
+        // Who is not connected takes no output, and may never come back.
+        const bool delivered = outputs_.empty() || !engine_.is_connected();
+        idle_ = (engine_.is_idle() && delivered) || !failure_.ok();
         changed_.NotifyAll();
         if (stopping_) return;
         const absl::Duration wait = engine_.UntilNextTimer(world_.clock.MonotonicNow());

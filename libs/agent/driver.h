@@ -89,7 +89,7 @@ class AgentDriver final : public ports::RunWatcher {
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
-  void GetView(std::function<void(AgentView)> reply);
+  void GetView(Reply<AgentView> reply);
   // As AgentEngine's. When it is answered the run has begun.
   void StartDirect(core::SpecPtr spec, Reply<DirectStart> reply);
   // As RunBook's Find().
@@ -105,8 +105,8 @@ class AgentDriver final : public ports::RunWatcher {
 
   // Takes no more tasks.
   void BeginDrain();
-  // Waits until nothing runs and everything is acknowledged, or the journal has failed; false when
-  // `timeout` passed first.
+  // Waits until nothing runs and everything is acknowledged, output only while a director is
+  // connected, or the journal has failed; false when `timeout` passed first.
   bool WaitUntilIdle(absl::Duration timeout);
 
   // ---- ports::RunWatcher ----

@@ -1,54 +1,62 @@
 #include "libs/agent/kept_output.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace callboard::agent {
-namespace {
 
 using core::OutputChunk;
 
-size_t BytesOf(const OutputChunk& chunk) { return sizeof(chunk) + chunk.data.size(); }
-
-// The first of `chunks` after that number.
-template <class Chunks>
-auto FirstAfter(const Chunks& chunks, uint64_t number) {
-  return std::partition_point(chunks.begin(), chunks.end(), [number](const OutputChunk& chunk) {
-    return chunk.number <= number;
-  });
+OutputPlace KeptOutput::EndOf(const Kept& kept) {
+  const OutputChunk& chunk = kept.chunk;
+  return {chunk.number, kept.bytes_before + chunk.dropped_bytes + chunk.data.size()};
 }
 
-}  // namespace
+template <class Chunks>
+auto KeptOutput::FirstAfter(const Chunks& chunks, uint64_t number) {
+  return std::partition_point(chunks.begin(), chunks.end(),
+                              [number](const Kept& kept) { return kept.chunk.number <= number; });
+}
 
 void KeptOutput::Append(OutputChunk chunk) {
-  const size_t bytes = BytesOf(chunk);
-  if (tail_.empty() && gap_number_ == 0 && head_bytes_ + bytes <= kHeadBytesMax) {
+  Kept kept = {std::move(chunk), run_bytes_};
+  run_bytes_ = EndOf(kept).bytes;
+  const size_t bytes = BytesOf(kept);
+  if (tail_.empty() && head_bytes_ + bytes <= kHeadBytesMax) {
     head_bytes_ += bytes;
-    head_.push_back(std::move(chunk));
+    head_.push_back(std::move(kept));
     return;
   }
   tail_bytes_ += bytes;
-  tail_.push_back(std::move(chunk));
+  tail_.push_back(std::move(kept));
   while (tail_bytes_ > kBytesMax - kHeadBytesMax) {
-    const OutputChunk& dropped = tail_.front();
-    gap_number_ = dropped.number;
-    gap_bytes_ += dropped.data.size() + dropped.dropped_bytes;
-    tail_bytes_ -= BytesOf(dropped);
+    tail_bytes_ -= BytesOf(tail_.front());
     tail_.pop_front();
   }
 }
 
-std::vector<OutputChunk> KeptOutput::After(uint64_t number, size_t bytes_max) const {
-  // Who has seen a part of what was dropped is told of all of it.
-  const OutputChunk* behind_gap = number < gap_number_ && !tail_.empty() ? &tail_.front() : nullptr;
+OutputPlace KeptOutput::PlaceOf(uint64_t number) const {
+  OutputPlace place = {.number = number};
+  if (const auto next = FirstAfter(tail_, number); next != tail_.begin()) {
+    place.bytes = EndOf(*std::prev(next)).bytes;
+  } else if (const auto first = FirstAfter(head_, number); first != head_.begin()) {
+    place.bytes = EndOf(*std::prev(first)).bytes;
+  }
+  return place;
+}
+
+std::vector<OutputChunk> KeptOutput::After(OutputPlace& place, size_t bytes_max) const {
   std::vector<OutputChunk> chunks;
   size_t bytes = 0;
-  const auto take = [&](const auto& kept) {
-    for (auto chunk = FirstAfter(kept, number); chunk != kept.end(); ++chunk) {
-      bytes += BytesOf(*chunk);
+  const auto take = [&](const auto& all) {
+    for (auto kept = FirstAfter(all, place.number); kept != all.end(); ++kept) {
+      bytes += BytesOf(*kept);
       if (!chunks.empty() && bytes > bytes_max) return;
-      chunks.push_back(*chunk);
-      if (&*chunk == behind_gap) chunks.back().dropped_bytes += gap_bytes_;
+      chunks.push_back(kept->chunk);
+      // A place may be that of an earlier run of the same name.
+      chunks.back().dropped_bytes += std::max(kept->bytes_before, place.bytes) - place.bytes;
+      place = EndOf(*kept);
     }
   };
   take(head_);

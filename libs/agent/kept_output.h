@@ -10,6 +10,13 @@
 
 namespace callboard::agent {
 
+// How far somebody has read.
+struct OutputPlace {
+  uint64_t number = 0;
+  // All of the run's up to there, seen or told as dropped.
+  uint64_t bytes = 0;
+};
+
 // What is kept of a run's output: its beginning and its end, of which what lies between is dropped
 // as more comes.
 //
@@ -26,20 +33,35 @@ class KeptOutput {
   // REQUIRES: its number is larger than that of any before.
   void Append(core::OutputChunk chunk);
 
-  // What comes after the chunk of that number: whole chunks until they take `bytes_max`, and at
-  // least one if there is one. The first after the gap tells how much was dropped before it.
-  std::vector<core::OutputChunk> After(uint64_t number, size_t bytes_max) const;
+  // Where somebody stands who has the chunk of that number. If it is dropped, the bytes are those
+  // up to the last one before it that is kept: he is told of more than he missed, never of less.
+  OutputPlace PlaceOf(uint64_t number) const;
+
+  // What comes after `place`, which moves on: whole chunks until they take `bytes_max`, and at
+  // least one if there is one. Each tells how much was dropped between it and the one before.
+  std::vector<core::OutputChunk> After(OutputPlace& place, size_t bytes_max) const;
 
   size_t bytes() const { return head_bytes_ + tail_bytes_; }
 
  private:
-  std::vector<core::OutputChunk> head_;
+  struct Kept {
+    core::OutputChunk chunk;
+    // All of the run's before it, kept or dropped.
+    uint64_t bytes_before;
+  };
+
+  static size_t BytesOf(const Kept& kept) { return sizeof(kept) + kept.chunk.data.size(); }
+  static OutputPlace EndOf(const Kept& kept);
+  // The first after that number.
+  template <class Chunks>
+  static auto FirstAfter(const Chunks& chunks, uint64_t number);
+
+  std::vector<Kept> head_;
   size_t head_bytes_ = 0;
-  // Between head and tail: the last that was dropped, and how many bytes were.
-  uint64_t gap_number_ = 0;
-  uint64_t gap_bytes_ = 0;
-  std::deque<core::OutputChunk> tail_;
+  std::deque<Kept> tail_;
   size_t tail_bytes_ = 0;
+  // All of the run's so far.
+  uint64_t run_bytes_ = 0;
 };
 
 }  // namespace callboard::agent

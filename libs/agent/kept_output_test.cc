@@ -24,9 +24,13 @@ class KeptOutputTest : public testing::Test {
       output_.Append({.number = ++last_, .data = std::string(bytes, 'x')});
     }
   }
+  std::vector<OutputChunk> After(uint64_t number, size_t bytes_max) const {
+    OutputPlace place = output_.PlaceOf(number);
+    return output_.After(place, bytes_max);
+  }
   std::vector<uint64_t> NumbersAfter(uint64_t number, size_t bytes_max = kAll) const {
     std::vector<uint64_t> numbers;
-    for (const OutputChunk& chunk : output_.After(number, bytes_max)) {
+    for (const OutputChunk& chunk : After(number, bytes_max)) {
       numbers.push_back(chunk.number);
     }
     return numbers;
@@ -54,7 +58,7 @@ TEST_F(KeptOutputTest, PieceEndsAtItsLimitAndIsNeverEmpty) {
 
 TEST_F(KeptOutputTest, KeepsItsBeginningAndItsEnd) {
   Append(100);
-  const std::vector<OutputChunk> kept = output_.After(0, kAll);
+  const std::vector<OutputChunk> kept = After(0, kAll);
   size_t head_bytes = 0;
   size_t gaps = 0;
   for (size_t i = 0; i < kept.size(); ++i) {
@@ -76,23 +80,39 @@ TEST_F(KeptOutputTest, WhatTheRunnerDroppedCountsAsWell) {
   Append(7);
   output_.Append({.number = 10, .data = std::string(kChunkBytes, 'x'), .dropped_bytes = 5});
   last_ = 10;
-  EXPECT_EQ(output_.After(7, kAll).at(0).dropped_bytes, 5u);
+  EXPECT_EQ(After(7, kAll).at(0).dropped_bytes, 5u);
   Append(100);
-  EXPECT_EQ(output_.After(7, kAll).at(0).dropped_bytes % kChunkBytes, 5u);
+  EXPECT_EQ(After(7, kAll).at(0).dropped_bytes % kChunkBytes, 5u);
 }
 
-TEST_F(KeptOutputTest, WhoHasSeenAllThatWasDroppedMissedNothing) {
+TEST_F(KeptOutputTest, ReaderIsToldOfEveryByteOnce) {
+  OutputPlace place;
+  uint64_t told = 0;
+  const auto read = [&](size_t bytes_max) {
+    for (const OutputChunk& chunk : output_.After(place, bytes_max)) {
+      told += chunk.data.size() + chunk.dropped_bytes;
+    }
+  };
+  for (int i = 0; i < 10; ++i) {
+    Append(50);
+    read(2 * kChunkBytes);
+  }
+  read(kAll);
+  EXPECT_EQ(told, 500 * kChunkBytes);
+}
+
+TEST_F(KeptOutputTest, WhoHasAChunkThatIsDroppedIsToldOfAllSinceTheLastKeptBeforeIt) {
   Append(100);
-  const OutputChunk behind_gap = output_.After(10, kAll).at(0);
-  EXPECT_GT(behind_gap.dropped_bytes, 0u);
-  EXPECT_EQ(output_.After(behind_gap.number - 1, kAll).at(0).dropped_bytes, 0u);
-  EXPECT_GT(output_.After(behind_gap.number - 2, kAll).at(0).dropped_bytes, 0u);
+  const uint64_t behind_gap = NumbersAfter(10).at(0);
+  EXPECT_EQ(After(10, kAll).at(0).dropped_bytes, (behind_gap - 8) * kChunkBytes);
+  EXPECT_EQ(After(behind_gap - 1, kAll).at(0).dropped_bytes, (behind_gap - 8) * kChunkBytes);
+  EXPECT_EQ(After(behind_gap, kAll).at(0).dropped_bytes, 0u);
 }
 
 TEST_F(KeptOutputTest, ManyTinyChunksTakeNoMoreThanAFewLargeOnes) {
   Append(100'000, 1);
   EXPECT_LE(output_.bytes(), KeptOutput::kBytesMax);
-  EXPECT_LE(output_.After(0, kAll).size() * sizeof(OutputChunk), KeptOutput::kBytesMax);
+  EXPECT_LE(After(0, kAll).size() * sizeof(OutputChunk), KeptOutput::kBytesMax);
 }
 
 TEST_F(KeptOutputTest, ChunkThatIsLargerThanTheEndIsDropped) {
@@ -101,7 +121,7 @@ TEST_F(KeptOutputTest, ChunkThatIsLargerThanTheEndIsDropped) {
   EXPECT_THAT(NumbersAfter(0), ElementsAre(1));
   Append(1, 1);
   EXPECT_THAT(NumbersAfter(0), ElementsAre(1, 3));
-  EXPECT_EQ(output_.After(1, kAll).at(0).dropped_bytes, KeptOutput::kBytesMax);
+  EXPECT_EQ(After(1, kAll).at(0).dropped_bytes, KeptOutput::kBytesMax);
 }
 
 }  // namespace

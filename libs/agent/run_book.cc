@@ -99,7 +99,10 @@ absl::StatusOr<RunView> RunBook::Find(const std::string& task_id) const {
 
 void RunBook::Read(ReaderId id, OutputQuery query, OutputReader reader) {
   if (readers_.size() >= kReadersMax) return reader.end(TooManyReaders());
-  ShowNext(readers_.try_emplace(id, Reading{std::move(query), std::move(reader)}).first);
+  const Run* run = FindRun(query.task_id);
+  if (run == nullptr) return reader.end(NotFound(query.task_id));
+  const OutputPlace place = run->output.PlaceOf(query.after_number);
+  ShowNext(readers_.try_emplace(id, Reading{std::move(query), std::move(reader), place}).first);
 }
 
 void RunBook::GoOn(ReaderId id) {
@@ -119,7 +122,7 @@ void RunBook::WakeReaders(const core::FenceToken& token) {
 }
 
 void RunBook::ShowNext(std::map<ReaderId, Reading>::iterator reading) {
-  OutputQuery& query = reading->second.query;
+  const OutputQuery& query = reading->second.query;
   const auto end = [&](absl::Status status) {
     const OutputReader reader = std::move(reading->second.reader);
     readers_.erase(reading);
@@ -127,9 +130,8 @@ void RunBook::ShowNext(std::map<ReaderId, Reading>::iterator reading) {
   };
   const Run* run = FindRun(query.task_id);
   if (run == nullptr) return end(NotFound(query.task_id));
-  std::vector<core::OutputChunk> chunks = run->output.After(query.after_number, kPieceBytesMax);
+  std::vector<core::OutputChunk> chunks = run->output.After(reading->second.place, kPieceBytesMax);
   if (!chunks.empty()) {
-    query.after_number = chunks.back().number;
     reading->second.waits = false;
     reading->second.reader.show({run->view.token, std::move(chunks)});
   } else if (query.follow && !run->view.result.has_value()) {

@@ -86,6 +86,7 @@ class RunBook {
   struct Reading {
     OutputQuery query;
     OutputReader reader;
+    OutputPlace place;
     // He has taken everything that there was.
     bool waits = false;
   };

@@ -83,7 +83,8 @@ int RunProgramWith(std::span<const char* const> arguments, const config::Program
   return Fail(program.name, status, ExitCodeOf(status));
 }
 
-absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings& settings) {
+absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings& settings,
+                                                           Termination& termination) {
   const Exposure exposure =
       settings.insecure_listen ? Exposure::kInsecureAllowed : Exposure::kLoopbackOnly;
   ServerOptions options{
@@ -109,7 +110,8 @@ absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings&
                         .binary_name = settings.name,
                         .sample_ratio = settings.telemetry.sample_ratio(),
                         .flush_timeout = *wire::FromProto(settings.telemetry.flush_timeout())}));
-  return std::make_unique<ServerContext>(std::move(options), std::move(telemetry));
+  return std::make_unique<ServerContext>(std::move(options), std::move(telemetry),
+                                         [&termination] { termination.Request(); });
 }
 
 }  // namespace internal

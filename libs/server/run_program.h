@@ -41,7 +41,8 @@ struct CommonSettings {
   const config::v1::TelemetryConfig& telemetry;
 };
 
-absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings& settings);
+absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings& settings,
+                                                           Termination& termination);
 
 }  // namespace internal
 
@@ -68,10 +69,11 @@ template <class Config>
 using StartFunction = absl::StatusOr<std::unique_ptr<Server>> (*)(const Config& config,
                                                                   ServerContext& context);
 
-// Makes the server's data folder and its context, and starts it. `config` outlives it.
+// Makes the server's data folder and its context, and starts it. `config` and `termination` outlive
+// it.
 template <class Config>
 absl::StatusOr<StartedServer> StartServer(const std::string& name, const Config& config,
-                                          StartFunction<Config> start) {
+                                          StartFunction<Config> start, Termination& termination) {
   ASSIGN_OR_RETURN(std::unique_ptr<ServerContext> context,
                    internal::ContextFrom({.name = name,
                                           .grpc = config.grpc(),
@@ -79,7 +81,8 @@ absl::StatusOr<StartedServer> StartServer(const std::string& name, const Config&
                                           .insecure_listen = config.insecure_listen(),
                                           .data_dir = config.data_dir(),
                                           .port_file = config.port_file(),
-                                          .telemetry = config.telemetry()}));
+                                          .telemetry = config.telemetry()},
+                                         termination));
   ASSIGN_OR_RETURN(std::unique_ptr<Server> server, start(config, *context));
   return StartedServer{std::move(context), std::move(server)};
 }
@@ -89,8 +92,9 @@ template <class Config>
 int RunServer(int argc, char** argv, const config::Program& program, StartFunction<Config> start) {
   return RunProgram<Config>(std::span<const char* const>(argv, argc).subspan(1), program,
                             [&](const Config& config, Termination& termination) -> absl::Status {
-                              ASSIGN_OR_RETURN(const StartedServer started,
-                                               StartServer(program.name, config, start));
+                              ASSIGN_OR_RETURN(
+                                  const StartedServer started,
+                                  StartServer(program.name, config, start, termination));
                               termination.WaitForSignal();
                               started.server->Stop(kShutdownGrace);
                               return started.context->failure();

@@ -2,8 +2,6 @@
 
 #include <prometheus/gauge.h>
 #include <prometheus/text_serializer.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -57,9 +55,11 @@ http::GetRoutes AdminRoutes(const Surface& surface, ServerContext& context,
 
 }  // namespace
 
-ServerContext::ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry)
+ServerContext::ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry,
+                             std::function<void()> end)
     : options_(std::move(options)),
       telemetry_(std::move(telemetry)),
+      end_(std::move(end)),
       metrics_(std::make_shared<prometheus::Registry>()) {
   prometheus::BuildGauge()
       .Name("callboard_build_info")
@@ -76,7 +76,7 @@ void ServerContext::Fail(const absl::Status& why) {
     if (!failure_.ok()) return;
     failure_ = why;
   }
-  kill(getpid(), SIGTERM);
+  end_();
 }
 
 absl::Status ServerContext::failure() const {

@@ -39,7 +39,9 @@ struct ServerOptions {
 // What the process gives to a server in it.
 class ServerContext {
  public:
-  ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry);
+  // `end` ends the program in order; it is called once at most.
+  ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry,
+                std::function<void()> end);
 
   const ServerOptions& options() const { return options_; }
   const ports::Clock& clock() const { return clock_; }
@@ -51,7 +53,7 @@ class ServerContext {
   // Metrics registered here are shown at /metrics.
   prometheus::Registry& metrics() { return *metrics_; }
 
-  // A part cannot go on: the process ends as after a signal, and with this error. Thread-safe.
+  // A part cannot go on: the program ends as after a signal, and with this error. Thread-safe.
   void Fail(const absl::Status& why);
   // OK when no part did.
   absl::Status failure() const;
@@ -61,6 +63,7 @@ class ServerContext {
   const adapters::SystemClock clock_;
   adapters::SystemRandom random_;
   const std::unique_ptr<ports::Telemetry> telemetry_;
+  const std::function<void()> end_;
   Readiness readiness_;
   // Shared as prometheus-cpp wants it.
   const std::shared_ptr<prometheus::Registry> metrics_;

@@ -14,7 +14,13 @@ Termination::Termination() : thread_([this] { OnSignal(); }) {
 
 void Termination::WaitForSignal() {
   base::MutexLock lock(mutex_);
-  while (!signalled_) changed_.Wait(mutex_);
+  while (!signalled_ && !requested_) changed_.Wait(mutex_);
+}
+
+void Termination::Request() {
+  base::MutexLock lock(mutex_);
+  requested_ = true;
+  changed_.NotifyAll();
 }
 
 void Termination::OnSignal() {

@@ -14,8 +14,11 @@ class Termination {
   Termination(const Termination&) = delete;
   Termination& operator=(const Termination&) = delete;
 
-  // Returns after the first signal; at once if it came already.
+  // Returns after the first signal or request; at once if it came already.
   void WaitForSignal();
+  // The program is to end in order, as after a first signal. No number of requests ends it at once.
+  // Thread-safe.
+  void Request();
 
  private:
   void OnSignal();
@@ -23,6 +26,7 @@ class Termination {
   base::Mutex mutex_;
   base::CondVar changed_;
   bool signalled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool requested_ ABSL_GUARDED_BY(mutex_) = false;
   SignalThread thread_;
 };
 

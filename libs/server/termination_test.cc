@@ -31,6 +31,30 @@ TEST(TerminationTest, SecondSignalEndsTheProcessAtOnce) {
   EXPECT_EXIT(RaiseAndWait(2), testing::ExitedWithCode(1), "^$");
 }
 
+TEST(TerminationTest, RequestsAreWaitedForAndEndNothing) {
+  EXPECT_EXIT(
+      {
+        Termination termination;
+        termination.Request();
+        termination.Request();
+        termination.WaitForSignal();
+        _exit(42);
+      },
+      testing::ExitedWithCode(42), "^$");
+}
+
+TEST(TerminationTest, RequestAfterASignalEndsNothing) {
+  EXPECT_EXIT(
+      {
+        Termination termination;
+        kill(getpid(), SIGTERM);
+        termination.WaitForSignal();
+        termination.Request();
+        _exit(42);
+      },
+      testing::ExitedWithCode(42), "^$");
+}
+
 TEST(TerminationTest, EndsQuietlyWithoutASignal) {
   EXPECT_EXIT(
       {

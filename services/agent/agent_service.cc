@@ -66,7 +66,10 @@ grpc::ServerUnaryReactor* AgentService::GetAgentStatus(grpc::CallbackServerConte
                                                        const v1::GetAgentStatusRequest*,
                                                        v1::AgentStatus* response) {
   return server::Unary(context, response, [this](const server::UnaryCall<v1::AgentStatus>& call) {
-    driver_.GetView([call](const agent::AgentView& view) { call.Finish(ToProto(view)); });
+    driver_.GetView([call](const absl::StatusOr<agent::AgentView>& view) {
+      if (!view.ok()) return call.Finish(view.status());
+      call.Finish(ToProto(*view));
+    });
   });
 }
 

@@ -92,7 +92,10 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
       .services = {{v1::AgentService::service_full_name(), &*parts->service}},
       .status =
           [&driver](server::Surface::StatusReply reply) {
-            driver.GetView([reply](const agent::AgentView& view) { reply(StatusPage(view)); });
+            driver.GetView([reply](const absl::StatusOr<agent::AgentView>& view) {
+              if (!view.ok()) return reply(view.status());
+              reply(StatusPage(*view));
+            });
           },
       .drain = [&driver] { driver.BeginDrain(); },
       .finish = [&driver, drain_timeout] { driver.WaitUntilIdle(drain_timeout); },

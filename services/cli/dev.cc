@@ -96,8 +96,9 @@ struct Part {
   Config config;
   StartedServer started;
 
-  absl::Status Start(const std::string& service, server::StartFunction<Config> start) {
-    ASSIGN_OR_RETURN(started, server::StartServer(service, config, start));
+  absl::Status Start(const std::string& service, server::StartFunction<Config> start,
+                     server::Termination& termination) {
+    ASSIGN_OR_RETURN(started, server::StartServer(service, config, start, termination));
     return absl::OkStatus();
   }
   const server::Addresses& addresses() const { return started.server->addresses(); }
@@ -110,14 +111,15 @@ struct Part {
 // The four parts, in the order in which they start.
 class Cluster {
  public:
-  absl::Status Start(const DevConfig& dev, const std::string& data_dir) {
+  absl::Status Start(const DevConfig& dev, const std::string& data_dir,
+                     server::Termination& termination) {
     director_.config = DirectorConfigFrom(dev, data_dir);
-    RETURN_IF_ERROR(director_.Start("callboard-director", StartDirector));
+    RETURN_IF_ERROR(director_.Start("callboard-director", StartDirector, termination));
     scheduler_.config = SchedulerConfigFrom(dev, data_dir, director_address());
-    RETURN_IF_ERROR(scheduler_.Start("callboard-scheduler", StartScheduler));
+    RETURN_IF_ERROR(scheduler_.Start("callboard-scheduler", StartScheduler, termination));
     for (Part<AgentConfig>& agent : agents_) {
       agent.config = AgentConfigFrom(dev, data_dir, director_address(), agent.name);
-      RETURN_IF_ERROR(agent.Start("callboard-agent", StartAgent));
+      RETURN_IF_ERROR(agent.Start("callboard-agent", StartAgent, termination));
     }
     return absl::OkStatus();
   }
@@ -128,6 +130,14 @@ class Cluster {
     scheduler_.started.server->Stop(kGrace);
     for (Part<AgentConfig>& agent : agents_) agent.started.server->Stop(kGrace);
     director_.started.server->Stop(kGrace);
+  }
+
+  // The first of a part, OK when there is none.
+  absl::Status failure() const {
+    absl::Status first = director_.started.context->failure();
+    first.Update(scheduler_.started.context->failure());
+    for (const Part<AgentConfig>& agent : agents_) first.Update(agent.started.context->failure());
+    return first;
   }
 
   std::string director_address() const { return director_.addresses().grpc.ToString(); }
@@ -175,7 +185,7 @@ absl::Status Run(const DevConfig& dev, server::Termination& termination) {
     ASSIGN_OR_RETURN(data_dir, DefaultDataDir(config::ProcessEnvironment()));
   }
   Cluster cluster;
-  RETURN_IF_ERROR(cluster.Start(dev, data_dir));
+  RETURN_IF_ERROR(cluster.Start(dev, data_dir, termination));
   RETURN_IF_ERROR(server::WritePortFile(dev.port_file(), cluster.PortsJson()));
   const std::string address = cluster.director_address();
   const bool found_by_default = address == Defaults<CliConfig>().director().address();
@@ -187,7 +197,7 @@ absl::Status Run(const DevConfig& dev, server::Termination& termination) {
   std::fflush(stdout);
   termination.WaitForSignal();
   cluster.Stop();
-  return absl::OkStatus();
+  return cluster.failure();
 }
 
 }  // namespace

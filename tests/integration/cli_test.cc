@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "libs/testing/file_text.h"
 #include "libs/testing/held_stream.h"
 #include "libs/testing/http_client.h"
+#include "libs/testing/new_folder.h"
 #include "libs/testing/otlp_collector.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
@@ -280,6 +282,22 @@ TEST(DevTest, NeitherSilentCollectorNorOpenStreamsHoldItUp) {
   EXPECT_EQ(streams.size(), 4u);
   dev.process().Signal(SIGTERM);
   EXPECT_THAT(dev.process().WaitForExit(absl::Seconds(2)), Optional(0));
+}
+
+TEST(DevTest, AgentsThatCannotWriteTheirJournalEndItInOrder) {
+  const std::filesystem::path data_dir = test::NewFolder();
+  for (const char* agent : {"agent-1", "agent-2"}) {
+    std::filesystem::create_directory(data_dir / agent);
+    // Becomes the journal when the agent starts.
+    std::filesystem::create_symlink("/dev/full", data_dir / agent / "journal.new");
+  }
+  RunningDev dev({absl::StrCat("--data_dir=", data_dir.string())});
+  RunCallboard({"queue", "echo", dev.AddressFlag()});
+  EXPECT_THAT(dev.process().WaitForExit(absl::Seconds(60)), Optional(1));
+  EXPECT_THAT(dev.process().Output(),
+              AllOf(HasSubstr("server=stopped service=callboard-director"),
+                    HasSubstr("callboard dev: cannot write " + data_dir.string()),
+                    HasSubstr("/journal: No space left on device")));
 }
 
 TEST(DevTest, TakenPortIsAClearErrorAndNothingStaysUp) {
