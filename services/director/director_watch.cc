@@ -64,6 +64,8 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
 }
 
 void DirectorWatch::OnRefused(const absl::Status& why) {
+  // Whoever leaves was not refused.
+  if (absl::IsCancelled(why)) return;
   metrics_.CountRefused(why);
   base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kSubmitRejected),
               [&why] { return FieldsOf(why); });
