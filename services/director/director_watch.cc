@@ -55,7 +55,7 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
                     {{"paused", switched->paused}, {"draining", switched->draining}});
     } else if (const auto* marked = std::get_if<core::AgentMarked>(&record)) {
       base::LogWarning("agent", "marked",
-                       {{"agent", marked->name},
+                       {{"name", marked->name},
                         {"draining", marked->draining},
                         {"cordoned", !marked->cordoned_instance.empty()},
                         {"why", marked->why}});

@@ -43,5 +43,10 @@ TEST_F(DirectorWatchTest, CallerWhoLeavesWasNotRefused) {
                                Not(HasSubstr("reason=\"cancelled\""))));
 }
 
+TEST_F(DirectorWatchTest, AgentThatIsMarkedIsNamed) {
+  watch_.OnTurn({core::Record(core::AgentMarked{.name = "a", .draining = true})}, {});
+  EXPECT_THAT(log_.str(), HasSubstr("WARN agent=marked name=a draining=true"));
+}
+
 }  // namespace
 }  // namespace callboard
