@@ -202,6 +202,8 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
       break;
     case QueueEvent::kTaskEnded:
       AddEnd(record, step, fields);
+      // Of a dispatch that failed, its own line says it.
+      if (step.from == TaskState::kWorking) add_error();
       break;
     case QueueEvent::kDispatchSuccess:
     case QueueEvent::kSubmitRejected:

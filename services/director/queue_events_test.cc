@@ -162,7 +162,8 @@ TEST(QueueEventsTest, RunThatIsOverSaysHowAndAfterHowLong) {
   EXPECT_THAT(LogOf(Record(failed), step),
               ElementsAre(absl::StrCat("WARN queue=task_ended ", kRun,
                                        " state=failed reason=exec_failed exit_code=7 "
-                                       "signal=SIGKILL run_seconds=2")));
+                                       "signal=SIGKILL run_seconds=2 "
+                                       "error=\"it exited with 7\"")));
   EXPECT_EQ(OutcomeOf(Record(failed), step), std::nullopt) << "the dispatch was answered before";
   EXPECT_THAT(TimesOf(Record(failed), step).run, Optional(absl::Seconds(2)));
   const auto retried = Record(core::Returned{.counts = true, .error = "it exited with 7"});
