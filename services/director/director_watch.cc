@@ -13,16 +13,18 @@ DirectorWatch::DirectorWatch(prometheus::Registry& metrics, server::Readiness& r
 
 void DirectorWatch::OnService(director::Service service, const absl::Status& why) {
   const std::string error(why.message());
-  base::MutexLock lock(mutex_);
-  const bool is_away = service == director::Service::kNone;
-  readiness_.Set(is_away ? absl::StrCat("the store is away: ", error) : "");
-  if (is_away) {
-    levels_.reset();
-    agents_.clear();
+  {
+    base::MutexLock lock(mutex_);
+    const bool is_away = service == director::Service::kNone;
+    readiness_.Set(is_away ? absl::StrCat("the store is away: ", error) : "");
+    if (is_away) {
+      levels_.reset();
+      agents_.clear();
+    }
+    // Messages may differ by the number of a file.
+    const std::pair<director::Service, absl::StatusCode> says = {service, why.code()};
+    if (std::exchange(said_, says) == says) return;
   }
-  // Messages may differ by the number of a file.
-  const std::pair<director::Service, absl::StatusCode> says = {service, why.code()};
-  if (std::exchange(said_, says) == says) return;
   switch (service) {
     case director::Service::kNone:
       return base::LogError("store", "away",
@@ -82,9 +84,15 @@ void DirectorWatch::OnAgents(const director::AgentCounts& agents) {
 }
 
 std::vector<prometheus::MetricFamily> DirectorWatch::Gauges(absl::Time now) const {
-  base::MutexLock lock(mutex_);
-  if (!levels_.has_value()) return {};
-  return QueueGauges(*levels_, agents_, now);
+  std::optional<director::QueueLevels> levels;
+  director::AgentCounts agents;
+  {
+    base::MutexLock lock(mutex_);
+    levels = levels_;
+    agents = agents_;
+  }
+  if (!levels.has_value()) return {};
+  return QueueGauges(*levels, agents, now);
 }
 
 }  // namespace callboard
