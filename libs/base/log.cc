@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <utility>
 #include <vector>
 
@@ -50,9 +51,13 @@ class Log {
     const std::optional<int64_t> suppressed = limiter_->Admit(name, now);
     if (!suppressed.has_value()) return;
     if (is_standard_error_ && !HasRoom()) return limiter_->Drop(name, *suppressed + 1);
-    std::vector<LogField> all = fields();
-    if (*suppressed > 0) all.emplace_back("suppressed", *suppressed);
-    const std::string line = FormatLogLine(format_, now, level, area, event, all);
+    const auto format = [&](std::vector<LogField> all) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      if (*suppressed > 0) all.emplace_back("suppressed", *suppressed);
+      return FormatLogLine(format_, now, level, area, event, all);
+    };
+    std::string line = format(fields());
+    // There may be no room for more than a page, its end included.
+    if (line.size() >= PIPE_BUF) line = format({{"cut_bytes", line.size()}});
     logger_->log(spdlog::level::info, spdlog::string_view_t(line));
   }
 

@@ -93,13 +93,22 @@ class StalledError {
 TEST_F(LogTest, WhoeverReadsStandardErrorAndStallsStallsNobody) {
   StartLogging({.lines_per_second = 1'000'000});
   StalledError error;
-  const std::string page(1024, 'x');
-  for (int i = 0; i < 1000; ++i) LogInfo("queue", "task_added", {{"page", page}});
-  const std::string written = error.Read();
-  const auto lines = std::count(written.begin(), written.end(), '\n');
-  EXPECT_LT(lines, 1000);
-  LogInfo("queue", "task_added");
-  EXPECT_THAT(error.Read(), EndsWith(absl::StrCat("suppressed=", 1000 - lines, "\n")));
+  for (const size_t bytes : {1024, 5000}) {
+    const std::string text(bytes, 'x');
+    for (int i = 0; i < 10'000; ++i) LogInfo("queue", "task_added", {{"text", text}});
+    const std::string written = error.Read();
+    const auto lines = std::count(written.begin(), written.end(), '\n');
+    EXPECT_LT(lines, 10'000);
+    LogInfo("queue", "task_added");
+    EXPECT_THAT(error.Read(), EndsWith(absl::StrCat("suppressed=", 10'000 - lines, "\n")));
+  }
+}
+
+TEST_F(LogTest, LineOfMoreThanAPageSaysOnlyHowLongItWas) {
+  StartWith({});
+  LogInfo("queue", "task_added", {{"text", std::string(5000, 'x')}});
+  EXPECT_THAT(Lines(),
+              ElementsAre(testing::ContainsRegex(" INFO queue=task_added cut_bytes=50..$")));
 }
 
 TEST_F(LogTest, JsonFormatIsUsedWhenAskedFor) {

@@ -24,6 +24,7 @@
 #include "libs/base/error.h"
 #include "libs/base/nearest.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/utf8_cut.h"
 #include "libs/wire/enum_text.h"
 #include "libs/wire/time.h"
 
@@ -46,9 +47,7 @@ constexpr size_t kShownBytesMax = 64;
 
 std::string Shown(absl::string_view text) {
   if (text.size() <= kShownBytesMax) return std::string(text);
-  size_t end = kShownBytesMax;
-  while ((text[end] & 0xc0) == 0x80) --end;  // Not inside a character.
-  return absl::StrCat(text.substr(0, end), "…");
+  return absl::StrCat(base::Utf8Cut(text, kShownBytesMax), "…");
 }
 
 std::string MemberPath(const std::string& path, absl::string_view name) {

@@ -1,21 +1,13 @@
 #include "libs/wire/task_view.h"
 
 #include <cstddef>
-#include <string>
+
+#include "libs/base/utf8_cut.h"
 
 namespace callboard::wire {
 namespace {
 
 constexpr size_t kListedPromptBytes = 1024;
-
-// Where a UTF-8 text may be cut so that it has at most `bytes`.
-size_t CutOf(const std::string& text, size_t bytes) {
-  const auto continues = [&text](size_t at) {
-    return (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
-  };
-  while (bytes > 0 && continues(bytes)) --bytes;
-  return bytes;
-}
 
 }  // namespace
 
@@ -28,7 +20,7 @@ void MakeBasic(v1::Task& task) {
 void MakeListed(v1::Task& task) {
   MakeBasic(task);
   if (task.prompt().size() <= kListedPromptBytes) return;
-  task.mutable_prompt()->resize(CutOf(task.prompt(), kListedPromptBytes));
+  task.mutable_prompt()->resize(base::Utf8Cut(task.prompt(), kListedPromptBytes).size());
   task.set_prompt_truncated(true);
 }
 

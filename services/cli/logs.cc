@@ -18,7 +18,10 @@ class LogWriter {
 
   absl::Status Write(const v1::TailTaskLogsResponse& message) {
     for (const v1::LogChunk& chunk : message.chunks()) WriteChunk(chunk);
-    if (std::fflush(out_) == 0 && std::fflush(err_) == 0) return absl::OkStatus();
+    std::fflush(out_);
+    std::fflush(err_);
+    // Of all the writes, not only of these.
+    if (std::ferror(out_) == 0 && std::ferror(err_) == 0) return absl::OkStatus();
     return absl::UnavailableError("cannot write to standard output");
   }
 

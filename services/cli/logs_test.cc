@@ -189,14 +189,18 @@ TEST_F(LogsTest, DirectorThatNeverWasThereIsAnError) {
 }
 
 TEST_F(LogsTest, OutputThatCannotBeWrittenEndsIt) {
-  ScriptedLogs director({{.chunks = {Chunk(1, 1, "x")}, .end = absl::UnavailableError("")}});
-  std::FILE* const full = std::fopen("/dev/full", "w");
-  config::v1::CliConfig config;
-  config.mutable_director()->set_address(director.address());
-  *config.mutable_timeout() = wire::ToProto(absl::Seconds(30));
-  EXPECT_THAT(ShowLogs(config, {.queue_id = "queue-1", .follow = true}, full, err_),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("standard output")));
-  std::fclose(full);
+  // Less than a buffer, and whole ones, of which none is left to be flushed.
+  for (const size_t bytes : {1, 8192}) {
+    ScriptedLogs director(
+        {{.chunks = {Chunk(1, 1, std::string(bytes, 'x'))}, .end = absl::UnavailableError("")}});
+    std::FILE* const full = std::fopen("/dev/full", "w");
+    config::v1::CliConfig config;
+    config.mutable_director()->set_address(director.address());
+    *config.mutable_timeout() = wire::ToProto(absl::Seconds(30));
+    EXPECT_THAT(ShowLogs(config, {.queue_id = "queue-1", .follow = true}, full, err_),
+                StatusIs(absl::StatusCode::kUnavailable, HasSubstr("standard output")));
+    std::fclose(full);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "services/cli/task_board.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -85,10 +86,7 @@ std::vector<const v1::Task*> TaskBoard::Live() const {
   for (const auto& [id, task] : tasks_) {
     if (!IsEnded(task.state())) live.push_back(&task);
   }
-  std::stable_sort(live.begin(), live.end(), [](const v1::Task* a, const v1::Task* b) {
-    return std::make_tuple(IsPending(a), a->position()) <
-           std::make_tuple(IsPending(b), b->position());
-  });
+  std::stable_partition(live.begin(), live.end(), std::not_fn(IsPending));
   return live;
 }
 

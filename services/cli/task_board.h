@@ -31,7 +31,8 @@ class TaskBoard {
   // For the next stream.
   v1::WatchTasksRequest Request() const;
 
-  // Running ones, then pending ones in line order.
+  // Running ones, then pending ones, each as they were submitted, which their ids say: a position
+  // is that of when its task was last told, and others have left the line since.
   std::vector<const v1::Task*> Live() const;
   // Those that ended last first.
   std::vector<const v1::Task*> Ended() const;

@@ -78,6 +78,14 @@ TEST(TaskBoardTest, RunningTasksComeBeforeTheLineAndEndedOnesBackwards) {
   EXPECT_THAT(Names(board.Ended()), ElementsAre("new", "old"));
 }
 
+TEST(TaskBoardTest, LineIsInTheOrderOfSubmitsWhoeverHasLeftIt) {
+  TaskBoard board;
+  board.Take(Shown({Pending("1", 1), Pending("2", 2), Pending("3", 3)}));
+  board.Take(Shown({Working("1"), Ended("2", 1)}));
+  board.Take(Shown({Pending("4", 2)}));
+  EXPECT_THAT(Names(board.Live()), ElementsAre("1", "3", "4"));
+}
+
 TEST(TaskBoardTest, TaskMovesAsItLives) {
   TaskBoard board;
   board.Take(Shown({Pending("task", 1)}));

@@ -28,7 +28,8 @@ absl::Status WriteLines(const std::vector<v1::WatchTasksResponse::Change>& news,
     if (!as_json && IsToldBefore(change)) continue;
     std::puts((as_json ? wire::ToJson(change) : ChangeLine(change)).c_str());
   }
-  return std::fflush(stdout) == 0 ? absl::OkStatus()
+  std::fflush(stdout);
+  return std::ferror(stdout) == 0 ? absl::OkStatus()
                                   : absl::UnavailableError("cannot write to standard output");
 }
 

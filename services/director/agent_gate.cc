@@ -16,9 +16,9 @@ bool AgentGate::OnOpened(core::SessionId session, const core::AgentOpened& opene
   return driver_.Post(AgentCommand([this, session, opened](DirectorEngine& engine, Moment now) {
     const absl::Status status = engine.OnOpened(session, opened, now);
     if (status.ok()) {
-      base::LogInfo("agent", "connected", {{"agent", opened.name}, {"agent_url", opened.url}});
+      base::LogInfo("agent", "connected", {{"name", opened.name}, {"agent_url", opened.url}});
     } else {
-      base::LogWarning("agent", "refused", {{"agent", opened.name}, {"error", status.message()}});
+      base::LogWarning("agent", "refused", {{"name", opened.name}, {"error", status.message()}});
       link_.End(session, status);
     }
   }));

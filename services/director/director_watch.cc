@@ -13,16 +13,18 @@ DirectorWatch::DirectorWatch(prometheus::Registry& metrics, server::Readiness& r
 
 void DirectorWatch::OnService(director::Service service, const absl::Status& why) {
   const std::string error(why.message());
-  base::MutexLock lock(mutex_);
-  const bool is_away = service == director::Service::kNone;
-  readiness_.Set(is_away ? absl::StrCat("the store is away: ", error) : "");
-  if (is_away) {
-    levels_.reset();
-    agents_.clear();
+  {
+    base::MutexLock lock(mutex_);
+    const bool is_away = service == director::Service::kNone;
+    readiness_.Set(is_away ? absl::StrCat("the store is away: ", error) : "");
+    if (is_away) {
+      levels_.reset();
+      agents_.clear();
+    }
+    // Messages may differ by the number of a file.
+    const std::pair<director::Service, absl::StatusCode> says = {service, why.code()};
+    if (std::exchange(said_, says) == says) return;
   }
-  // Messages may differ by the number of a file.
-  const std::pair<director::Service, absl::StatusCode> says = {service, why.code()};
-  if (std::exchange(said_, says) == says) return;
   switch (service) {
     case director::Service::kNone:
       return base::LogError("store", "away",
@@ -55,7 +57,7 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
                     {{"paused", switched->paused}, {"draining", switched->draining}});
     } else if (const auto* marked = std::get_if<core::AgentMarked>(&record)) {
       base::LogWarning("agent", "marked",
-                       {{"agent", marked->name},
+                       {{"name", marked->name},
                         {"draining", marked->draining},
                         {"cordoned", !marked->cordoned_instance.empty()},
                         {"why", marked->why}});
@@ -64,6 +66,8 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
 }
 
 void DirectorWatch::OnRefused(const absl::Status& why) {
+  // Whoever leaves was not refused.
+  if (absl::IsCancelled(why)) return;
   metrics_.CountRefused(why);
   base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kSubmitRejected),
               [&why] { return FieldsOf(why); });
@@ -80,9 +84,15 @@ void DirectorWatch::OnAgents(const director::AgentCounts& agents) {
 }
 
 std::vector<prometheus::MetricFamily> DirectorWatch::Gauges(absl::Time now) const {
-  base::MutexLock lock(mutex_);
-  if (!levels_.has_value()) return {};
-  return QueueGauges(*levels_, agents_, now);
+  std::optional<director::QueueLevels> levels;
+  director::AgentCounts agents;
+  {
+    base::MutexLock lock(mutex_);
+    levels = levels_;
+    agents = agents_;
+  }
+  if (!levels.has_value()) return {};
+  return QueueGauges(*levels, agents, now);
 }
 
 }  // namespace callboard

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/base/utf8_cut.h"
 #include "libs/wire/enum_pairs.h"
 #include "libs/wire/enum_text.h"
 
@@ -170,7 +171,7 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
   }
   const std::string attempt = absl::StrCat(step.attempts + 1, "/", step.max_attempts);
   const auto add_error = [&] {
-    const std::string error = ErrorOf(record).substr(0, kErrorBytesShown);
+    const absl::string_view error = base::Utf8Cut(ErrorOf(record), kErrorBytesShown);
     if (!error.empty()) fields.emplace_back("error", error);
   };
   switch (event) {
@@ -201,6 +202,8 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
       break;
     case QueueEvent::kTaskEnded:
       AddEnd(record, step, fields);
+      // Of a dispatch that failed, its own line says it.
+      if (step.from == TaskState::kWorking) add_error();
       break;
     case QueueEvent::kDispatchSuccess:
     case QueueEvent::kSubmitRejected:

@@ -331,7 +331,6 @@ TESTED_ELSEWHERE = {
     "services/cli/live_screen.cc": "tests/integration/watch_cli_test.cc",
     "services/cli/watch.cc": "tests/integration/watch_cli_test.cc",
     "services/cli/completion.cc": "tests/integration/completion_test.sh",
-    "services/director/director_watch.cc": "tests/crash/slow_disk_test.cc",
     "services/director/start_director.cc": "tests/integration/server_test.cc",
     "services/scheduler/start_scheduler.cc": "tests/integration/server_test.cc",
     "services/director/fleet_service.cc": "tests/integration/fleet_test.cc",

@@ -216,7 +216,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     for (const core::FenceToken& token : unwritten) listener_->OnNotWritten(token);
     if (was_open) {
       base::LogWarning("agent", "session_broken",
-                       {{"agent", name}, {"address", address}, {"error", why.message()}});
+                       {{"name", name}, {"address", address}, {"error", why.message()}});
       listener_->OnBroken(call.id());
     } else if (!name.empty()) {
       listener_->OnUnreachable(name);
