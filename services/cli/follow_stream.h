@@ -75,7 +75,7 @@ absl::Status FollowStream(const config::v1::CliConfig& config,
       reader->Finish();
       return taken;
     }
-    const absl::Status error = internal::ErrorOf(reader->Finish(), config);
+    const absl::Status error = internal::ErrorOf(reader->Finish(), *source.channel(), config);
     if (following.on_break == nullptr || !source.IsBreak(error)) return error;
     if (!is_broken) following.on_break(source.BreakNote());
     is_broken = true;
