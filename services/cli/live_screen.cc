@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "callboard/v1/queue.grpc.pb.h"
+#include "libs/wire/time.h"
 #include "services/cli/board_text.h"
 #include "services/cli/director_call.h"
 
@@ -30,6 +31,11 @@ void Write(const std::string& frame) {
   std::ignore = write(STDOUT_FILENO, text.data(), text.size());
 }
 
+config::v1::CliConfig Within(absl::Duration limit, config::v1::CliConfig config) {
+  *config.mutable_timeout() = wire::ToProto(limit);
+  return config;
+}
+
 }  // namespace
 
 bool CanDraw(const std::map<std::string, std::string>& environment) {
@@ -39,7 +45,7 @@ bool CanDraw(const std::map<std::string, std::string>& environment) {
 }
 
 LiveScreen::LiveScreen(const config::v1::CliConfig& config, TaskBoard board, bool has_colour)
-    : config_(config),
+    : config_(Within(kPeriod, config)),
       has_colour_(has_colour),
       board_(std::move(board)),
       drawer_([this] { DrawUntilOver(); }) {}

@@ -35,7 +35,8 @@ class LiveScreen {
   void DrawUntilOver();
   void Draw() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const config::v1::CliConfig& config_;
+  // With the time that one frame may wait for the status.
+  const config::v1::CliConfig config_;
   const bool has_colour_;
   const adapters::SystemClock clock_;
   base::Mutex mutex_;
