@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/error.h"
 #include "libs/wire/status.h"
@@ -29,11 +30,17 @@ void LimitTo(const config::v1::CliConfig& config, grpc::ClientContext& context) 
       absl::ToInt64Milliseconds(*wire::FromProto(config.timeout())), GPR_TIMESPAN));
 }
 
-absl::Status ErrorOf(const grpc::Status& status, const config::v1::CliConfig& config) {
+absl::Status ErrorOf(const grpc::Status& status, grpc::Channel& channel,
+                     const config::v1::CliConfig& config) {
   const absl::Status error = wire::FromGrpc(status);
   // What the director says itself carries a reason.
-  const bool silent = base::DetailsOf(error).reason.empty() &&
-                      (absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error));
+  if (!base::DetailsOf(error).reason.empty()) return error;
+  if (absl::IsDeadlineExceeded(error) &&
+      channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "no answer within ", absl::FormatDuration(*wire::FromProto(config.timeout()))));
+  }
+  const bool silent = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
   return silent ? Unreachable(error, config.director().address()) : error;
 }
 

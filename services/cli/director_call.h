@@ -15,8 +15,9 @@ namespace internal {
 
 std::shared_ptr<grpc::Channel> Connect(const config::v1::CliConfig& config);
 void LimitTo(const config::v1::CliConfig& config, grpc::ClientContext& context);
-// The director's own error, or that it is silent.
-absl::Status ErrorOf(const grpc::Status& status, const config::v1::CliConfig& config);
+// The director's own error, or that it is not there, or that it is but does not answer.
+absl::Status ErrorOf(const grpc::Status& status, grpc::Channel& channel,
+                     const config::v1::CliConfig& config);
 
 }  // namespace internal
 
@@ -30,10 +31,11 @@ absl::StatusOr<Response> CallDirector(const config::v1::CliConfig& config,
                                       const Request& request) {
   grpc::ClientContext context;
   internal::LimitTo(config, context);
-  Stub stub(internal::Connect(config));
+  const std::shared_ptr<grpc::Channel> channel = internal::Connect(config);
+  Stub stub(channel);
   Response response;
   const grpc::Status status = (stub.*method)(&context, request, &response);
-  if (!status.ok()) return internal::ErrorOf(status, config);
+  if (!status.ok()) return internal::ErrorOf(status, *channel, config);
   return response;
 }
 

@@ -44,10 +44,12 @@ bool StreamSource::IsBreak(const absl::Status& error) const {
                           base::DetailsOf(error).reason == "SLOW_READER");
 }
 
-void StreamSource::AwaitReturn() {
+bool StreamSource::ReturnsAtOnce() {
   channel_->WaitForStateChange(GRPC_CHANNEL_READY, In(kPause));
-  channel_->WaitForConnected(gpr_inf_future(GPR_CLOCK_REALTIME));
+  return channel_->WaitForConnected(In(kPause));
 }
+
+void StreamSource::AwaitReturn() { channel_->WaitForConnected(gpr_inf_future(GPR_CLOCK_REALTIME)); }
 
 std::string StreamSource::BreakNote() const {
   return absl::StrCat("lost the director at ", config_.director().address(), "; waiting for it");

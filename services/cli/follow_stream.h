@@ -26,7 +26,8 @@ struct Following {
       open;
   // An error ends it.
   std::function<absl::Status(const Response&)> take;
-  // Told that the director is gone, once until it speaks again. Without, a break is the end.
+  // Told that the director is gone, once until it speaks again, and not when it is back at once.
+  // Without, a break is the end.
   std::function<void(const std::string& note)> on_break = nullptr;
 };
 
@@ -43,6 +44,8 @@ class StreamSource {
   absl::Status AwaitConnection();
   // Whether the stream may go on after `error`, once the director is back.
   bool IsBreak(const absl::Status& error) const;
+  // Waits a moment for that; returns whether it was enough.
+  bool ReturnsAtOnce();
   // Waits for that, however long.
   void AwaitReturn();
   std::string BreakNote() const;
@@ -63,23 +66,27 @@ absl::Status FollowStream(const config::v1::CliConfig& config,
   internal::StreamSource source(config);
   v1::QueueService::Stub stub(source.channel());
   RETURN_IF_ERROR(source.AwaitConnection());
-  for (bool is_broken = false;;) {
+  for (bool is_broken = false, is_told = false;;) {
     grpc::ClientContext context;
     const std::unique_ptr<grpc::ClientReader<Response>> reader = following.open(stub, context);
     Response response;
     while (reader->Read(&response)) {
-      is_broken = false;
+      is_broken = is_told = false;
       const absl::Status taken = following.take(response);
       if (taken.ok()) continue;
       context.TryCancel();
       reader->Finish();
       return taken;
     }
-    const absl::Status error = internal::ErrorOf(reader->Finish(), config);
+    const absl::Status error = internal::ErrorOf(reader->Finish(), *source.channel(), config);
     if (following.on_break == nullptr || !source.IsBreak(error)) return error;
-    if (!is_broken) following.on_break(source.BreakNote());
+    const bool is_back = source.ReturnsAtOnce();
+    if (!is_told && (is_broken || !is_back)) {
+      following.on_break(source.BreakNote());
+      is_told = true;
+    }
     is_broken = true;
-    source.AwaitReturn();
+    if (!is_back) source.AwaitReturn();
   }
 }
 

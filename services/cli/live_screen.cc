@@ -3,15 +3,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "callboard/v1/queue.grpc.pb.h"
+#include "libs/wire/time.h"
 #include "services/cli/board_text.h"
 #include "services/cli/director_call.h"
-#include "services/cli/exit_code.h"
 
 namespace callboard::cli {
 namespace {
@@ -21,13 +21,19 @@ constexpr absl::Duration kPeriod = absl::Seconds(1);
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 
 // No cursor, and long lines are cut; and back.
-constexpr char kBegin[] = "\x1b[?25l\x1b[?7l";
-constexpr char kEnd[] = "\x1b[?7h\x1b[?25h";
+constexpr char kHidden[] = "\x1b[?25l\x1b[?7l";
+constexpr char kRestored[] = "\x1b[?7h\x1b[?25h";
 
-// All at once, so that no half of it is seen.
-void Write(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+// All at once, so that no half of it is seen, and whoever ends the process finds the terminal as it
+// was.
+void Write(const std::string& frame) {
+  const std::string text = absl::StrCat(kHidden, frame, kRestored);
+  std::ignore = write(STDOUT_FILENO, text.data(), text.size());
+}
+
+config::v1::CliConfig Within(absl::Duration limit, config::v1::CliConfig config) {
+  *config.mutable_timeout() = wire::ToProto(limit);
+  return config;
 }
 
 }  // namespace
@@ -39,13 +45,10 @@ bool CanDraw(const std::map<std::string, std::string>& environment) {
 }
 
 LiveScreen::LiveScreen(const config::v1::CliConfig& config, TaskBoard board, bool has_colour)
-    : config_(config),
+    : config_(Within(kPeriod, config)),
       has_colour_(has_colour),
       board_(std::move(board)),
-      signals_([this] { OnSignal(); }) {
-  Write(kBegin);
-  drawer_ = std::thread([this] { DrawUntilOver(); });
-}
+      drawer_([this] { DrawUntilOver(); }) {}
 
 LiveScreen::~LiveScreen() {
   {
@@ -54,8 +57,6 @@ LiveScreen::~LiveScreen() {
     changed_.NotifyAll();
   }
   drawer_.join();
-  base::MutexLock lock(mutex_);
-  Write(kEnd);
 }
 
 void LiveScreen::Take(const v1::WatchTasksResponse& message) {
@@ -115,13 +116,6 @@ void LiveScreen::Draw() {
   lines_ = lines.size();
   columns_ = frame.columns;
   rows_ = frame.rows;
-}
-
-void LiveScreen::OnSignal() {
-  // Nothing is drawn any more.
-  mutex_.Lock();
-  Write(kEnd);
-  _exit(static_cast<int>(ExitCode::kInterrupted));
 }
 
 }  // namespace callboard::cli

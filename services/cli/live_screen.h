@@ -9,7 +9,6 @@
 #include "callboard/v1/queue.pb.h"
 #include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/mutex.h"
-#include "libs/server/signal_thread.h"
 #include "services/cli/task_board.h"
 
 namespace callboard::cli {
@@ -18,10 +17,8 @@ namespace callboard::cli {
 bool CanDraw(const std::map<std::string, std::string>& environment);
 
 // A board on the terminal at standard output, drawn anew in its place at changes and every second.
-// What was drawn last stays there, and the terminal is left as it was found, also by Ctrl-C and
-// SIGTERM, which end the process with ExitCode::kInterrupted.
-//
-// Make it before any other thread; one per process.
+// What was drawn last stays there, and after each frame the terminal is as it was found, whatever
+// ends the process. One per process.
 class LiveScreen {
  public:
   // Nobody else writes to the terminal meanwhile.
@@ -37,9 +34,9 @@ class LiveScreen {
  private:
   void DrawUntilOver();
   void Draw() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  [[noreturn]] void OnSignal();
 
-  const config::v1::CliConfig& config_;
+  // With the time that one frame may wait for the status.
+  const config::v1::CliConfig config_;
   const bool has_colour_;
   const adapters::SystemClock clock_;
   base::Mutex mutex_;
@@ -55,7 +52,6 @@ class LiveScreen {
   size_t lines_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t columns_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t rows_ ABSL_GUARDED_BY(mutex_) = 0;
-  server::SignalThread signals_;
   std::thread drawer_;
 };
 

@@ -158,6 +158,7 @@ TEST_F(LogsTest, FollowedOutputGoesOnAfterTheLastChunkOfTheLastDispatch) {
        {.chunks = {Chunk(2, 2, "done")}}});
   EXPECT_THAT(Show(director.address(), {.queue_id = "queue-1", .follow = true}), IsOk());
   EXPECT_EQ(TextOf(out_), "one two three again done");
+  EXPECT_EQ(TextOf(err_), "") << "it was back at once";
   EXPECT_THAT(director.Asked(),
               ElementsAre("queue-1 0/0 follow", "queue-1 1/2 follow", "queue-1 2/1 follow"));
 }

@@ -248,6 +248,9 @@ TEST(CliTest, FullQueueHasAnExitCodeAndAMessageOfItsOwn) {
   const Ended full = RunCallboard({"queue", "second", address});
   EXPECT_THAT(full.exit_code, Optional(3));
   EXPECT_EQ(full.output, "Error: queue is at capacity (1 tasks)\n");
+  const Ended waited = RunCallboard({"queue", "second", "--policy=block", "--timeout=3s", address});
+  EXPECT_THAT(waited.exit_code, Optional(1)) << "somebody is there";
+  EXPECT_EQ(waited.output, "Error: no answer within 3s\n");
 }
 
 TEST(DevTest, PartsFindEachOtherOnAnyLoopbackAddress) {
