@@ -17,6 +17,7 @@ esac
 
 say() { printf '\n== %s\n' "$*"; }
 fail() {
+  [[ -n ${work-} && -s $work/log ]] && tail -n 20 "$work/log" >&2
   echo "deploy/quickstart.sh: $*" >&2
   exit 1
 }
@@ -67,8 +68,7 @@ done
 if ! $up; then
   wait "$cluster" || true
   cluster=
-  cat "$work/log" >&2
-  fail "it did not start; the last line says why"
+  fail "it did not start; the last line of its log says why"
 fi
 director=127.0.0.1:$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["grpc"])' "$work/ports.json")
 
@@ -102,7 +102,15 @@ ask queue-cancel "$cancelled"
 say "watching them until all have ended"
 echo "\$ $callboard watch ${ids[0]} ... ${ids[-1]}"
 code=0
-$callboard watch "${ids[@]}" --director.address="$director" || code=$?
+$callboard watch "${ids[@]}" --director.address="$director" &
+watcher=$!
+# A watch waits for a director that is away; this one would not come back.
+wait -n "$watcher" "$cluster" || code=$?
+if ! kill -0 "$cluster" 2>/dev/null; then
+  kill "$watcher" 2>/dev/null || true
+  fail "the cluster has ended"
+fi
+((code == 130)) && exit 130
 ((code == 1)) || fail "watch ended with $code; wanted: 1, as two tasks did not complete"
 
 expect() {
