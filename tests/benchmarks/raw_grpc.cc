@@ -1,0 +1,56 @@
+#include "tests/benchmarks/raw_grpc.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/testing/process.h"
+#include "probe.grpc.pb.h"
+
+namespace callboard::benchmarks {
+
+using test::v1::ProbeRequest;
+using test::v1::ProbeResponse;
+using test::v1::ProbeService;
+
+struct RawGrpc::Server {
+  test::Process process{{test::BuiltBinary("tests/benchmarks/raw_server")}};
+  std::unique_ptr<ProbeService::Stub> stub = ProbeService::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", test::FieldOf(process.WaitForLine("port="), "port")),
+      grpc::InsecureChannelCredentials()));
+};
+
+RawGrpc::RawGrpc(const ports::Clock& clock) : clock_(clock), server_(new Server) {}
+
+RawGrpc::~RawGrpc() = default;
+
+Callers::Call RawGrpc::Call() {
+  ProbeRequest request;
+  request.set_name(std::string(kPayloadBytes, 'x'));
+  return UnaryCall<ProbeRequest, ProbeResponse>(
+      std::move(request), [&stub = *server_->stub](auto&&... arguments) {
+        stub.async()->Hold(std::forward<decltype(arguments)>(arguments)...);
+      });
+}
+
+double RawGrpc::CallsPerSecond(int outstanding) {
+  Meter meter(clock_);
+  Callers callers(outstanding, Call(), meter);
+  return meter.Rate({});
+}
+
+double RawGrpc::ItemsPerSecond(int window) {
+  Meter meter(clock_);
+  const auto fill = [](ProbeRequest& request, int) {
+    request.set_name(std::string(kPayloadBytes, 'x'));
+  };
+  Streamer<ProbeRequest, ProbeResponse> streamer(
+      [this](auto... arguments) { server_->stub->async()->HoldBidi(arguments...); },
+      {.window = window, .fill = fill, .answered = [](const ProbeResponse&) { return 1; }}, meter);
+  return meter.Rate({});
+}
+
+}  // namespace callboard::benchmarks
