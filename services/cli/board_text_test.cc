@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace callboard::cli {
 namespace {
@@ -112,7 +113,7 @@ class BoardLinesTest : public testing::Test {
   void ShowMany(int pending, int ended) {
     std::vector<v1::Task> tasks;
     for (int i = 1; i <= pending; ++i) {
-      tasks.push_back(TaskIn(v1::Task::STATE_PENDING, absl::StrCat("pending-", i)));
+      tasks.push_back(TaskIn(v1::Task::STATE_PENDING, absl::StrFormat("pending-%03d", i)));
       tasks.back().set_position(static_cast<uint64_t>(i));
     }
     for (int i = 1; i <= ended; ++i) {
@@ -170,8 +171,8 @@ TEST_F(BoardLinesTest, ViewSaysHowManyTasksItLeavesOutAndShowsTheLastEnded) {
   ShowMany(10, 10);
   const std::vector<std::string> lines = Lines({.columns = 80, .rows = 12});
   ASSERT_THAT(lines, SizeIs(11));
-  EXPECT_THAT(lines[2], StartsWith("pending-1 "));
-  EXPECT_THAT(lines[6], StartsWith("pending-5 "));
+  EXPECT_THAT(lines[2], StartsWith("pending-001 "));
+  EXPECT_THAT(lines[6], StartsWith("pending-005 "));
   EXPECT_EQ(lines[7], "and 5 more");
   EXPECT_THAT(lines[8], StartsWith("ended-10 "));
   EXPECT_THAT(lines[10], StartsWith("ended-8 "));
