@@ -65,10 +65,11 @@ TEST_F(SlowDiskTest, NothingIsAnsweredBeforeItsSyncHasEnded) {
   DirectorProcess director(disk_, flags_);
   ASSERT_TRUE(director.is_listening());
   disk_.control().sync_delay_ms = 200;
-  disk_.control().spike_every = 4;
+  disk_.control().spike_every = 3;
   disk_.control().spike_delay_ms = 5000;
   const History history = Run(director, {.calls_per_client = 3, .has_checkpoint = false});
-  EXPECT_GE(disk_.control().syncs, 4u);
+  // The clients may share every one of their three turns.
+  EXPECT_GE(disk_.control().syncs, 3u);
   EXPECT_EQ(history.size(), 12u);
   EXPECT_THAT(AnsweredEarly(history), testing::IsEmpty());
   const Verdict verdict = CheckHistory(history, *QueueClient(director.address()).FindAll());
