@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 #include <vector>
@@ -78,6 +79,16 @@ void TcpProxy::Set(Direction direction, Flow flow) {
   Wake();
 }
 
+void TcpProxy::SetDelay(absl::Duration delay) {
+  base::MutexLock lock(mutex_);
+  delay_ = delay;
+}
+
+void TcpProxy::CutEvery(uint64_t pieces) {
+  base::MutexLock lock(mutex_);
+  cut_every_ = pieces;
+}
+
 void TcpProxy::Cut() {
   {
     base::MutexLock lock(mutex_);
@@ -112,16 +123,18 @@ void TcpProxy::CloseAll() {
 void TcpProxy::Run() {
   while (true) {
     std::vector<pollfd> watched = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
+    int patience = -1;
     {
       base::MutexLock lock(mutex_);
       if (stopping_) return;
+      patience = UntilNextIsDue();
       for (const Connection& connection : connections_) {
         // Held bytes are read, so that nobody notices before the sockets' buffers do.
         watched.push_back({connection.client, POLLIN, 0});
         watched.push_back({connection.server, POLLIN, 0});
       }
     }
-    if (poll(watched.data(), watched.size(), -1) < 0) {
+    if (poll(watched.data(), watched.size(), patience) < 0) {
       CHECK_EQ(errno, EINTR);
       continue;
     }
@@ -146,6 +159,22 @@ void TcpProxy::Run() {
     }
     if (watched[0].revents != 0) AcceptOne();
   }
+}
+
+int TcpProxy::UntilNextIsDue() const {
+  absl::Duration due = absl::InfiniteDuration();
+  for (const Connection& connection : connections_) {
+    if (to_server_ == Flow::kThrough && !connection.to_server.empty()) {
+      due = std::min(due, connection.to_server.front().due);
+    }
+    if (to_client_ == Flow::kThrough && !connection.to_client.empty()) {
+      due = std::min(due, connection.to_client.front().due);
+    }
+  }
+  if (due == absl::InfiniteDuration()) return -1;
+  const absl::Duration wait = std::max(due - clock_.MonotonicNow(), absl::ZeroDuration());
+  // Up, so that it is not asked for in vain.
+  return static_cast<int>(absl::ToInt64Milliseconds(wait + absl::Milliseconds(1)));
 }
 
 void TcpProxy::AcceptOne() {
@@ -174,21 +203,31 @@ bool TcpProxy::Pump(Connection& connection, bool client_ready, bool server_ready
               nullptr);
 }
 
-bool TcpProxy::Move(int from, int to, bool ready, Flow flow, std::string& held, uint64_t* counter) {
+bool TcpProxy::IsCut() { return cut_every_ != 0 && ++pieces_ % cut_every_ == 0; }
+
+bool TcpProxy::Move(int from, int to, bool ready, Flow flow, std::deque<Piece>& waiting,
+                    uint64_t* counter) {
+  const absl::Duration now = clock_.MonotonicNow();
   if (ready) {
     char chunk[65536];
     const ssize_t count = recv(from, chunk, sizeof(chunk), MSG_DONTWAIT);
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return false;
     if (count > 0) {
+      if (IsCut()) return false;
       if (counter != nullptr) *counter += static_cast<uint64_t>(count);
-      if (flow != Flow::kSwallowed) held.append(chunk, static_cast<size_t>(count));
+      if (flow != Flow::kSwallowed) {
+        waiting.push_back({now + delay_, std::string(chunk, static_cast<size_t>(count))});
+      }
     }
   }
-  if (flow != Flow::kThrough || held.empty()) return true;
-  // Tests say little at a time: this does not wait.
-  const ssize_t sent = send(to, held.data(), held.size(), MSG_NOSIGNAL);
-  if (sent < 0) return false;
-  held.erase(0, static_cast<size_t>(sent));
+  while (flow == Flow::kThrough && !waiting.empty() && waiting.front().due <= now) {
+    std::string& bytes = waiting.front().bytes;
+    // Tests say little at a time: this does not wait.
+    const ssize_t sent = send(to, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0) return false;
+    bytes.erase(0, static_cast<size_t>(sent));
+    if (bytes.empty()) waiting.pop_front();
+  }
   return true;
 }
 

@@ -3,15 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <string>
 #include <thread>
 
+#include "absl/time/time.h"
+#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/mutex.h"
 
 namespace callboard::test {
 
-// Stands between a client and a server on this machine, and does what networks do: cuts
+// Stands between a client and a server on this machine, and does what networks do: is slow, cuts
 // connections, holds back what either side says, swallows it, or lets nobody in.
 //
 // Thread-safe.
@@ -31,9 +34,14 @@ class TcpProxy {
   // goes through when they do again.
   enum class Flow { kThrough, kHeld, kSwallowed };
   void Set(Direction direction, Flow flow);
+  // How long bytes that come from now on are under way, in each direction.
+  void SetDelay(absl::Duration delay);
 
   // Ends all connections, as a machine that dies does.
   void Cut();
+  // From now on every so many-th piece that either side says is lost, and its connection with it;
+  // none when 0.
+  void CutEvery(uint64_t pieces);
   // Whether new connections are let in; those that are not are cut at once.
   void Accept(bool accept);
 
@@ -42,24 +50,33 @@ class TcpProxy {
   size_t connections() const;
 
  private:
+  // What was read at once, and when it is to be written.
+  struct Piece {
+    absl::Duration due;
+    std::string bytes;
+  };
   struct Connection {
     int client = -1;
     int server = -1;
     // What was read and not written yet.
-    std::string to_server;
-    std::string to_client;
+    std::deque<Piece> to_server = {};
+    std::deque<Piece> to_client = {};
   };
 
   void Run();
+  // Milliseconds until something is due; none when it is -1.
+  int UntilNextIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AcceptOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False when the connection is over.
   bool Pump(Connection& connection, bool client_ready, bool server_ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Move(int from, int to, bool ready, Flow flow, std::string& held, uint64_t* counter)
+  bool Move(int from, int to, bool ready, Flow flow, std::deque<Piece>& waiting, uint64_t* counter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsCut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake();
 
+  const adapters::SystemClock clock_;
   const std::string target_;
   std::string address_;
   int listener_ = -1;
@@ -70,6 +87,9 @@ class TcpProxy {
   bool accept_ ABSL_GUARDED_BY(mutex_) = true;
   Flow to_server_ ABSL_GUARDED_BY(mutex_) = Flow::kThrough;
   Flow to_client_ ABSL_GUARDED_BY(mutex_) = Flow::kThrough;
+  absl::Duration delay_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+  uint64_t cut_every_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t pieces_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_to_server_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Connection> connections_ ABSL_GUARDED_BY(mutex_);
 
