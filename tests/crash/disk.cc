@@ -56,6 +56,10 @@ void Disk::DieAt(uint64_t call, Death death) {
   control_->die_at = call;
 }
 
+void Disk::SetWallClock(absl::Duration offset) {
+  control_->wall_offset_s = absl::ToInt64Seconds(offset);
+}
+
 std::vector<DiskCall> Disk::Log() const {
   const std::string text = test::FileText(records_ / kLogFile);
   absl::string_view rest = text;

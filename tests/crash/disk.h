@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "tests/crash/disk_control.h"
 
 namespace callboard::crash {
@@ -42,6 +43,8 @@ class Disk {
   uint64_t Tick() { return ++control_->tick; }
   uint64_t calls() const { return control_->calls; }
   void DieAt(uint64_t call, Death death);
+  // Sets the process's wall clock so far from the right time.
+  void SetWallClock(absl::Duration offset);
 
   // All calls until now.
   std::vector<DiskCall> Log() const;

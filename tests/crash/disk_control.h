@@ -41,6 +41,9 @@ struct DiskControl {
   std::atomic<uint64_t> syncs;
   // Syncs of the store's log that are to fail.
   std::atomic<uint32_t> log_syncs_to_fail;
+
+  // How far the wall clock is wrong; the monotonic one is not.
+  std::atomic<int64_t> wall_offset_s;
 };
 
 enum class DiskAction : uint32_t {

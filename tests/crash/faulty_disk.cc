@@ -1,6 +1,7 @@
 // A library to preload (LD_PRELOAD) that stands between a process and one folder of its disk:
 // counts and logs every call that changes a file or makes changes last, kills the process at one of
-// them, and makes syncs slow or fail. Answers on their way to a peer count too.
+// them, and makes syncs slow or fail. Answers on their way to a peer count too. The process's wall
+// clock is set from here as well.
 //
 // These are the calls that the director makes, itself and through its libraries; the test
 // LoggedCallsAreAllThatHappenedToTheFolder fails when one is missing.
@@ -101,6 +102,8 @@ class Disk {
     if (beginning.dies) Die();
     return result;
   }
+
+  int64_t wall_offset_s() const { return control_.wall_offset_s; }
 
   // The path of an open file, if it is one of the folder.
   std::string PathOf(int descriptor) const {
@@ -335,6 +338,15 @@ int fsync(int descriptor) {
 int fdatasync(int descriptor) {
   static auto* const real = Real<int(int)>("fdatasync");
   return Synced(descriptor, real);
+}
+
+int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  static auto* const real = Real<int(clockid_t, timespec*)>("clock_gettime");
+  const int result = real(clock, time);
+  if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE) return result;
+  const Disk* const disk = Disk::Get();
+  if (disk != nullptr && result == 0) time->tv_sec += disk->wall_offset_s();
+  return result;
 }
 
 ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {

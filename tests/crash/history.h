@@ -45,13 +45,15 @@ History UpTo(uint64_t tick, const History& history);
 
 // A task as the director shows it.
 struct FoundTask {
-  enum class State { kPending, kCancelled, kEvicted, kOther };
+  enum class State { kPending, kRunning, kCompleted, kCancelled, kEvicted, kOther };
 
   std::string queue_id;
   std::string request_id;
   std::string content;
   State state = State::kPending;
   uint64_t position = 0;
+  // How often it was given to an agent.
+  uint64_t dispatches = 0;
 };
 
 }  // namespace callboard::crash

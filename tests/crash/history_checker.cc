@@ -141,6 +141,10 @@ class Checker {
       case State::kEvicted:
         if (!MayBeEvicted(request)) altered("is evicted, and not the first in line");
         return;
+      case State::kRunning:
+      case State::kCompleted:
+        if (!rules_.runs) altered("was run, and there is no agent");
+        return;
       case State::kOther:
         altered("is in a state that nobody brought it to");
         return;
@@ -200,7 +204,7 @@ class Checker {
 
   // By the positions that were told before anybody left the line.
   void CheckPositions() {
-    if (rules_.evicts) return;
+    if (rules_.evicts || rules_.runs) return;
     std::vector<const Request*> told;
     for (const auto& [id, request] : requests_) {
       if (request.position != 0 && request.latest < first_cancel_ && request.IsPending()) {

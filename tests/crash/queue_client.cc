@@ -17,6 +17,8 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
   // Directors come and go on the same ports: what is known of one says nothing about the next.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
@@ -24,6 +26,11 @@ FoundTask::State StateOf(const v1::Task& task) {
   switch (task.state()) {
     case v1::Task::STATE_PENDING:
       return FoundTask::State::kPending;
+    case v1::Task::STATE_DISPATCHING:
+    case v1::Task::STATE_WORKING:
+      return FoundTask::State::kRunning;
+    case v1::Task::STATE_COMPLETED:
+      return FoundTask::State::kCompleted;
     case v1::Task::STATE_CANCELLED:
       return FoundTask::State::kCancelled;
     case v1::Task::STATE_FAILED:
@@ -39,7 +46,8 @@ FoundTask FoundFrom(const v1::Task& task) {
           .request_id = task.request_id(),
           .content = task.prompt(),
           .state = StateOf(task),
-          .position = task.position()};
+          .position = task.position(),
+          .dispatches = task.dispatch()};
 }
 
 }  // namespace

@@ -30,9 +30,11 @@ void LeaveMounts() {
 
 }  // namespace
 
-SmallDisk::SmallDisk(std::filesystem::path folder, uint64_t bytes) : folder_(std::move(folder)) {
+SmallDisk::SmallDisk(std::filesystem::path folder, uint64_t bytes, uint64_t files)
+    : folder_(std::move(folder)) {
   LeaveMounts();
-  const std::string size = absl::StrCat("size=", bytes);
+  // The kernel takes 0 for no limit, too.
+  const std::string size = absl::StrCat("size=", bytes, ",nr_inodes=", files);
   CHECK_EQ(mount("tmpfs", folder_.c_str(), "tmpfs", 0, size.c_str()), 0) << folder_;
 }
 
@@ -47,6 +49,18 @@ void SmallDisk::Fill() {
   }
   close(file);
 }
+
+void SmallDisk::FillWithFiles() {
+  std::filesystem::create_directories(folder_ / "files");
+  while (true) {
+    const std::filesystem::path path = folder_ / "files" / absl::StrCat(++files_);
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file < 0) return;
+    close(file);
+  }
+}
+
+void SmallDisk::FreeFiles() { CHECK_GT(std::filesystem::remove_all(folder_ / "files"), 1u); }
 
 void SmallDisk::Free() { CHECK(std::filesystem::remove(folder_ / "ballast")); }
 

@@ -10,8 +10,9 @@ namespace callboard::crash {
 // or a kernel that lets users have namespaces.
 class SmallDisk {
  public:
-  // At `folder`, which exists. REQUIRES: the process has one thread.
-  SmallDisk(std::filesystem::path folder, uint64_t bytes);
+  // At `folder`, which exists; with room for so many files, if that is not 0. REQUIRES: the process
+  // has one thread.
+  SmallDisk(std::filesystem::path folder, uint64_t bytes, uint64_t files = 0);
   ~SmallDisk();
   SmallDisk(const SmallDisk&) = delete;
   SmallDisk& operator=(const SmallDisk&) = delete;
@@ -21,8 +22,13 @@ class SmallDisk {
   // Gives it back.
   void Free();
 
+  // The same with files, of which each is empty.
+  void FillWithFiles();
+  void FreeFiles();
+
  private:
   const std::filesystem::path folder_;
+  uint64_t files_ = 0;
 };
 
 }  // namespace callboard::crash
