@@ -28,6 +28,16 @@ absl::Status Sync(const std::filesystem::path& folder) {
   return synced;
 }
 
+// Whoever may write to a folder may put files of his own in the place of ours.
+absl::Status CheckOthersMayNotWrite(const std::filesystem::path& folder) {
+  struct stat status;
+  if (stat(folder.c_str(), &status) != 0) return SystemError("look at", folder);
+  if ((status.st_mode & S_IWOTH) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("everybody may write to the folder '", folder.string(),
+                   "'; `chmod o-w` it, or name a folder below it, which is made"));
+}
+
 }  // namespace
 
 absl::Status MakePrivateFolder(const std::filesystem::path& path) {
@@ -44,7 +54,7 @@ absl::Status MakePrivateFolder(const std::filesystem::path& path) {
       return synced;
     }
   }
-  return absl::OkStatus();
+  return CheckOthersMayNotWrite(path);
 }
 
 }  // namespace callboard::base

@@ -8,7 +8,8 @@
 namespace callboard::base {
 
 // Makes the folder and those above it that are missing, for their owner only, so that they survive
-// a crash of the machine; what is there keeps its mode.
+// a crash of the machine. What is there keeps its mode, unless others may write to the folder
+// itself: FAILED_PRECONDITION.
 absl::Status MakePrivateFolder(const std::filesystem::path& path);
 
 }  // namespace callboard::base

@@ -27,6 +27,17 @@ TEST(PrivateFolderTest, WhatIsThereKeepsItsMode) {
   EXPECT_EQ(std::filesystem::status(folder).permissions(), perms::owner_all | perms::group_read);
 }
 
+TEST(PrivateFolderTest, FolderThatEverybodyMayWriteToIsRefusedAndOneBelowItIsNot) {
+  const std::filesystem::path folder = test::NewFolder();
+  std::filesystem::permissions(folder, perms::all);
+  const absl::Status status = MakePrivateFolder(folder);
+  EXPECT_THAT(status, test::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                     "everybody may write to the folder '" + folder.string() +
+                                         "'; `chmod o-w` it, or name a folder below it, which is "
+                                         "made"));
+  EXPECT_THAT(MakePrivateFolder(folder / "own"), test::IsOk());
+}
+
 TEST(PrivateFolderTest, FileInTheWayIsNamed) {
   const std::filesystem::path file = test::NewFolder() / "file";
   std::ofstream(file) << "text";
