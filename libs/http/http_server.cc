@@ -1,5 +1,7 @@
 #include "libs/http/http_server.h"
 
+#include <fcntl.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -46,6 +48,8 @@ struct Shared {
   // Answers arrive from other threads, as late as after the server is gone: whoever may post holds
   // the context.
   asio::io_context context{1};
+  // How often a connection began to wait for a request.
+  uint64_t waits = 0;
 };
 
 // One client: reads a request, waits for its answer, writes it, and again.
@@ -63,6 +67,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         on_closed_(std::move(on_closed)) {}
 
   void StartRead() {
+    waits_since_ = ++shared_->waits;
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(shared_->options.header_bytes_max));
     parser_->body_limit(shared_->options.body_bytes_max);
@@ -71,6 +76,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
         stream_, buffer_, *parser_,
         [self = shared_from_this()](beast::error_code error, size_t) { self->OnRead(error); });
   }
+
+  // Of those that wait for a request, who waits longer has the smaller number; none when one is
+  // being answered.
+  std::optional<uint64_t> waits_since() const { return waits_since_; }
 
   void Close() {
     beast::error_code ignored;
@@ -82,6 +91,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   void OnRead(beast::error_code error) {
+    waits_since_.reset();
     if (error == beast::http::error::body_limit || error == beast::http::error::header_limit) {
       close_after_write_ = true;
       StartWrite(
@@ -173,6 +183,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // One request at a time.
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   std::optional<beast::http::response<beast::http::string_body>> response_;
+  std::optional<uint64_t> waits_since_;
   uint64_t request_number_ = 0;
   bool answering_ = false;
   bool head_only_ = false;
@@ -239,7 +250,11 @@ class HttpServer::Listener : public std::enable_shared_from_this<HttpServer::Lis
   void OnAccept(beast::error_code error, tcp::socket socket) {
     if (!acceptor_.is_open()) return;
     if (error) return StartPause();
-    if (connections_.size() < shared_->options.connections_max) {
+    const bool has_others_number = socket.native_handle() >= shared_->options.descriptors_max;
+    const bool is_full =
+        has_others_number || connections_.size() >= shared_->options.connections_max;
+    if (!is_full || MakeRoom()) {
+      if (has_others_number) TakeFreeNumber(socket);
       auto connection = std::make_shared<Connection>(
           shared_, std::move(socket),
           [this](const std::shared_ptr<Connection>& closed) { connections_.erase(closed); });
@@ -247,6 +262,27 @@ class HttpServer::Listener : public std::enable_shared_from_this<HttpServer::Lis
       connection->StartRead();
     }
     StartAccept();
+  }
+
+  // False when nobody can be asked to go.
+  bool MakeRoom() {
+    std::shared_ptr<Connection> longest;
+    for (const std::shared_ptr<Connection>& connection : connections_) {
+      if (!connection->waits_since().has_value()) continue;
+      if (longest == nullptr || connection->waits_since() < longest->waits_since()) {
+        longest = connection;
+      }
+    }
+    if (longest != nullptr) longest->Close();
+    return longest != nullptr;
+  }
+
+  // That of whoever made room: else the next one would get it, and room for two be taken.
+  void TakeFreeNumber(tcp::socket& socket) {
+    beast::error_code ignored;
+    const auto protocol = socket.local_endpoint(ignored).protocol();
+    const int number = fcntl(socket.native_handle(), F_DUPFD_CLOEXEC, 0);
+    if (number >= 0) socket = tcp::socket(shared_->context, protocol, number);
   }
 
   // Accepting fails while file descriptors run short, at once and every time.

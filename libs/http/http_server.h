@@ -45,8 +45,13 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";
   // 0 takes a free one.
   uint16_t port = 0;
-  // Connections beyond this are closed at once.
+  // For one more than these, the one that has kept us waiting for a request for the longest time is
+  // closed: somebody who holds connections and says nothing keeps nobody out. Where all of them
+  // wait for answers, the new one is closed.
   size_t connections_max = 512;
+  // The same goes for one whose descriptor is not below this: the process has others to do things
+  // with.
+  int descriptors_max = 1 << 20;
   size_t header_bytes_max = 16 * 1024;
   size_t body_bytes_max = 4 * 1024 * 1024;
   // For a client to send a whole request or take a whole answer, and between two requests.

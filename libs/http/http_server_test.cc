@@ -124,16 +124,40 @@ TEST_F(HttpServerTest, OversizedOrMalformedRequestGetsAnErrorAndIsClosed) {
   }
 }
 
-TEST_F(HttpServerTest, ConnectionBeyondTheLimitIsClosedAndOthersGoOn) {
-  Start({.connections_max = 1});
+TEST_F(HttpServerTest, WhoHasSaidNothingForTheLongestTimeMakesRoomForTheNext) {
+  Start({.connections_max = 2});
   HttpConnection first(server_->port());
-  first.Send(kGetEcho);
-  EXPECT_THAT(first.ReadResponse(), StartsWith("HTTP/1.1 200"));
   HttpConnection second(server_->port());
-  second.Send(kGetEcho);
+  // Both are there, and the first one waits anew.
+  for (HttpConnection* const connection : {&second, &first}) {
+    connection->Send(kGetEcho);
+    EXPECT_THAT(connection->ReadResponse(), StartsWith("HTTP/1.1 200"));
+  }
+  HttpConnection third(server_->port());
+  third.Send(kGetEcho);
+  EXPECT_THAT(third.ReadResponse(), StartsWith("HTTP/1.1 200"));
   EXPECT_EQ(second.ReadResponse(), "");
   first.Send(kGetEcho);
   EXPECT_THAT(first.ReadResponse(), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, ConnectionBeyondTheLimitIsClosedWhereAllWaitForAnswers) {
+  Start({.connections_max = 1});
+  HttpConnection first(server_->port());
+  first.Send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const Respond respond = held_.get_future().get();
+  HttpConnection second(server_->port());
+  second.Send(kGetEcho);
+  EXPECT_EQ(second.ReadResponse(), "");
+  respond({.body = "{}"});
+  EXPECT_THAT(first.ReadResponse(), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, DescriptorsBeyondItsShareAreLeftToOthers) {
+  Start({.descriptors_max = 0});
+  HttpConnection connection(server_->port());
+  connection.Send(kGetEcho);
+  EXPECT_EQ(connection.ReadResponse(), "");
 }
 
 TEST_F(HttpServerTest, SilentClientIsClosedWhenItsTimeIsUp) {
