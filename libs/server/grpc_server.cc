@@ -6,11 +6,15 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server_builder.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
-#include "absl/strings/str_cat.h"
+#include <utility>
+
 #include "libs/base/check.h"
 #include "libs/base/log.h"
+#include "libs/base/status_macros.h"
 #include "libs/core/limits.h"
 #include "libs/server/error_detail_interceptor.h"
 #include "libs/server/rpc_metrics.h"
@@ -21,6 +25,18 @@ namespace {
 // Our services use no thread while a call waits. Reflection does, one for each open call: so many
 // may be open at once.
 constexpr int kReflectionThreadsMax = 256;
+
+// A message is refused when it is there as a whole. So much of all that is on its way may be held;
+// beyond that gRPC lets senders wait.
+constexpr size_t kBufferBytesMax = 96 << 20;
+
+// More calls than callers wait at a full queue, so that those of one client may all be among them.
+constexpr int kCallsPerConnectionMax = 4096;
+
+// For a connection to say what it wants.
+constexpr absl::Duration kHandshakeWithin = absl::Seconds(10);
+
+constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(5);
 
 // What gRPC itself has to say is mostly about one connection, so never more than a warning.
 void LogLineOfGrpc(gpr_log_func_args* line) {
@@ -39,13 +55,25 @@ void SetKeepalive(absl::Duration connection_age_max, grpc::ServerBuilder& builde
     builder.AddChannelArgument(name, static_cast<int>(absl::ToInt64Milliseconds(value)));
   };
   set(GRPC_ARG_KEEPALIVE_TIME_MS, absl::Seconds(10));
-  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, absl::Seconds(5));
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeout);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, absl::Seconds(5));
   if (connection_age_max != absl::InfiniteDuration()) {
     set(GRPC_ARG_MAX_CONNECTION_AGE_MS, connection_age_max);
     set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, absl::Minutes(5));
   }
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+}
+
+// What clients get at most, whether they mean well or not.
+void SetLimits(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(core::kMessageBytesMax);
+  builder.SetMaxSendMessageSize(core::kMessageBytesMax);
+  builder.SetResourceQuota(grpc::ResourceQuota("callboard")
+                               .Resize(kBufferBytesMax)
+                               .SetMaxThreads(kReflectionThreadsMax));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnectionMax);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             static_cast<int>(absl::ToInt64Milliseconds(kHandshakeWithin)));
 }
 
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> Interceptors(
@@ -69,28 +97,37 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   gpr_set_log_function(LogLineOfGrpc);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  ASSIGN_OR_RETURN(std::unique_ptr<ConnectionAcceptor> acceptor,
+                   ConnectionAcceptor::Listen(options.listen, options.descriptors_max));
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(options.listen.ToString(), grpc::InsecureServerCredentials(), &port);
-  // Without this, a second server on the port would silently take half of its calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(core::kMessageBytesMax);
-  builder.SetMaxSendMessageSize(core::kMessageBytesMax);
-  builder.SetResourceQuota(grpc::ResourceQuota("callboard").SetMaxThreads(kReflectionThreadsMax));
+  std::unique_ptr<Door> door = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
+  SetLimits(builder);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   SetKeepalive(options.connection_age_max, builder);
   builder.experimental().SetInterceptorCreators(Interceptors(options, services));
   for (const ServedService& served : services) builder.RegisterService(served.service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen.ToString(),
-                                               ": is another server using the port?"));
-  }
+  if (server == nullptr) return absl::InternalError("gRPC does not start");
   for (const ServedService& served : services) {
     server->GetHealthCheckService()->SetServingStatus(served.name, true);
   }
   return std::unique_ptr<GrpcServer>(
-      new GrpcServer(std::move(server), static_cast<uint16_t>(port)));
+      new GrpcServer(std::move(acceptor), std::move(door), std::move(server)));
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<ConnectionAcceptor> acceptor, std::unique_ptr<Door> door,
+                       std::unique_ptr<grpc::Server> server)
+    : door_(std::move(door)), server_(std::move(server)), acceptor_(std::move(acceptor)) {
+  acceptor_->Start([this](int socket) {
+    // As gRPC's own listener does with these keepalives.
+    const auto timeout_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(kKeepaliveTimeout));
+    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    Door::NewConnectionParameters connection;
+    connection.fd = socket;
+    door_->HandleNewConnection(&connection);
+  });
 }
 
 GrpcServer::~GrpcServer() { Shutdown(absl::ZeroDuration()); }
@@ -102,6 +139,7 @@ void GrpcServer::SetServing(bool serving) {
 void GrpcServer::StopServing() { server_->GetHealthCheckService()->Shutdown(); }
 
 void GrpcServer::Shutdown(absl::Duration grace) {
+  acceptor_->Stop();
   server_->Shutdown(gpr_time_from_millis(absl::ToInt64Milliseconds(grace), GPR_TIMESPAN));
   server_->Wait();
 }

@@ -2,6 +2,7 @@
 #define CALLBOARD_LIBS_SERVER_GRPC_SERVER_H_
 
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 #include <prometheus/registry.h>
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/ports/clock.h"
+#include "libs/server/connection_acceptor.h"
 #include "libs/server/listen_address.h"
 
 namespace callboard::server {
@@ -25,6 +27,8 @@ struct ServedService {
 
 struct GrpcServerOptions {
   ListenAddress listen;
+  // Connections whose descriptor is not below this are closed at once (DescriptorShares).
+  int descriptors_max = 1 << 20;
   // Connections are closed gracefully when they get this old, so that clients spread over servers
   // again; calls under way get five more minutes. Infinite for a server whose calls are not to end.
   absl::Duration connection_age_max = absl::Hours(1);
@@ -48,7 +52,7 @@ class GrpcServer {
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return acceptor_->port(); }
 
   // What health answers from now on. Calls are taken either way.
   void SetServing(bool serving);
@@ -59,11 +63,15 @@ class GrpcServer {
   void Shutdown(absl::Duration grace);
 
  private:
-  GrpcServer(std::unique_ptr<grpc::Server> server, uint16_t port)
-      : server_(std::move(server)), port_(port) {}
+  using Door = grpc::experimental::ExternalConnectionAcceptor;
 
+  GrpcServer(std::unique_ptr<ConnectionAcceptor> acceptor, std::unique_ptr<Door> door,
+             std::unique_ptr<grpc::Server> server);
+
+  // Where gRPC takes connections.
+  const std::unique_ptr<Door> door_;
   const std::unique_ptr<grpc::Server> server_;
-  const uint16_t port_;
+  const std::unique_ptr<ConnectionAcceptor> acceptor_;
 };
 
 }  // namespace callboard::server

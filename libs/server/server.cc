@@ -10,6 +10,7 @@
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
 #include "libs/core/trace_context.h"
+#include "libs/server/descriptor_shares.h"
 
 namespace callboard::server {
 namespace {
@@ -92,11 +93,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Su
   const absl::Time began = context.clock().WallNow();
   const ServerOptions& options = context.options();
   auto server = std::unique_ptr<Server>(new Server(context, std::move(surface), std::move(parts)));
+  const DescriptorShares descriptors = ShareDescriptors();
   ASSIGN_OR_RETURN(server->http_,
-                   http::HttpServer::Start({.host = options.http.host, .port = options.http.port},
+                   http::HttpServer::Start({.host = options.http.host,
+                                            .port = options.http.port,
+                                            .descriptors_max = descriptors.http},
                                            AdminRoutes(server->surface_, context, server->open_)));
   ASSIGN_OR_RETURN(server->grpc_,
                    GrpcServer::Start({.listen = options.grpc,
+                                      .descriptors_max = descriptors.grpc,
                                       .connection_age_max = server->surface_.connection_age_max,
                                       .metrics = &context.metrics(),
                                       .clock = &context.clock()},

@@ -1,0 +1,154 @@
+#include "libs/server/connection_acceptor.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
+#include "libs/base/log.h"
+
+namespace callboard::server {
+namespace {
+
+constexpr int kPauseMilliseconds = 100;
+
+// IPv4 or IPv6.
+struct SocketAddress {
+  sockaddr_storage storage = {};
+  socklen_t size = 0;
+
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  // Where either kind has it.
+  in_port_t& port() { return reinterpret_cast<sockaddr_in&>(storage).sin_port; }
+};
+
+// REQUIRES: `host` is an IP address.
+SocketAddress AddressFrom(const std::string& host, uint16_t port) {
+  SocketAddress address;
+  auto& v4 = reinterpret_cast<sockaddr_in&>(address.storage);
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(address.storage);
+  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    address.size = sizeof(v4);
+  } else {
+    CHECK_EQ(inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr), 1) << host;
+    v6.sin6_family = AF_INET6;
+    address.size = sizeof(v6);
+  }
+  address.port() = htons(port);
+  return address;
+}
+
+void SetOption(int socket, int level, int option, int value) {
+  setsockopt(socket, level, option, &value, sizeof(value));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(
+    const ListenAddress& address, int descriptors_max) {
+  const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  CHECK_GE(wake, 0);
+  std::unique_ptr<ConnectionAcceptor> acceptor(new ConnectionAcceptor(wake, descriptors_max));
+  const bool has_two = address.host == "localhost";
+  const absl::Status bound = acceptor->Bind(has_two ? "127.0.0.1" : address.host, address.port);
+  if (!bound.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", address.ToString(), ": ", bound.message()));
+  }
+  // Not every machine has it.
+  if (has_two) acceptor->Bind("::1", acceptor->port_).IgnoreError();
+  return acceptor;
+}
+
+absl::Status ConnectionAcceptor::Bind(const std::string& host, uint16_t port) {
+  SocketAddress address = AddressFrom(host, port);
+  const int listener =
+      socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) return absl::UnavailableError(strerror(errno));
+  // So that a server that comes back needs not wait for the connections of the last one.
+  SetOption(listener, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (bind(listener, address.get(), address.size) != 0 || listen(listener, SOMAXCONN) != 0 ||
+      getsockname(listener, address.get(), &address.size) != 0) {
+    const absl::Status error = absl::UnavailableError(strerror(errno));
+    close(listener);
+    return error;
+  }
+  port_ = ntohs(address.port());
+  listeners_.push_back(listener);
+  return absl::OkStatus();
+}
+
+ConnectionAcceptor::~ConnectionAcceptor() {
+  Stop();
+  close(wake_);
+}
+
+void ConnectionAcceptor::Start(std::function<void(int socket)> take) {
+  CHECK(!thread_.joinable());
+  take_ = std::move(take);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void ConnectionAcceptor::Stop() {
+  stopping_ = true;
+  CHECK_EQ(eventfd_write(wake_, 1), 0);
+  if (thread_.joinable()) thread_.join();
+  for (const int listener : listeners_) close(listener);
+  listeners_.clear();
+}
+
+void ConnectionAcceptor::Run() {
+  std::vector<pollfd> sources = {{wake_, POLLIN, 0}};
+  for (const int listener : listeners_) sources.push_back({listener, POLLIN, 0});
+  while (true) {
+    poll(sources.data(), sources.size(), /*timeout=*/-1);
+    if (stopping_) return;
+    for (const int listener : listeners_) {
+      // It would be ready again at once, and every time.
+      if (!AcceptAll(listener)) poll(sources.data(), 1, kPauseMilliseconds);
+    }
+  }
+}
+
+bool ConnectionAcceptor::AcceptAll(int listener) {
+  while (!stopping_) {
+    const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket < 0) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return errno == EAGAIN || errno == EWOULDBLOCK;
+    }
+    // The smallest number that is free.
+    if (socket >= descriptors_max_) {
+      Refuse(socket);
+      continue;
+    }
+    SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+    take_(socket);
+  }
+  return true;
+}
+
+void ConnectionAcceptor::Refuse(int socket) {
+  close(socket);
+  ++refused_;
+  // Each time that there are twice as many, so that nobody fills the log.
+  if ((refused_ & (refused_ - 1)) == 0) {
+    base::LogWarning("server", "connection_refused",
+                     {{"why", "too many connections"},
+                      {"descriptors", descriptors_max_},
+                      {"refused", refused_}});
+  }
+}
+
+}  // namespace callboard::server
