@@ -12,6 +12,8 @@ _TIERS = {
     "simulation": [],
     "integration": ["external"],
     "crash": ["external"],
+    # Longer than anybody wants to wait; not part of a run without arguments.
+    "soak": ["external"],
 }
 
 def callboard_cc_library(name, **kwargs):

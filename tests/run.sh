@@ -3,6 +3,7 @@
 #
 #   tests/run.sh               every tier below
 #   tests/run.sh unit style    some of them
+#   tests/run.sh soak          faults that last for minutes
 #   tests/run.sh sanitize-all  AddressSanitizer and ThreadSanitizer on all C++ tests, gRPC's too (slow)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -77,9 +78,10 @@ run_tier() {
       ;;
     sanitize-all)
       # Crash tests preload a library, which sanitizers want to be the first to do.
-      bazel_test_query 'kind("cc_test", //...) except attr(tags, crash, //...)' --config=asan
-      bazel_test_query 'kind("cc_test", //...) except attr(tags, crash, //...)' --config=tsan
+      bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|soak", //...)' --config=asan
+      bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|soak", //...)' --config=tsan
       ;;
+    soak) bazel_test --test_tag_filters=soak //... ;;
     quickstart) check "deploy/quickstart.sh --once" deploy/quickstart.sh --once ;;
   esac
 }
@@ -87,7 +89,7 @@ run_tier() {
 main() {
   local tree=() others=() tier
   for tier in "${@:-all}"; do
-    case " ${TREE_TIERS[*]} | ${OTHER_TIERS[*]} sanitize-all all -h --help " in
+    case " ${TREE_TIERS[*]} | ${OTHER_TIERS[*]} soak sanitize-all all -h --help " in
       *" $tier "*"|"*) tree+=("$tier") ;;
       *" $tier "*) others+=("$tier") ;;
       *) echo "tests/run.sh: no tier '$tier'" >&2 && usage >&2 && exit 2 ;;

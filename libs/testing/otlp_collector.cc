@@ -19,7 +19,9 @@ class OtlpCollector::Service final : public TraceService::CallbackService {
                                    ExportTraceServiceResponse*) override {
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     base::MutexLock lock(mutex_);
-    if (holding_) {
+    if (failing_) {
+      reactor->Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "overloaded"));
+    } else if (holding_) {
       held_.push_back({reactor, *request});
     } else {
       Answer(reactor, *request);
@@ -30,6 +32,11 @@ class OtlpCollector::Service final : public TraceService::CallbackService {
   void Hold() {
     base::MutexLock lock(mutex_);
     holding_ = true;
+  }
+
+  void Fail() {
+    base::MutexLock lock(mutex_);
+    failing_ = true;
   }
 
   void Release() {
@@ -66,6 +73,7 @@ class OtlpCollector::Service final : public TraceService::CallbackService {
   base::Mutex mutex_;
   base::CondVar changed_;
   bool holding_ ABSL_GUARDED_BY(mutex_) = false;
+  bool failing_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::pair<grpc::ServerUnaryReactor*, ExportTraceServiceRequest>> held_
       ABSL_GUARDED_BY(mutex_);
   std::vector<ReceivedSpan> spans_ ABSL_GUARDED_BY(mutex_);
@@ -88,6 +96,8 @@ OtlpCollector::~OtlpCollector() {
 }
 
 void OtlpCollector::Hold() { service_->Hold(); }
+
+void OtlpCollector::Fail() { service_->Fail(); }
 
 void OtlpCollector::Release() { service_->Release(); }
 

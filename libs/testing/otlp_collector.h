@@ -37,6 +37,8 @@ class OtlpCollector {
 
   // From now on takes calls and does not answer them.
   void Hold();
+  // From now on refuses them, as one that is overloaded does.
+  void Fail();
   // Answers all calls again, those that are held too.
   void Release();
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,6 +49,12 @@ inline uint64_t StatusOf(pid_t pid, absl::string_view field) {
     CHECK(absl::SimpleAtoi(absl::StripSuffix(line, " kB"), &number)) << line;
   }
   return number;
+}
+
+// How many files, sockets and the like it has open.
+inline size_t DescriptorsOf(pid_t pid) {
+  const std::filesystem::directory_iterator files(absl::StrCat("/proc/", pid, "/fd"));
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
 }
 
 // The numbers in the lines of the file, once there are `count`.

@@ -20,6 +20,9 @@ namespace {
 
 // RocksDB reserves 18 MiB for a log, of which there are two for a moment.
 constexpr uint64_t kDiskBytes = 64 << 20;
+// Of a disk that has room for more bytes than files.
+constexpr uint64_t kLargeDiskBytes = 512 << 20;
+constexpr uint64_t kDiskFiles = 64;
 constexpr size_t kContentBytes = 300'000;
 constexpr int kClients = 3;
 constexpr absl::Duration kBetweenCalls = absl::Milliseconds(20);
@@ -117,8 +120,11 @@ class Submitters {
 
 class FullDisk {
  public:
-  explicit FullDisk(const std::filesystem::path& folder)
-      : folder_(folder / "data"), disk_(folder, kDiskBytes) {}
+  FullDisk(const std::filesystem::path& folder, Shortage shortage)
+      : shortage_(shortage),
+        folder_(folder / "data"),
+        disk_(folder, shortage == Shortage::kBytes ? kDiskBytes : kLargeDiskBytes,
+              shortage == Shortage::kBytes ? 0 : kDiskFiles) {}
 
   FullDiskReport Run(absl::Duration full_for) {
     DirectorProcess director(folder_, flags_);
@@ -126,12 +132,12 @@ class FullDisk {
     {
       Submitters submitters(director);
       submitters.AwaitAcceptance();
-      disk_.Fill();
+      Fill();
       submitters.AwaitRefusal();
       ReadWhileFull(director, full_for);
       report_.while_full = Check(director, submitters.Pause());
       submitters.Resume();
-      disk_.Free();
+      Free();
       const absl::Duration freed = clock_.MonotonicNow();
       submitters.AwaitAcceptance();
       report_.until_writable = clock_.MonotonicNow() - freed;
@@ -151,13 +157,16 @@ class FullDisk {
   }
 
  private:
+  void Fill() { shortage_ == Shortage::kBytes ? disk_.Fill() : disk_.FillWithFiles(); }
+  void Free() { shortage_ == Shortage::kBytes ? disk_.Free() : disk_.FreeFiles(); }
+
   // The director may make room, as by writing its log into a table: that is taken too. Also sees
   // that it stays up.
   void ReadWhileFull(DirectorProcess& director, absl::Duration full_for) {
     QueueClient client(director.address());
     const absl::Duration until = clock_.MonotonicNow() + full_for;
     while (clock_.MonotonicNow() < until) {
-      disk_.Fill();
+      Fill();
       ++(client.Depth().ok() && client.ListLine().ok() ? report_.reads : report_.failed_reads);
       CHECK(!director.process().WaitForExit(kBetweenCalls).has_value())
           << director.process().Output();
@@ -175,6 +184,7 @@ class FullDisk {
     return CheckHistory(history, *found);
   }
 
+  const Shortage shortage_;
   const std::filesystem::path folder_;
   const std::vector<std::string> flags_ = {"--queue.max_size=0"};
   const adapters::SystemClock clock_;
@@ -190,11 +200,12 @@ std::string FullDiskReport::ToString() const {
                       failed_reads, " that failed, writable ", absl::FormatDuration(until_writable),
                       " after there was space\nwhile full: ", while_full.ToString(),
                       "\nafterwards: ", afterwards.ToString(),
-                      "\nafter a restart: ", after_restart.ToString());
+                      "\nafter a restart: ", after_restart.ToString(), "\nexit code ", exit_code);
 }
 
-FullDiskReport FillDisk(const std::filesystem::path& folder, absl::Duration full_for) {
-  return FullDisk(folder).Run(full_for);
+FullDiskReport FillDisk(const std::filesystem::path& folder, absl::Duration full_for,
+                        Shortage shortage) {
+  return FullDisk(folder, shortage).Run(full_for);
 }
 
 }  // namespace callboard::crash

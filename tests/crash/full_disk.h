@@ -30,9 +30,13 @@ struct FullDiskReport {
   std::string ToString() const;
 };
 
+// What the disk is short of.
+enum class Shortage { kBytes, kFiles };
+
 // Runs a director under load on a small disk at `folder`, which gets full, and is not after
 // `full_for`. REQUIRES: the process has one thread.
-FullDiskReport FillDisk(const std::filesystem::path& folder, absl::Duration full_for);
+FullDiskReport FillDisk(const std::filesystem::path& folder, absl::Duration full_for,
+                        Shortage shortage = Shortage::kBytes);
 
 }  // namespace callboard::crash
 

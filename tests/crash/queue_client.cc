@@ -19,7 +19,10 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
+  // Not a name: those are looked up anew only now and then.
+  return grpc::CreateCustomChannel("ipv4:" + address, grpc::InsecureChannelCredentials(),
+                                   arguments);
 }
 
 FoundTask::State StateOf(const v1::Task& task) {
@@ -134,6 +137,13 @@ absl::StatusOr<uint64_t> QueueClient::Depth() {
       const v1::QueueStatus status,
       stub_->Call(&v1::QueueService::Stub::GetQueueStatus, v1::GetQueueStatusRequest()));
   return status.depth();
+}
+
+absl::StatusOr<uint64_t> QueueClient::Waiting() {
+  ASSIGN_OR_RETURN(
+      const v1::QueueStatus status,
+      stub_->Call(&v1::QueueService::Stub::GetQueueStatus, v1::GetQueueStatusRequest()));
+  return status.waiting();
 }
 
 absl::Status QueueClient::CreateCheckpoint(const std::string& name) {

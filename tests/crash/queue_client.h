@@ -31,6 +31,8 @@ class QueueClient {
   absl::StatusOr<std::vector<std::string>> ListLine();
   absl::StatusOr<FoundTask> Get(const std::string& queue_id);
   absl::StatusOr<uint64_t> Depth();
+  // Callers that wait for a place.
+  absl::StatusOr<uint64_t> Waiting();
   absl::Status CreateCheckpoint(const std::string& name);
 
  private:

@@ -31,8 +31,8 @@ struct NetworkReport {
 // submit, over such a network; then waits until all of it has ended.
 NetworkReport RunOver(const BadNetwork& network, uint64_t acknowledged);
 
-// What becomes of a run while the link to its agent goes down and comes up again, so many times. The
-// director has the flags `lease`.
+// What becomes of a run while the link to its agent goes down and comes up again, so many times.
+// The director has the flags `lease`.
 struct FlapReport {
   uint64_t dispatches = 0;
   bool completed = false;

@@ -32,7 +32,7 @@ using State = crash::FoundTask::State;
 
 // A director and an agent, each with a disk and a clock that the test has in its hands. The agent
 // runs one task at a time, with a lease that ends soon.
-class LeaseTest : public testing::Test {
+class LastingLeaseTest : public testing::Test {
  protected:
   std::filesystem::path File(const std::string& name) const { return folder_ / name; }
 
@@ -65,20 +65,21 @@ class LeaseTest : public testing::Test {
   crash::Disk director_disk_{test::NewFolder()};
   crash::Disk agent_disk_{test::NewFolder()};
   crash::DirectorProcess director_{director_disk_, ShortLease()};
-  std::optional<test::Process> agent_{std::in_place, [this] {
-    std::vector<std::string> command = {"/usr/bin/env"};
-    for (const std::string& variable : agent_disk_.environment()) command.push_back(variable);
-    for (const std::string& word :
-         test::ServerCommand(kAgent, ShellAgentFlags(director_.address()))) {
-      command.push_back(word);
-    }
-    return command;
-  }()};
+  std::optional<test::Process> agent_{
+      std::in_place, [this] {
+        std::vector<std::string> command = {"/usr/bin/env"};
+        for (const std::string& variable : agent_disk_.environment()) command.push_back(variable);
+        for (const std::string& word :
+             test::ServerCommand(kAgent, ShellAgentFlags(director_.address()))) {
+          command.push_back(word);
+        }
+        return command;
+      }()};
   QueueClient client_{director_.address()};
   crash::History history_;
 };
 
-TEST_F(LeaseTest, StalledDiskEndsNoRunOfAnAgentThatIsWell) {
+TEST_F(LastingLeaseTest, StalledDiskEndsNoRunOfAnAgentThatIsWell) {
   const std::string id = StartGatedTask();
   const uint64_t syncs = director_disk_.control().syncs;
   // Longer than the lease, on either side.
@@ -96,7 +97,7 @@ TEST_F(LeaseTest, StalledDiskEndsNoRunOfAnAgentThatIsWell) {
   EXPECT_TRUE(Check().ok()) << Check().ToString();
 }
 
-TEST_F(LeaseTest, WallClocksThatAreSetChangeNeitherOrderNorLeases) {
+TEST_F(LastingLeaseTest, WallClocksThatAreSetChangeNeitherOrderNorLeases) {
   const std::string gated = StartGatedTask();
   std::vector<std::string> ids;
   for (const absl::Duration jump :

@@ -22,12 +22,12 @@ inline std::vector<std::string> ShellAgentFlags(const std::string& director) {
           absl::StrCat("--data_dir=", test::NewFolder().string())};
 }
 
-// A short lease: an agent that hears nothing ends its tasks after three seconds, and a director that
-// hears nothing takes them for lost after nine.
+// A short lease: an agent that hears nothing ends its tasks after three seconds, and a director
+// that hears nothing takes them for lost after nine.
 inline const std::vector<std::string>& ShortLease() {
-  static const auto& flags = *new std::vector<std::string>{
-      "--lease.heartbeat=1s", "--lease.self_fence=3s", "--lease.kill_grace=1s",
-      "--lease.redispatch_after=9s"};
+  static const auto& flags =
+      *new std::vector<std::string>{"--lease.heartbeat=1s", "--lease.self_fence=3s",
+                                    "--lease.kill_grace=1s", "--lease.redispatch_after=9s"};
   return flags;
 }
 

@@ -1,0 +1,90 @@
+// Messages as large as they may be, and larger.
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libs/base/error.h"
+#include "libs/core/limits.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/process_table.h"
+#include "libs/testing/status_matchers.h"
+#include "tests/crash/director_process.h"
+#include "tests/crash/history_checker.h"
+#include "tests/crash/queue_client.h"
+
+namespace callboard::faults {
+namespace {
+
+using crash::Call;
+using crash::QueueClient;
+using test::StatusIs;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+// What a director may take at most, whatever it is sent: KiB.
+constexpr uint64_t kMemoryMax = 256 * 1024;
+
+class LargeMessageTest : public testing::Test {
+ protected:
+  absl::Status Submit(const std::string& request_id, size_t bytes) {
+    Call call = {.invoked = ++tick_, .request_id = request_id, .content = std::string(bytes, 'x')};
+    const auto submitted = client_.Submit(call.request_id, call.content);
+    call.answered = ++tick_;
+    call.answer = submitted.ok() ? Call::Answer::kDone : Call::Answer::kRefused;
+    if (submitted.ok()) {
+      call.queue_id = submitted->queue_id;
+      call.position = submitted->position;
+    }
+    history_.push_back(std::move(call));
+    return submitted.status();
+  }
+  crash::Verdict Check() { return crash::CheckHistory(history_, *client_.FindAll()); }
+  uint64_t PeakMemory() { return test::StatusOf(director_.process().pid(), "VmHWM"); }
+
+  crash::DirectorProcess director_{test::NewFolder()};
+  QueueClient client_{director_.address()};
+  crash::History history_;
+  uint64_t tick_ = 0;
+};
+
+TEST_F(LargeMessageTest, LimitItselfIsTakenAndOneByteMoreIsRefusedByName) {
+  EXPECT_THAT(Submit("limit", core::kBodyBytesMax), test::IsOk());
+  EXPECT_THAT(Submit("one more", core::kBodyBytesMax + 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("prompt")));
+  EXPECT_THAT(Submit("message", core::kMessageBytesMax + 100'000),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("larger than max")));
+  const crash::Verdict verdict = Check();
+  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  EXPECT_EQ(verdict.acknowledged, 1u);
+}
+
+TEST_F(LargeMessageTest, TenPromptsOfAHundredMegabytesCostABoundedAmountOfMemory) {
+  constexpr size_t kBytes = 100'000'000;
+  EXPECT_THAT(Submit("alone", kBytes), StatusIs(absl::StatusCode::kResourceExhausted));
+  const std::string content(kBytes, 'x');
+  std::vector<std::thread> threads;
+  std::vector<absl::Status> ends(10);
+  for (absl::Status& end : ends) {
+    threads.emplace_back([this, &content, &end] {
+      end = QueueClient(director_.address()).Submit("together", content).status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& end : ends) {
+    // Too large, or sent away because there is no memory left for it.
+    EXPECT_THAT(end, AnyOf(StatusIs(absl::StatusCode::kResourceExhausted),
+                           StatusIs(absl::StatusCode::kUnavailable)));
+  }
+  EXPECT_LE(PeakMemory(), kMemoryMax);
+  EXPECT_THAT(Submit("well", 4), test::IsOk());
+  EXPECT_TRUE(Check().ok()) << Check().ToString();
+}
+
+}  // namespace
+}  // namespace callboard::faults
