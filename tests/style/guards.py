@@ -171,7 +171,7 @@ BANNED = [
     (r"absl::Now\(|absl::GetCurrentTimeNanos|\w*[cC]lock::now\b|\bgettimeofday\(|\bclock_gettime\("
      r"|(?<![\w.>])time\((nullptr|NULL|0)\)",
      "take time from a Clock, or as an argument",
-     ["libs/adapters/system_clock/", "libs/base/log.cc"]),
+     ["libs/adapters/system_clock/", "libs/base/log.cc", FAULTY_DISK]),
     (r"\bgpr_now\(", "take time from a Clock; a deadline for gRPC may be a GPR_TIMESPAN", []),
     (r"\b(secure_)?getenv\(|\bsetenv\(", "declare a setting (proto/callboard/config/v1)",
      ["libs/config/", FAULTY_DISK]),
@@ -368,10 +368,14 @@ def missing_tests(tree):
     return findings
 
 
+# As many as the matrix of faults has.
+FAULTS = 42
+
+
 def rules_without_tests(tree):
     """Every test that a page of docs names exists, and every bug that docs/RULES.md says is planted."""
     tests = {f"{suite}.{name}" for _, text in tree.select("_test.cc") for suite, name in
-             re.findall(r"^TEST(?:_F)?\((\w+),\s+(\w+)\)", text, re.M)}
+             re.findall(r"^TEST(?:_F|_P)?\((\w+),\s+(\w+)\)", text, re.M)}
     findings = []
     for path, text in tree.select(".md", under="docs/"):
         for number, line in enumerate(text.split("\n"), 1):
@@ -384,6 +388,18 @@ def rules_without_tests(tree):
                 if f"tests/simulation/planted/{bug}.txt" not in tree.files:
                     findings.append(f"{path}:{number}: {bug} is not planted")
     return findings
+
+
+def faults_without_tests(tree):
+    """docs/FAULTS.md has each fault once, and each names a test or what it comes with."""
+    text = tree.files.get("docs/FAULTS.md", "")
+    rows = re.findall(r"^\| (F-\d\d) \|.*\| ([^|]*) \|$", text, re.M)
+    findings = [f"docs/FAULTS.md:1: {fault} has no test, and does not come with anything"
+                for fault, shown_by in rows
+                if not re.search(r"`\w+Test\.\w+`|^comes with ", shown_by)]
+    return findings + [f"docs/FAULTS.md:1: {fault} is there {count} times"
+                       for fault in (f"F-{number:02}" for number in range(1, FAULTS + 1))
+                       if (count := [row[0] for row in rows].count(fault)) != 1]
 
 
 def unbacked_examples(tree):
@@ -475,4 +491,4 @@ def proto_breaks(root, buf_path):
 
 
 GUARDS = [layering, banned_calls, blocking_handlers, sizes, missing_tests, rules_without_tests,
-          unbacked_examples, assertion_free_tests, tidiness, house_macros]
+          faults_without_tests, unbacked_examples, assertion_free_tests, tidiness, house_macros]

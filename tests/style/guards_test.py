@@ -114,6 +114,23 @@ class GuardsTest(unittest.TestCase):
                              "| rule | `ATest.Gone` | other |\n",
         }, "docs/RULES.md:3: ATest.Gone does not exist", "docs/RULES.md:3: other is not planted")
 
+    def test_fault_that_is_missing_or_shown_by_nothing_is_found(self):
+        row = "| %s | fault | made by | expected | %s |\n"
+        rows = [row % (f"F-{number:02}", "`ATest.Holds`; also `BTest.Holds`")
+                for number in range(1, guards.FAULTS + 1)]
+        rows[6] = row % ("F-07", "comes with the scheduler")
+        self.finds(guards.faults_without_tests, {"docs/FAULTS.md": "".join(rows)})
+        rows[2] = row % ("F-03", "it is obvious")
+        rows[4] = rows[5]
+        self.finds(guards.faults_without_tests, {"docs/FAULTS.md": "".join(rows)},
+                   "F-03 has no test", "F-05 is there 0 times", "F-06 is there 2 times")
+
+    def test_test_that_only_faults_name_has_to_exist(self):
+        self.finds(guards.rules_without_tests, {
+            "tests/a_test.cc": "TEST_P(ATest, Holds) {\n}\n",
+            "docs/FAULTS.md": "| F-01 | | | | `ATest.Holds`, `ATest.Gone` |\n",
+        }, "docs/FAULTS.md:1: ATest.Gone does not exist")
+
     def test_example_that_no_test_holds_is_found(self):
         test = {"libs/flow/a_test.cc": "void F() {\n    int a = 1;\n    Use(a);\n}\n"}
         page = "text\n```cpp\n%s\n```\n```console\n$ anything\n```\n"
