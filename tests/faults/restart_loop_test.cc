@@ -14,7 +14,8 @@ TEST(RestartLoopTest, NothingIsLostOrDoubledAndNoStartNeedsRepair) {
       RestartAgainAndAgain(test::NewFolder(), /*kills=*/6, absl::Milliseconds(300));
   EXPECT_TRUE(report.ok()) << report.ToString();
   EXPECT_EQ(report.kills, 6u);
-  EXPECT_GT(report.found.acknowledged, 0u);
+  // Not every life is long enough for one.
+  EXPECT_GT(report.found.acknowledged, report.kills);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tests/faults/steady_load.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,15 +43,19 @@ crash::History SteadyLoad::Stop() {
 }
 
 void SteadyLoad::Run(int number) {
-  QueueClient client(address_);
+  auto client = std::make_unique<QueueClient>(address_);
   for (int i = 0; Pause(); ++i) {
     const std::string request_id = absl::StrCat(number, "/", i);
-    Call call = Submit(client, request_id);
-    // Whoever gets no answer asks again, with the same request id.
-    while (call.answer == Call::Answer::kUnknown && Pause()) call = Submit(client, request_id);
+    Call call = Submit(*client, request_id);
+    // Whoever gets no answer asks again, with the same request id, over a new connection: gRPC
+    // takes its time to mend one.
+    while (call.answer == Call::Answer::kUnknown && Pause()) {
+      client = std::make_unique<QueueClient>(address_);
+      call = Submit(*client, request_id);
+    }
     if (call.answer != Call::Answer::kDone) continue;
-    if (options_.cancels && i % 4 == 3) Cancel(client, call.queue_id);
-    if (i % 16 == 15) List(client);
+    if (options_.cancels && i % 4 == 3) Cancel(*client, call.queue_id);
+    if (i % 16 == 15) List(*client);
   }
 }
 
