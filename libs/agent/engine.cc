@@ -87,7 +87,9 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
   epoch_ = terms.director_epoch;
   lease_ = terms.lease;
   beats_.clear();
-  next_beat_ = now + lease_.heartbeat;
+  // What runs is renewed at once: the link may be gone again before the next beat would be due,
+  // again and again, and only heartbeats that are acknowledged keep a run alive.
+  next_beat_ = Running().empty() ? now + lease_.heartbeat : now;
   core::AgentOpened opened = {.name = options_.name,
                               .instance_id = options_.instance_id,
                               .url = options_.url,

@@ -274,6 +274,28 @@ TEST_F(AgentEngineTest, AcknowledgedHeartbeatMovesTheFenceOfWhatItLists) {
   EXPECT_EQ(moved[0].fence_at, sent + absl::Seconds(50)) << "from when it was sent, not heard";
 }
 
+TEST_F(AgentEngineTest, RunsAreRenewedBySessionsThatAreTooShortForABeat) {
+  Runs(1);
+  absl::Duration fence_at = now_ + absl::Seconds(50);
+  for (int i = 0; i < 20; ++i) {
+    Pass(absl::Seconds(4));
+    Reopen();
+    engine_->FireTimers(now_);
+    Acknowledge(Take());
+    const auto moved = Orders<MoveFence>(Take());
+    ASSERT_EQ(moved.size(), 1u);
+    EXPECT_GT(moved[0].fence_at, fence_at);
+    fence_at = moved[0].fence_at;
+  }
+  EXPECT_EQ(fence_at, now_ + absl::Seconds(50));
+}
+
+TEST_F(AgentEngineTest, SessionOfAnAgentThatRunsNothingBeginsWithoutAHeartbeat) {
+  Reopen();
+  engine_->FireTimers(now_);
+  EXPECT_THAT(Items<core::Heartbeat>(Take()), IsEmpty());
+}
+
 TEST_F(AgentEngineTest, HeartbeatRenewsNothingThatItDidNotList) {
   Pass(absl::Seconds(15));
   const Outcome beat = Take();
