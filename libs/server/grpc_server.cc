@@ -27,8 +27,8 @@ namespace {
 constexpr int kReflectionThreadsMax = 256;
 
 // A message is refused when it is there as a whole. So much of all that is on its way may be held;
-// beyond that gRPC lets senders wait.
-constexpr size_t kBufferBytesMax = 96 << 20;
+// beyond that gRPC lets senders wait, or sends them away. It is not exact.
+constexpr size_t kBufferBytesMax = 64 << 20;
 
 // More calls than callers wait at a full queue, so that those of one client may all be among them.
 constexpr int kCallsPerConnectionMax = 4096;
