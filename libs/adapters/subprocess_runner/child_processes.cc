@@ -31,6 +31,12 @@ void ForEachProcess(Visit visit) {
   }
 }
 
+// Threads of the kernel have none, and neither has what is dead.
+bool HasProgram(const fs::path& folder) {
+  std::error_code error;
+  return !fs::read_symlink(folder / "exe", error).empty();
+}
+
 // For kernels without lists of children.
 std::vector<pid_t> ChildrenAmongAll() {
   std::vector<pid_t> children;
@@ -68,13 +74,15 @@ void KillChild(pid_t child) {
 }
 
 void KillMarkedProcesses(absl::string_view variable) {
-  // What one of them starts while the others are looked at is found the next time.
+  // What one of them starts while the others are looked at, and what was about to become another
+  // program and had no environment at that moment, is found the next time.
   constexpr int kLooksMax = 10;
   bool found = true;
   for (int look = 0; look < kLooksMax && found; ++look) {
     found = false;
     ForEachProcess([&](pid_t pid, const fs::path& folder) {
       const std::string environment = TextOf(folder / "environ");
+      if (environment.empty() && HasProgram(folder)) found = true;
       for (const absl::string_view line : absl::StrSplit(environment, '\0')) {
         if (line != variable) continue;
         found = true;
