@@ -1,5 +1,7 @@
 #include "libs/agent/driver.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -42,7 +44,7 @@ AgentDriver::~AgentDriver() {
   {
     base::MutexLock lock(mutex_);
     stopping_ = true;
-    changed_.NotifyAll();
+    something_to_do_.NotifyOne();
   }
   if (thread_.joinable()) thread_.join();
   // It tells how its runs end, and nobody hears of it any more: the next life finds them lost.
@@ -52,18 +54,22 @@ AgentDriver::~AgentDriver() {
 void AgentDriver::Push(Command command) {
   waiting_.push_back(std::move(command));
   idle_ = false;
-  changed_.NotifyAll();
 }
 
 void AgentDriver::Post(Command command) {
   base::MutexLock lock(mutex_);
   Push(std::move(command));
+  if (!turn_is_taken_) something_to_do_.NotifyOne();
 }
 
 void AgentDriver::PostCall(Command command, const std::function<void(absl::Status)>& refuse) {
   {
     base::MutexLock lock(mutex_);
-    if (waiting_.size() < kCallsMax) return Push(std::move(command));
+    if (waiting_.size() < kCallsMax) {
+      Push(std::move(command));
+      if (!turn_is_taken_) something_to_do_.NotifyOne();
+      return;
+    }
   }
   refuse(Overloaded());
 }
@@ -85,6 +91,7 @@ void AgentDriver::DoOpen(core::SessionId session, std::shared_ptr<SessionLine> l
                          const core::SessionTerms& terms, absl::Duration now) {
   // What was to be said before goes to whom it was meant for.
   Follow();
+  Speak();
   absl::Status status = failure_;
   if (status.ok()) status = engine_.Open(session, terms, now);
   if (!status.ok()) return line->End(status);
@@ -94,23 +101,28 @@ void AgentDriver::DoOpen(core::SessionId session, std::shared_ptr<SessionLine> l
   }
   line_ = std::move(line);
   Follow();
-  if (line_ == nullptr) return;
   for (const auto& [token, output] : outputs_) {
     for (const core::OutputChunk& chunk : output.unacknowledged) {
-      line_->Say(core::OutputWritten{token, {chunk}});
+      unsaid_.push_back(core::OutputWritten{token, {chunk}});
     }
-    if (output.ended) line_->Say(core::OutputWritten{token, {}, /*is_last=*/true});
+    if (output.ended) unsaid_.push_back(core::OutputWritten{token, {}, /*is_last=*/true});
   }
 }
 
 void AgentDriver::Hear(core::SessionId session, std::vector<core::DirectorWord> words) {
-  Post([this, session, words = std::move(words)](absl::Duration now) {
+  auto hear = [this, session, words = std::move(words)](absl::Duration now) {
     for (const core::DirectorWord& word : words) {
       const auto* output = std::get_if<core::OutputAcknowledged>(&word);
       if (output != nullptr && engine_.IsOpen(session)) OnOutputAcknowledged(*output);
       engine_.Hear(session, word, now);
     }
-  });
+  };
+  {
+    base::MutexLock lock(mutex_);
+    Push(std::move(hear));
+    if (std::exchange(turn_is_taken_, true)) return;
+  }
+  TakeTurn();
 }
 
 void AgentDriver::OnBroken(core::SessionId session) {
@@ -181,7 +193,7 @@ bool AgentDriver::WaitUntilIdle(absl::Duration timeout) {
   while (!idle_) {
     const absl::Duration left = deadline - world_.clock.MonotonicNow();
     if (left <= absl::ZeroDuration()) return false;
-    changed_.WaitFor(mutex_, left);
+    settled_.WaitFor(mutex_, left);
   }
   return true;
 }
@@ -197,7 +209,7 @@ void AgentDriver::OnEnded(const core::FenceToken& token, core::RunResult result)
     const auto output = outputs_.find(token);
     if (output != outputs_.end()) {
       output->second.ended = true;
-      if (line_ != nullptr) line_->Say(core::OutputWritten{token, {}, /*is_last=*/true});
+      unsaid_.push_back(core::OutputWritten{token, {}, /*is_last=*/true});
       if (output->second.unacknowledged.empty()) outputs_.erase(output);
     }
     book_.OnEnded(token, result, world_.clock.WallNow());
@@ -209,7 +221,7 @@ void AgentDriver::SayOutput(const core::FenceToken& token, core::OutputChunk chu
   book_.OnOutput(token, chunk);
   // Of a run that no director asked for nobody else wants to hear.
   if (token.director_epoch == 0) return runner_->Delivered(token, chunk.data.size());
-  if (line_ != nullptr) line_->Say(core::OutputWritten{token, {chunk}});
+  unsaid_.push_back(core::OutputWritten{token, {chunk}});
   outputs_[token].unacknowledged.push_back(std::move(chunk));
 }
 
@@ -227,43 +239,73 @@ void AgentDriver::OnOutputAcknowledged(const core::OutputAcknowledged& acknowled
 }
 
 void AgentDriver::Run() {
+  while (WaitForTurn()) TakeTurn();
+}
+
+bool AgentDriver::WaitForTurn() {
+  base::MutexLock lock(mutex_);
   while (true) {
-    std::deque<Command> commands;
-    {
-      base::MutexLock lock(mutex_);
-      if (waiting_.empty()) {
-        // Who is not connected takes no output, and may never come back.
-        const bool delivered = outputs_.empty() || !engine_.is_connected();
-        idle_ = (engine_.is_idle() && delivered) || !failure_.ok();
-        changed_.NotifyAll();
-        if (stopping_) return;
-        const absl::Duration wait = engine_.UntilNextTimer(world_.clock.MonotonicNow());
-        if (wait == absl::InfiniteDuration()) {
-          changed_.Wait(mutex_);
-        } else if (wait > absl::ZeroDuration()) {
-          changed_.WaitFor(mutex_, wait);
-        }
-      }
-      commands.swap(waiting_);
+    wakes_at_ = turn_is_taken_ ? absl::InfiniteDuration() : NextTimer();
+    const absl::Duration wait = wakes_at_ - world_.clock.MonotonicNow();
+    if (!turn_is_taken_ && (!waiting_.empty() || wait <= absl::ZeroDuration())) break;
+    if (!turn_is_taken_ && stopping_) return false;
+    if (wait == absl::InfiniteDuration()) {
+      something_to_do_.Wait(mutex_);
+    } else {
+      something_to_do_.WaitFor(mutex_, wait);
     }
-    const absl::Duration now = world_.clock.MonotonicNow();
-    for (const Command& command : commands) command(now);
-    engine_.FireTimers(now);
-    Follow();
   }
+  turn_is_taken_ = true;
+  return true;
+}
+
+void AgentDriver::TakeTurn() {
+  DecideWaiting();
+  // A run that has ended by now is told of in the same message as its start.
+  DecideWaiting();
+  Speak();
+  base::MutexLock lock(mutex_);
+  turn_is_taken_ = false;
+  // Who is not connected takes no output, and may never come back.
+  const bool delivered = outputs_.empty() || !engine_.is_connected();
+  idle_ = waiting_.empty() && ((engine_.is_idle() && delivered) || !failure_.ok());
+  if (idle_) settled_.NotifyAll();
+  if (!waiting_.empty() || stopping_ || NextTimer() < wakes_at_) something_to_do_.NotifyOne();
+}
+
+void AgentDriver::DecideWaiting() {
+  std::deque<Command> commands;
+  {
+    base::MutexLock lock(mutex_);
+    commands.swap(waiting_);
+  }
+  const absl::Duration now = world_.clock.MonotonicNow();
+  for (const Command& command : commands) command(now);
+  engine_.FireTimers(now);
+  Follow();
+}
+
+absl::Duration AgentDriver::NextTimer() const {
+  const absl::Duration now = world_.clock.MonotonicNow();
+  return now + engine_.UntilNextTimer(now);
 }
 
 void AgentDriver::Follow() {
-  const Outcome outcome = engine_.TakeOutcome();
+  Outcome outcome = engine_.TakeOutcome();
   // An agent that cannot remember what it accepted must not accept.
   if (failure_.ok() && !outcome.journal.empty()) failure_ = world_.journal.Write(outcome.journal);
   if (!failure_.ok()) {
+    unsaid_.clear();
     if (line_ != nullptr) std::exchange(line_, nullptr)->End(failure_);
     return;
   }
   for (const RunnerOrder& order : outcome.orders) Do(order);
-  if (line_ == nullptr) return;
-  for (const core::AgentWord& word : outcome.words) line_->Say(word);
+  std::move(outcome.words.begin(), outcome.words.end(), std::back_inserter(unsaid_));
+}
+
+void AgentDriver::Speak() {
+  if (line_ != nullptr && !unsaid_.empty()) line_->Say(unsaid_);
+  unsaid_.clear();
 }
 
 void AgentDriver::Do(const RunnerOrder& order) {

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "libs/agent/engine.h"
 #include "libs/agent/journal.h"
 #include "libs/agent/run_book.h"
@@ -29,8 +30,9 @@ namespace callboard::agent {
 class SessionLine {
  public:
   virtual ~SessionLine() = default;
-  // Dropped once the Session is over: the next one begins with everything that is known.
-  virtual void Say(const core::AgentWord& word) = 0;
+  // In one message where they fit. Dropped once the Session is over: the next one begins with
+  // everything that is known.
+  virtual void Say(absl::Span<const core::AgentWord> words) = 0;
   virtual void End(const absl::Status& why) = 0;
 };
 
@@ -58,13 +60,16 @@ struct AgentView {
 // follows into the journal, and only then does and says it. When the journal fails it does and says
 // nothing more: Sessions end, and whoever owns it had better end it, and the runs with it.
 //
+// What the director says is done by the thread that brings it, unless another one is at it: waking
+// one up costs more than the rest of a short task.
+//
 // Thread-safe. No call waits but WaitUntilIdle() and the end.
 class AgentDriver final : public ports::RunWatcher {
  public:
   using MakeRunner =
       std::function<absl::StatusOr<std::unique_ptr<ports::TaskRunner>>(ports::RunWatcher&)>;
 
-  // Calls that may wait for the driver's thread; more are refused with UNAVAILABLE/OVERLOADED.
+  // Calls that may wait for their turn; more are refused with UNAVAILABLE/OVERLOADED.
   static constexpr size_t kCallsMax = 1024;
 
   // `journaled`: what the lives before left. The runner's error when there is none to be had.
@@ -84,7 +89,7 @@ class AgentDriver final : public ports::RunWatcher {
   void Hear(core::SessionId session, std::vector<core::DirectorWord> words);
   void OnBroken(core::SessionId session);
 
-  // ---- Callers; replies come from the driver's thread ----
+  // ---- Callers; replies come from whichever thread has the turn ----
 
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
@@ -129,7 +134,17 @@ class AgentDriver final : public ports::RunWatcher {
   // The same for callers, of whom there may be too many.
   void PostCall(Command command, const std::function<void(absl::Status)>& refuse);
   void Run();
+  // Until there is something to do and nobody else does it; false when it is time to end.
+  bool WaitForTurn();
+  // Decides what waits, writes it down, does it and says it. REQUIRES: the turn is the caller's,
+  // who gives it away with this.
+  void TakeTurn();
+  void DecideWaiting();
+  // When the driver's thread has to look again although nobody comes.
+  absl::Duration NextTimer() const;
   void Follow();
+  // Says what has not been said yet.
+  void Speak();
   void Do(const RunnerOrder& order);
   void SayOutput(const core::FenceToken& token, core::OutputChunk chunk);
   void OnOutputAcknowledged(const core::OutputAcknowledged& acknowledged);
@@ -139,16 +154,23 @@ class AgentDriver final : public ports::RunWatcher {
   const World world_;
   std::atomic<uint64_t> last_reader_ = 0;
 
-  // Of the driver's thread.
+  // Of whoever has the turn.
   AgentEngine engine_;
   std::shared_ptr<SessionLine> line_;
+  // To be said in the Session that is open.
+  std::vector<core::AgentWord> unsaid_;
   std::map<core::FenceToken, Output> outputs_;
   RunBook book_;
   // Why the journal could not be written.
   absl::Status failure_;
 
   base::Mutex mutex_;
-  base::CondVar changed_;
+  // For the driver's thread.
+  base::CondVar something_to_do_;
+  base::CondVar settled_;
+  bool turn_is_taken_ ABSL_GUARDED_BY(mutex_) = false;
+  // When the driver's thread wakes up by itself.
+  absl::Duration wakes_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
   std::deque<Command> waiting_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   bool idle_ ABSL_GUARDED_BY(mutex_) = true;

@@ -66,9 +66,10 @@ class MemoryJournal final : public Journal {
 // What is said in a Session, for the test to wait for.
 class FakeLine final : public SessionLine {
  public:
-  void Say(const core::AgentWord& word) override {
+  void Say(absl::Span<const core::AgentWord> words) override {
     base::MutexLock lock(mutex_);
-    words_.push_back(word);
+    ++messages_;
+    words_.insert(words_.end(), words.begin(), words.end());
     changed_.NotifyAll();
   }
   void End(const absl::Status& why) override {
@@ -108,12 +109,31 @@ class FakeLine final : public SessionLine {
     base::MutexLock lock(mutex_);
     return words_.empty();
   }
+  size_t messages() {
+    base::MutexLock lock(mutex_);
+    return messages_;
+  }
 
  private:
   base::Mutex mutex_;
   base::CondVar changed_;
+  size_t messages_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<core::AgentWord> words_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Whose runs end before Start() returns.
+class QuickRunner final : public ports::TaskRunner {
+ public:
+  explicit QuickRunner(ports::RunWatcher& watcher) : watcher_(watcher) {}
+  absl::Status Check(const core::TaskSpec&) const override { return absl::OkStatus(); }
+  void Start(ports::RunOrder order) override { watcher_.OnEnded(order.token, {.exit_code = 0}); }
+  void Stop(const core::FenceToken&) override {}
+  void SetFence(const core::FenceToken&, absl::Duration) override {}
+  void Delivered(const core::FenceToken&, uint64_t) override {}
+
+ private:
+  ports::RunWatcher& watcher_;
 };
 
 class AgentDriverTest : public testing::Test {
@@ -170,6 +190,20 @@ TEST_F(AgentDriverTest, StartIsInTheJournalAndRunsWhenItIsAnswered) {
   Hear(core::DirectorItem(core::ResultAcknowledged{Token(1)}));
   EXPECT_TRUE(driver_->WaitUntilIdle(absl::Hours(1)));
   EXPECT_THAT(journal_.journaled().results, IsEmpty());
+}
+
+TEST_F(AgentDriverTest, RunThatEndsAtOnceIsToldOfInTheMessageThatAnswersItsStart) {
+  driver_ = *AgentDriver::Start(
+      {.name = "agent-1", .instance_id = "i"}, {}, {clock_, random_, journal_},
+      [](ports::RunWatcher& watcher) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
+        return std::make_unique<QuickRunner>(watcher);
+      });
+  const std::shared_ptr<FakeLine> line = OpenSession();
+  line->Next();
+  Hear(Start(1, clock_.MonotonicNow()));
+  EXPECT_THAT(line->NextItem<core::StartAnswered>().answer, IsOk());
+  EXPECT_EQ(line->NextItem<core::RunEnded>().token, Token(1));
+  EXPECT_EQ(line->messages(), 2u) << "the opening, and this";
 }
 
 TEST_F(AgentDriverTest, TaskThatTheRunnerCannotRunIsRefused) {

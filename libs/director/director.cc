@@ -198,13 +198,20 @@ absl::Status Director::Say(Turn turn) {
 }
 
 absl::Status Director::SayToAgents(std::vector<Outcome::Message> messages) {
-  for (Outcome::Message& message : messages) {
-    if (auto* start = std::get_if<core::StartRun>(&message.item);
+  // What a turn has for an agent is one message.
+  std::stable_sort(messages.begin(), messages.end(), [](const auto& left, const auto& right) {
+    return left.session < right.session;
+  });
+  std::vector<core::DirectorItem> items;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (auto* start = std::get_if<core::StartRun>(&messages[i].item);
         start != nullptr && !start->spec) {
       ASSIGN_OR_RETURN(start->spec, store_->TaskSpec(start->token.queue_id));
       CHECK(start->spec != nullptr) << ToString(start->token.queue_id);
     }
-    world_.agents.Say(message.session, std::move(message.item));
+    items.push_back(std::move(messages[i].item));
+    const bool is_last = i + 1 == messages.size() || messages[i + 1].session != messages[i].session;
+    if (is_last) world_.agents.Say(messages[i].session, std::exchange(items, {}));
   }
   return absl::OkStatus();
 }

@@ -457,5 +457,17 @@ TEST_F(DirectorTest, FeedHasWhatIsOnDiskAndBeginsAnewWithTheStore) {
   EXPECT_GT(curious->changes, changes);
 }
 
+TEST_F(DirectorTest, WhatATurnHasForAnAgentIsSaidTogether) {
+  Turn(Open(1), Submit(1));
+  const core::FenceToken first = std::get<core::StartRun>(link_.TakeSaid().front().item).token;
+  Turn(Submit(2));
+  Turn(Say(1, core::StartAnswered{first, absl::OkStatus()}), Say(1, core::RunEnded{first, {}}));
+  const auto said = link_.TakeSaid();
+  ASSERT_THAT(said, SizeIs(2));
+  EXPECT_TRUE(std::holds_alternative<core::ResultAcknowledged>(said[0].item));
+  EXPECT_TRUE(std::holds_alternative<core::StartRun>(said[1].item));
+  EXPECT_EQ(said[0].message, said[1].message);
+}
+
 }  // namespace
 }  // namespace callboard::director

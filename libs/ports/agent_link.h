@@ -17,10 +17,11 @@ class AgentLink {
  public:
   virtual ~AgentLink() = default;
 
-  // Says `item`, after everything said before in this Session. A start for a Session that is gone
-  // is reported to the director as not written; everything else that cannot be said is dropped:
-  // the next Session begins with what the agent knows.
-  virtual void Say(core::SessionId session, core::DirectorItem item) = 0;
+  // Says `items` in their order, together where they fit, after everything said before in this
+  // Session. A start for a Session that is gone is reported to the director as not written;
+  // everything else that cannot be said is dropped: the next Session begins with what the agent
+  // knows.
+  virtual void Say(core::SessionId session, std::vector<core::DirectorItem> items) = 0;
 
   // Ends every Session. From now on agents are dialled in the name of `director_epoch`.
   virtual void Redial(uint64_t director_epoch) = 0;

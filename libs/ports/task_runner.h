@@ -32,7 +32,7 @@ struct RunOrder {
 using core::OutputChunk;
 using core::OutputStream;
 
-// Hears of runs, on threads of the runner's. Nothing here may wait.
+// Hears of runs, on threads of the runner's, or while one is being started. Nothing here may wait.
 class RunWatcher {
  public:
   virtual ~RunWatcher() = default;

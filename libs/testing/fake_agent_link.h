@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_TESTING_FAKE_AGENT_LINK_H_
 #define CALLBOARD_LIBS_TESTING_FAKE_AGENT_LINK_H_
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -15,11 +16,16 @@ class FakeAgentLink final : public ports::AgentLink {
   struct Said {
     core::SessionId session;
     core::DirectorItem item;
+    // What was said together has the same number.
+    size_t message = 0;
   };
 
-  void Say(core::SessionId session, core::DirectorItem item) override {
+  void Say(core::SessionId session, std::vector<core::DirectorItem> items) override {
     base::MutexLock lock(mutex_);
-    said_.push_back({session, std::move(item)});
+    ++messages_;
+    for (core::DirectorItem& item : items) {
+      said_.push_back({session, std::move(item), messages_});
+    }
   }
   void Redial(uint64_t director_epoch) override {
     base::MutexLock lock(mutex_);
@@ -38,6 +44,7 @@ class FakeAgentLink final : public ports::AgentLink {
 
  private:
   mutable base::Mutex mutex_;
+  size_t messages_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Said> said_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> epochs_ ABSL_GUARDED_BY(mutex_);
 };

@@ -16,14 +16,18 @@ class SessionReactor::Line final : public agent::SessionLine {
  public:
   explicit Line(SessionReactor& reactor) : reactor_(&reactor) {}
 
-  void Say(const core::AgentWord& word) override {
-    v1::SessionResponse::Item item = wire::ToProto(word);
+  void Say(absl::Span<const core::AgentWord> words) override {
+    std::vector<v1::SessionResponse::Item> items;
+    items.reserve(words.size());
+    for (const core::AgentWord& word : words) items.push_back(wire::ToProto(word));
     base::MutexLock lock(mutex_);
     if (end_.has_value()) return;
-    if (std::holds_alternative<core::OutputWritten>(word)) {
-      outgoing_.AddOutput(std::move(item));
-    } else {
-      outgoing_.Add(std::move(item));
+    for (v1::SessionResponse::Item& item : items) {
+      if (item.has_logs()) {
+        outgoing_.AddOutput(std::move(item));
+      } else {
+        outgoing_.Add(std::move(item));
+      }
     }
     Go();
   }

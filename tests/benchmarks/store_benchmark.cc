@@ -208,7 +208,13 @@ class PromptAgents final : public ports::AgentLink {
     while (completed_ < completed) changed_.Wait(mutex_);
   }
 
-  void Say(core::SessionId session, core::DirectorItem item) override {
+  void Say(core::SessionId session, std::vector<core::DirectorItem> items) override {
+    for (const core::DirectorItem& item : items) Hear(session, item);
+  }
+  void Redial(uint64_t) override {}
+
+ private:
+  void Hear(core::SessionId session, const core::DirectorItem& item) {
     if (const auto* start = std::get_if<core::StartRun>(&item)) {
       Post([session, token = start->token](director::DirectorEngine& engine, director::Moment now) {
         engine.OnItem(session, core::StartAnswered{token, absl::OkStatus()}, now);
@@ -220,9 +226,7 @@ class PromptAgents final : public ports::AgentLink {
       changed_.NotifyOne();
     }
   }
-  void Redial(uint64_t) override {}
 
- private:
   void Post(std::function<void(director::DirectorEngine&, director::Moment)> tell) {
     driver_->Post(director::AgentCommand(std::move(tell), director::Command::From::kLink));
   }

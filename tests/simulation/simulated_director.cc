@@ -229,7 +229,12 @@ void SimulatedDirector::HearItem(core::SessionId session, const core::AgentItem&
   }
 }
 
-void SimulatedDirector::Say(core::SessionId session, core::DirectorItem item) {
+void SimulatedDirector::Say(core::SessionId session, std::vector<core::DirectorItem> items) {
+  // The network takes them one by one, so that any of them can be lost without the others.
+  for (const core::DirectorItem& item : items) SayOne(session, item);
+}
+
+void SimulatedDirector::SayOne(core::SessionId session, const core::DirectorItem& item) {
   if (!Speaks()) return;
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) {

@@ -70,7 +70,7 @@ class SimulatedDirector final : public ports::AgentLink {
 
   // ---- ports::AgentLink ----
 
-  void Say(core::SessionId session, core::DirectorItem item) override;
+  void Say(core::SessionId session, std::vector<core::DirectorItem> items) override;
   void Redial(uint64_t director_epoch) override;
 
  private:
@@ -82,6 +82,7 @@ class SimulatedDirector final : public ports::AgentLink {
   test::FaultyEventStores::Fate DecideCommit();
   // Whether the process still speaks; one that dies while it speaks says no more.
   bool Speaks();
+  void SayOne(core::SessionId session, const core::DirectorItem& item);
   void PlanTurn(absl::Duration delay);
   void Turn();
   director::Moment TakeCommitMoment();

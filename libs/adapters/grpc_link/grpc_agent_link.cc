@@ -4,6 +4,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -90,9 +91,9 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     }
   }
 
-  bool Say(core::SessionId session, const core::DirectorWord& word) {
+  bool Say(core::SessionId session, absl::Span<const core::DirectorWord> words) {
     const std::shared_ptr<SessionCall> call = Find(session);
-    return call != nullptr && call->Say(word);
+    return call != nullptr && call->Say(words);
   }
 
   void End(core::SessionId session, const absl::Status& why) {
@@ -172,7 +173,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     if (!items.empty() && !listener_->OnItems(call.id(), items)) return false;
     for (const core::AgentItem& item : items) {
       const auto* heartbeat = std::get_if<core::Heartbeat>(&item);
-      if (heartbeat != nullptr) call.Say(core::HeartbeatAcknowledged{heartbeat->agent_time});
+      if (heartbeat != nullptr) call.Say({core::HeartbeatAcknowledged{heartbeat->agent_time}});
     }
     for (const core::AgentWord& word : words) {
       const auto* output = std::get_if<core::OutputWritten>(&word);
@@ -284,19 +285,21 @@ void GrpcAgentLink::Stop() { Leave(absl::ZeroDuration()); }
 
 void GrpcAgentLink::Dial(const std::string& address, Known known) { core_->Dial(address, known); }
 
-void GrpcAgentLink::Say(core::SessionId session, core::DirectorItem item) {
-  const auto* start = std::get_if<core::StartRun>(&item);
-  const std::optional<core::FenceToken> token =
-      start == nullptr ? std::nullopt : std::make_optional(start->token);
-  if (core_->Say(session, std::move(item)) || !token.has_value()) return;
-  core_->NotWritten(*token);
+void GrpcAgentLink::Say(core::SessionId session, std::vector<core::DirectorItem> items) {
+  const std::vector<core::DirectorWord> words(std::make_move_iterator(items.begin()),
+                                              std::make_move_iterator(items.end()));
+  if (core_->Say(session, words)) return;
+  for (const core::DirectorWord& word : words) {
+    const auto* start = std::get_if<core::StartRun>(&std::get<core::DirectorItem>(word));
+    if (start != nullptr) core_->NotWritten(start->token);
+  }
 }
 
 void GrpcAgentLink::Redial(uint64_t director_epoch) { core_->Redial(director_epoch); }
 
 void GrpcAgentLink::Acknowledge(core::SessionId session,
                                 const core::OutputAcknowledged& acknowledged) {
-  core_->Say(session, acknowledged);
+  core_->Say(session, {acknowledged});
 }
 
 void GrpcAgentLink::End(core::SessionId session, const absl::Status& why) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -55,7 +56,7 @@ class GrpcAgentLink final : public ports::AgentLink {
   // Dials the agent at host:port, now if it is not connected.
   void Dial(const std::string& address, Known known);
 
-  void Say(core::SessionId session, core::DirectorItem item) override;
+  void Say(core::SessionId session, std::vector<core::DirectorItem> items) override;
   void Redial(uint64_t director_epoch) override;
 
   // Says that output has been written. Dropped when the Session is gone.

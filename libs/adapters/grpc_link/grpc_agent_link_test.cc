@@ -139,7 +139,7 @@ TEST_F(GrpcAgentLinkTest, SessionBeginsWithTheTermsOfTheDirector) {
 
 TEST_F(GrpcAgentLinkTest, EverythingIsSaidInItsOrder) {
   Connect();
-  for (uint64_t task = 1; task <= 200; ++task) link_.Say(notebook_.session(), Start(task));
+  for (uint64_t task = 1; task <= 200; ++task) link_.Say(notebook_.session(), {Start(task)});
   for (uint64_t task = 1; task <= 200; ++task) {
     EXPECT_EQ(agent_.NextItem<core::StartRun>().token, Token(task));
   }
@@ -151,7 +151,8 @@ TEST_F(GrpcAgentLinkTest, EverythingIsSaidInItsOrder) {
 
 TEST_F(GrpcAgentLinkTest, ManyLargeItemsGoIntoMessagesThatGrpcTakes) {
   Connect();
-  for (uint64_t task = 1; task <= 12; ++task) link_.Say(notebook_.session(), Start(task, 1 << 20));
+  for (uint64_t task = 1; task <= 12; ++task)
+    link_.Say(notebook_.session(), {Start(task, 1 << 20)});
   for (uint64_t task = 1; task <= 12; ++task) {
     EXPECT_EQ(agent_.NextItem<core::StartRun>().token, Token(task));
   }
@@ -179,7 +180,7 @@ TEST_F(GrpcAgentLinkTest, StartForASessionThatIsGoneIsNotWritten) {
   const core::SessionId session = notebook_.session();
   agent_.HangUp();
   EXPECT_EQ(notebook_.Next(), "broken");
-  link_.Say(session, Start(1));
+  link_.Say(session, {Start(1)});
   notebook_.WaitFor(
       absl::StrCat("not written ", core::TaskIdText(Token(1).queue_id, Token(1).dispatch)));
 }
@@ -188,7 +189,7 @@ TEST_F(GrpcAgentLinkTest, StartThatWasHandedToGrpcIsNeverCalledNotWritten) {
   Connect();
   proxy_.Set(Direction::kToServer, Flow::kSwallowed);
   const uint64_t before = proxy_.bytes_to_server();
-  link_.Say(notebook_.session(), Start(1));
+  link_.Say(notebook_.session(), {Start(1)});
   while (proxy_.bytes_to_server() == before) std::this_thread::yield();
   proxy_.Cut();
   EXPECT_EQ(notebook_.Next(), "broken") << "it may have been heard";
@@ -198,7 +199,8 @@ TEST_F(GrpcAgentLinkTest, WhatWaitsBehindAStuckWriteIsNotWrittenWhenTheSessionBr
   Connect();
   proxy_.Set(Direction::kToServer, Flow::kHeld);
   // The first fills what gRPC and the sockets hold; what comes after it is still ours.
-  for (uint64_t task = 1; task <= 60; ++task) link_.Say(notebook_.session(), Start(task, 1 << 20));
+  for (uint64_t task = 1; task <= 60; ++task)
+    link_.Say(notebook_.session(), {Start(task, 1 << 20)});
   agent_.HangUp();
   std::vector<std::string> lines;
   do {
@@ -244,8 +246,9 @@ TEST_F(GrpcAgentLinkTest, OutputComesAfterTheItemsOfItsMessageAndIsAcknowledgedB
 
 TEST_F(GrpcAgentLinkTest, WhoLeavesSaysWhatIsYetToBeSaid) {
   Connect();
-  for (uint64_t task = 1; task <= 20; ++task) link_.Say(notebook_.session(), Start(task, 1 << 20));
-  link_.Say(notebook_.session(), core::GoingAway{absl::Minutes(5)});
+  for (uint64_t task = 1; task <= 20; ++task)
+    link_.Say(notebook_.session(), {Start(task, 1 << 20)});
+  link_.Say(notebook_.session(), {core::GoingAway{absl::Minutes(5)}});
   std::thread leaving([this] { link_.Leave(absl::Minutes(1)); });
   for (uint64_t task = 1; task <= 20; ++task) {
     EXPECT_EQ(agent_.NextItem<core::StartRun>().token, Token(task));
@@ -259,7 +262,7 @@ TEST_F(GrpcAgentLinkTest, WhoLeavesSaysWhatIsYetToBeSaid) {
 TEST_F(GrpcAgentLinkTest, WhoLeavesWaitsNoLongerThanHeWantsTo) {
   Connect();
   proxy_.Set(Direction::kToServer, Flow::kSwallowed);
-  link_.Say(notebook_.session(), core::GoingAway{absl::Minutes(5)});
+  link_.Say(notebook_.session(), {core::GoingAway{absl::Minutes(5)}});
   link_.Leave(absl::Milliseconds(1));
   EXPECT_TRUE(notebook_.empty());
 }

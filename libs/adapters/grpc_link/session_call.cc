@@ -33,14 +33,16 @@ void SessionCall::Start(v1::AgentService::Stub& stub, const core::SessionTerms& 
   // Others than gRPC write.
   AddHold();
   StartCall();
-  Say(terms);
+  Say({terms});
 }
 
-bool SessionCall::Say(const core::DirectorWord& word) {
-  v1::SessionRequest::Item item = wire::ToProto(word);
+bool SessionCall::Say(absl::Span<const core::DirectorWord> words) {
+  std::vector<v1::SessionRequest::Item> items;
+  items.reserve(words.size());
+  for (const core::DirectorWord& word : words) items.push_back(wire::ToProto(word));
   base::MutexLock lock(mutex_);
   if (over_ || closing_) return false;
-  outgoing_.Add(std::move(item));
+  for (v1::SessionRequest::Item& item : items) outgoing_.Add(std::move(item));
   WriteNext();
   return true;
 }

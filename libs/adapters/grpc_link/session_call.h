@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "callboard/v1/agent.grpc.pb.h"
 #include "libs/base/mutex.h"
 #include "libs/core/session.h"
@@ -44,8 +45,8 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
 
   // Begins with the terms. REQUIRES: called once.
   void Start(v1::AgentService::Stub& stub, const core::SessionTerms& terms);
-  // False when the Session is over: then nothing of it was said.
-  bool Say(const core::DirectorWord& word);
+  // In one message where they fit. False when the Session is over: then nothing of it was said.
+  bool Say(absl::Span<const core::DirectorWord> words);
   // Ends it; `why` is what on_done() hears then.
   void Cancel(const absl::Status& why);
   // Lets the agent end it, once it has heard everything. Nothing more can be said.
