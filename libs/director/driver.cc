@@ -328,13 +328,33 @@ bool DirectorDriver::HasWork() const {
          (writing_ == Writing::kNothing && (stopping_ || has_turn_));
 }
 
+void DirectorDriver::WaitForWork() {
+  while (true) {
+    if (deciding_) {
+      wakes_at_ = absl::InfiniteDuration();
+      something_to_decide_.Wait(mutex_);
+      continue;
+    }
+    // No timer fires before what has arrived is decided; the writing thread ends the wait.
+    const absl::Duration wait =
+        turn_is_full_ ? kIdleMax : std::min(director_->UntilNextTurn(), kIdleMax);
+    if (HasWork() || wait <= absl::ZeroDuration()) return;
+    wakes_at_ = director_->Now().monotonic + wait;
+    something_to_decide_.WaitFor(mutex_, wait);
+  }
+}
+
+DirectorDriver::Arrived DirectorDriver::TakeArrived() {
+  if (turn_is_full_) return {};
+  calls_waiting_ = messages_waiting_ = 0;
+  return {std::exchange(waiting_, {}), std::exchange(when_room_, {}), /*is_all=*/true};
+}
+
 bool DirectorDriver::DecideSome() {
-  std::vector<CommandPtr> commands;
-  std::vector<std::function<void()>> when_room;
+  Arrived arrived;
   Turn failed;
   absl::Status failure;
   bool idle = false;
-  bool all_arrived = false;
   bool draining = false;
   bool stopping = false;
   {
@@ -342,11 +362,7 @@ bool DirectorDriver::DecideSome() {
     has_turn_ = director_->has_turn();
     turn_is_full_ = director_->answers() >= options_.calls_max;
     deciding_ = false;
-    // No timer fires before what has arrived is decided; the writing thread ends the wait.
-    const absl::Duration wait =
-        turn_is_full_ ? kIdleMax : std::min(director_->UntilNextTurn(), kIdleMax);
-    while (!HasWork() && something_to_decide_.WaitFor(mutex_, wait)) {
-    }
+    WaitForWork();
     deciding_ = true;
     if (writing_ == Writing::kFailed) {
       failed = std::exchange(turn_, {});
@@ -354,28 +370,23 @@ bool DirectorDriver::DecideSome() {
       writing_ = Writing::kNothing;
     }
     idle = writing_ == Writing::kNothing;
-    all_arrived = !turn_is_full_;
-    if (all_arrived) {
-      commands = std::exchange(waiting_, {});
-      calls_waiting_ = messages_waiting_ = 0;
-      when_room = std::exchange(when_room_, {});
-    }
+    arrived = TakeArrived();
     stopping = stopping_;
     draining = std::exchange(drain_wanted_, false) || stopping;
   }
-  for (const std::function<void()>& run : when_room) run();
-  const bool last = stopping && idle && commands.empty() && failure.ok();
+  for (const std::function<void()>& run : arrived.when_room) run();
+  const bool last = stopping && idle && arrived.commands.empty() && failure.ok();
   if (!failure.ok()) director_->Fail(failed, failure);
   if (idle) director_->ReopenIfDue();
   const Moment now = director_->Now();
   if (draining) director_->BeginShutdown(now);
-  absl::Span<CommandPtr> rest = absl::MakeSpan(commands);
+  absl::Span<CommandPtr> rest = absl::MakeSpan(arrived.commands);
   while (!rest.empty()) {
     director_->Decide(rest.subspan(0, kCommandsAtOnce), now);
     rest.remove_prefix(std::min(rest.size(), kCommandsAtOnce));
     HandOver();
   }
-  if (all_arrived) director_->FireTimers(now);
+  if (arrived.is_all) director_->FireTimers(now);
   if (last && !director_->has_turn()) return false;
   HandOver();
   return true;
@@ -403,17 +414,35 @@ void DirectorDriver::WriteAll() {
     }
     absl::Status status = director_->Commit(turn);
     if (status.ok()) status = director_->Say(std::exchange(turn, {}));
+    if (status.ok() && TakeNext()) continue;
     base::MutexLock lock(mutex_);
-    if (status.ok() && !deciding_ && has_turn_) {
-      turn_ = director_->TakeTurn();
-      has_turn_ = turn_is_full_ = false;
-    } else {
-      writing_ = status.ok() ? Writing::kNothing : Writing::kFailed;
-      turn_ = std::move(turn);
-      failure_ = std::move(status);
-    }
+    writing_ = status.ok() ? Writing::kNothing : Writing::kFailed;
+    turn_ = std::move(turn);
+    failure_ = std::move(status);
     if (HasWork()) something_to_decide_.NotifyOne();
   }
+}
+
+bool DirectorDriver::TakeNext() {
+  Arrived arrived;
+  {
+    base::MutexLock lock(mutex_);
+    const bool are_few = !waiting_.empty() && waiting_.size() < kCommandsAtOnce;
+    if (deciding_ || drain_wanted_ || stopping_ || !(has_turn_ || are_few)) return false;
+    deciding_ = true;
+    if (are_few) arrived = TakeArrived();
+  }
+  for (const std::function<void()>& run : arrived.when_room) run();
+  const Moment now = director_->Now();
+  director_->Decide(absl::MakeSpan(arrived.commands), now);
+  if (arrived.is_all) director_->FireTimers(now);
+  base::MutexLock lock(mutex_);
+  deciding_ = has_turn_ = turn_is_full_ = false;
+  const bool has_next = director_->has_turn();
+  if (has_next) turn_ = director_->TakeTurn();
+  const bool is_due_earlier = now.monotonic + director_->UntilNextTurn() < wakes_at_;
+  if (HasWork() || is_due_earlier) something_to_decide_.NotifyOne();
+  return has_next;
 }
 
 }  // namespace callboard::director

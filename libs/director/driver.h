@@ -68,7 +68,8 @@ inline constexpr absl::string_view kCheckpointsLane = "checkpoints";
 std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverOptions& options);
 
 // A Director and its threads: one decides, and while it does, another commits what was decided
-// before and says it. The store is read and copied in lanes.
+// before and says it; what few came meanwhile the other one decides itself. The store is read and
+// copied in lanes.
 //
 // Thread-safe. No call blocks: each is answered through its callback, once, on one of the driver's
 // threads or, when it is refused, on the caller's. A callback must not block, nor destroy the
@@ -143,10 +144,24 @@ class DirectorDriver {
   std::function<void(Redrive::Reading)> ReadsIn(flow::Lane& lane);
   std::function<void(CommandPtr)> Posts();
 
+  // What waited, for whoever decides.
+  struct Arrived {
+    std::vector<CommandPtr> commands = {};
+    std::vector<std::function<void()>> when_room = {};
+    // Nothing that came before is left.
+    bool is_all = false;
+  };
+  Arrived TakeArrived() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   void DecideAll();
   void WriteAll();
   // One round of the deciding thread; false after the last.
   bool DecideSome();
+  // Until there is something to decide and nobody else does it.
+  void WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After a turn was said: the writing thread takes the open one with the few commands that came
+  // meanwhile, so that nobody has to be woken up for them. False when there is none to take.
+  bool TakeNext();
   // Gives the open turn to the writing thread if that waits for one.
   void HandOver();
   // Whether the deciding thread can go on.
@@ -163,7 +178,7 @@ class DirectorDriver {
   flow::Lane& checkpoints_;
   StoreReader reader_;
 
-  // Touched by the deciding thread only, but for Commit() and Say(), and while it waits.
+  // Touched by whoever decides only, but for Commit() and Say().
   std::unique_ptr<Director> director_;
 
   base::Mutex mutex_;
@@ -178,9 +193,11 @@ class DirectorDriver {
   std::vector<std::function<void()>> when_room_ ABSL_GUARDED_BY(mutex_);
   bool drain_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // False while the deciding thread waits; then the writing thread helps itself to the open turn.
+  // Somebody decides.
   bool deciding_ ABSL_GUARDED_BY(mutex_) = true;
-  // Of the open turn, while the deciding thread waits.
+  // When the deciding thread wakes up by itself.
+  absl::Duration wakes_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  // Of the open turn, while nobody decides.
   bool has_turn_ ABSL_GUARDED_BY(mutex_) = false;
   bool turn_is_full_ ABSL_GUARDED_BY(mutex_) = false;
   // A turn on its way to the disk; and one that did not get there.
