@@ -30,6 +30,7 @@
 #include "absl/time/time.h"
 #include "libs/base/bounded.h"
 #include "libs/base/mutex.h"
+#include "libs/server/call_deadlines.h"
 #include "libs/wire/status.h"
 
 namespace callboard::server {
@@ -140,8 +141,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
       : state_(std::make_shared<UnaryState<Response>>(*this, response)) {}
 
   void LimitTo(absl::Duration deadline_max, absl::Duration wait) {
-    alarm_.emplace();
-    SetAlarm(*alarm_, wait, [weak = std::weak_ptr(state_), deadline_max] {
+    deadline_.emplace(wait, [weak = std::weak_ptr(state_), deadline_max] {
       if (auto state = weak.lock()) state->Abandon(DeadlineExceeded(deadline_max));
     });
   }
@@ -150,9 +150,11 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
  private:
   void OnCancel() override { state_->Abandon(CallerLeft()); }
   void OnDone() override { delete this; }
+  // Neither needs a thread of its own, which gRPC would wake up at the end of every call.
+  bool InternalInlineable() override { return true; }
 
   const std::shared_ptr<UnaryState<Response>> state_;
-  std::optional<grpc::Alarm> alarm_;
+  std::optional<CallDeadline> deadline_;
 };
 
 }  // namespace internal

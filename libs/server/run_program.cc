@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "libs/adapters/otel/otel_telemetry.h"
 #include "libs/base/error.h"
 #include "libs/base/log.h"
@@ -75,6 +76,8 @@ int RunProgramWith(std::span<const char* const> arguments, const config::Program
     case config::Ask::kRun:
       break;
   }
+  // Debian builds Abseil so that every lock, gRPC's too, is looked up in a graph of who holds what.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // Before anything that starts a thread.
   Termination termination;
   base::StartLogging(LogOptionsFrom(log()));
