@@ -29,7 +29,7 @@ struct LogOptions {
   LogLevel level = LogLevel::kInfo;
   LogFormat format = LogFormat::kLogfmt;
   // Per event; what is over it is counted, and the event's next line says `suppressed=n`.
-  int64_t lines_per_second = 1000;
+  int64_t lines_per_second = 100;
   // Standard error when null.
   std::shared_ptr<spdlog::sinks::sink> sink = nullptr;
 };
