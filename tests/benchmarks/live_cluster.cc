@@ -1,0 +1,154 @@
+#include "tests/benchmarks/live_cluster.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libs/base/check.h"
+#include "libs/testing/file_text.h"
+#include "libs/testing/process.h"
+#include "tests/benchmarks/raw_grpc.h"
+
+namespace callboard::benchmarks {
+namespace {
+
+std::vector<std::string> DirectorFlags(const LiveCluster::Shape& shape,
+                                       const std::filesystem::path& folder) {
+  std::vector<std::string> flags = shape.flags;
+  const std::filesystem::path store = shape.store.empty() ? folder / "director" : shape.store;
+  flags.push_back(absl::StrCat("--data_dir=", store.string()));
+  return flags;
+}
+
+double CpuSecondsOf(pid_t pid) {
+  const std::string stat = test::FileText(absl::StrCat("/proc/", pid, "/stat"));
+  const std::vector<std::string> fields =
+      absl::StrSplit(stat.substr(stat.rfind(')') + 2), ' ', absl::SkipEmpty());
+  double user = 0;
+  double system = 0;
+  CHECK(absl::SimpleAtod(fields.at(11), &user) && absl::SimpleAtod(fields.at(12), &system));
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace
+
+std::filesystem::path NewFolder() {
+  static int count = 0;
+  const std::filesystem::path path =
+      std::filesystem::absolute(absl::StrCat("cluster-", getpid(), "-", ++count));
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+v1::SubmitTaskRequest NewTask() {
+  v1::SubmitTaskRequest request;
+  request.set_prompt(std::string(kPayloadBytes, 'x'));
+  return request;
+}
+
+LiveCluster::LiveCluster(const Shape& shape)
+    : folder_(NewFolder()),
+      director_("services/director/callboard-director", DirectorFlags(shape, folder_)),
+      stub_(v1::QueueService::NewStub(director_.NewChannel())) {
+  for (int i = 1; i <= shape.agents; ++i) {
+    const std::string name = absl::StrCat("agent-", i);
+    agents_.push_back(std::make_unique<test::RunningServer>(
+        "services/agent/callboard-agent",
+        std::vector<std::string>{absl::StrCat("--director.address=", director_.grpc_address()),
+                                 absl::StrCat("--agent.name=", name), "--runner.kind=noop",
+                                 absl::StrCat("--lanes=default=", shape.slots),
+                                 absl::StrCat("--data_dir=", (folder_ / name).string())}));
+  }
+  while (Status().max_in_flight() < static_cast<uint32_t>(shape.agents * shape.slots)) {
+    std::this_thread::yield();
+  }
+}
+
+LiveCluster::~LiveCluster() {
+  agents_.clear();
+  std::filesystem::remove_all(folder_);
+}
+
+v1::QueueStatus LiveCluster::Status() {
+  grpc::ClientContext context;
+  v1::QueueStatus status;
+  const grpc::Status got = stub_->GetQueueStatus(&context, {}, &status);
+  CHECK(got.ok()) << got.error_message();
+  return status;
+}
+
+Callers::Call LiveCluster::Submit() {
+  return UnaryCall<v1::SubmitTaskRequest, v1::SubmitTaskResponse>(
+      NewTask(), [this](auto&&... arguments) {
+        stub_->async()->SubmitTask(std::forward<decltype(arguments)>(arguments)...);
+      });
+}
+
+Callers::Call LiveCluster::SubmitAndCancel() {
+  struct Flight {
+    grpc::ClientContext submitting;
+    grpc::ClientContext cancelling;
+    v1::SubmitTaskResponse submitted;
+    v1::CancelTaskRequest cancel;
+    v1::CancelTaskResponse cancelled;
+  };
+  return [this, request = std::make_shared<const v1::SubmitTaskRequest>(NewTask())](
+             const std::function<void()>& answered) {
+    const auto flight = std::make_shared<Flight>();
+    const auto then = [this, flight, answered](const grpc::Status& status) {
+      CHECK(status.ok()) << status.error_message();
+      flight->cancel.set_queue_id(flight->submitted.queue_id());
+      stub_->async()->CancelTask(&flight->cancelling, &flight->cancel, &flight->cancelled,
+                                 [flight, answered](const grpc::Status& cancelled) {
+                                   CHECK(cancelled.ok()) << cancelled.error_message();
+                                   answered();
+                                 });
+    };
+    stub_->async()->SubmitTask(&flight->submitting, request.get(), &flight->submitted, then);
+  };
+}
+
+std::unique_ptr<LiveCluster::SubmitStream> LiveCluster::Stream(int window, int batch,
+                                                               Meter& meter) {
+  const auto open = [this](auto... arguments) { stub_->async()->SubmitTasks(arguments...); };
+  const auto fill = [](v1::SubmitTasksRequest& request, int items) {
+    for (int i = 0; i < items; ++i) *request.add_items() = NewTask();
+  };
+  const auto answered = [](const v1::SubmitTasksResponse& response) {
+    for (const auto& item : response.items()) {
+      CHECK(item.has_accepted()) << item.refused().message();
+    }
+    return response.items_size();
+  };
+  return std::make_unique<SubmitStream>(
+      open,
+      SubmitStream::Shape{.window = window, .batch = batch, .fill = fill, .answered = answered},
+      meter);
+}
+
+double LiveCluster::CpuSeconds() {
+  double seconds = CpuSecondsOf(director_.process().pid());
+  for (const auto& agent : agents_) seconds += CpuSecondsOf(agent->process().pid());
+  return seconds;
+}
+
+double LiveCluster::DirectorPssMib() {
+  const pid_t pid = director_.process().pid();
+  std::ifstream file(absl::StrCat("/proc/", pid, "/smaps_rollup"));
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("Pss:")) continue;
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    double kib = 0;
+    CHECK(absl::SimpleAtod(words.at(1), &kib));
+    return kib / 1024;
+  }
+  CHECK(false) << "no Pss of " << pid;
+  return 0;
+}
+
+}  // namespace callboard::benchmarks
