@@ -12,6 +12,7 @@ _TIERS = {
     "simulation": [],
     "integration": ["external"],
     "crash": ["external"],
+    "e2e": ["external"],
 }
 
 def callboard_cc_library(name, **kwargs):

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Tiers that are tests of the one optimised tree, by tag.
-readonly TREE_TIERS=(style unit simulation integration crash benchmark)
+readonly TREE_TIERS=(style unit simulation integration crash e2e benchmark)
 # What runs besides: clang on every file, the sanitizers, and the README's other command.
 readonly OTHER_TIERS=(clang asan tsan quickstart)
 
@@ -76,9 +76,9 @@ run_tier() {
       bazel_test_query "$SANITIZED except //tests/simulation/..." --config=tsan
       ;;
     sanitize-all)
-      # Crash tests preload a library, which sanitizers want to be the first to do.
-      bazel_test_query 'kind("cc_test", //...) except attr(tags, crash, //...)' --config=asan
-      bazel_test_query 'kind("cc_test", //...) except attr(tags, crash, //...)' --config=tsan
+      # Crash tests and some of e2e preload a library, which sanitizers want to be the first to do.
+      bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|e2e", //...)' --config=asan
+      bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|e2e", //...)' --config=tsan
       ;;
     quickstart) check "deploy/quickstart.sh --once" deploy/quickstart.sh --once ;;
   esac

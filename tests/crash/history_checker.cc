@@ -142,7 +142,7 @@ class Checker {
         if (!MayBeEvicted(request)) altered("is evicted, and not the first in line");
         return;
       case State::kOther:
-        altered("is in a state that nobody brought it to");
+        if (!rules_.runs) altered("is in a state that nobody brought it to");
         return;
     }
   }

@@ -15,6 +15,8 @@ struct QueueRules {
   bool evicts = false;
   // Ended tasks are forgotten; their request ids are not.
   bool forgets = false;
+  // Agents run them: they leave the line and end by themselves.
+  bool runs = false;
 };
 
 // How a history went with what was found after it. Each list has a line for everything that broke a
