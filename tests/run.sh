@@ -4,6 +4,7 @@
 #   tests/run.sh               every tier below
 #   tests/run.sh unit style    some of them
 #   tests/run.sh sanitize-all  AddressSanitizer and ThreadSanitizer on all C++ tests, gRPC's too (slow)
+#   tests/run.sh chaos [--seconds=60] [--seed=N]  a cluster in trouble, for as long as one likes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -86,6 +87,10 @@ run_tier() {
 
 main() {
   local tree=() others=() tier
+  if [[ ${1-} == chaos ]]; then
+    deploy/setup.sh
+    exec tests/e2e/chaos.sh "${@:2}"
+  fi
   for tier in "${@:-all}"; do
     case " ${TREE_TIERS[*]} | ${OTHER_TIERS[*]} sanitize-all all -h --help " in
       *" $tier "*"|"*) tree+=("$tier") ;;
