@@ -81,7 +81,6 @@ void ChaosFaults::Heal() {
   for (const Part& part : parts_) {
     if (!all_well && part.heal != nullptr) deaths_.push_back(part.name + " cannot be healed");
   }
-  Look();
   Say("all is healed");
 }
 
@@ -97,11 +96,11 @@ void ChaosFaults::HealDue(absl::Duration until) {
 }
 
 void ChaosFaults::Look() {
-  for (const Part& part : parts_) {
+  for (Part& part : parts_) {
     if (part.member == nullptr || part.heal != nullptr || part.member->is_alive()) continue;
     deaths_.push_back(absl::StrCat(part.name, " ", HowItEnded(*part.member)));
-    Say(absl::StrCat(part.name, " ended by itself"));
-    part.member->Start();
+    Say(absl::StrCat(part.name, " ended by itself, and is started",
+                     For(part, absl::ZeroDuration(), Reviving(part, *part.member))));
   }
 }
 
@@ -145,14 +144,20 @@ std::string ChaosFaults::TroubleProcess(Part& part, Member& member, Random rando
     return "is killed and away" + For(part, time, Reviving(part, member));
   }
   const uint64_t calls = 1 + random.Below(60);
-  disk_.DieAt(disk_.calls() + calls, static_cast<crash::Death>(random.Below(3)));
+  const uint64_t die_at = disk_.calls() + calls;
+  disk_.DieAt(die_at, static_cast<crash::Death>(random.Below(3)));
   return absl::StrCat(
-      "is to die at the ", calls, "th call from now,",
-      For(part, time, [this, &member, revive = Reviving(part, member), dead = false]() mutable {
-        disk_.DieAt(0, crash::Death::kBefore);
-        dead = dead || !member.is_alive();
-        return !dead || revive();
-      }));
+      "is to die ", calls, " calls from now,",
+      For(part, time,
+          [this, &member, die_at, revive = Reviving(part, member), dead = false]() mutable {
+            if (dead) return revive();
+            disk_.DieAt(0, crash::Death::kBefore);
+            // It may be about to.
+            const absl::Duration patience =
+                disk_.calls() < die_at ? absl::ZeroDuration() : absl::Seconds(1);
+            dead = member.process().WaitForExit(patience).has_value();
+            return !dead;
+          }));
 }
 
 std::string ChaosFaults::TroubleNetwork(Part& part, TcpProxy& network, Random random) {

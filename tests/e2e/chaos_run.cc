@@ -1,5 +1,6 @@
 #include "tests/e2e/chaos_run.h"
 
+#include <fstream>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,17 @@ namespace {
 constexpr uint64_t kDiskBytes = 128 << 20;
 // How long the tasks that are left may take to end: runs, leases and what is resent.
 constexpr absl::Duration kEndWithin = absl::Minutes(3);
+
+// For whoever looks into it: the disk is gone with the process.
+void KeepEvidence(Cluster& cluster, const std::filesystem::path& data,
+                  const std::filesystem::path& folder) {
+  std::filesystem::copy(data, folder / "disk_afterwards", std::filesystem::copy_options::recursive);
+  std::ofstream(folder / "director.log") << cluster.director().process().Output();
+  for (size_t i = 1; i <= cluster.agents(); ++i) {
+    std::ofstream(folder / absl::StrCat("agent-", i, ".log"))
+        << cluster.agent(i).process().Output();
+  }
+}
 
 }  // namespace
 
@@ -54,6 +66,7 @@ ChaosReport RunChaos(const std::filesystem::path& folder, absl::Duration time, u
   report.faults = faults.faults();
   for (const std::string& death : faults.deaths()) report.failures.push_back(death);
   report.verdict = cluster.Check();
+  if (!report.ok()) KeepEvidence(cluster, data, folder);
   return report;
 }
 

@@ -161,6 +161,7 @@ RunLine Cluster::WaitForRun(const std::string& queue_id, uint64_t dispatch) {
 
 bool Cluster::AllEndWithin(absl::Duration patience) {
   return Eventually(patience, [&] {
+    client_.Undrain();
     client_.Kick();
     const v1::QueueStatus status = client_.Status();
     return status.depth() == 0 && status.in_flight() == 0;

@@ -102,7 +102,7 @@ class Cluster {
   // Waits until that dispatch of the task runs.
   RunLine WaitForRun(const std::string& queue_id, uint64_t dispatch);
 
-  // Whether every task ends, with backoffs cut short.
+  // Whether every task ends, with backoffs and cordons cut short.
   bool AllEndWithin(absl::Duration patience);
 
   struct Verdict {

@@ -217,13 +217,16 @@ std::vector<v1::Agent> ClusterClient::Agents() {
 }
 
 void ClusterClient::Kick() {
+  stubs_->Call(&Stubs::Queue::KickDispatcher, v1::KickDispatcherRequest());
+}
+
+void ClusterClient::Undrain() {
   for (const v1::Agent& agent : Agents()) {
     if (agent.state() != v1::Agent::STATE_CORDONED) continue;
     v1::UndrainAgentRequest request;
     request.set_name(agent.name());
     stubs_->Call(&Stubs::Fleet::UndrainAgent, request);
   }
-  stubs_->Call(&Stubs::Queue::KickDispatcher, v1::KickDispatcherRequest());
 }
 
 void ClusterClient::Pause() { stubs_->Call(&Stubs::Queue::PauseQueue, v1::PauseQueueRequest()); }

@@ -46,8 +46,10 @@ class ClusterClient {
   std::vector<SeenTask> FindAll();
   v1::QueueStatus Status();
   std::vector<v1::Agent> Agents();
-  // Ends all backoffs, suspicions and cordons.
+  // Ends all backoffs and suspicions.
   void Kick();
+  // Ends all cordons.
+  void Undrain();
   void Pause();
   void Resume();
 

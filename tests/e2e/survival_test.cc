@@ -56,10 +56,10 @@ class Killer {
 
 TEST(SurvivalTest, HundredTasksEndOnceEachWhileDirectorAndAgentsAreKilledOverAndOver) {
   constexpr uint64_t kTasks = 100;
-  Cluster cluster(test::NewFolder(), {.agents = 3});
+  Cluster cluster(test::NewFolder(), {.agents = 3, .are_listed = true});
   std::vector<v1::SubmitTaskRequest> tasks;
   for (uint64_t i = 0; i < kTasks; ++i) {
-    tasks.push_back(cluster.Task(absl::StrCat("sleep 0.", 2 + i % 5)));
+    tasks.push_back(cluster.Task(absl::StrCat("sleep 0.", 3 + i % 5)));
   }
   // Some are there when it begins; the others come while it goes on.
   const auto submit = [&](uint64_t from, uint64_t to) {
