@@ -82,10 +82,11 @@ bool ChaosLoad::Wait(absl::Duration time) {
 
 v1::SubmitTaskRequest ChaosLoad::RandomTask(const std::string& request_id,
                                             test::FakeRandom& random) const {
-  // Some fail, and some of those are tried again; some last too long.
+  // Some fail, and some of those are tried again; some last too long, and some longer than a lease.
   const uint64_t kind = random.Below(20);
   std::string work = absl::StrCat("sleep ", random.Below(2), ".", random.Below(10));
   if (kind < 4) absl::StrAppend(&work, "; exit 7");
+  if (kind == 5) work = "sleep 10";
   v1::SubmitTaskRequest request;
   request.set_prompt(cluster_.record().Script(kind == 4 ? "sleep 1000" : work));
   request.set_request_id(request_id);
