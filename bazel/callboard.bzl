@@ -12,6 +12,7 @@ _TIERS = {
     "simulation": [],
     "integration": ["external"],
     "crash": ["external"],
+    "e2e": ["external"],
     # Longer than anybody wants to wait; not part of a run without arguments.
     "soak": ["external"],
 }

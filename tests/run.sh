@@ -5,11 +5,12 @@
 #   tests/run.sh unit style    some of them
 #   tests/run.sh soak          faults that last for minutes
 #   tests/run.sh sanitize-all  AddressSanitizer and ThreadSanitizer on all C++ tests, gRPC's too (slow)
+#   tests/run.sh chaos [--seconds=60] [--seed=N]  a cluster in trouble, for as long as one likes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Tiers that are tests of the one optimised tree, by tag.
-readonly TREE_TIERS=(style unit simulation integration crash benchmark)
+readonly TREE_TIERS=(style unit simulation integration crash e2e benchmark)
 # What runs besides: clang on every file, the sanitizers, and the README's other command.
 readonly OTHER_TIERS=(clang asan tsan quickstart)
 
@@ -77,9 +78,9 @@ run_tier() {
       bazel_test_query "$SANITIZED except //tests/simulation/..." --config=tsan
       ;;
     sanitize-all)
-      # Crash tests preload a library, which sanitizers want to be the first to do.
-      bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|soak", //...)' --config=asan
-      bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|soak", //...)' --config=tsan
+      # Crash tests and some of e2e preload a library, which sanitizers want to be the first to do.
+      bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|e2e|soak", //...)' --config=asan
+      bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|e2e|soak", //...)' --config=tsan
       ;;
     soak) bazel_test --test_tag_filters=soak //... ;;
     quickstart) check "deploy/quickstart.sh --once" deploy/quickstart.sh --once ;;
@@ -88,6 +89,10 @@ run_tier() {
 
 main() {
   local tree=() others=() tier
+  if [[ ${1-} == chaos ]]; then
+    deploy/setup.sh
+    exec tests/e2e/chaos.sh "${@:2}"
+  fi
   for tier in "${@:-all}"; do
     case " ${TREE_TIERS[*]} | ${OTHER_TIERS[*]} soak sanitize-all all -h --help " in
       *" $tier "*"|"*) tree+=("$tier") ;;

@@ -95,7 +95,14 @@ struct CancelRequested {
 
 // How a run ended, as its agent reports it.
 struct RunResult {
-  enum class End { kCompleted, kFailed, kTimedOut, kCancelled };
+  enum class End {
+    kCompleted,
+    kFailed,
+    kTimedOut,
+    kCancelled,
+    // Nothing of it ran: its agent could not begin it.
+    kNotStarted,
+  };
 
   End end = End::kCompleted;
   std::optional<int32_t> exit_code = {};

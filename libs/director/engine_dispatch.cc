@@ -105,6 +105,21 @@ void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
     Lose(entry, "the agent ended the run without being asked to", now);
     return;
   }
+  if (result.end == RunResult::End::kNotStarted) {
+    // It is the agent's trouble, not the task's, although it came after its answer.
+    NoteInfrastructureError(fleet_.Get(agent), life.queue_id);
+    ReturnOrFail(entry,
+                 {.sequence = life.sequence,
+                  .counts = true,
+                  .blame = Blame::kAgentFailedIt,
+                  .backoff = core::BackoffAfter(life.queue_id, life.attempts + 1, {}),
+                  .who = agent,
+                  .why = result.error,
+                  .fault = Fault::kAgent,
+                  .run = result},
+                 now);
+    return;
+  }
   fleet_.Get(agent).failed_tasks.clear();
   if (result.end == RunResult::End::kCompleted) {
     End(entry, {.state = TaskState::kCompleted, .run = result}, {TaskEventKind::kDone, agent, ""},

@@ -24,6 +24,7 @@ core::Submission Retried(const std::string& rule) {
 
 const RunResult kExit1 = {.end = RunResult::End::kFailed, .exit_code = 1};
 const RunResult kKilled = {.end = RunResult::End::kFailed, .signal = "SIGKILL"};
+const RunResult kNotStarted = {.end = RunResult::End::kNotStarted, .error = "no space left"};
 const RunResult kTimeout = {.end = RunResult::End::kTimedOut};
 
 // ---- 409 ----
@@ -109,6 +110,37 @@ TEST(EngineOutcomeTest, AcceptedStartEndsTheRowOfBusyAnswers) {
 }
 
 // ---- Other answers ----
+
+TEST(EngineOutcomeTest, RunThatCouldNotBeginReturnsToItsPlaceAfterABackoffAndCounts) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  const core::QueueId other = director.Add();
+  director.Answer(task, absl::OkStatus());
+  const core::FenceToken token = director.Token(task);
+  director.Finish(task, kNotStarted);
+  EXPECT_EQ(director.State(task), TaskState::kPending);
+  EXPECT_THAT(director.Line(), ElementsAre(task)) << "in front, and passed over";
+  EXPECT_EQ(director.State(other), TaskState::kDispatching);
+  EXPECT_EQ(director.Task(task).attempts, 1u);
+  EXPECT_EQ(director.Task(task).last_error, "no space left");
+  // Its agent has not heard that this is known.
+  director.Say("a", core::RunEnded{token, kNotStarted});
+  EXPECT_EQ(director.Task(task).attempts, 1u);
+  director.Finish(other);
+  director.Advance(core::BackoffAfter(task, 1, {}));
+  EXPECT_EQ(director.State(task), TaskState::kDispatching);
+}
+
+TEST(EngineOutcomeTest, RunThatCouldNotBeginInAnyAttemptIsMaxAttempts) {
+  EngineFixture director({.queue = {.max_attempts = 1}});
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.Answer(task, absl::OkStatus());
+  director.Finish(task, kNotStarted);
+  EXPECT_EQ(director.State(task), TaskState::kFailed);
+  EXPECT_EQ(director.Task(task).reason, FailureReason::kMaxAttempts);
+}
 
 TEST(EngineOutcomeTest, TransientAnswersReturnTheTaskToItsPlaceAfterABackoffAndCount) {
   for (const absl::Status& answer :

@@ -167,6 +167,20 @@ TEST(EngineTroubleTest, AgentThatFailedThreeDistinctTasksInARowIsCordoned) {
   EXPECT_THAT(director.Line(), SizeIs(3)) << "it gets none of them again";
 }
 
+TEST(EngineTroubleTest, AgentThatCouldNotBeginThreeDistinctTasksInARowIsCordoned) {
+  EngineFixture director;
+  director.Connect("a");
+  for (int failure = 1; failure <= 3; ++failure) {
+    EXPECT_FALSE(IsCordoned(director, "a")) << failure;
+    const core::QueueId task = director.Add();
+    director.Answer(task, absl::OkStatus());
+    director.Finish(task, {.end = core::RunResult::End::kNotStarted, .error = "no space left"});
+    director.Report("a", /*used=*/0);
+  }
+  EXPECT_TRUE(IsCordoned(director, "a"));
+  EXPECT_THAT(director.Line(), SizeIs(3)) << "and each waits for a better one";
+}
+
 TEST(EngineTroubleTest, SameTaskFailingThriceDoesNotCordon) {
   EngineFixture director;
   director.Connect("a");

@@ -3,14 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 
 namespace callboard::test {
 
-// An empty folder that no other call returns.
+// An empty folder that no other call returns. Thread-safe.
 inline std::filesystem::path NewFolder() {
-  static int folders = 0;
+  static std::atomic<int> folders = 0;
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("folder_" + std::to_string(++folders));
   std::filesystem::remove_all(folder);

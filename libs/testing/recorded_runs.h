@@ -18,6 +18,7 @@ class RecordedRuns final : public ports::RunWatcher {
  public:
   void OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) override {
     base::MutexLock lock(mutex_);
+    StandStill();
     Run& run = runs_[token];
     CHECK_EQ(run.ends.size(), 0u) << "output of a run that is over";
     CHECK(run.chunks.empty() || run.chunks.back().number < chunk.number) << chunk.number;
@@ -26,7 +27,24 @@ class RecordedRuns final : public ports::RunWatcher {
   }
   void OnEnded(const core::FenceToken& token, core::RunResult result) override {
     base::MutexLock lock(mutex_);
+    StandStill();
     runs_[token].ends.push_back(std::move(result));
+    changed_.NotifyAll();
+  }
+
+  // From now on whoever says something is held up in it, until GoOn().
+  void HoldUp() {
+    base::MutexLock lock(mutex_);
+    holds_up_ = true;
+  }
+  // Until somebody is.
+  void WaitUntilHeldUp() {
+    base::MutexLock lock(mutex_);
+    while (!is_held_up_) changed_.Wait(mutex_);
+  }
+  void GoOn() {
+    base::MutexLock lock(mutex_);
+    holds_up_ = false;
     changed_.NotifyAll();
   }
 
@@ -74,8 +92,19 @@ class RecordedRuns final : public ports::RunWatcher {
     return text;
   }
 
+  void StandStill() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    while (holds_up_) {
+      is_held_up_ = true;
+      changed_.NotifyAll();
+      changed_.Wait(mutex_);
+    }
+    is_held_up_ = false;
+  }
+
   base::Mutex mutex_;
   base::CondVar changed_;
+  bool holds_up_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_held_up_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<core::FenceToken, Run> runs_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -102,6 +102,11 @@ void TcpProxy::Accept(bool accept) {
   accept_ = accept;
 }
 
+void TcpProxy::Forward(const std::string& target) {
+  base::MutexLock lock(mutex_);
+  target_ = target;
+}
+
 uint64_t TcpProxy::bytes_to_server() const {
   base::MutexLock lock(mutex_);
   return bytes_to_server_;
@@ -180,11 +185,11 @@ int TcpProxy::UntilNextIsDue() const {
 void TcpProxy::AcceptOne() {
   const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
   if (client < 0) return;
+  if (!accept_ || target_.empty()) return CutOff(client);
   const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   CHECK_GE(server, 0);
   const sockaddr_in target = AddressOf(target_);
-  if (!accept_ ||
-      connect(server, reinterpret_cast<const sockaddr*>(&target), sizeof(target)) != 0) {
+  if (connect(server, reinterpret_cast<const sockaddr*>(&target), sizeof(target)) != 0) {
     CutOff(client);
     CutOff(server);
     return;

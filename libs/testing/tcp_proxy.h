@@ -20,7 +20,7 @@ namespace callboard::test {
 // Thread-safe.
 class TcpProxy {
  public:
-  // `target`: host:port of an IPv4 address.
+  // `target`: host:port of an IPv4 address; empty while there is no server.
   explicit TcpProxy(const std::string& target);
   ~TcpProxy();
   TcpProxy(const TcpProxy&) = delete;
@@ -44,6 +44,9 @@ class TcpProxy {
   void CutEvery(uint64_t pieces);
   // Whether new connections are let in; those that are not are cut at once.
   void Accept(bool accept);
+
+  // Where new connections lead from now on, as at construction; those that stand stay.
+  void Forward(const std::string& target);
 
   // Bytes that came from the client so far.
   uint64_t bytes_to_server() const;
@@ -77,13 +80,13 @@ class TcpProxy {
   void Wake();
 
   const adapters::SystemClock clock_;
-  const std::string target_;
   std::string address_;
   int listener_ = -1;
   int wake_ = -1;
 
   mutable base::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string target_ ABSL_GUARDED_BY(mutex_);
   bool accept_ ABSL_GUARDED_BY(mutex_) = true;
   Flow to_server_ ABSL_GUARDED_BY(mutex_) = Flow::kThrough;
   Flow to_client_ ABSL_GUARDED_BY(mutex_) = Flow::kThrough;

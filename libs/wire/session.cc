@@ -30,6 +30,7 @@ constexpr EnumPair<RunResult::End, v1::AgentRun::State> kEnds[] = {
     {RunResult::End::kFailed, v1::AgentRun::STATE_FAILED},
     {RunResult::End::kTimedOut, v1::AgentRun::STATE_TIMED_OUT},
     {RunResult::End::kCancelled, v1::AgentRun::STATE_CANCELLED},
+    {RunResult::End::kNotStarted, v1::AgentRun::STATE_NOT_STARTED},
 };
 
 constexpr EnumPair<core::OutputStream, v1::LogChunk::Stream> kStreams[] = {

@@ -146,7 +146,7 @@ class Checker {
         if (!rules_.runs) altered("was run, and there is no agent");
         return;
       case State::kOther:
-        altered("is in a state that nobody brought it to");
+        if (!rules_.runs) altered("is in a state that nobody brought it to");
         return;
     }
   }

@@ -15,7 +15,7 @@ struct QueueRules {
   bool evicts = false;
   // Ended tasks are forgotten; their request ids are not.
   bool forgets = false;
-  // There are agents, which run what waits, and every run succeeds.
+  // Agents run them: they leave the line and end by themselves.
   bool runs = false;
 };
 

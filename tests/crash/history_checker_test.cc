@@ -75,6 +75,14 @@ TEST_F(HistoryCheckerTest, WhatWasAcknowledgedAndIsThereInOrderIsFine) {
   EXPECT_EQ(verdict.recovered, 0u);
 }
 
+TEST_F(HistoryCheckerTest, OnlyAgentsBringTasksToOtherStates) {
+  Submits("a");
+  Finds("a", State::kOther);
+  EXPECT_THAT(Check().altered, ElementsAre("a: is in a state that nobody brought it to"));
+  const Verdict verdict = Check({.runs = true});
+  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+}
+
 TEST_F(HistoryCheckerTest, MissingAcknowledgedTaskIsLost) {
   Submits("a");
   Submits("b");

@@ -130,11 +130,13 @@ Call Resubmit(const Call& call, QueueClient& client, const Ticks& ticks) {
 Call::Answer AnswerFrom(const absl::Status& status) {
   if (status.ok()) return Call::Answer::kDone;
   const std::string reason = base::DetailsOf(status).reason;
-  // The connection broke, in gRPC's various words, or the disk failed.
-  const bool is_broken = absl::IsUnavailable(status) || absl::IsUnknown(status);
+  // The connection broke, or nothing came in time, in gRPC's various words; or the disk failed.
+  const bool is_broken = absl::IsUnavailable(status) || absl::IsUnknown(status) ||
+                         absl::IsDeadlineExceeded(status) || absl::IsInternal(status) ||
+                         absl::IsCancelled(status);
   if ((is_broken && reason.empty()) || reason == "OUTCOME_UNKNOWN") return Call::Answer::kUnknown;
   static const std::set<std::string>& refusals = *new std::set<std::string>{
-      "STORE_FULL", "STORE_UNAVAILABLE", "QUEUE_DRAINING", "TASK_NOT_FOUND"};
+      "STORE_FULL", "STORE_UNAVAILABLE", "QUEUE_DRAINING", "OVERLOADED", "TASK_NOT_FOUND"};
   CHECK(refusals.contains(reason)) << status.ToString();
   return Call::Answer::kRefused;
 }

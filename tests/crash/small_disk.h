@@ -10,6 +10,9 @@ namespace callboard::crash {
 // or a kernel that lets users have namespaces.
 class SmallDisk {
  public:
+  // Whether this process could have one. REQUIRES: it has one thread.
+  static bool IsAllowed();
+
   // At `folder`, which exists; with room for so many files, if that is not 0. REQUIRES: the process
   // has one thread.
   SmallDisk(std::filesystem::path folder, uint64_t bytes, uint64_t files = 0);

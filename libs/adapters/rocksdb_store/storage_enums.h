@@ -69,6 +69,7 @@ inline constexpr EnumPair<core::RunResult::End, storage::v1::RunResult::End> kRu
     {core::RunResult::End::kFailed, storage::v1::RunResult::END_FAILED},
     {core::RunResult::End::kTimedOut, storage::v1::RunResult::END_TIMED_OUT},
     {core::RunResult::End::kCancelled, storage::v1::RunResult::END_CANCELLED},
+    {core::RunResult::End::kNotStarted, storage::v1::RunResult::END_NOT_STARTED},
 };
 
 inline constexpr EnumPair<core::TaskSource, storage::v1::TaskSource> kTaskSources[] = {

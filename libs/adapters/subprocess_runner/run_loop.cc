@@ -50,8 +50,8 @@ absl::StatusOr<Descriptor> PlanFile(const RunPlan& plan) {
   return file;
 }
 
-Report FailedReport(const absl::Status& error) {
-  return {.result = {.end = RunResult::End::kFailed, .error = std::string(error.message())}};
+Report NotStarted(const absl::Status& error) {
+  return {.result = {.end = RunResult::End::kNotStarted, .error = std::string(error.message())}};
 }
 
 }  // namespace
@@ -72,10 +72,10 @@ void RunLoop::Start(const ports::RunOrder& order) {
   CHECK(numbers_.emplace(order.token, number).second) << order.task_id;
   Run& run = *(runs_[number] = std::make_unique<Run>(Run{.token = order.token, .folders = {}}));
   const absl::StatusOr<RunPlan> plan = parts_.planner.Plan(order);
-  if (!plan.ok()) return End(number, run, FailedReport(plan.status()));
+  if (!plan.ok()) return End(number, run, NotStarted(plan.status()));
   run.folders = plan->folders;
   if (const absl::Status begun = Begin(number, run, *plan); !begun.ok()) {
-    End(number, run, FailedReport(begun));
+    End(number, run, NotStarted(begun));
   }
 }
 
@@ -206,6 +206,8 @@ void RunLoop::ReplaceLauncher() {
 
 void RunLoop::OnControl(uint64_t number, Run& run) {
   const ssize_t count = recv(run.control.get(), buffer_.data(), buffer_.size(), 0);
+  // It left an instruction unread. That is told first, once; its report comes after it.
+  if (count < 0 && errno == ECONNRESET) return;
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (count > 0) {
     const std::optional<Report> report = DecodeReport({buffer_.data(), static_cast<size_t>(count)});

@@ -73,13 +73,22 @@ TEST(SubprocessRunnerTest, ExitCodesAndSignalsAreExact) {
             (core::RunResult{.end = End::kFailed, .signal = "SIGSEGV"}));
 }
 
-TEST(SubprocessRunnerTest, ProgramThatIsNotThereFails) {
+TEST(SubprocessRunnerTest, ProgramThatIsNotThereIsNotStarted) {
   ShellRuns missing({"/no/such/program"});
   const core::RunResult result = missing.RunToEnd("prompt");
-  EXPECT_EQ(result.end, End::kFailed);
+  EXPECT_EQ(result.end, End::kNotStarted);
   EXPECT_THAT(result.error, HasSubstr("/no/such/program"));
   ShellRuns not_in_path({"no-such-program"});
   EXPECT_THAT(not_in_path.RunToEnd("prompt").error, HasSubstr("/usr/bin:/bin"));
+}
+
+TEST(SubprocessRunnerTest, RunWhoseFoldersCannotBeMadeIsNotStarted) {
+  ShellRuns shell;
+  std::filesystem::remove_all(shell.data_dir() / "runs");
+  std::ofstream(shell.data_dir() / "runs") << "in the way";
+  const core::RunResult result = shell.RunToEnd("exit 0");
+  EXPECT_EQ(result.end, End::kNotStarted);
+  EXPECT_THAT(result.error, HasSubstr((shell.data_dir() / "runs").string()));
 }
 
 TEST(SubprocessRunnerTest, EnvironmentIsExact) {
@@ -253,7 +262,7 @@ TEST(SubprocessRunnerTest, ShellIsRefusedUnlessAllowed) {
   EXPECT_THAT((*runner)->Check(SpecOf("exit 0")),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("runner.allow_shell")));
   (*runner)->Start(RunOrderOf(RunToken(1), SpecOf("exit 0")));
-  EXPECT_EQ(runs.WaitForEnd(RunToken(1)).end, End::kFailed);
+  EXPECT_EQ(runs.WaitForEnd(RunToken(1)).end, End::kNotStarted);
 }
 
 TEST(SubprocessRunnerTest, SecondRunnerOfAFolderComesAfterTheFirst) {

@@ -292,7 +292,9 @@ core::RunResult Supervisor::Result() {
   if (status_.has_value() && WIFSIGNALED(*status_)) result.signal = SignalName(WTERMSIG(*status_));
   switch (cause_) {
     case Cause::kItself:
-      result.end = result.exit_code == 0 ? End::kCompleted : End::kFailed;
+      result.end = !start_.ok()            ? End::kNotStarted
+                   : result.exit_code == 0 ? End::kCompleted
+                                           : End::kFailed;
       break;
     case Cause::kTimeout:
       result.end = End::kTimedOut;

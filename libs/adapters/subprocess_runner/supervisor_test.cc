@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/subprocess_runner/launcher.h"
@@ -233,6 +234,36 @@ TEST(SupervisorTest, NothingOutlivesAnAgentThatIsKilled) {
                                                  clock, runs),
               IsOk());
   EXPECT_TRUE(fs::is_empty(folder / "data" / "runs"));
+}
+
+// The kernel says that there was something unread before it hands out the report.
+TEST(SupervisorTest, ReportIsHeardAlsoWhenTheSupervisorLeavesAnInstructionUnread) {
+  ShellRuns shell;
+  const fs::path gate = shell.data_dir() / "gate";
+  const core::FenceToken run = shell.Start(
+      absl::StrCat("echo $PPID $$ >", (shell.data_dir() / "w").string(), "; mv ",
+                   (shell.data_dir() / "w").string(), " ", (shell.data_dir() / "pids").string(),
+                   "; while [ ! -e ", gate.string(), " ]; do sleep 0.01; done; echo done"));
+  while (!fs::exists(shell.data_dir() / "pids")) std::this_thread::yield();
+  int supervisor = 0;
+  int task = 0;
+  std::ifstream(shell.data_dir() / "pids") >> supervisor >> task;
+  ASSERT_EQ(kill(supervisor, SIGSTOP), 0);
+  std::ofstream(gate) << "open";
+  WaitUntilDead(task);
+  shell.runner().SetFence(run, shell.clock().MonotonicNow() + absl::Minutes(1));
+  // The instruction is sent before what was asked for later is said.
+  shell.runs().HoldUp();
+  shell.Start("echo other");
+  shell.runs().WaitUntilHeldUp();
+  // It sees that the task has ended before it looks for instructions, and is gone before its report
+  // is read.
+  ASSERT_EQ(kill(supervisor, SIGCONT), 0);
+  WaitUntilDead(supervisor);
+  shell.runs().GoOn();
+  const core::RunResult result = shell.runs().WaitForEnd(run);
+  EXPECT_EQ(result.end, End::kCompleted);
+  EXPECT_EQ(result.result, "done\n");
 }
 
 TEST(SupervisorTest, FenceHoldsWhileTheAgentIsStopped) {

@@ -1,0 +1,123 @@
+// Agents that are stopped or cut off while they run a task: nothing of it is left when another
+// agent gets it, and what they have to say of it later changes nothing.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/process_table.h"
+#include "libs/testing/tcp_proxy.h"
+#include "tests/e2e/cluster.h"
+#include "tests/e2e/eventually.h"
+
+namespace callboard::e2e {
+namespace {
+
+using test::TcpProxy;
+using Direction = TcpProxy::Direction;
+using Flow = TcpProxy::Flow;
+
+class LeaseTest : public testing::Test {
+ protected:
+  // Its first run lasts for ever, those after it until Open().
+  static std::string Submit(Cluster& cluster) {
+    return cluster.client().Submit(cluster.Task(absl::StrCat(
+        "case $CALLBOARD_FENCE in */1/*) sleep 1000;; esac; ", cluster.WaitForGate())));
+  }
+
+  // Waits until nothing is left of the run, and sees that nobody else has the task by then.
+  static void ExpectGoneBeforeItIsElsewhere(Cluster& cluster, const RunLine& run,
+                                            v1::Task::State state) {
+    EXPECT_TRUE(Eventually(absl::Minutes(1), [&] { return !test::IsAlive(run.pid); }));
+    const v1::Task task = cluster.client().Get(run.fence.queue_id);
+    EXPECT_EQ(task.state(), state);
+    EXPECT_EQ(task.dispatch(), run.fence.dispatch);
+  }
+
+  // The second run is the one that counts, whatever is said of the first.
+  static void ExpectSecondRunEndsIt(Cluster& cluster, const std::string& id) {
+    const v1::Task task = cluster.client().WaitForEnd(id);
+    EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
+    EXPECT_EQ(task.dispatch(), 2u);
+    EXPECT_EQ(task.attempts(), 1u);
+  }
+};
+
+TEST_F(LeaseTest, TaskOfAnAgentThatIsStoppedIsDeadBeforeItRunsElsewhereAndStaysSoWhenItWakes) {
+  Cluster cluster(test::NewFolder(), {});
+  const adapters::SystemClock clock;
+  const std::string id = Submit(cluster);
+  const RunLine run = cluster.WaitForRun(id, 1);
+  cluster.client().WaitFor(id, v1::Task::STATE_WORKING);
+  cluster.agent(1).Freeze();
+  const absl::Duration frozen = clock.MonotonicNow();
+  ExpectGoneBeforeItIsElsewhere(cluster, run, v1::Task::STATE_WORKING);
+  cluster.WaitForRun(id, 2);
+  Pass(frozen + 3 * absl::Seconds(kRedispatchSeconds) - clock.MonotonicNow());
+  cluster.agent(1).Thaw();
+  cluster.client().WaitForAgents(2);
+  const v1::Task elsewhere = cluster.client().Get(id);
+  EXPECT_EQ(elsewhere.state(), v1::Task::STATE_WORKING);
+  EXPECT_EQ(elsewhere.dispatch(), 2u);
+  cluster.Open();
+  ExpectSecondRunEndsIt(cluster, id);
+  const Cluster::Verdict verdict = cluster.Check();
+  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  EXPECT_EQ(verdict.runs.runs, 2u);
+}
+
+TEST_F(LeaseTest, StartWhoseSessionIsCutBeforeItsAnswerGoesElsewhereOnlyWhenItsLeaseHasEnded) {
+  Cluster cluster(test::NewFolder(), {});
+  TcpProxy& network = cluster.agent(1).network();
+  network.Set(Direction::kToClient, Flow::kSwallowed);
+  const std::string id = Submit(cluster);
+  const RunLine run = cluster.WaitForRun(id, 1);
+  network.Accept(false);
+  network.Cut();
+  // All the time another agent is idle.
+  ExpectGoneBeforeItIsElsewhere(cluster, run, v1::Task::STATE_DISPATCHING);
+  cluster.WaitForRun(id, 2);
+  network.Set(Direction::kToClient, Flow::kThrough);
+  network.Accept(true);
+  cluster.client().WaitForAgents(2);
+  cluster.Open();
+  ExpectSecondRunEndsIt(cluster, id);
+  const Cluster::Verdict verdict = cluster.Check();
+  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+}
+
+// Held bytes come late, as those of a network that was gone for a while; swallowed ones never.
+TEST_F(LeaseTest, TaskOfAnAgentThatIsCutOffInOneDirectionIsDeadBeforeItRunsElsewhere) {
+  const auto cut_off = [](const std::filesystem::path& folder, Direction direction, Flow flow) {
+    Cluster cluster(folder, {});
+    const std::string id = Submit(cluster);
+    const RunLine run = cluster.WaitForRun(id, 1);
+    cluster.client().WaitFor(id, v1::Task::STATE_WORKING);
+    cluster.agent(1).network().Set(direction, flow);
+    ExpectGoneBeforeItIsElsewhere(cluster, run, v1::Task::STATE_WORKING);
+    cluster.WaitForRun(id, 2);
+    cluster.agent(1).network().Set(direction, Flow::kThrough);
+    cluster.client().WaitForAgents(2);
+    cluster.Open();
+    ExpectSecondRunEndsIt(cluster, id);
+    const Cluster::Verdict verdict = cluster.Check();
+    EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  };
+  // All of them wait for a lease to end: together.
+  std::vector<std::thread> clusters;
+  for (const Direction direction : {Direction::kToServer, Direction::kToClient}) {
+    for (const Flow flow : {Flow::kSwallowed, Flow::kHeld}) {
+      clusters.emplace_back(cut_off, test::NewFolder(), direction, flow);
+    }
+  }
+  for (std::thread& cluster : clusters) cluster.join();
+}
+
+}  // namespace
+}  // namespace callboard::e2e

@@ -1,0 +1,86 @@
+// A cluster whose parts are killed, stopped and cut off, over and over.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/testing/new_folder.h"
+#include "tests/e2e/cluster.h"
+#include "tests/e2e/eventually.h"
+
+namespace callboard::e2e {
+namespace {
+
+// When to kill whom next.
+class Killer {
+ public:
+  explicit Killer(Cluster& cluster) : cluster_(cluster) {}
+
+  // Until so many directors are dead.
+  void Run(size_t directors) {
+    while (directors_ < directors) {
+      Pass(std::min(next_director_, next_agent_) - clock_.MonotonicNow());
+      if (next_director_ <= next_agent_) {
+        next_director_ += kDirectorEvery;
+        Kill(cluster_.director());
+        ++directors_;
+      } else {
+        next_agent_ += kAgentEvery;
+        Kill(cluster_.agent(1 + agents_ % cluster_.agents()));
+        ++agents_;
+      }
+    }
+  }
+
+ private:
+  static constexpr absl::Duration kDirectorEvery = absl::Seconds(2);
+  static constexpr absl::Duration kAgentEvery = absl::Seconds(3);
+
+  static void Kill(Member& member) {
+    member.Kill();
+    member.Start();
+  }
+
+  Cluster& cluster_;
+  const adapters::SystemClock clock_;
+  absl::Duration next_director_ = clock_.MonotonicNow() + kDirectorEvery;
+  absl::Duration next_agent_ = clock_.MonotonicNow() + kAgentEvery;
+  size_t directors_ = 0;
+  size_t agents_ = 0;
+};
+
+TEST(SurvivalTest, HundredTasksEndOnceEachWhileDirectorAndAgentsAreKilledOverAndOver) {
+  constexpr uint64_t kTasks = 100;
+  Cluster cluster(test::NewFolder(), {.agents = 3, .are_listed = true});
+  std::vector<v1::SubmitTaskRequest> tasks;
+  for (uint64_t i = 0; i < kTasks; ++i) {
+    tasks.push_back(cluster.Task(absl::StrCat("sleep 0.", 3 + i % 5)));
+  }
+  // Some are there when it begins; the others come while it goes on.
+  const auto submit = [&](uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; ++i) cluster.client().Submit(tasks[i]);
+  };
+  submit(0, kTasks / 2);
+  std::thread others([&] {
+    for (uint64_t i = kTasks / 2; i < kTasks; ++i) {
+      submit(i, i + 1);
+      Pass(absl::Milliseconds(200));
+    }
+  });
+  Killer(cluster).Run(6);
+  others.join();
+  EXPECT_TRUE(cluster.AllEndWithin(absl::Minutes(1)));
+  const Cluster::Verdict verdict = cluster.Check();
+  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  EXPECT_EQ(verdict.submits.acknowledged, kTasks);
+  EXPECT_EQ(verdict.runs.ended, kTasks);
+  EXPECT_GT(verdict.runs.runs, kTasks) << "no kill met a run";
+}
+
+}  // namespace
+}  // namespace callboard::e2e
