@@ -89,11 +89,7 @@ absl::StatusOr<Announcement> AnnouncementFrom(const v1::AnnounceAgentRequest& re
 absl::StatusOr<director::AgentQuery> AgentQueryFrom(const v1::ListAgentsRequest& request) {
   wire::FieldChecks checks;
   director::AgentQuery query = {.page_size = ReadPageSize(request.page_size(), checks)};
-  if (!request.page_token().empty()) {
-    const std::optional<std::string> after = PlaceIn(request.page_token());
-    if (!after.has_value()) RefusePageToken(checks);
-    query.after = after.value_or("");
-  }
+  query.after = ReadPageToken(request.page_token(), checks);
   RETURN_IF_ERROR(checks.status());
   return query;
 }

@@ -1,5 +1,7 @@
 #include "services/director/page.h"
 
+#include <utility>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
@@ -33,6 +35,12 @@ std::optional<std::string> PlaceIn(const std::string& page_token) {
 
 void RefusePageToken(wire::FieldChecks& checks) {
   checks.Refuse("page_token", "is not one that a page ended with");
+}
+
+std::string ReadPageToken(const std::string& page_token, wire::FieldChecks& checks) {
+  std::optional<std::string> place = PlaceIn(page_token);
+  if (!place.has_value() && !page_token.empty()) RefusePageToken(checks);
+  return std::move(place).value_or("");
 }
 
 bool PageBytes::Add(const google::protobuf::MessageLite& item) {

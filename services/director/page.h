@@ -24,6 +24,8 @@ std::string PageToken(absl::string_view place);
 std::optional<std::string> PlaceIn(const std::string& page_token);
 // Notes that it is not.
 void RefusePageToken(wire::FieldChecks& checks);
+// The same of a list whose places are names: empty at the beginning.
+std::string ReadPageToken(const std::string& page_token, wire::FieldChecks& checks);
 
 // How large a page has become. One that would be too large for a message ends early.
 class PageBytes {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <string>
 
 #include "libs/base/status_macros.h"
@@ -15,11 +14,7 @@ namespace callboard {
 absl::StatusOr<director::SessionQuery> SessionQueryFrom(const v1::ListSessionsRequest& request) {
   wire::FieldChecks checks;
   director::SessionQuery query = {.page_size = ReadPageSize(request.page_size(), checks)};
-  if (!request.page_token().empty()) {
-    const std::optional<std::string> after = PlaceIn(request.page_token());
-    if (!after.has_value()) RefusePageToken(checks);
-    query.after = after.value_or("");
-  }
+  query.after = ReadPageToken(request.page_token(), checks);
   RETURN_IF_ERROR(checks.status());
   return query;
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -110,54 +109,35 @@ agent::Journaled Read(absl::string_view text) {
   return journaled;
 }
 
-bool WriteAll(int file, absl::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
 }  // namespace
 
 absl::StatusOr<FileJournal::Opened> FileJournal::Open(const std::string& path) {
   const std::string lock_path = path + ".lock";
-  const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (lock < 0) return FileError(lock_path);
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    close(lock);
+  base::Descriptor lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!lock.is_open()) return FileError(lock_path);
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, " is in use: another agent runs on the same data_dir; give each its own"));
   }
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   Opened opened = {.journal = nullptr, .journaled = Read(text)};
-  opened.journal.reset(new FileJournal(path, lock, opened.journaled));
+  opened.journal.reset(new FileJournal(path, std::move(lock), opened.journaled));
   RETURN_IF_ERROR(opened.journal->WriteAnew());
   return opened;
 }
 
-FileJournal::~FileJournal() {
-  if (file_ >= 0) close(file_);
-  close(lock_);
-}
-
 absl::Status FileJournal::WriteAnew() {
   const std::string staged = path_ + ".new";
-  const int file =
-      open(staged.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file < 0) return FileError(staged);
+  base::Descriptor file(
+      open(staged.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file.is_open()) return FileError(staged);
   buffer_.clear();
   for (const agent::JournalRecord& record : journaled_.Records()) Append(record, buffer_);
-  if (!WriteAll(file, buffer_) || std::rename(staged.c_str(), path_.c_str()) != 0) {
-    const absl::Status error = FileError(staged);
-    close(file);
-    return error;
+  if (!base::WriteAll(file, buffer_) || std::rename(staged.c_str(), path_.c_str()) != 0) {
+    return FileError(staged);
   }
-  if (file_ >= 0) close(file_);
-  file_ = file;
+  file_ = std::move(file);
   size_bytes_ = least_bytes_ = buffer_.size();
   return absl::OkStatus();
 }
@@ -168,7 +148,7 @@ absl::Status FileJournal::Write(absl::Span<const agent::JournalRecord> records) 
     journaled_.Apply(record);
     Append(record, buffer_);
   }
-  if (!WriteAll(file_, buffer_)) return FileError(path_);
+  if (!base::WriteAll(file_, buffer_)) return FileError(path_);
   size_bytes_ += buffer_.size();
   const bool is_worth_it = size_bytes_ >= kAnewBytesMin + kAnewFactor * least_bytes_;
   return is_worth_it ? WriteAnew() : absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "libs/agent/journal.h"
+#include "libs/base/descriptor.h"
 
 namespace callboard::adapters {
 
@@ -26,23 +27,22 @@ class FileJournal final : public agent::Journal {
 
   // Reads what is there and goes on from it. FAILED_PRECONDITION when another process has it.
   static absl::StatusOr<Opened> Open(const std::string& path);
-  ~FileJournal() override;
 
   absl::Status Write(absl::Span<const agent::JournalRecord> records) override;
 
   size_t size_bytes() const { return size_bytes_; }
 
  private:
-  FileJournal(std::string path, int lock, agent::Journaled journaled)
-      : path_(std::move(path)), lock_(lock), journaled_(std::move(journaled)) {}
+  FileJournal(std::string path, base::Descriptor lock, agent::Journaled journaled)
+      : path_(std::move(path)), lock_(std::move(lock)), journaled_(std::move(journaled)) {}
 
   // Puts a file with the fewest entries into the place of the one that is there.
   absl::Status WriteAnew();
 
   const std::string path_;
-  const int lock_;
+  const base::Descriptor lock_;
   agent::Journaled journaled_;
-  int file_ = -1;
+  base::Descriptor file_;
   size_t size_bytes_ = 0;
   // Right after it was written anew.
   size_t least_bytes_ = 0;

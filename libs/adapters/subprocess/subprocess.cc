@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,55 +12,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
+#include "libs/base/descriptor.h"
+#include "libs/base/spawn.h"
 #include "libs/base/status_macros.h"
 #include "libs/flow/abort.h"
 
 namespace callboard::adapters {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  ~Descriptor() {
-    if (is_open()) close(descriptor_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  bool is_open() const { return descriptor_ >= 0; }
-  int get() const { return descriptor_; }
-
- private:
-  const int descriptor_;
-};
-
-// As the C interfaces want it.
-std::vector<char*> Pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// In a group of its own, with the signals as a program expects them, whatever is blocked or ignored
-// here.
+// In a group of its own.
 absl::StatusOr<pid_t> Spawn(const SubprocessOptions& options) {
-  posix_spawnattr_t attributes;
-  CHECK_EQ(posix_spawnattr_init(&attributes), 0);
-  sigset_t none;
-  sigemptyset(&none);
-  sigset_t all;
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int error =
-      posix_spawnp(&pid, options.argv.front().c_str(), nullptr, &attributes,
-                   Pointers(options.argv).data(), Pointers(options.environment).data());
-  posix_spawnattr_destroy(&attributes);
+  const int error = base::Spawn({.program = options.argv.front(),
+                                 .argv = options.argv,
+                                 .environment = options.environment,
+                                 .flags = POSIX_SPAWN_SETPGROUP},
+                                pid);
   if (error == 0) return pid;
   const std::string message =
       absl::StrCat("cannot run ", options.argv.front(), ": ", strerror(error));
@@ -102,13 +68,13 @@ absl::StatusOr<ProcessEnd> RunSubprocess(const SubprocessOptions& options,
                                          const std::stop_token& stop) {
   CHECK(!options.argv.empty());
   RETURN_IF_ERROR(flow::CheckNotAborted(stop));
-  const Descriptor wake(eventfd(0, EFD_CLOEXEC));
+  const base::Descriptor wake(eventfd(0, EFD_CLOEXEC));
   if (!wake.is_open()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot run ", options.argv.front(), ": ", strerror(errno)));
   }
   ASSIGN_OR_RETURN(const pid_t pid, Spawn(options));
-  const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  const base::Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process.is_open()) {
     const std::string error = strerror(errno);
     Reap(pid);

@@ -2,7 +2,7 @@
 #define CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_BOOT_TIMER_H_
 
 #include "absl/time/time.h"
-#include "libs/adapters/subprocess_runner/descriptor.h"
+#include "libs/base/descriptor.h"
 
 namespace callboard::adapters {
 
@@ -21,7 +21,7 @@ class BootTimer {
  private:
   void Set(absl::Duration time, int flags);
 
-  Descriptor timer_;
+  base::Descriptor timer_;
 };
 
 }  // namespace callboard::adapters

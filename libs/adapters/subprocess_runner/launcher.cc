@@ -22,18 +22,18 @@
 #include <utility>
 
 #include "libs/adapters/subprocess_runner/child_processes.h"
-#include "libs/adapters/subprocess_runner/descriptor.h"
 #include "libs/adapters/subprocess_runner/supervisor.h"
 #include "libs/base/check.h"
+#include "libs/base/descriptor.h"
 
 namespace callboard::adapters {
 namespace {
 
 constexpr int kLookAgainMilliseconds = 10;
 
-using RunDescriptors = std::array<Descriptor, kRunDescriptors>;
+using RunDescriptors = std::array<base::Descriptor, kRunDescriptors>;
 
-std::string Contents(const Descriptor& file) {
+std::string Contents(const base::Descriptor& file) {
   struct stat found = {};
   CHECK_EQ(fstat(file.get(), &found), 0);
   std::string bytes(static_cast<size_t>(found.st_size), '\0');
@@ -64,7 +64,7 @@ class Launcher {
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     CHECK_EQ(sigprocmask(SIG_BLOCK, &child, nullptr), 0);
-    signals_ = Descriptor(signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC));
+    signals_ = base::Descriptor(signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC));
     CHECK(signals_.is_open());
   }
 
@@ -109,7 +109,7 @@ class Launcher {
     int numbers[kRunDescriptors];
     std::memcpy(numbers, CMSG_DATA(rights), sizeof(numbers));
     RunDescriptors descriptors;
-    for (int i = 0; i < kRunDescriptors; ++i) descriptors[i] = Descriptor(numbers[i]);
+    for (int i = 0; i < kRunDescriptors; ++i) descriptors[i] = base::Descriptor(numbers[i]);
     Fork(run, std::move(descriptors));
   }
 
@@ -158,8 +158,8 @@ class Launcher {
   }
 
   // Closed when the agent is gone.
-  Descriptor socket_;
-  Descriptor signals_;
+  base::Descriptor socket_;
+  base::Descriptor signals_;
   // Which run each has.
   std::map<pid_t, uint64_t> supervisors_;
   // Runs whose supervisors died before their report.

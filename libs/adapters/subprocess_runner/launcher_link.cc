@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "libs/base/check.h"
+#include "libs/base/spawn.h"
 
 namespace callboard::adapters {
 namespace {
@@ -20,8 +21,8 @@ namespace {
 constexpr int kReadyMilliseconds = 30'000;
 
 // Out of the way of the numbers that the launcher knows its descriptors by.
-Descriptor MovedAway(int descriptor) {
-  return Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, kLauncherLock + 1));
+base::Descriptor MovedAway(int descriptor) {
+  return base::Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, kLauncherLock + 1));
 }
 
 int Spawn(int socket, int lock, const std::vector<std::string>& environment, pid_t& pid) {
@@ -32,25 +33,17 @@ int Spawn(int socket, int lock, const std::vector<std::string>& environment, pid
   }
   CHECK_EQ(posix_spawn_file_actions_adddup2(&actions, socket, kLauncherSocket), 0);
   CHECK_EQ(posix_spawn_file_actions_adddup2(&actions, lock, kLauncherLock), 0);
-  posix_spawnattr_t attributes;
-  CHECK_EQ(posix_spawnattr_init(&attributes), 0);
-  sigset_t none;
-  sigemptyset(&none);
-  sigset_t all;
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  const std::vector<std::string> argv = {std::string(kLauncherName),
-                                         std::string(kLauncherArgument)};
-  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes,
-                                Pointers(argv).data(), Pointers(environment).data());
-  posix_spawnattr_destroy(&attributes);
+  const int error =
+      base::Spawn({.program = "/proc/self/exe",
+                   .argv = {std::string(kLauncherName), std::string(kLauncherArgument)},
+                   .environment = environment,
+                   .actions = &actions},
+                  pid);
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }
 
-bool IsReady(const Descriptor& socket) {
+bool IsReady(const base::Descriptor& socket) {
   pollfd watched = {socket.get(), POLLIN, 0};
   uint64_t number = 0;
   return poll(&watched, 1, kReadyMilliseconds) == 1 &&
@@ -60,24 +53,24 @@ bool IsReady(const Descriptor& socket) {
 
 }  // namespace
 
-absl::StatusOr<LauncherLink> LauncherLink::Start(const Descriptor& lock,
+absl::StatusOr<LauncherLink> LauncherLink::Start(const base::Descriptor& lock,
                                                  const std::vector<std::string>& environment) {
   // Else each of them would start another one.
   CHECK(program_invocation_short_name != kLauncherName)
       << "main has to call MaybeRunSupervisor() before anything else";
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return SystemError("make a socket for the launcher");
+    return base::SystemError("make a socket for the launcher");
   }
-  Descriptor own(ends[0]);
-  Descriptor theirs(ends[1]);
+  base::Descriptor own(ends[0]);
+  base::Descriptor theirs(ends[1]);
   CHECK_EQ(fcntl(own.get(), F_SETFL, O_NONBLOCK), 0);
-  Descriptor socket = MovedAway(theirs.get());
-  const Descriptor moved_lock = MovedAway(lock.get());
-  if (!socket.is_open() || !moved_lock.is_open()) return SystemError("start the launcher");
+  base::Descriptor socket = MovedAway(theirs.get());
+  const base::Descriptor moved_lock = MovedAway(lock.get());
+  if (!socket.is_open() || !moved_lock.is_open()) return base::SystemError("start the launcher");
   pid_t pid = 0;
   errno = Spawn(socket.get(), moved_lock.get(), environment, pid);
-  if (errno != 0) return SystemError("start the launcher");
+  if (errno != 0) return base::SystemError("start the launcher");
   // So that there is nobody to wait for when it dies.
   theirs.Close();
   socket.Close();
@@ -96,7 +89,7 @@ LauncherLink::~LauncherLink() {
 }
 
 bool LauncherLink::Launch(uint64_t run,
-                          const std::array<Descriptor, kRunDescriptors>& descriptors) {
+                          const std::array<base::Descriptor, kRunDescriptors>& descriptors) {
   iovec data = {&run, sizeof(run)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kRunDescriptors)] = {};
   msghdr message = {};

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "libs/adapters/subprocess_runner/descriptor.h"
 #include "libs/adapters/subprocess_runner/launcher.h"
+#include "libs/base/descriptor.h"
 
 namespace callboard::adapters {
 
@@ -21,7 +21,7 @@ class LauncherLink {
   // Starts a launcher, with no more than `environment`, as name=value, of the agent's, and waits
   // until it is ready. FAILED_PRECONDITION when it is never: `main` does not call
   // MaybeRunSupervisor().
-  static absl::StatusOr<LauncherLink> Start(const Descriptor& lock,
+  static absl::StatusOr<LauncherLink> Start(const base::Descriptor& lock,
                                             const std::vector<std::string>& environment);
   LauncherLink(LauncherLink&&) = default;
   LauncherLink& operator=(LauncherLink&&) = delete;
@@ -29,7 +29,7 @@ class LauncherLink {
   ~LauncherLink();
 
   // Gives it a run. False when it has too much to do: try again when the descriptor can be written.
-  bool Launch(uint64_t run, const std::array<Descriptor, kRunDescriptors>& descriptors);
+  bool Launch(uint64_t run, const std::array<base::Descriptor, kRunDescriptors>& descriptors);
 
   // Runs whose supervisors died before their report, and of which nothing is left. Nothing at all
   // once the launcher itself is dead.
@@ -38,9 +38,9 @@ class LauncherLink {
   int descriptor() const { return socket_.get(); }
 
  private:
-  LauncherLink(Descriptor socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
+  LauncherLink(base::Descriptor socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
 
-  Descriptor socket_;
+  base::Descriptor socket_;
   pid_t pid_;
 };
 

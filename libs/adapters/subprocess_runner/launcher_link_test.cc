@@ -12,7 +12,7 @@ namespace {
 // The main of this test is GoogleTest's: the launcher runs this test instead of what it should, and
 // ends in the check that keeps it from starting another one.
 TEST(LauncherLinkTest, MainThatDoesNotKnowLaunchersIsNoticed) {
-  const Descriptor lock(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const base::Descriptor lock(open("/dev/null", O_RDONLY | O_CLOEXEC));
   EXPECT_THAT(LauncherLink::Start(lock, {}),
               test::StatusIs(absl::StatusCode::kFailedPrecondition,
                              testing::HasSubstr("MaybeRunSupervisor()")));

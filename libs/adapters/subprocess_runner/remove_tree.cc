@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "libs/adapters/subprocess_runner/descriptor.h"
+#include "libs/base/descriptor.h"
 #include "libs/base/status_macros.h"
 
 namespace callboard::adapters {
@@ -24,14 +24,14 @@ using OpenFolder = std::unique_ptr<DIR, CloseFolder>;
 
 // Opens a folder, and to its owner what it was closed to.
 absl::StatusOr<OpenFolder> Open(int above, const char* name) {
-  const Descriptor found(openat(above, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!found.is_open()) return SystemError(absl::StrCat("open ", name));
+  const base::Descriptor found(openat(above, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!found.is_open()) return base::SystemError(absl::StrCat("open ", name));
   // The name may be something else by now; the descriptor is not.
   chmod(absl::StrCat("/proc/self/fd/", found.get()).c_str(), S_IRWXU);
-  Descriptor readable(openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!readable.is_open()) return SystemError(absl::StrCat("read ", name));
+  base::Descriptor readable(openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!readable.is_open()) return base::SystemError(absl::StrCat("read ", name));
   OpenFolder folder(fdopendir(readable.get()));
-  if (folder == nullptr) return SystemError(absl::StrCat("read ", name));
+  if (folder == nullptr) return base::SystemError(absl::StrCat("read ", name));
   readable.Release();
   return folder;
 }
@@ -73,7 +73,7 @@ class TreeRemoval {
       }
       --entries_left_;
       if (unlinkat(dirfd(&folder), entry->d_name, 0) == 0 || errno == ENOENT) continue;
-      if (errno != EISDIR) return SystemError(absl::StrCat("remove ", entry->d_name));
+      if (errno != EISDIR) return base::SystemError(absl::StrCat("remove ", entry->d_name));
       RETURN_IF_ERROR(RemoveFolder(dirfd(&folder), entry->d_name, level));
     }
     return absl::OkStatus();
@@ -85,7 +85,7 @@ class TreeRemoval {
     if (level == kOpenLevelsMax) return MoveUp(above, name);
     RETURN_IF_ERROR(Empty(*folder, level + 1));
     if (unlinkat(above, name, AT_REMOVEDIR) == 0 || errno == ENOTEMPTY) return absl::OkStatus();
-    return SystemError(absl::StrCat("remove ", name));
+    return base::SystemError(absl::StrCat("remove ", name));
   }
 
   absl::Status MoveUp(int above, const char* name) {
@@ -94,7 +94,7 @@ class TreeRemoval {
       if (renameat2(above, name, dirfd(root_.get()), moved.c_str(), RENAME_NOREPLACE) == 0) {
         return absl::OkStatus();
       }
-      if (errno != EEXIST) return SystemError(absl::StrCat("move ", name));
+      if (errno != EEXIST) return base::SystemError(absl::StrCat("move ", name));
     }
   }
 
@@ -110,7 +110,7 @@ class TreeRemoval {
 absl::Status RemoveTree(const std::string& folder, uint64_t entries_max) {
   struct stat found = {};
   if (lstat(folder.c_str(), &found) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : SystemError(absl::StrCat("find ", folder));
+    return errno == ENOENT ? absl::OkStatus() : base::SystemError(absl::StrCat("find ", folder));
   }
   if (S_ISDIR(found.st_mode)) {
     ASSIGN_OR_RETURN(OpenFolder root, Open(AT_FDCWD, folder.c_str()));
@@ -119,7 +119,7 @@ absl::Status RemoveTree(const std::string& folder, uint64_t entries_max) {
   const int flags = S_ISDIR(found.st_mode) ? AT_REMOVEDIR : 0;
   return unlinkat(AT_FDCWD, folder.c_str(), flags) == 0
              ? absl::OkStatus()
-             : SystemError(absl::StrCat("remove ", folder));
+             : base::SystemError(absl::StrCat("remove ", folder));
 }
 
 }  // namespace callboard::adapters

@@ -11,8 +11,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "libs/adapters/subprocess_runner/descriptor.h"
 #include "libs/adapters/subprocess_runner/remove_tree.h"
+#include "libs/base/descriptor.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/limits.h"
 
@@ -23,20 +23,21 @@ absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
   const std::filesystem::path above = std::filesystem::path(path).parent_path();
   if (mkdir(above.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-    return SystemError(absl::StrCat("make ", above.string()));
+    return base::SystemError(absl::StrCat("make ", above.string()));
   }
   if (mkdir(path.c_str(), S_IRWXU) == 0) return absl::OkStatus();
   struct stat found = {};
   if (errno == EEXIST && lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) {
     return absl::OkStatus();
   }
-  return SystemError(absl::StrCat("make ", path));
+  return base::SystemError(absl::StrCat("make ", path));
 }
 
 absl::Status WriteFile(const std::string& path, const std::string& text) {
-  const Descriptor file(
+  const base::Descriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!file.is_open() || !WriteAll(file, text)) return SystemError(absl::StrCat("write ", path));
+  if (!file.is_open() || !base::WriteAll(file, text))
+    return base::SystemError(absl::StrCat("write ", path));
   return absl::OkStatus();
 }
 
@@ -62,8 +63,8 @@ absl::StatusOr<std::string> PrepareFiles(const RunPlan& plan) {
 
 std::optional<ResultFile> ReadResultFile(const RunFolders& folders) {
   // Whatever else has that name, a pipe for one, is not waited for.
-  const Descriptor file(open(folders.result_file().c_str(),
-                             O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  const base::Descriptor file(open(folders.result_file().c_str(),
+                                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat found = {};
   if (!file.is_open() || fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) {
     return std::nullopt;
@@ -89,10 +90,10 @@ absl::Status KeepArtifacts(const RunFolders& folders) {
   RETURN_IF_ERROR(RemoveTree(folders.artifacts));
   const std::filesystem::path above = std::filesystem::path(folders.artifacts).parent_path();
   if (mkdir(above.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-    return SystemError(absl::StrCat("make ", above.string()));
+    return base::SystemError(absl::StrCat("make ", above.string()));
   }
   if (rename(made.c_str(), folders.artifacts.c_str()) != 0) {
-    return SystemError(absl::StrCat("keep the artifacts as ", folders.artifacts));
+    return base::SystemError(absl::StrCat("keep the artifacts as ", folders.artifacts));
   }
   return absl::OkStatus();
 }

@@ -31,22 +31,23 @@ constexpr size_t kReportBytesMax = core::kResultBytesMax + core::kErrorBytesMax 
 constexpr uint64_t kSources = 8;
 
 struct Pipe {
-  Descriptor read_end;
-  Descriptor write_end;
+  base::Descriptor read_end;
+  base::Descriptor write_end;
 };
 
 absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return SystemError("make a pipe");
-  Pipe pipe = {Descriptor(ends[0]), Descriptor(ends[1])};
+  if (pipe2(ends, O_CLOEXEC) != 0) return base::SystemError("make a pipe");
+  Pipe pipe = {base::Descriptor(ends[0]), base::Descriptor(ends[1])};
   // The task's end stays as programs expect it.
   CHECK_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
   return pipe;
 }
 
-absl::StatusOr<Descriptor> PlanFile(const RunPlan& plan) {
-  Descriptor file(memfd_create("plan", MFD_CLOEXEC));
-  if (!file.is_open() || !WriteAll(file, EncodePlan(plan))) return SystemError("write a plan");
+absl::StatusOr<base::Descriptor> PlanFile(const RunPlan& plan) {
+  base::Descriptor file(memfd_create("plan", MFD_CLOEXEC));
+  if (!file.is_open() || !base::WriteAll(file, EncodePlan(plan)))
+    return base::SystemError("write a plan");
   return file;
 }
 
@@ -117,7 +118,8 @@ void RunLoop::Turn() {
   CutOutput();
 }
 
-void RunLoop::Watch(const Descriptor& descriptor, uint64_t number, Source source, uint32_t events) {
+void RunLoop::Watch(const base::Descriptor& descriptor, uint64_t number, Source source,
+                    uint32_t events) {
   epoll_event event = {.events = events,
                        .data = {.u64 = number * kSources + static_cast<uint64_t>(source)}};
   // Closing it ends the watch: nobody else has it.
@@ -143,11 +145,11 @@ void RunLoop::OnEvent(uint64_t number, Source source) {
 absl::Status RunLoop::Begin(uint64_t number, Run& run, const RunPlan& plan) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-    return SystemError("make a socket");
+    return base::SystemError("make a socket");
   }
-  run.control = Descriptor(ends[0]);
+  run.control = base::Descriptor(ends[0]);
   Launch launch = {.number = number};
-  launch.descriptors[0] = Descriptor(ends[1]);
+  launch.descriptors[0] = base::Descriptor(ends[1]);
   ASSIGN_OR_RETURN(Pipe output, MakePipe());
   ASSIGN_OR_RETURN(Pipe error, MakePipe());
   ASSIGN_OR_RETURN(launch.descriptors[3], PlanFile(plan));
@@ -231,7 +233,7 @@ void RunLoop::OnSupervisorGone(uint64_t number, Run& run) {
 }
 
 bool RunLoop::ReadOutput(Run& run, OutputStream stream) {
-  Descriptor& output = run.outputs[static_cast<size_t>(stream)];
+  base::Descriptor& output = run.outputs[static_cast<size_t>(stream)];
   if (!output.is_open()) return false;
   const ssize_t count = read(output.get(), buffer_.data(), kReadBytes);
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return false;

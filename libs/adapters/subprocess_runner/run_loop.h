@@ -14,11 +14,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "libs/adapters/subprocess_runner/descriptor.h"
 #include "libs/adapters/subprocess_runner/launcher_link.h"
 #include "libs/adapters/subprocess_runner/output_log.h"
 #include "libs/adapters/subprocess_runner/run_plan.h"
 #include "libs/adapters/subprocess_runner/run_planner.h"
+#include "libs/base/descriptor.h"
 #include "libs/ports/clock.h"
 #include "libs/ports/task_runner.h"
 
@@ -36,7 +36,7 @@ class RunLoop {
     const ports::Clock& clock;
     ports::RunWatcher& watcher;
     // Held by all processes of the launcher's.
-    const Descriptor& lock;
+    const base::Descriptor& lock;
     // Of launchers.
     std::vector<std::string> environment;
   };
@@ -59,8 +59,8 @@ class RunLoop {
     core::FenceToken token;
     RunFolders folders;
     // Closed once nothing more is to be heard.
-    Descriptor control = {};
-    std::array<Descriptor, 2> outputs = {};
+    base::Descriptor control = {};
+    std::array<base::Descriptor, 2> outputs = {};
     OutputLog log = {};
     // Under which it is in `due_`; infinite when it is not.
     absl::Duration due_at = absl::InfiniteDuration();
@@ -71,12 +71,12 @@ class RunLoop {
   };
   struct Launch {
     uint64_t number = 0;
-    std::array<Descriptor, kRunDescriptors> descriptors = {};
+    std::array<base::Descriptor, kRunDescriptors> descriptors = {};
   };
   // What an event is about: one of these, or a stream of a run.
   enum class Source { kControl, kStdout, kStderr, kLauncher, kWake };
 
-  void Watch(const Descriptor& descriptor, uint64_t number, Source source, uint32_t events);
+  void Watch(const base::Descriptor& descriptor, uint64_t number, Source source, uint32_t events);
   void WatchLauncher();
   void OnEvent(uint64_t number, Source source);
   // Null when it is over.
@@ -101,7 +101,7 @@ class RunLoop {
   std::optional<LauncherLink> launcher_;
   // Counts launchers.
   uint64_t launcher_number_ = 1;
-  Descriptor events_;
+  base::Descriptor events_;
   std::vector<char> buffer_;
 
   uint64_t last_number_ = 0;

@@ -25,12 +25,13 @@ namespace {
 constexpr int kPredecessorLooksMax = 500;
 constexpr int kPredecessorLookMilliseconds = 20;
 
-absl::StatusOr<Descriptor> Lock(const std::filesystem::path& data_dir) {
+absl::StatusOr<base::Descriptor> Lock(const std::filesystem::path& data_dir) {
   const std::string path = data_dir / "runner.lock";
-  Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!lock.is_open()) return SystemError(absl::StrCat("open ", path));
+  base::Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!lock.is_open()) return base::SystemError(absl::StrCat("open ", path));
   for (int looks = 0; flock(lock.get(), LOCK_EX | LOCK_NB) != 0; ++looks) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return SystemError(absl::StrCat("lock ", path));
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return base::SystemError(absl::StrCat("lock ", path));
     if (looks == kPredecessorLooksMax) {
       return absl::FailedPreconditionError(absl::StrCat("another agent uses ", data_dir.string(),
                                                         ", or what it ran is still there"));
@@ -75,12 +76,12 @@ absl::StatusOr<std::unique_ptr<SubprocessRunner>> SubprocessRunner::Create(
   const std::filesystem::path data_dir = options.data_dir;
   ASSIGN_OR_RETURN(RunPlanner planner, RunPlanner::Create(std::move(options)));
   RETURN_IF_ERROR(base::MakePrivateFolder(data_dir));
-  ASSIGN_OR_RETURN(Descriptor lock, Lock(data_dir));
+  ASSIGN_OR_RETURN(base::Descriptor lock, Lock(data_dir));
   RETURN_IF_ERROR(PrepareFolders(data_dir));
   RaiseOpenFiles();
   ASSIGN_OR_RETURN(LauncherLink launcher, LauncherLink::Start(lock, environment));
-  Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.is_open()) return SystemError("make an eventfd");
+  base::Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.is_open()) return base::SystemError("make an eventfd");
   std::unique_ptr<SubprocessRunner> runner(
       new SubprocessRunner(std::move(planner), std::move(lock), std::move(wake)));
   runner->loop_ = std::make_unique<RunLoop>(RunLoop::Parts{.planner = runner->planner_,
@@ -93,7 +94,7 @@ absl::StatusOr<std::unique_ptr<SubprocessRunner>> SubprocessRunner::Create(
   return runner;
 }
 
-SubprocessRunner::SubprocessRunner(RunPlanner planner, Descriptor lock, Descriptor wake)
+SubprocessRunner::SubprocessRunner(RunPlanner planner, base::Descriptor lock, base::Descriptor wake)
     : planner_(std::move(planner)), lock_(std::move(lock)), wake_(std::move(wake)) {}
 
 SubprocessRunner::~SubprocessRunner() {

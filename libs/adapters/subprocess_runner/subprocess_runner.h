@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "libs/adapters/subprocess_runner/descriptor.h"
 #include "libs/adapters/subprocess_runner/run_loop.h"
 #include "libs/adapters/subprocess_runner/run_planner.h"
+#include "libs/base/descriptor.h"
 #include "libs/base/mutex.h"
 #include "libs/ports/clock.h"
 #include "libs/ports/task_runner.h"
@@ -42,15 +42,15 @@ class SubprocessRunner final : public ports::TaskRunner {
  private:
   using Command = std::function<void(RunLoop&)>;
 
-  SubprocessRunner(RunPlanner planner, Descriptor lock, Descriptor wake);
+  SubprocessRunner(RunPlanner planner, base::Descriptor lock, base::Descriptor wake);
 
   void Post(Command command);
   void Loop(RunLoop& loop);
 
   // Constant after construction.
   const RunPlanner planner_;
-  const Descriptor lock_;
-  const Descriptor wake_;
+  const base::Descriptor lock_;
+  const base::Descriptor wake_;
 
   base::Mutex mutex_;
   std::vector<Command> commands_ ABSL_GUARDED_BY(mutex_);

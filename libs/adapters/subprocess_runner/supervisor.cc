@@ -25,6 +25,7 @@
 #include "libs/adapters/subprocess_runner/child_processes.h"
 #include "libs/adapters/subprocess_runner/run_files.h"
 #include "libs/base/check.h"
+#include "libs/base/spawn.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/limits.h"
 
@@ -49,12 +50,12 @@ void LimitThisProcess() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-Descriptor ChildSignals() {
+base::Descriptor ChildSignals() {
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
   CHECK_EQ(sigprocmask(SIG_BLOCK, &child, nullptr), 0);
-  Descriptor signals(signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC));
+  base::Descriptor signals(signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC));
   CHECK(signals.is_open());
   return signals;
 }
@@ -92,8 +93,8 @@ bool HasRunOut(const BootTimer& timer) {
 
 }  // namespace
 
-Supervisor::Supervisor(RunPlan plan, Descriptor control, Descriptor standard_output,
-                       Descriptor standard_error)
+Supervisor::Supervisor(RunPlan plan, base::Descriptor control, base::Descriptor standard_output,
+                       base::Descriptor standard_error)
     : plan_(std::move(plan)),
       control_(std::move(control)),
       output_(std::move(standard_output)),
@@ -134,8 +135,8 @@ absl::Status Supervisor::StartTask() {
   // A file, not a pipe: a task that does not read it holds up nobody.
   const std::string input_file =
       plan_.prompt_is_input ? plan_.folders.prompt_file() : std::string("/dev/null");
-  const Descriptor input(open(input_file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!input.is_open()) return SystemError(absl::StrCat("read ", input_file));
+  const base::Descriptor input(open(input_file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!input.is_open()) return base::SystemError(absl::StrCat("read ", input_file));
   FollowInstructions();
   if (HasRunOut(fence_)) Stop(Cause::kFence);
   if (phase_ != Phase::kRunning) {
@@ -156,24 +157,17 @@ absl::Status Supervisor::SpawnTask(const std::string& folder, const std::string&
   CHECK_EQ(posix_spawn_file_actions_adddup2(&actions, error_.get(), STDERR_FILENO), 0);
   CHECK_EQ(posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1), 0);
   CHECK_EQ(posix_spawn_file_actions_addchdir_np(&actions, folder.c_str()), 0);
-  posix_spawnattr_t attributes;
-  CHECK_EQ(posix_spawnattr_init(&attributes), 0);
-  sigset_t none;
-  sigemptyset(&none);
-  sigset_t all;
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  const int error = posix_spawn(&task_, program.c_str(), &actions, &attributes,
-                                Pointers(plan_.argv).data(), Pointers(plan_.environment).data());
-  posix_spawnattr_destroy(&attributes);
+  const int error = base::Spawn({.program = program,
+                                 .argv = plan_.argv,
+                                 .environment = plan_.environment,
+                                 .actions = &actions,
+                                 .flags = POSIX_SPAWN_SETSID},
+                                task_);
   posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return absl::OkStatus();
   task_ = 0;
   errno = error;
-  return SystemError(absl::StrCat("run ", program, " in ", folder));
+  return base::SystemError(absl::StrCat("run ", program, " in ", folder));
 }
 
 void Supervisor::Watch() {

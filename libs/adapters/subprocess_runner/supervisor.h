@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "libs/adapters/subprocess_runner/boot_timer.h"
-#include "libs/adapters/subprocess_runner/descriptor.h"
 #include "libs/adapters/subprocess_runner/run_plan.h"
+#include "libs/base/descriptor.h"
 
 namespace callboard::adapters {
 
@@ -27,8 +27,8 @@ namespace callboard::adapters {
 // agent's.
 class Supervisor {
  public:
-  Supervisor(RunPlan plan, Descriptor control, Descriptor standard_output,
-             Descriptor standard_error);
+  Supervisor(RunPlan plan, base::Descriptor control, base::Descriptor standard_output,
+             base::Descriptor standard_error);
 
   // Until nothing of the run is left, which it reports. False when it could not report.
   bool Run();
@@ -53,10 +53,10 @@ class Supervisor {
 
   RunPlan plan_;
   // Closed when the agent is gone.
-  Descriptor control_;
-  Descriptor output_;
-  Descriptor error_;
-  Descriptor signals_;
+  base::Descriptor control_;
+  base::Descriptor output_;
+  base::Descriptor error_;
+  base::Descriptor signals_;
   BootTimer fence_;
   BootTimer timeout_;
   BootTimer kill_;

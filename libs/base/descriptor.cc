@@ -1,4 +1,4 @@
-#include "libs/adapters/subprocess_runner/descriptor.h"
+#include "libs/base/descriptor.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace callboard::adapters {
+namespace callboard::base {
 
 void Descriptor::Close() {
   if (is_open()) close(std::exchange(descriptor_, -1));
@@ -21,7 +21,7 @@ bool WriteAll(const Descriptor& file, absl::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write(file.get(), text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
+    if (count <= 0) return false;
     text.remove_prefix(static_cast<size_t>(count));
   }
   return true;
@@ -35,4 +35,4 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-}  // namespace callboard::adapters
+}  // namespace callboard::base

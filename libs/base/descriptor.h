@@ -1,5 +1,5 @@
-#ifndef CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_DESCRIPTOR_H_
-#define CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_DESCRIPTOR_H_
+#ifndef CALLBOARD_LIBS_BASE_DESCRIPTOR_H_
+#define CALLBOARD_LIBS_BASE_DESCRIPTOR_H_
 
 #include <string>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace callboard::adapters {
+namespace callboard::base {
 
 // Owns a file descriptor, or none.
 class Descriptor {
@@ -43,6 +43,6 @@ bool WriteAll(const Descriptor& file, absl::string_view text);
 // As execve and posix_spawn want it, for as long as `texts` lives.
 std::vector<char*> Pointers(const std::vector<std::string>& texts);
 
-}  // namespace callboard::adapters
+}  // namespace callboard::base
 
-#endif  // CALLBOARD_LIBS_ADAPTERS_SUBPROCESS_RUNNER_DESCRIPTOR_H_
+#endif  // CALLBOARD_LIBS_BASE_DESCRIPTOR_H_

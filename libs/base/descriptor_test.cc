@@ -1,4 +1,4 @@
-#include "libs/adapters/subprocess_runner/descriptor.h"
+#include "libs/base/descriptor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "libs/testing/new_folder.h"
 
-namespace callboard::adapters {
+namespace callboard::base {
 namespace {
 
 bool IsOpen(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
@@ -44,4 +44,4 @@ TEST(DescriptorTest, PointersEndWithNull) {
 }
 
 }  // namespace
-}  // namespace callboard::adapters
+}  // namespace callboard::base
