@@ -19,6 +19,8 @@ using Flow = TcpProxy::Flow;
 // Between two troubles.
 constexpr absl::Duration kPauseMin = absl::Milliseconds(300);
 constexpr absl::Duration kPauseMax = absl::Milliseconds(1700);
+// Of who is stopped or cut off: often longer than a lease.
+constexpr absl::Duration kLongest = absl::Seconds(15);
 constexpr absl::Duration kTryAgain = absl::Milliseconds(200);
 // How long anybody may take to be well again.
 constexpr absl::Duration kHealWithin = absl::Minutes(1);
@@ -131,7 +133,7 @@ std::function<bool()> ChaosFaults::Reviving(const Part& part, Member& member) {
 std::string ChaosFaults::TroubleProcess(Part& part, Member& member, Random random) {
   const uint64_t kind = random.Below(10);
   if (kind < 4) {
-    const absl::Duration time = absl::Seconds(10) * (random.Below(1000) / 1000.0);
+    const absl::Duration time = kLongest * (random.Below(1000) / 1000.0);
     member.Freeze();
     return "is stopped" + For(part, time, [&member] {
              member.Thaw();
@@ -162,7 +164,7 @@ std::string ChaosFaults::TroubleProcess(Part& part, Member& member, Random rando
 
 std::string ChaosFaults::TroubleNetwork(Part& part, TcpProxy& network, Random random) {
   const uint64_t kind = random.Below(5);
-  const absl::Duration time = absl::Seconds(12) * (random.Below(1000) / 1000.0);
+  const absl::Duration time = kLongest * (random.Below(1000) / 1000.0);
   if (kind == 0) {
     network.Cut();
     return "is cut";

@@ -82,16 +82,19 @@ bool ChaosLoad::Wait(absl::Duration time) {
 
 v1::SubmitTaskRequest ChaosLoad::RandomTask(const std::string& request_id,
                                             test::FakeRandom& random) const {
-  // Some fail, and some of those are tried again; some last too long, and some longer than a lease.
   const uint64_t kind = random.Below(20);
-  std::string work = absl::StrCat("sleep ", random.Below(2), ".", random.Below(10));
-  if (kind < 4) absl::StrAppend(&work, "; exit 7");
-  if (kind == 5) work = "sleep 10";
+  const bool fails = kind < 4;
+  const bool is_retried = kind < 2;
+  const bool lasts_too_long = kind == 4;
+  // Its lease may end long before it does.
+  const bool lasts_long = kind == 5;
+  const uint64_t tenths = lasts_long ? 150 : lasts_too_long ? 10'000 : random.Below(20);
   v1::SubmitTaskRequest request;
-  request.set_prompt(cluster_.record().Script(kind == 4 ? "sleep 1000" : work));
+  request.set_prompt(cluster_.record().Script(
+      absl::StrCat("sleep ", tenths / 10, ".", tenths % 10, fails ? "; exit 7" : "")));
   request.set_request_id(request_id);
-  if (kind < 2) request.add_retry_on("exit:7");
-  if (kind == 4) request.set_timeout_seconds(1);
+  if (is_retried) request.add_retry_on("exit:7");
+  if (lasts_too_long) request.set_timeout_seconds(1);
   request.set_max_attempts(static_cast<uint32_t>(1 + random.Below(6)));
   request.set_on_agent_lost(random.Chance(0.7) ? v1::ON_AGENT_LOST_REQUEUE
                                                : v1::ON_AGENT_LOST_FAIL);
