@@ -191,8 +191,9 @@ absl::Status Director::Commit(const Turn& turn) {
 
 absl::Status Director::Say(Turn turn) {
   if (feed_ != nullptr) feed_->Publish(turn.outcome.records);
-  for (const CommandPtr& command : turn.answers) command->Say();
+  // They have work to do; and whoever is answered can be sure that they were told.
   const absl::Status status = SayToAgents(std::move(turn.outcome.messages));
+  for (const CommandPtr& command : turn.answers) command->Say();
   if (world_.observer != nullptr) world_.observer->OnTurn(turn.outcome.records, turn.outcome.steps);
   return status;
 }

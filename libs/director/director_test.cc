@@ -457,6 +457,16 @@ TEST_F(DirectorTest, FeedHasWhatIsOnDiskAndBeginsAnewWithTheStore) {
   EXPECT_GT(curious->changes, changes);
 }
 
+TEST_F(DirectorTest, WhoIsAnsweredCanBeSureThatAgentsWereTold) {
+  Turn(Open(1));
+  size_t said_when_answered = 0;
+  core::Submission submission;
+  submission.spec.prompt = "echo";
+  Turn(SubmitCommand(CallId(1), "me", std::move(submission), clock_.WallNow(),
+                     [&](const Decision&) { said_when_answered = link_.TakeSaid().size(); }));
+  EXPECT_EQ(said_when_answered, 1u);
+}
+
 TEST_F(DirectorTest, WhatATurnHasForAnAgentIsSaidTogether) {
   Turn(Open(1), Submit(1));
   const core::FenceToken first = std::get<core::StartRun>(link_.TakeSaid().front().item).token;

@@ -286,20 +286,13 @@ void DirectorDriver::GoAway(absl::Duration patience) {
     wait->is_over = true;
     wait->changed.NotifyAll();
   };
-  // Callers hear of a turn before agents do: when a second one is answered, agents were told.
-  const auto then = [this, end](const absl::StatusOr<bool>& gone) {
-    if (!gone.ok()) return end(gone);
-    Ask<bool>(
-        Command::Need::kRead, [](DirectorEngine&, Moment) -> absl::StatusOr<bool> { return true; },
-        end);
-  };
   Ask<bool>(
       Command::Need::kWrite,
       [](DirectorEngine& engine, Moment now) -> absl::StatusOr<bool> {
         engine.GoAway(now);
         return true;
       },
-      then);
+      end);
   base::MutexLock lock(wait->mutex);
   wait->changed.WaitFor(wait->mutex, patience,
                         [&wait]()
