@@ -23,6 +23,9 @@ using Known = GrpcAgentLink::Known;
 
 namespace {
 
+// Reading is put off for twice that at most.
+constexpr absl::Duration kReadOnAfter = absl::Milliseconds(100);
+
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address, absl::Duration keepalive) {
   const int milliseconds = static_cast<int>(absl::ToInt64Milliseconds(keepalive));
   grpc::ChannelArguments arguments;
@@ -140,6 +143,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
                                                  const std::vector<core::AgentWord>& words) {
               return core->OnWords(address, call, words);
             },
+        .on_put_off = [core = shared_from_this()] { core->PlanReads(); },
         .on_done =
             [core = shared_from_this(), address](SessionCall& call, const absl::Status& why,
                                                  std::vector<core::FenceToken> unwritten) {
@@ -227,6 +231,28 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     changed_.NotifyAll();
   }
 
+  // Looks after those who put their reading off, until nobody does.
+  void PlanReads() {
+    base::MutexLock lock(mutex_);
+    if (stopping_ || reads_ != nullptr) return;
+    reads_ = std::make_unique<grpc::Alarm>();
+    SetAlarm(*reads_, kReadOnAfter, [weak = weak_from_this()] {
+      if (const auto core = weak.lock()) core->OnReadsDue();
+    });
+  }
+
+  void OnReadsDue() {
+    std::vector<std::shared_ptr<SessionCall>> calls;
+    {
+      base::MutexLock lock(mutex_);
+      reads_ = nullptr;
+      for (const auto& [session, call] : calls_) calls.push_back(call);
+    }
+    bool more = false;
+    for (const std::shared_ptr<SessionCall>& call : calls) more = call->ReadOn() || more;
+    if (more) PlanReads();
+  }
+
   void PlanRedial(const std::string& address, Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (stopping_) return;
     absl::Duration wait = options_.redial_min;
@@ -266,6 +292,8 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   // By address.
   std::map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);
+  // While somebody puts its reading off.
+  std::unique_ptr<grpc::Alarm> reads_ ABSL_GUARDED_BY(mutex_);
   // All that gRPC is not done with.
   std::map<core::SessionId, std::shared_ptr<SessionCall>> calls_ ABSL_GUARDED_BY(mutex_);
 };

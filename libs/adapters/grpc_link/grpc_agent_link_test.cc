@@ -244,6 +244,33 @@ TEST_F(GrpcAgentLinkTest, OutputComesAfterTheItemsOfItsMessageAndIsAcknowledgedB
   EXPECT_EQ(std::get<core::OutputAcknowledged>(*agent_.Next()).number, 1u);
 }
 
+// AgentItem's variants by number: 1 is RunEnded, 2 is Heartbeat.
+TEST_F(GrpcAgentLinkTest, AgentIsHeardAlsoWhenItsResultIsNotAnswered) {
+  Connect();
+  for (uint64_t task = 1; task <= 2; ++task) {
+    agent_.Finish(Token(task));
+    EXPECT_EQ(notebook_.Next(), "item 1");
+  }
+  agent_.Say(core::AgentItem(core::Heartbeat{absl::Seconds(42), {}}));
+  EXPECT_EQ(notebook_.Next(), "item 2");
+}
+
+TEST_F(GrpcAgentLinkTest, BreakIsHeardOfAlsoWhenAResultIsNotAnswered) {
+  Connect();
+  agent_.Finish(Token(1));
+  EXPECT_EQ(notebook_.Next(), "item 1");
+  proxy_.Cut();
+  EXPECT_EQ(notebook_.Next(), "broken");
+}
+
+TEST_F(GrpcAgentLinkTest, LinkEndsAlsoWhenAResultIsNotAnswered) {
+  Connect();
+  agent_.Finish(Token(1));
+  EXPECT_EQ(notebook_.Next(), "item 1");
+  link_.Leave(absl::Minutes(1));
+  EXPECT_TRUE(notebook_.empty());
+}
+
 TEST_F(GrpcAgentLinkTest, WhoLeavesSaysWhatIsYetToBeSaid) {
   Connect();
   for (uint64_t task = 1; task <= 20; ++task)

@@ -1,5 +1,6 @@
 #include "libs/adapters/grpc_link/session_call.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -13,6 +14,12 @@ namespace {
 
 // What was not taken is brought again after so long.
 constexpr absl::Duration kAgainAfter = absl::Milliseconds(10);
+
+// A result is acknowledged, mostly together with the next start.
+bool IsAnswered(const core::AgentWord& word) {
+  const auto* item = std::get_if<core::AgentItem>(&word);
+  return item != nullptr && std::holds_alternative<core::RunEnded>(*item);
+}
 
 }  // namespace
 
@@ -53,11 +60,27 @@ void SessionCall::WriteNext() {
   if (!outgoing_.empty()) {
     current_ = outgoing_.Take();
     writing_ = true;
+    ++writes_;
     StartWrite(&current_);
+    ReadNow();
   } else if (closing_) {
     writing_ = true;
     StartWritesDone();
   }
+}
+
+void SessionCall::ReadNow() {
+  if (std::exchange(reading_, Reading::kGoesOn) != Reading::kGoesOn) StartRead(&incoming_);
+}
+
+bool SessionCall::ReadOn() {
+  base::MutexLock lock(mutex_);
+  if (reading_ == Reading::kPutOff) {
+    reading_ = Reading::kPutOffForLong;
+    return true;
+  }
+  ReadNow();
+  return false;
 }
 
 void SessionCall::OnWriteDone(bool ok) {
@@ -70,12 +93,14 @@ void SessionCall::Close() {
   base::MutexLock lock(mutex_);
   if (std::exchange(closing_, true)) return;
   WriteNext();
+  ReadNow();
 }
 
 void SessionCall::Cancel(const absl::Status& why) {
   base::MutexLock lock(mutex_);
   if (why_.ok()) why_ = why;
   if (context_.has_value()) context_->TryCancel();
+  ReadNow();
 }
 
 absl::Status SessionCall::ReadWords() {
@@ -103,13 +128,26 @@ void SessionCall::OnReadDone(bool ok) {
 }
 
 void SessionCall::Deliver() {
+  uint64_t writes_before = 0;
+  {
+    base::MutexLock lock(mutex_);
+    writes_before = writes_;
+  }
   if (!words_.empty() && !events_.on_words(*this, words_)) {
     // While nothing is read the agent's own line fills up.
     again_ = std::make_unique<grpc::Alarm>();
     SetAlarm(*again_, kAgainAfter, [self = self_] { self->Deliver(); });
     return;
   }
-  StartRead(&incoming_);
+  const bool is_answered = std::any_of(words_.begin(), words_.end(), IsAnswered);
+  {
+    base::MutexLock lock(mutex_);
+    // One that ends hears of it by reading.
+    const bool is_over = closing_ || !why_.ok();
+    if (!is_answered || is_over || writes_ != writes_before) return StartRead(&incoming_);
+    reading_ = Reading::kPutOff;
+  }
+  events_.on_put_off();
 }
 
 void SessionCall::OnDone(const grpc::Status& status) {

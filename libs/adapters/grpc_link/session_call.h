@@ -5,6 +5,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/client_callback.h>
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -35,6 +36,8 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
   struct Events {
     // What came in one message. False when it has to be brought again.
     std::function<bool(SessionCall&, const std::vector<core::AgentWord>&)> on_words;
+    // The call reads on with its next write, or when it is told to.
+    std::function<void()> on_put_off;
     // Nothing follows. Why, and what was never handed to gRPC.
     std::function<void(SessionCall&, const absl::Status&, std::vector<core::FenceToken>)> on_done;
   };
@@ -51,6 +54,9 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
   void Cancel(const absl::Status& why);
   // Lets the agent end it, once it has heard everything. Nothing more can be said.
   void Close();
+  // Reads on, if that was put off since before the last time. True when there is more to read
+  // later.
+  bool ReadOn();
 
  private:
   void OnReadDone(bool ok) override;
@@ -58,6 +64,7 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
   void OnDone(const grpc::Status& status) override;
 
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Hands over what was read, again and again until it is taken, and then reads on.
   void Deliver();
   absl::Status ReadWords();
@@ -79,6 +86,12 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  // gRPC tells the other end that there is room again with the next write, or at once, in a packet
+  // of its own, when something is to be read. So the next message is read when the answer to the
+  // last one was written; or a little later, when there is none.
+  uint64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
+  enum class Reading { kGoesOn, kPutOff, kPutOffForLong };
+  Reading reading_ ABSL_GUARDED_BY(mutex_) = Reading::kGoesOn;
   absl::Status why_ ABSL_GUARDED_BY(mutex_);
 };
 
