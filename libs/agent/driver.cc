@@ -34,7 +34,7 @@ AgentDriver::AgentDriver(EngineOptions options, const Journaled& journaled, cons
     : world_(world),
       engine_(
           [&] {
-            // Asked by the driver's thread, which starts after the runner is there.
+            // Asked by whoever has the turn, and nobody has before the runner is there.
             options.check = [this](const core::TaskSpec& spec) { return runner_->Check(spec); };
             return std::move(options);
           }(),

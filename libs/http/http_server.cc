@@ -1,6 +1,7 @@
 #include "libs/http/http_server.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -282,7 +283,15 @@ class HttpServer::Listener : public std::enable_shared_from_this<HttpServer::Lis
     beast::error_code ignored;
     const auto protocol = socket.local_endpoint(ignored).protocol();
     const int number = fcntl(socket.native_handle(), F_DUPFD_CLOEXEC, 0);
-    if (number >= 0) socket = tcp::socket(shared_->context, protocol, number);
+    if (number < 0) return;
+    tcp::socket taken(shared_->context);
+    beast::error_code error;
+    taken.assign(protocol, number, error);
+    if (error) {
+      close(number);
+    } else {
+      socket = std::move(taken);
+    }
   }
 
   // Accepting fails while file descriptors run short, at once and every time.

@@ -64,7 +64,8 @@ enum class Ending { kAnswered, kAbandoned };
 
 // What to run when a call is abandoned: given before or after that happens, runs at most once.
 //
-// Thread-safe. Hooks run on the thread that calls, which must hold no lock.
+// Thread-safe. Hooks run on the thread that calls, which must hold no lock; it may be any that has
+// just asked something of gRPC.
 class AbandonmentHook {
  public:
   void Set(std::function<void()> hook);

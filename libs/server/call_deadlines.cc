@@ -10,7 +10,7 @@
 namespace callboard::server::internal {
 
 CallDeadlines& CallDeadlines::OfProcess() {
-  static const adapters::SystemClock clock;
+  static const adapters::SystemClock& clock = *new adapters::SystemClock;
   static CallDeadlines& deadlines = *new CallDeadlines(clock);
   return deadlines;
 }

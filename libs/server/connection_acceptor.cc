@@ -58,7 +58,7 @@ void SetOption(int socket, int level, int option, int value) {
 absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(
     const ListenAddress& address, int descriptors_max) {
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  CHECK_GE(wake, 0);
+  if (wake < 0) return absl::UnavailableError(absl::StrCat("cannot listen: ", strerror(errno)));
   std::unique_ptr<ConnectionAcceptor> acceptor(new ConnectionAcceptor(wake, descriptors_max));
   const bool has_two = address.host == "localhost";
   const absl::Status bound = acceptor->Bind(has_two ? "127.0.0.1" : address.host, address.port);
@@ -66,8 +66,13 @@ absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", address.ToString(), ": ", bound.message()));
   }
-  // Not every machine has it.
-  if (has_two) acceptor->Bind("::1", acceptor->port_).IgnoreError();
+  if (!has_two) return acceptor;
+  const absl::Status second = acceptor->Bind("::1", acceptor->port_);
+  // Not every machine has it; but where somebody else does, half of our clients would get there.
+  if (absl::IsAlreadyExists(second)) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on [::1]:", acceptor->port_, ": ", second.message()));
+  }
   return acceptor;
 }
 
@@ -80,7 +85,8 @@ absl::Status ConnectionAcceptor::Bind(const std::string& host, uint16_t port) {
   SetOption(listener, SOL_SOCKET, SO_REUSEADDR, 1);
   if (bind(listener, address.get(), address.size) != 0 || listen(listener, SOMAXCONN) != 0 ||
       getsockname(listener, address.get(), &address.size) != 0) {
-    const absl::Status error = absl::UnavailableError(strerror(errno));
+    const absl::Status error = errno == EADDRINUSE ? absl::AlreadyExistsError(strerror(errno))
+                                                   : absl::UnavailableError(strerror(errno));
     close(listener);
     return error;
   }

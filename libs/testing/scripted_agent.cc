@@ -108,9 +108,9 @@ core::HeartbeatAcknowledged ScriptedAgent::NextHeartbeatAcknowledgement() {
   return acknowledged;
 }
 
-void ScriptedAgent::Say(const core::AgentWord& word) {
+void ScriptedAgent::SayTogether(const std::vector<core::AgentWord>& words) {
   v1::SessionResponse response;
-  *response.add_items() = wire::ToProto(word);
+  for (const core::AgentWord& word : words) *response.add_items() = wire::ToProto(word);
   Use([&](Conversation& conversation) { conversation.stream->Write(response); });
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "callboard/v1/agent.grpc.pb.h"
@@ -39,7 +40,9 @@ class ScriptedAgent final : private v1::AgentService::Service {
   // Waits until a heartbeat is acknowledged.
   core::HeartbeatAcknowledged NextHeartbeatAcknowledgement();
 
-  void Say(const core::AgentWord& word);
+  void Say(const core::AgentWord& word) { SayTogether({word}); }
+  // In one message.
+  void SayTogether(const std::vector<core::AgentWord>& words);
   // Opens the Session as an agent of this name with so many slots and nothing to tell.
   void SayOpened(const std::string& name, uint32_t slots = 1);
   void Accept(const core::FenceToken& token);

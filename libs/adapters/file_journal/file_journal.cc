@@ -78,7 +78,7 @@ std::optional<agent::JournalRecord> FromEntry(const JournalEntry& entry) {
       return agent::RunForgotten{token};
     case JournalEntry::KIND_RESULT: {
       const storage::v1::JournalResult& proto = entry.result();
-      if (proto.end() > static_cast<uint32_t>(core::RunResult::End::kCancelled)) return {};
+      if (proto.end() > static_cast<uint32_t>(core::RunResult::End::kNotStarted)) return {};
       core::RunResult result = {.end = static_cast<core::RunResult::End>(proto.end()),
                                 .signal = proto.signal(),
                                 .result = proto.result(),
@@ -96,14 +96,20 @@ void Append(const agent::JournalRecord& record, std::string& buffer) {
   core::AppendFramed(ToEntry(record).SerializeAsString(), buffer);
 }
 
-// Up to the first entry that is not whole.
-agent::Journaled Read(absl::string_view text) {
+// Up to the first entry that is not whole. One that is, and means nothing, is of another version:
+// what comes after it must not be lost with it.
+absl::StatusOr<agent::Journaled> Read(const std::string& path, absl::string_view text) {
   agent::Journaled journaled;
   while (const auto piece = core::TakeFramed(text)) {
     JournalEntry entry;
-    if (!entry.ParseFromArray(piece->data(), static_cast<int>(piece->size()))) break;
-    const std::optional<agent::JournalRecord> record = FromEntry(entry);
-    if (!record.has_value()) break;
+    std::optional<agent::JournalRecord> record;
+    if (entry.ParseFromArray(piece->data(), static_cast<int>(piece->size()))) {
+      record = FromEntry(entry);
+    }
+    if (!record.has_value()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, " has an entry that this version does not know: run the version that wrote it"));
+    }
     journaled.Apply(*record);
   }
   return journaled;
@@ -121,7 +127,8 @@ absl::StatusOr<FileJournal::Opened> FileJournal::Open(const std::string& path) {
   }
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  Opened opened = {.journal = nullptr, .journaled = Read(text)};
+  ASSIGN_OR_RETURN(agent::Journaled journaled, Read(path, text));
+  Opened opened = {.journal = nullptr, .journaled = std::move(journaled)};
   opened.journal.reset(new FileJournal(path, std::move(lock), opened.journaled));
   RETURN_IF_ERROR(opened.journal->WriteAnew());
   return opened;

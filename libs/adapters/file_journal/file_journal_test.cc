@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/status_matchers.h"
 
@@ -53,6 +55,35 @@ TEST_F(FileJournalTest, NextLifeFindsWhatWasWritten) {
   EXPECT_THAT(found.accepted, ElementsAre(Token(1)));
   ASSERT_EQ(found.results.size(), 1u);
   EXPECT_EQ(found.results.at(Token(2)), kResult);
+}
+
+TEST_F(FileJournalTest, EveryEndOfARunIsFoundAgain) {
+  using End = core::RunResult::End;
+  const std::vector<End> ends = {End::kCompleted, End::kFailed, End::kTimedOut, End::kCancelled,
+                                 End::kNotStarted};
+  {
+    const FileJournal::Opened opened = Open();
+    for (size_t i = 0; i < ends.size(); ++i) {
+      ASSERT_THAT(opened.journal->Write({agent::ResultKept{Token(i), {.end = ends[i]}}}), IsOk());
+    }
+  }
+  const agent::Journaled found = Found();
+  ASSERT_EQ(found.results.size(), ends.size());
+  for (size_t i = 0; i < ends.size(); ++i) EXPECT_EQ(found.results.at(Token(i)).end, ends[i]);
+}
+
+TEST_F(FileJournalTest, EntryOfAnotherVersionIsRefusedAndNothingIsLostWithIt) {
+  {
+    const FileJournal::Opened opened = Open();
+    ASSERT_THAT(opened.journal->Write(
+                    {agent::ResultKept{Token(1), {.end = static_cast<core::RunResult::End>(77)}}}),
+                IsOk());
+    ASSERT_THAT(opened.journal->Write({agent::RunAccepted{Token(2)}}), IsOk());
+  }
+  const std::string before = test::FileText(path_);
+  EXPECT_THAT(FileJournal::Open(path_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("does not know")));
+  EXPECT_EQ(test::FileText(path_), before);
 }
 
 TEST_F(FileJournalTest, TornEndIsLeftOutAndTheRestIsFound) {

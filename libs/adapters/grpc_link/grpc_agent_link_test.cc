@@ -35,6 +35,11 @@ core::StartRun Start(uint64_t task, size_t prompt_bytes = 10) {
   return {Token(task), std::make_shared<const core::TaskSpec>(std::move(spec)), absl::Seconds(1)};
 }
 
+// Lines of the notebook: items by their place in the variant.
+constexpr char kRunEnded[] = "item 1";
+constexpr char kHeartbeat[] = "item 2";
+constexpr char kLoadReported[] = "item 3";
+
 // Writes down everything that it hears, as lines.
 class Notebook final : public ports::AgentListener {
  public:
@@ -118,6 +123,14 @@ class GrpcAgentLinkTest : public testing::Test {
     agent_.WaitForSession();
     agent_.SayOpened("agent-1");
     ASSERT_EQ(notebook_.Next(), "opened agent-1");
+  }
+
+  // The agent's last run has ended. Nobody answers.
+  void EndLastRun(uint64_t task) {
+    agent_.SayTogether({core::AgentItem(core::RunEnded{Token(task), {.exit_code = 0}}),
+                        core::AgentItem(core::LoadReported{{{"default", {.slots = 1}}}})});
+    EXPECT_EQ(notebook_.Next(), kRunEnded);
+    EXPECT_EQ(notebook_.Next(), kLoadReported);
   }
 
   test::FakeClock clock_;
@@ -244,29 +257,23 @@ TEST_F(GrpcAgentLinkTest, OutputComesAfterTheItemsOfItsMessageAndIsAcknowledgedB
   EXPECT_EQ(std::get<core::OutputAcknowledged>(*agent_.Next()).number, 1u);
 }
 
-// AgentItem's variants by number: 1 is RunEnded, 2 is Heartbeat.
 TEST_F(GrpcAgentLinkTest, AgentIsHeardAlsoWhenItsResultIsNotAnswered) {
   Connect();
-  for (uint64_t task = 1; task <= 2; ++task) {
-    agent_.Finish(Token(task));
-    EXPECT_EQ(notebook_.Next(), "item 1");
-  }
+  for (uint64_t task = 1; task <= 2; ++task) EndLastRun(task);
   agent_.Say(core::AgentItem(core::Heartbeat{absl::Seconds(42), {}}));
-  EXPECT_EQ(notebook_.Next(), "item 2");
+  EXPECT_EQ(notebook_.Next(), kHeartbeat);
 }
 
 TEST_F(GrpcAgentLinkTest, BreakIsHeardOfAlsoWhenAResultIsNotAnswered) {
   Connect();
-  agent_.Finish(Token(1));
-  EXPECT_EQ(notebook_.Next(), "item 1");
+  EndLastRun(1);
   proxy_.Cut();
   EXPECT_EQ(notebook_.Next(), "broken");
 }
 
 TEST_F(GrpcAgentLinkTest, LinkEndsAlsoWhenAResultIsNotAnswered) {
   Connect();
-  agent_.Finish(Token(1));
-  EXPECT_EQ(notebook_.Next(), "item 1");
+  EndLastRun(1);
   link_.Leave(absl::Minutes(1));
   EXPECT_TRUE(notebook_.empty());
 }

@@ -15,10 +15,21 @@ namespace {
 // What was not taken is brought again after so long.
 constexpr absl::Duration kAgainAfter = absl::Milliseconds(10);
 
-// A result is acknowledged, mostly together with the next start.
-bool IsAnswered(const core::AgentWord& word) {
-  const auto* item = std::get_if<core::AgentItem>(&word);
-  return item != nullptr && std::holds_alternative<core::RunEnded>(*item);
+// A result is acknowledged, mostly together with the next start. Until then there is nothing to
+// read from an agent that runs nothing else.
+bool AwaitsAnswer(const std::vector<core::AgentWord>& words) {
+  bool has_result = false;
+  bool is_idle = false;
+  for (const core::AgentWord& word : words) {
+    const auto* item = std::get_if<core::AgentItem>(&word);
+    if (item == nullptr) continue;
+    has_result = has_result || std::holds_alternative<core::RunEnded>(*item);
+    if (const auto* load = std::get_if<core::LoadReported>(item)) {
+      is_idle = std::all_of(load->lanes.begin(), load->lanes.end(),
+                            [](const auto& lane) { return lane.second.used == 0; });
+    }
+  }
+  return has_result && is_idle;
 }
 
 }  // namespace
@@ -139,12 +150,12 @@ void SessionCall::Deliver() {
     SetAlarm(*again_, kAgainAfter, [self = self_] { self->Deliver(); });
     return;
   }
-  const bool is_answered = std::any_of(words_.begin(), words_.end(), IsAnswered);
+  const bool awaits_answer = AwaitsAnswer(words_);
   {
     base::MutexLock lock(mutex_);
     // One that ends hears of it by reading.
     const bool is_over = closing_ || !why_.ok();
-    if (!is_answered || is_over || writes_ != writes_before) return StartRead(&incoming_);
+    if (!awaits_answer || is_over || writes_ != writes_before) return StartRead(&incoming_);
     reading_ = Reading::kPutOff;
   }
   events_.on_put_off();

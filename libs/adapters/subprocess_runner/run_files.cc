@@ -41,9 +41,12 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
   return absl::OkStatus();
 }
 
+// A folder of somebody else's, in which nothing could begin, is none of ours: the task chose it,
+// and no agent is to blame.
 bool IsFolder(const std::string& path) {
   std::error_code error;
-  return !path.empty() && std::filesystem::is_directory(path, error);
+  return !path.empty() && std::filesystem::is_directory(path, error) &&
+         faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
 }
 
 }  // namespace

@@ -207,9 +207,11 @@ void RunLoop::ReplaceLauncher() {
 }
 
 void RunLoop::OnControl(uint64_t number, Run& run) {
-  const ssize_t count = recv(run.control.get(), buffer_.data(), buffer_.size(), 0);
+  ssize_t count = recv(run.control.get(), buffer_.data(), buffer_.size(), 0);
   // It left an instruction unread. That is told first, once; its report comes after it.
-  if (count < 0 && errno == ECONNRESET) return;
+  if (count < 0 && errno == ECONNRESET) {
+    count = recv(run.control.get(), buffer_.data(), buffer_.size(), 0);
+  }
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (count > 0) {
     const std::optional<Report> report = DecodeReport({buffer_.data(), static_cast<size_t>(count)});
