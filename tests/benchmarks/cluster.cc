@@ -289,8 +289,12 @@ double SubmitsAndCancels(const std::filesystem::path& store) {
 
 void RecoveryFigures(RawGrpc&, Report& report) {
   const std::filesystem::path folder = NewFolder();
-  FillStore(folder / "many", kManyPending);
-  FillStore(folder / "few", kFewPending);
+  const auto fill = [&folder](const std::string& name, uint64_t tasks) {
+    std::filesystem::create_directory(folder / name);
+    FillStore(folder / name, tasks);
+  };
+  fill("many", kManyPending);
+  fill("few", kFewPending);
   std::vector<double> seconds;
   for (int round = 0; round < kRounds; ++round) {
     const absl::Duration began = kClock.MonotonicNow();
