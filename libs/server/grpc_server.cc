@@ -2,7 +2,6 @@
 
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
@@ -12,6 +11,7 @@
 
 #include <utility>
 
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "libs/base/check.h"
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
@@ -21,10 +21,6 @@
 
 namespace callboard::server {
 namespace {
-
-// Our services use no thread while a call waits. Reflection does, one for each open call: so many
-// may be open at once.
-constexpr int kReflectionThreadsMax = 256;
 
 // A message is refused when it is there as a whole. So much of all that is on its way may be held;
 // beyond that gRPC lets senders wait, or sends them away. It is not exact.
@@ -68,9 +64,7 @@ void SetKeepalive(absl::Duration connection_age_max, grpc::ServerBuilder& builde
 void SetLimits(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(core::kMessageBytesMax);
   builder.SetMaxSendMessageSize(core::kMessageBytesMax);
-  builder.SetResourceQuota(grpc::ResourceQuota("callboard")
-                               .Resize(kBufferBytesMax)
-                               .SetMaxThreads(kReflectionThreadsMax));
+  builder.SetResourceQuota(grpc::ResourceQuota("callboard").Resize(kBufferBytesMax));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnectionMax);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              static_cast<int>(absl::ToInt64Milliseconds(kHandshakeWithin)));
@@ -96,7 +90,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const GrpcServerOptions& options, const std::vector<ServedService>& services) {
   gpr_set_log_function(LogLineOfGrpc);
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   ASSIGN_OR_RETURN(std::unique_ptr<ConnectionAcceptor> acceptor,
                    ConnectionAcceptor::Listen(options.listen, options.descriptors_max));
   grpc::ServerBuilder builder;
@@ -104,22 +97,30 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
   SetLimits(builder);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   SetKeepalive(options.connection_age_max, builder);
   builder.experimental().SetInterceptorCreators(Interceptors(options, services));
-  for (const ServedService& served : services) builder.RegisterService(served.service);
+  std::vector<std::string> names = {grpc::health::v1::Health::service_full_name()};
+  for (const ServedService& served : services) {
+    builder.RegisterService(served.service);
+    names.push_back(served.name);
+  }
+  auto reflection = std::make_unique<Reflection>(std::move(names));
+  reflection->Register(builder);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return absl::InternalError("gRPC does not start");
   for (const ServedService& served : services) {
     server->GetHealthCheckService()->SetServingStatus(served.name, true);
   }
-  return std::unique_ptr<GrpcServer>(
-      new GrpcServer(std::move(acceptor), std::move(door), std::move(server)));
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(acceptor), std::move(door),
+                                                    std::move(reflection), std::move(server)));
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<ConnectionAcceptor> acceptor, std::unique_ptr<Door> door,
-                       std::unique_ptr<grpc::Server> server)
-    : door_(std::move(door)), server_(std::move(server)), acceptor_(std::move(acceptor)) {
+                       std::unique_ptr<Reflection> reflection, std::unique_ptr<grpc::Server> server)
+    : door_(std::move(door)),
+      reflection_(std::move(reflection)),
+      server_(std::move(server)),
+      acceptor_(std::move(acceptor)) {
   acceptor_->Start([this](int socket) {
     // As gRPC's own listener does with these keepalives.
     const auto timeout_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(kKeepaliveTimeout));

@@ -15,6 +15,7 @@
 #include "libs/ports/clock.h"
 #include "libs/server/connection_acceptor.h"
 #include "libs/server/listen_address.h"
+#include "libs/server/reflection.h"
 
 namespace callboard::server {
 
@@ -66,10 +67,11 @@ class GrpcServer {
   using Door = grpc::experimental::ExternalConnectionAcceptor;
 
   GrpcServer(std::unique_ptr<ConnectionAcceptor> acceptor, std::unique_ptr<Door> door,
-             std::unique_ptr<grpc::Server> server);
+             std::unique_ptr<Reflection> reflection, std::unique_ptr<grpc::Server> server);
 
   // Where gRPC takes connections.
   const std::unique_ptr<Door> door_;
+  const std::unique_ptr<Reflection> reflection_;
   const std::unique_ptr<grpc::Server> server_;
   const std::unique_ptr<ConnectionAcceptor> acceptor_;
 };

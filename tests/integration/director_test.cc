@@ -4,13 +4,18 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "callboard/v1/queue.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "libs/testing/file_text.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/running_server.h"
 
@@ -22,7 +27,9 @@ using grpc::health::v1::HealthCheckResponse;
 using test::HttpConnection;
 using test::HttpGet;
 using test::RunningServer;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Optional;
 
 constexpr char kDirector[] = "services/director/callboard-director";
@@ -50,7 +57,7 @@ TEST(DirectorTest, AnswersTheQueuesStatusOverGrpcAndHttp) {
                 "service=\"callboard.v1.QueueService\"} 1\n"));
 }
 
-// An open stream of the reflection service, which is gRPC's own and has no callback API inside.
+// An open stream of the reflection service, under the name that older clients ask for.
 class HeldReflection final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // Returns once the server has answered the first message.
@@ -81,6 +88,25 @@ class HeldReflection final : public grpc::ClientBidiReactor<grpc::ByteBuffer, gr
   std::promise<bool> answered_;
   std::promise<void> ended_;
 };
+
+// The names of a process's threads.
+std::vector<std::string> ThreadsOf(pid_t pid) {
+  std::vector<std::string> names;
+  for (const auto& thread :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"))) {
+    names.push_back(test::FileText(thread.path() / "comm"));
+  }
+  return names;
+}
+
+TEST(DirectorTest, ReactionsRunOnThreadsOfItsOwnAndNoneOfThemIsGrpcs) {
+  RunningServer director(kDirector);
+  const std::vector<std::string> threads = ThreadsOf(director.process().pid());
+  EXPECT_THAT(
+      threads,
+      Contains("reaction\n").Times(std::clamp(std::thread::hardware_concurrency() / 2, 1u, 16u)));
+  EXPECT_THAT(threads, Not(Contains("nexting_thread\n")));
+}
 
 TEST(DirectorTest, SixtyFourHeldCallsOfEachKindLeaveItAnsweringAndStopping) {
   RunningServer director(kDirector);

@@ -283,6 +283,7 @@ TESTED_ELSEWHERE = {
     "libs/server/error_detail_interceptor.cc": "libs/server/call_test.cc",
     "libs/server/grpc_server.cc": "libs/server/call_test.cc",
     "libs/server/port_file.cc": "tests/integration/server_test.cc",
+    "libs/server/reaction_threads.cc": "tests/integration/director_test.cc",
     "libs/server/run_program.cc": "tests/integration/server_test.cc",
     "libs/server/signal_thread.cc": "libs/server/termination_test.cc",
     "libs/server/server.cc": "tests/integration/server_test.cc",
