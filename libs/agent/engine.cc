@@ -159,8 +159,11 @@ void AgentEngine::OnStart(const core::StartRun& start, absl::Duration now) {
     return;
   }
   const absl::Duration fence_at = start.agent_time + lease_.self_fence;
-  // What was lost is not begun a second time under the same name.
-  if (now > fence_at || lost_.contains(token)) return Refuse(token, TooLate(), now);
+  // What was lost or is over is not begun a second time under the same name.
+  if (now > fence_at || lost_.contains(token) ||
+      std::find(settled_.begin(), settled_.end(), token) != settled_.end()) {
+    return Refuse(token, TooLate(), now);
+  }
   if (absl::Status answer = Consider(*start.spec); !answer.ok()) {
     return Refuse(token, std::move(answer), now);
   }
@@ -278,6 +281,8 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
 
 void AgentEngine::Forget(const FenceToken& token) {
   outcome_.journal.emplace_back(RunForgotten{token});
+  settled_.push_back(token);
+  if (settled_.size() > kSettledRunsMax) settled_.pop_front();
 }
 
 // ---- Starts past the queue ----------------------------------------------------------------------

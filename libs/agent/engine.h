@@ -95,6 +95,10 @@ class AgentEngine {
   bool is_connected() const { return session_ != core::SessionId(); }
   bool IsOpen(core::SessionId session) const { return is_connected() && session_ == session; }
 
+  // Runs that are over and settled with the director are remembered up to this number, in case a
+  // copy of their start is yet to come.
+  static constexpr size_t kSettledRunsMax = 256;
+
   // ---- The runner ----
 
   void OnEnded(const core::FenceToken& token, core::RunResult result);
@@ -170,6 +174,7 @@ class AgentEngine {
   void OnDirectEnded(std::string request_id);
   void Refuse(const core::FenceToken& token, absl::Status answer, absl::Duration now);
   void Stop(const core::FenceToken& token, Run& run, Run::Stop why);
+  // Settled with the director.
   void Forget(const core::FenceToken& token);
   void Beat(absl::Duration now);
   // Once, however often it changed, after what was said before.
@@ -192,6 +197,8 @@ class AgentEngine {
   std::map<core::FenceToken, core::RunResult> results_;
   std::set<core::FenceToken> lost_;
   std::map<core::FenceToken, Refusal> refusals_;
+  // The first to be settled first.
+  std::deque<core::FenceToken> settled_;
   // Of direct starts, by request id; and of those whose runs have ended, the first to end first.
   std::map<std::string, Request> requests_;
   std::deque<std::string> ended_requests_;

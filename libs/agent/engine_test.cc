@@ -177,6 +177,21 @@ TEST_F(AgentEngineTest, CopyOfAStartWhoseRunIsOverGetsTheResult) {
   EXPECT_THAT(outcome.orders, IsEmpty());
 }
 
+TEST_F(AgentEngineTest, CopyOfAStartWhoseRunIsSettledIsNotBegunAgain) {
+  Runs(1);
+  engine_->OnEnded(Token(1), kDone);
+  Hear(core::ResultAcknowledged{Token(1)});
+  Take();
+  Runs(2);
+  Hear(core::FencedOff{Token(2)});
+  engine_->OnEnded(Token(2), kKilled);
+  Take();
+  HearStart(1);
+  HearStart(2);
+  EXPECT_THAT(Answers(), ElementsAre("START_TOO_LATE", "START_TOO_LATE"));
+  EXPECT_THAT(engine_->Running(), IsEmpty());
+}
+
 TEST_F(AgentEngineTest, StartThatArrivesAfterItsLeaseIsRefused) {
   const absl::Duration sent = now_;
   Pass(absl::Seconds(51));

@@ -111,9 +111,7 @@ struct Step {
 
   void operator()(const Accepted&) const {
     life.state = TaskState::kWorking;
-    Tries& tries = life.tries.Mutable();
-    tries.since = record.event.at;
-    tries.ran_on = tries.agent;
+    life.tries.Mutable().since = record.event.at;
   }
 
   void operator()(const Bounced& change) const {
@@ -127,18 +125,17 @@ struct Step {
 
   void operator()(const Returned& change) const {
     EndDispatch(change.counts, change.blame, change.error);
+    Tries& tries = life.tries.Mutable();
+    const bool was_accepted = change.reported || life.state == TaskState::kWorking;
+    if (was_accepted && !change.could_not_begin()) tries.ran_on = tries.agent;
     life.state = TaskState::kPending;
     life.sequence = change.sequence;
-    Tries& tries = life.tries.Mutable();
     tries.since = record.event.at;
     tries.backoff = change.backoff;
     if (change.backoff > absl::ZeroDuration()) {
       tries.not_before = record.event.at + change.backoff;
     }
-    if (change.reported) {
-      tries.reported.insert(life.dispatch);
-      tries.ran_on = tries.agent;
-    }
+    if (change.reported) tries.reported.insert(life.dispatch);
   }
 
   void operator()(const CancelRequested&) const {
@@ -147,15 +144,17 @@ struct Step {
 
   void operator()(const Ended& change) const {
     EndDispatch(change.counts, change.blame, change.error);
+    const bool was_working = life.state == TaskState::kWorking;
     life.state = change.state;
     life.finished_at = record.event.at;
     if (life.dispatch == DispatchNumber()) return;
     Tries& tries = life.tries.Mutable();
     tries.not_before.reset();
-    if (change.run.has_value()) {
-      tries.reported.insert(life.dispatch);
-      if (change.run->end != RunResult::End::kCancelled) tries.ran_on = tries.agent;
-    }
+    // One that was cancelled, or of which nothing is heard, ran if it was accepted.
+    using End = RunResult::End;
+    const End end = change.run.has_value() ? change.run->end : End::kCancelled;
+    if (end == End::kCancelled ? was_working : end != End::kNotStarted) tries.ran_on = tries.agent;
+    if (change.run.has_value()) tries.reported.insert(life.dispatch);
   }
 
   void operator()(const Noted&) const {

@@ -91,7 +91,7 @@ struct Tries {
   std::optional<absl::Time> not_before;
   std::string last_error;
   std::optional<absl::Time> cancel_requested_at;
-  // The last agent that accepted it or said how its run ended; empty before.
+  // The agent of the last dispatch that is over and of which something may have run; empty before.
   std::string ran_on;
   // The dispatches whose result was accepted, each of which was an attempt.
   std::set<DispatchNumber> reported;
@@ -140,6 +140,10 @@ struct Life {
   bool is_cancel_requested() const { return tries->cancel_requested_at.has_value(); }
   // When it came into its state. REQUIRES: it is live.
   absl::Time since() const { return dispatch == DispatchNumber() ? created_at : tries->since; }
+  // The last agent on which something of it may have run; empty when nothing has.
+  const std::string& ran_on() const {
+    return state == TaskState::kWorking ? tries->agent : tries->ran_on;
+  }
   FenceToken token() const { return {queue_id, dispatch, tries->director_epoch}; }
 
   friend bool operator==(const Life&, const Life&) = default;

@@ -124,6 +124,32 @@ TEST(LifeTest, RemembersWhichAgentsFailedItAndWhichItTookDown) {
   EXPECT_EQ(story.life().tries->took_down, (std::set<std::string>{"b"}));
 }
 
+TEST(LifeTest, RanWhereItWasAcceptedUnlessNothingOfItCouldBegin) {
+  const RunResult not_started = {.end = RunResult::End::kNotStarted};
+  const Returned could_not_begin = {
+      .sequence = 7, .counts = true, .blame = Blame::kAgentFailedIt, .reported = true};
+  Story story;
+  EXPECT_EQ(story.Dispatch(1).life().ran_on(), "");
+  EXPECT_EQ(story.Then(Accepted()).life().ran_on(), "a");
+  EXPECT_EQ(story.Then(could_not_begin).life().ran_on(), "");
+  story.OnAgent("b").Dispatch(2).Then(Accepted()).Then(Returned{.sequence = 7});
+  EXPECT_EQ(story.life().ran_on(), "b") << "its agent was lost under it";
+  story.OnAgent("c").Dispatch(3).Then(Accepted());
+  EXPECT_EQ(story.life().ran_on(), "c");
+  story.Then(Ended{.state = TaskState::kCancelled, .run = not_started});
+  EXPECT_EQ(story.life().ran_on(), "b");
+
+  Story cancelled;
+  cancelled.Dispatch(1).Then(
+      Ended{.state = TaskState::kCancelled, .run = RunResult{.end = RunResult::End::kCancelled}});
+  EXPECT_EQ(cancelled.life().ran_on(), "") << "it was never accepted";
+  Story lost;
+  lost.Dispatch(1).Then(Accepted()).Then(Ended{.state = TaskState::kCancelled});
+  EXPECT_EQ(lost.life().ran_on(), "a");
+  Story at_once;
+  EXPECT_EQ(at_once.Dispatch(1).Then(Ended{.run = RunResult()}).life().ran_on(), "a");
+}
+
 TEST(LifeTest, BounceThatReplacesRecordsLeavesWhatTheyWouldHave) {
   const auto bounced = [](uint64_t number, absl::Time at) {
     return Bounced{.dispatched = {.dispatch = DispatchNumber(number)},

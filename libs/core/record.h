@@ -85,6 +85,9 @@ struct Returned {
   absl::Duration backoff = {};
   std::string error = {};
 
+  // Nothing of it ran: the one end of a run that its agent reports and is to blame for.
+  bool could_not_begin() const { return reported && blame == Blame::kAgentFailedIt; }
+
   friend bool operator==(const Returned&, const Returned&) = default;
 };
 

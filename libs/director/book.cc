@@ -55,7 +55,7 @@ struct Book::Keys {
       keys.place = life.sequence;
       (life.dispatch == core::DispatchNumber() ? keys.fresh : keys.returned) = life.admitted;
     }
-    if (!life.tries->ran_on.empty()) keys.ran_on = life.tries->ran_on;
+    if (!life.ran_on().empty()) keys.ran_on = life.ran_on();
     return keys;
   }
 

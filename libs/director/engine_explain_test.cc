@@ -92,9 +92,12 @@ TEST(EngineExplainTest, SessionsAgentIsAReason) {
   submission.spec.session_id = "s";
   const core::QueueId first = director.Add(submission);
   director.Accept(first);
+  director.Connect("b");
+  const core::QueueId waiting = director.Add(submission);
+  EXPECT_EQ(WhyNot(director, waiting, "b"), "its session is on a") << "while it works there";
+  director.Cancel(waiting);
   director.Finish(first);
   director.Accept(director.Add());
-  director.Connect("b");
   const core::QueueId second = director.Add(submission);
   EXPECT_EQ(WhyNot(director, second, "a"), "busy");
   EXPECT_EQ(WhyNot(director, second, "b"), "its session is on a");

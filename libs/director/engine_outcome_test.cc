@@ -142,6 +142,31 @@ TEST(EngineOutcomeTest, RunThatCouldNotBeginInAnyAttemptIsMaxAttempts) {
   EXPECT_EQ(director.Task(task).reason, FailureReason::kMaxAttempts);
 }
 
+TEST(EngineOutcomeTest, AgentThatCouldNotBeginATaskDoesNotGetItsSession) {
+  EngineFixture director;
+  director.Connect("a");
+  director.Connect("b");
+  core::Submission submission = EngineFixture::Prompt();
+  submission.spec.session_id = "s";
+  const core::QueueId first = director.Add(submission);
+  ASSERT_EQ(director.AgentOf(first), "a");
+  director.Accept(first);
+  director.Finish(first, kNotStarted);
+  director.AdvanceBeating(absl::Seconds(5));
+  ASSERT_EQ(director.AgentOf(first), "b");
+  director.Accept(first);
+  director.Finish(first);
+  // Where something of it has run it stays, whatever happens there.
+  const core::QueueId second = director.Add(submission);
+  for (const uint64_t dispatch : {1, 2}) {
+    EXPECT_EQ(director.Token(second).dispatch.value(), dispatch);
+    EXPECT_EQ(director.AgentOf(second), "b");
+    director.Accept(second);
+    director.Finish(second, kNotStarted);
+    director.AdvanceBeating(absl::Seconds(20));
+  }
+}
+
 TEST(EngineOutcomeTest, TransientAnswersReturnTheTaskToItsPlaceAfterABackoffAndCount) {
   for (const absl::Status& answer :
        {absl::UnavailableError(""), absl::InternalError(""), absl::UnknownError(""),

@@ -120,7 +120,9 @@ void Cluster::AddAgent(size_t i, const ClusterOptions& options) {
                                     absl::StrCat("--agent.name=agent-", i),
                                     absl::StrCat("--data_dir=", AgentFolder(i).string())};
   flags.insert(flags.end(), options.agent_flags.begin(), options.agent_flags.end());
-  agents_.push_back(std::make_unique<Member>(test::ServerCommand(kAgent, flags)));
+  std::vector<std::string> command = options.agent_wrapper;
+  for (const std::string& word : test::ServerCommand(kAgent, flags)) command.push_back(word);
+  agents_.push_back(std::make_unique<Member>(std::move(command)));
   agents_.back()->AddFlag(absl::StrCat("--agent.advertise=", agents_.back()->address()));
 }
 

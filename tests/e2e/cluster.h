@@ -59,6 +59,8 @@ struct ClusterOptions {
   size_t agents = 2;
   std::vector<std::string> director_flags = {};
   std::vector<std::string> agent_flags = {};
+  // A command that runs an agent's, which follows it.
+  std::vector<std::string> agent_wrapper = {};
   // The director is told where its agents are and does not wait for them to announce themselves.
   bool are_listed = false;
   // Where the director's data is; a disk without faults when null. Outlives the cluster.

@@ -1,18 +1,26 @@
 // Tasks that take down their agents, and agents that are of no use to any task.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
 #include "libs/testing/new_folder.h"
+#include "libs/testing/process.h"
+#include "libs/testing/process_table.h"
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/eventually.h"
 
 namespace callboard::e2e {
 namespace {
+
+using ::testing::HasSubstr;
 
 // A script that kills the agent that runs it: above it are its supervisor and the launcher.
 constexpr char kKillsItsAgent[] = R"sh(
@@ -20,6 +28,21 @@ parent() { read -r pid name state parent rest <"/proc/$1/stat"; echo "$parent"; 
 kill -9 "$(parent "$(parent "$PPID")")"
 sleep 1000
 )sh";
+
+// Root has as many processes as it likes, so it becomes somebody else, who may use its files.
+std::vector<std::string> AsSomebodyWithLimits() {
+  if (getuid() != 0) return {};
+  return {"/usr/bin/setpriv", "--reuid=61234", "--inh-caps=+dac_override",
+          "--ambient-caps=+dac_override"};
+}
+
+pid_t LauncherOf(Member& agent) {
+  for (const pid_t pid : test::ProcessesNaming("--callboard-launch-supervisors")) {
+    if (test::ParentOf(pid) == agent.process().pid()) return pid;
+  }
+  CHECK(false) << "the agent has no launcher";
+  return 0;
+}
 
 TEST(PoisonTest, TaskThatTakesDownTwoAgentsIsPoisonAndOthersGoOn) {
   Cluster cluster(test::NewFolder(), {.director_flags = LongLease()});
@@ -41,33 +64,57 @@ TEST(PoisonTest, TaskThatTakesDownTwoAgentsIsPoisonAndOthersGoOn) {
   EXPECT_TRUE(verdict.ok()) << verdict.ToString();
 }
 
-// It accepts a task before it knows that it cannot begin it.
-TEST(PoisonTest, AgentThatCannotBeginThreeTasksInARowIsCordonedAndTheyRunElsewhere) {
-  Cluster cluster(test::NewFolder(), {.director_flags = LongLease()});
+// Three tasks come to the first agent, which accepts each before it knows that it cannot begin it.
+void ExpectCordonAndRunsElsewhere(Cluster& cluster, const std::string& why) {
   ClusterClient& client = cluster.client();
-  const std::filesystem::path runs = cluster.AgentFolder(1) / "runs";
-  std::filesystem::remove_all(runs);
-  std::ofstream(runs) << "in the way";
   std::vector<std::string> ids;
   for (int i = 0; i < 3; ++i) {
     ids.push_back(client.Submit(cluster.Task("true")));
     // The first that is idle, by name, gets it.
-    EXPECT_EQ(client.WaitFor(ids.back(), v1::Task::STATE_PENDING).attempts(), 1u);
+    const v1::Task task = client.WaitFor(ids.back(), v1::Task::STATE_PENDING);
+    EXPECT_EQ(task.attempts(), 1u);
+    EXPECT_THAT(task.last_error(), HasSubstr(why));
   }
-  const auto state = [&client] { return client.Agents().front().state(); };
-  EXPECT_EQ(state(), v1::Agent::STATE_CORDONED);
+  EXPECT_EQ(client.Agents().front().state(), v1::Agent::STATE_CORDONED);
   client.Kick();
   for (const std::string& id : ids) {
     const v1::Task task = client.WaitForEnd(id);
     EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
     EXPECT_EQ(task.dispatch(), 2u);
   }
-  // Somebody repairs and restarts it.
+}
+
+// Somebody repaired it and starts it again.
+Cluster::Verdict VerdictOnceRestarted(Cluster& cluster) {
+  cluster.agent(1).Start();
+  EXPECT_TRUE(Eventually(absl::Minutes(1), [&] {
+    return cluster.client().Agents().front().state() == v1::Agent::STATE_IDLE;
+  }));
+  return cluster.Check();
+}
+
+TEST(PoisonTest, AgentThatCannotBeginThreeTasksInARowIsCordonedAndTheyRunElsewhere) {
+  Cluster cluster(test::NewFolder(), {.director_flags = LongLease()});
+  const std::filesystem::path runs = cluster.AgentFolder(1) / "runs";
+  std::filesystem::remove_all(runs);
+  std::ofstream(runs) << "in the way";
+  ExpectCordonAndRunsElsewhere(cluster, runs.string());
   cluster.agent(1).Kill();
   std::filesystem::remove(runs);
-  cluster.agent(1).Start();
-  EXPECT_TRUE(Eventually(absl::Minutes(1), [&] { return state() == v1::Agent::STATE_IDLE; }));
-  const Cluster::Verdict verdict = cluster.Check();
+  const Cluster::Verdict verdict = VerdictOnceRestarted(cluster);
+  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+}
+
+TEST(PoisonTest, AgentThatCanStartNoProcessIsCordonedAndItsTasksRunElsewhere) {
+  std::vector<std::string> command = AsSomebodyWithLimits();
+  Cluster cluster(test::NewFolder(), {.director_flags = LongLease(), .agent_wrapper = command});
+  command.insert(
+      command.end(),
+      {"/usr/bin/prlimit", "--nproc=0:", absl::StrCat("--pid=", LauncherOf(cluster.agent(1)))});
+  ASSERT_EQ(test::RunToEnd(command).exit_code, 0);
+  ExpectCordonAndRunsElsewhere(cluster, "Resource temporarily unavailable");
+  cluster.agent(1).Kill();
+  const Cluster::Verdict verdict = VerdictOnceRestarted(cluster);
   EXPECT_TRUE(verdict.ok()) << verdict.ToString();
 }
 

@@ -1,11 +1,12 @@
 #!/bin/bash
-# Prints for each planted bug the median and the largest number of worlds until it is found, from 20
-# searches. What planted_bugs.bzl records.
+# Prints for each planted bug, or those named, the median and the largest number of worlds until it is
+# found, from 20 searches. What planted_bugs.bzl records.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bazel build //tests/simulation:all >&2
-for plant in tests/simulation/planted/*.txt; do
-  bug=$(basename "$plant" .txt)
+bugs=("$@")
+if [ $# = 0 ]; then mapfile -t bugs < <(basename -s .txt tests/simulation/planted/*.txt); fi
+for bug in "${bugs[@]}"; do
   for search in $(seq 1 20); do
     first=$((search * 10000 + 1))
     seed=$({ "bazel-bin/tests/simulation/$bug" --first=$first --count=3000 2>&1 || true; } |

@@ -14,6 +14,9 @@ PLANTED_BUGS = {
     "epoch_not_begun": ("director.cc", 5),
     "heartbeat_renews_what_it_does_not_list": ("engine_agents.cc", 192),
     "leases_in_memory_only": ("engine.cc", 19),
+    "not_begun_goes_to_the_back": ("engine_dispatch.cc", 2),
+    "not_begun_is_not_counted": ("engine_dispatch.cc", 1),
+    "not_begun_never_cordons": ("engine_dispatch.cc", 17),
     "order_by_wall_clock": ("engine_admission.cc", 3),
     "permit_lost": ("engine.cc", 19),
     "reply_before_commit": ("director.cc", 3),
@@ -22,6 +25,7 @@ PLANTED_BUGS = {
     "result_not_fenced": ("engine_agents.cc", 20),
     "second_agent_too_early": ("engine_dispatch.cc", 3),
     "session_order_ignored": ("engine.cc", 4),
+    "success_ends_no_row": ("engine_dispatch.cc", 8),
     "unwritten_copy_means_unreachable": ("engine_agents.cc", 170),
     "waiters_last_come_first_served": ("waiting_line.cc", 6),
 }

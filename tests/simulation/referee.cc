@@ -18,6 +18,8 @@ using director::Moment;
 
 // Turns between two comparisons of memory and disk, which are slow.
 constexpr uint64_t kTurnsBetweenReloads = 40;
+// Tasks in a row that fail for an agent's sake before it is cordoned.
+constexpr size_t kCordonTasks = 3;
 
 // As in core::TaskEventKind.
 constexpr absl::string_view kEventNames[] = {
@@ -76,6 +78,8 @@ void Referee::OnWritten(const core::Record& record, Moment now) {
     if (began->epoch <= epoch_) Fail("an epoch came twice");
     epoch_ = began->epoch;
     OnRestart(now);
+  } else if (const auto* marked = std::get_if<core::AgentMarked>(&record)) {
+    OnMarked(*marked);
   }
 }
 
@@ -96,7 +100,7 @@ void Referee::OnTask(const core::TaskRecord& record, Moment now) {
   } else if (const auto* bounced = std::get_if<core::Bounced>(&record.change)) {
     OnBounced(*bounced, told);
   } else if (const auto* returned = std::get_if<core::Returned>(&record.change)) {
-    OnReturned(*returned, told, now);
+    OnReturned(record, *returned, told, now);
   } else if (std::holds_alternative<core::CancelRequested>(record.change)) {
     if (!told.is_in_flight()) return Fail("a cancel was asked of nobody");
     told.cancel_requested = true;
@@ -133,6 +137,8 @@ void Referee::OnDispatched(const core::TaskRecord& record, const core::Dispatche
   told.state = TaskState::kDispatching;
   told.dispatch = dispatched.dispatch.value();
   told.agent = agent;
+  told.instance_id = dispatched.instance_id;
+  if (rows_[agent].cordoned) Fail(absl::StrCat(agent, " was given a task although it is cordoned"));
   const auto held = std::count_if(told_.begin(), told_.end(), [&agent](const auto& task) {
     return task.second.is_in_flight() && task.second.agent == agent;
   });
@@ -178,17 +184,23 @@ void Referee::OnBounced(const core::Bounced& bounced, Told& told) {
   told.state = TaskState::kPending;
 }
 
-void Referee::OnReturned(const core::Returned& returned, Told& told, Moment now) {
+void Referee::OnReturned(const core::TaskRecord& record, const core::Returned& returned, Told& told,
+                         Moment now) {
   if (!told.is_in_flight()) return Fail("returned without a dispatch");
   if (told.cancel_requested) return Fail("a cancelled task went back in line");
   if (returned.counts) ++told.attempts;
   if (told.attempts >= told.spec.max_attempts) return Fail("more attempts than allowed");
-  if (returned.reported) {
-    told.reported.insert(told.dispatch);
+  if (returned.reported) told.reported.insert(told.dispatch);
+  const bool could_not_begin = returned.reported && CouldNotBegin(record, told);
+  if (could_not_begin && (!returned.counts || returned.backoff <= absl::ZeroDuration())) {
+    return Fail("a run that could not begin was not counted, or is to be tried again at once");
+  }
+  if (returned.reported && !could_not_begin) {
     if (returned.sequence < BackOfLine()) return Fail("a retried run kept its place");
   } else if (returned.sequence != told.sequence) {
     return Fail("a task that never ran to its end lost its place");
   }
+  CheckCordon(record, returned, returned.reported, told);
   told.sequence = returned.sequence;
   told.state = TaskState::kPending;
   told.backoff = returned.backoff;
@@ -210,8 +222,16 @@ void Referee::OnEnded(const core::TaskRecord& record, const core::Ended& ended, 
                                told.dispatch));
     }
     told.reported.insert(told.dispatch);
+    if (CouldNotBegin(record, told) && ended.state != TaskState::kCancelled &&
+        (ended.reason != core::FailureReason::kMaxAttempts || !ended.counts ||
+         told.attempts + 1 != told.spec.max_attempts)) {
+      return Fail("a run that could not begin ended its task before the last attempt");
+    }
   } else if (ended.state == TaskState::kCompleted) {
     return Fail("completed without a result");
+  }
+  if (ended.state != TaskState::kCancelled) {
+    CheckCordon(record, ended, ended.run.has_value(), told);
   }
   if (ended.reason == core::FailureReason::kEvicted ||
       ended.reason == core::FailureReason::kCoalesced) {
@@ -229,6 +249,40 @@ void Referee::OnEnded(const core::TaskRecord& record, const core::Ended& ended, 
   }
   ++counts_.ended;
   told.state = ended.state;
+}
+
+void Referee::OnMarked(const core::AgentMarked& marked) {
+  Row& row = rows_[marked.name];
+  const bool cordoned = !marked.cordoned_instance.empty();
+  row.is_newly_cordoned = cordoned && !row.cordoned;
+  row.cordoned = cordoned;
+  if (cordoned) return;
+  row.could_not_begin.clear();
+  row.failed.clear();
+}
+
+template <class Change>
+void Referee::CheckCordon(const core::TaskRecord& record, const Change& change, bool reported,
+                          const Told& told) {
+  Row& row = rows_[told.agent];
+  const bool could_not_begin = reported && CouldNotBegin(record, told);
+  if (reported && !could_not_begin) {
+    row.could_not_begin.clear();
+    row.failed.clear();
+  }
+  if (change.blame == core::Blame::kAgentFailedIt) row.failed.insert(record.queue_id);
+  // What a later life of the agent says of this one may not count.
+  if (could_not_begin && told.instance_id == row.instance_id) {
+    row.could_not_begin.insert(record.queue_id);
+  }
+  if (row.could_not_begin.size() >= kCordonTasks && !row.cordoned) {
+    Fail(absl::StrCat(told.agent, " could not begin three tasks in a row and is not cordoned"));
+  }
+  // One that refuses its director is cordoned too; that does not count against the task.
+  if (std::exchange(row.is_newly_cordoned, false) && change.counts &&
+      row.failed.size() < kCordonTasks) {
+    Fail(absl::StrCat(told.agent, " was cordoned for fewer than three tasks in a row"));
+  }
 }
 
 uint64_t Referee::BackOfLine() const {
@@ -249,6 +303,10 @@ void Referee::OnRestart(Moment now) {
   // What is left of a backoff is measured by a clock that may have jumped; it never gets longer.
   for (auto& [id, told] : told_) {
     told.ready_at = now.monotonic + std::min(told.backoff, told.not_before - now.wall);
+  }
+  for (auto& [agent, row] : rows_) {
+    row.could_not_begin.clear();
+    row.failed.clear();
   }
 }
 

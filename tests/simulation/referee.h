@@ -65,8 +65,16 @@ class Referee {
   // With the director's process everybody's place in line is gone.
   void OnKnocksLost() { waiting_.clear(); }
 
-  // ---- Processes ----
+  // ---- Agents and processes ----
 
+  void OnAgentStarted(const std::string& agent, const std::string& instance_id) {
+    rows_[agent].instance_id = instance_id;
+    rows_[agent].could_not_begin.clear();
+  }
+  // Nothing of the dispatch ran, and its agent is about to say so.
+  void OnCouldNotBegin(const core::FenceToken& token) {
+    could_not_begin_.emplace(token.queue_id, token.dispatch.value());
+  }
   void OnProcessStarted(const std::string& agent, const core::FenceToken& token);
   void OnProcessGone(const std::string& agent, const core::FenceToken& token);
 
@@ -92,6 +100,7 @@ class Referee {
     uint32_t attempts = 0;
     uint32_t bounces = 0;
     std::string agent;
+    std::string instance_id;
     bool cancel_requested = false;
     // Dispatches whose result the disk has.
     std::set<uint64_t> reported;
@@ -105,6 +114,19 @@ class Referee {
     }
   };
 
+  // The tasks in a row that failed for an agent's sake.
+  struct Row {
+    // Of the agent's current life.
+    std::string instance_id;
+    // Some of them: those of which this life could begin nothing.
+    std::set<core::QueueId> could_not_begin;
+    // All of them, and perhaps others.
+    std::set<core::QueueId> failed;
+    bool cordoned = false;
+    // By the record before this one.
+    bool is_newly_cordoned = false;
+  };
+
   // A director begins from what is on disk.
   void OnRestart(director::Moment now);
   void OnTask(const core::TaskRecord& record, director::Moment now);
@@ -112,8 +134,17 @@ class Referee {
   void OnDispatched(const core::TaskRecord& record, const core::Dispatched& dispatched, Told& told,
                     director::Moment now);
   void OnBounced(const core::Bounced& bounced, Told& told);
-  void OnReturned(const core::Returned& returned, Told& told, director::Moment now);
+  void OnReturned(const core::TaskRecord& record, const core::Returned& returned, Told& told,
+                  director::Moment now);
   void OnEnded(const core::TaskRecord& record, const core::Ended& ended, Told& told);
+  void OnMarked(const core::AgentMarked& marked);
+  bool CouldNotBegin(const core::TaskRecord& record, const Told& told) const {
+    return could_not_begin_.contains({record.queue_id, told.dispatch});
+  }
+  // Of a dispatch that is over, with what the disk says of it.
+  template <class Change>
+  void CheckCordon(const core::TaskRecord& record, const Change& change, bool reported,
+                   const Told& told);
   void CheckFirstInLine(const Told& told, const std::string& agent, director::Moment now);
   void CheckWorkConservation(const director::DirectorEngine& engine, director::Moment now);
   void CheckAgainstDisk(const director::DirectorEngine& engine, const test::MemoryDisk& disk);
@@ -143,6 +174,10 @@ class Referee {
   uint64_t knocks_ = 0;
   // By task: which agents run a process of it.
   std::map<core::QueueId, std::set<std::pair<std::string, core::FenceToken>>> processes_;
+  // Tasks and dispatch numbers.
+  std::set<std::pair<core::QueueId, uint64_t>> could_not_begin_;
+  // By agent.
+  std::map<std::string, Row> rows_;
 };
 
 // What the agents of a world can do: the same for the agents and for the referee.

@@ -73,6 +73,7 @@ Settings Settings::FromSeed(uint64_t seed) {
   settings.is_scheduler = some(0.8);
   settings.requeues_when_lost = some(1);
   settings.redrives = some(0.3);
+  settings.run_cannot_begin = some(0.4);
   return settings;
 }
 
@@ -114,6 +115,7 @@ std::string Settings::ToString() const {
   share("rejected", answers_rejected);
   share("run_fails", run_fails);
   share("run_hangs", run_hangs);
+  share("run_cannot_begin", run_cannot_begin);
   share("cancels", cancels);
   share("leaves", leaves);
   share("repeats", repeats_request);

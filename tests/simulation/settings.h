@@ -59,6 +59,8 @@ struct Settings {
   // Per run: it fails; it lasts longer than its timeout, and the agent does not notice.
   double run_fails = 0;
   double run_hangs = 0;
+  // Per run: its agent accepts it, and can begin nothing of it.
+  double run_cannot_begin = 0;
 
   // Per submit or caller: whether such things are asked for.
   double cancels = 0;

@@ -36,9 +36,11 @@ void SimulatedAgent::Start() {
   // It opens no Session before what its predecessor started is dead.
   for (const auto& [token, process] : processes_) ground_.referee.OnProcessGone(name_, token);
   processes_.clear();
+  const std::string instance_id = absl::StrCat(name_, "/", life_);
+  ground_.referee.OnAgentStarted(name_, instance_id);
   engine_ = std::make_unique<agent::AgentEngine>(
       agent::EngineOptions{.name = name_,
-                           .instance_id = absl::StrCat(name_, "/", life_),
+                           .instance_id = instance_id,
                            .url = absl::StrCat("grpc://", name_),
                            .labels = LabelsOfAgent(name_),
                            .lanes = {{"default", static_cast<uint32_t>(ground_.settings.slots)}},
@@ -203,6 +205,10 @@ void SimulatedAgent::Begin(const ports::RunOrder& order) {
     process.result.end = End::kTimedOut;
     process.result.exit_code.reset();
   }
+  if (!quiet_ && random.Chance(settings.run_cannot_begin)) {
+    length = absl::Milliseconds(random.Below(2'000));
+    process.result = {.end = End::kNotStarted, .error = "no space left"};
+  }
   ground_.timeline.After(length, [this, token] {
     const auto found = processes_.find(token);
     if (found == processes_.end() || found->second.ending) return;
@@ -238,6 +244,7 @@ void SimulatedAgent::OnProcessGone(const FenceToken& token, const RunResult& res
   const auto process = processes_.find(token);
   if (process == processes_.end()) return;
   ground_.referee.OnProcessGone(name_, token);
+  if (result.end == End::kNotStarted) ground_.referee.OnCouldNotBegin(token);
   const bool was_ours = is_up() && process->second.life == life_;
   processes_.erase(process);
   if (!was_ours) return;

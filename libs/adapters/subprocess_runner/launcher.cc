@@ -21,7 +21,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "libs/adapters/subprocess_runner/child_processes.h"
+#include "libs/adapters/subprocess_runner/run_plan.h"
 #include "libs/adapters/subprocess_runner/supervisor.h"
 #include "libs/base/check.h"
 #include "libs/base/descriptor.h"
@@ -99,18 +101,17 @@ class Launcher {
     const ssize_t count = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (count <= 0) return socket_.Close();
-    const cmsghdr* rights = CMSG_FIRSTHDR(&message);
-    // Too many open files here: the run's descriptors are gone, and whoever holds the other ends
-    // takes it for a supervisor that died.
-    if (rights == nullptr || rights->cmsg_len != CMSG_LEN(sizeof(int) * kRunDescriptors)) {
-      dead_.insert(run);
-      return;
-    }
-    int numbers[kRunDescriptors];
-    std::memcpy(numbers, CMSG_DATA(rights), sizeof(numbers));
     RunDescriptors descriptors;
-    for (int i = 0; i < kRunDescriptors; ++i) descriptors[i] = base::Descriptor(numbers[i]);
-    Fork(run, std::move(descriptors));
+    const cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    const size_t came = rights == nullptr ? 0 : (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < came; ++i) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(rights) + i * sizeof(int), sizeof(int));
+      descriptors[i] = base::Descriptor(number);
+    }
+    if (came == kRunDescriptors) return Fork(run, std::move(descriptors));
+    Refuse(run, descriptors[0],
+           absl::ResourceExhaustedError("the launcher has no descriptor left"));
   }
 
   void Fork(uint64_t run, RunDescriptors descriptors) {
@@ -120,11 +121,16 @@ class Launcher {
       signals_.Close();
       BecomeSupervisor(std::move(descriptors));
     }
-    if (pid < 0) {
-      dead_.insert(run);
-    } else {
-      supervisors_[pid] = run;
-    }
+    if (pid < 0) return Refuse(run, descriptors[0], base::SystemError("start a supervisor"));
+    supervisors_[pid] = run;
+  }
+
+  // Says in a supervisor's place that there will be none. Where that is not heard, the run is dead
+  // all the same.
+  void Refuse(uint64_t run, const base::Descriptor& control, const absl::Status& why) {
+    const std::string report = EncodeReport(NotStarted(why));
+    send(control.get(), report.data(), report.size(), MSG_NOSIGNAL);
+    dead_.insert(run);
   }
 
   void Reap() {

@@ -14,8 +14,8 @@ namespace callboard::adapters {
 //
 //   kLauncherSocket  gives kLauncherReady first of all; takes one message per run, its number with
 //   the descriptors kRunDescriptors;
-//                    gives the number of a run whose supervisor died before its report, once none
-//                    of its processes is left
+//                    gives the number of a run whose supervisor died before its report, or never
+//                    was, once none of its processes is left
 //   kLauncherLock    open for as long as any process of the launcher's lives but the tasks'
 //
 // It is the parent of what a dead supervisor leaves behind, and kills it. When the agent is gone it

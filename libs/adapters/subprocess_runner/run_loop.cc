@@ -51,10 +51,6 @@ absl::StatusOr<base::Descriptor> PlanFile(const RunPlan& plan) {
   return file;
 }
 
-Report NotStarted(const absl::Status& error) {
-  return {.result = {.end = RunResult::End::kNotStarted, .error = std::string(error.message())}};
-}
-
 }  // namespace
 
 RunLoop::RunLoop(Parts parts, LauncherLink launcher, int wake)
@@ -207,16 +203,19 @@ void RunLoop::ReplaceLauncher() {
 }
 
 void RunLoop::OnControl(uint64_t number, Run& run) {
-  ssize_t count = recv(run.control.get(), buffer_.data(), buffer_.size(), 0);
-  // It left an instruction unread. That is told first, once; its report comes after it.
-  if (count < 0 && errno == ECONNRESET) {
-    count = recv(run.control.get(), buffer_.data(), buffer_.size(), 0);
-  }
-  if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  if (count > 0) {
-    const std::optional<Report> report = DecodeReport({buffer_.data(), static_cast<size_t>(count)});
-    CHECK(report.has_value());
-    return End(number, run, *report);
+  while (true) {
+    const ssize_t count = recv(run.control.get(), buffer_.data(), buffer_.size(), 0);
+    // It left an instruction unread. That is told first, once; what it said comes after it.
+    if (count < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) break;
+    const absl::string_view said(buffer_.data(), static_cast<size_t>(count));
+    if (said != kTaskBegins) {
+      const std::optional<Report> report = DecodeReport(said);
+      CHECK(report.has_value());
+      return End(number, run, *report);
+    }
+    run.may_have_begun = true;
   }
   // It died. Its launcher tells when its processes are gone.
   run.control.Close();
@@ -227,10 +226,15 @@ void RunLoop::OnSupervisorGone(uint64_t number, Run& run) {
   // So did the one that was to clean up.
   if (run.failure.has_value()) return End(number, run, {});
   if (run.launcher != launcher_number_) KillMarkedProcesses(FenceVariable(run.token));
-  run.failure = {.end = RunResult::End::kFailed,
-                 .error =
-                     "the process that supervised it died, and all of its processes were "
-                     "killed"};
+  if (run.may_have_begun) {
+    run.failure = {.end = RunResult::End::kFailed,
+                   .error =
+                       "the process that supervised it died, and all of its processes were "
+                       "killed"};
+  } else {
+    run.failure =
+        NotStarted(absl::AbortedError("the process that was to start it died before that")).result;
+  }
   if (!Begin(number, run, {.folders = run.folders}).ok()) End(number, run, {});
 }
 

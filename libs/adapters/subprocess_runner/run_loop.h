@@ -66,6 +66,8 @@ class RunLoop {
     absl::Duration due_at = absl::InfiniteDuration();
     // Of the launcher that has it.
     uint64_t launcher = 0;
+    // Its supervisor says so before it starts the task.
+    bool may_have_begun = false;
     // What is said at the end, whatever the supervisor that cleans up says.
     std::optional<core::RunResult> failure = {};
   };

@@ -1,6 +1,7 @@
 #include "libs/adapters/subprocess_runner/run_plan.h"
 
 #include "libs/adapters/subprocess_runner/field_codec.h"
+#include "libs/core/limits.h"
 
 namespace callboard::adapters {
 
@@ -54,6 +55,11 @@ std::optional<Instruction> DecodeInstruction(absl::string_view bytes) {
   instruction.kind = static_cast<Instruction::Kind>(reader.Number());
   instruction.fence_at = reader.Duration();
   return reader.whole() ? std::optional<Instruction>(instruction) : std::nullopt;
+}
+
+Report NotStarted(const absl::Status& why) {
+  return {.result = {.end = core::RunResult::End::kNotStarted,
+                     .error = std::string(why.message()).substr(0, core::kErrorBytesMax)}};
 }
 
 std::string EncodeReport(const Report& report) {

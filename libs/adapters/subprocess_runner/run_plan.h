@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/core/record.h"
@@ -69,6 +70,9 @@ struct Instruction {
 std::string EncodeInstruction(const Instruction& instruction);
 std::optional<Instruction> DecodeInstruction(absl::string_view bytes);
 
+// What a supervisor says right before it starts the task, which may have run from then on.
+inline constexpr absl::string_view kTaskBegins = "begins";
+
 // What a supervisor says at the end, when nothing of its run is left. The result is empty unless
 // the run wrote it to its file.
 struct Report {
@@ -77,6 +81,9 @@ struct Report {
 
   friend bool operator==(const Report&, const Report&) = default;
 };
+
+// Nothing of the run could be begun.
+Report NotStarted(const absl::Status& why);
 
 std::string EncodeReport(const Report& report);
 std::optional<Report> DecodeReport(absl::string_view bytes);

@@ -143,6 +143,9 @@ absl::Status Supervisor::StartTask() {
     return absl::AbortedError(cause_ == Cause::kFence ? "its fence passed before it began"
                                                       : "it was stopped before it began");
   }
+  if (send(control_.get(), kTaskBegins.data(), kTaskBegins.size(), MSG_NOSIGNAL) < 0) {
+    return base::SystemError("say that it begins");
+  }
   RETURN_IF_ERROR(SpawnTask(folder, program, input.get()));
   timeout_.SetAfter(plan_.timeout);
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "libs/adapters/subprocess_runner/child_processes.h"
 #include "libs/adapters/subprocess_runner/launcher.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/process.h"
@@ -195,6 +197,39 @@ TEST(SupervisorTest, DeathOfTheSupervisorIsToldOnceItsProcessesAreGone) {
   ExpectGone(processes);
   EXPECT_TRUE(fs::is_empty(shell.data_dir() / "runs"));
   EXPECT_TRUE(fs::is_empty(shell.data_dir() / "work"));
+  EXPECT_EQ(shell.RunToEnd("exit 0").end, End::kCompleted);
+}
+
+TEST(SupervisorTest, RunForWhichNoDescriptorIsLeftIsNotStartedAndLeavesNoneBehind) {
+  ShellRuns shell;
+  const pid_t launcher = adapters::ChildProcesses().front();
+  rlimit files = {};
+  ASSERT_EQ(prlimit(launcher, RLIMIT_NOFILE, nullptr, &files), 0);
+  const auto run_with = [&](rlim_t most) {
+    const rlimit limit = {most, files.rlim_max};
+    EXPECT_EQ(prlimit(launcher, RLIMIT_NOFILE, &limit, nullptr), 0);
+    return shell.RunToEnd("exit 0");
+  };
+  // It has six, takes up to four for the run, and with ten the supervisor gets one too few.
+  for (const rlim_t most : {6, 7, 8, 9, 10}) {
+    const core::RunResult result = run_with(most);
+    EXPECT_EQ(result.end, End::kNotStarted) << most << " " << result.error;
+  }
+  EXPECT_THAT(run_with(9).error, HasSubstr("no descriptor left"));
+  EXPECT_EQ(run_with(12), (core::RunResult{.end = End::kCompleted, .exit_code = 0}));
+}
+
+TEST(SupervisorTest, RunWhoseLauncherDiesWithItsOrderIsNotStarted) {
+  ShellRuns shell;
+  const pid_t launcher = adapters::ChildProcesses().front();
+  ASSERT_EQ(kill(launcher, SIGSTOP), 0);
+  const core::FenceToken run = shell.Start("exit 0");
+  // What is said at once comes after what was sent before.
+  core::TaskSpec impossible = SpecOf("exit 0");
+  impossible.project = core::Project{.name = "", .path = "nowhere"};
+  ASSERT_EQ(shell.RunToEnd(impossible).end, End::kNotStarted);
+  ASSERT_EQ(kill(launcher, SIGKILL), 0);
+  EXPECT_EQ(shell.runs().WaitForEnd(run).end, End::kNotStarted);
   EXPECT_EQ(shell.RunToEnd("exit 0").end, End::kCompleted);
 }
 
