@@ -34,9 +34,9 @@ struct Occurrence {
   };
 
   // When it happens, or would have; a whole second.
-  absl::Time at;
+  absl::Time at = {};
   // The wall time that was asked for; the first one, if a gap has several.
-  absl::CivilSecond wall;
+  absl::CivilSecond wall = {};
   Kind kind = Kind::kPlain;
   // Further wall times of the gap before it, which have no occurrence of their own.
   int merged = 0;
