@@ -33,6 +33,7 @@ struct Field {
   absl::string_view names;
 };
 
+// `~` hashes their numbers: an old field keeps its own.
 enum FieldIndex { kSecond, kMinute, kHour, kDayOfMonth, kMonth, kDayOfWeek };
 constexpr int kFieldCount = 6;
 constexpr Field kFields[kFieldCount] = {
@@ -58,7 +59,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kMacros[] = {
 constexpr absl::CivilSecond kCycleStart(2000);
 constexpr absl::CivilSecond kCycleEnd(2400);
 
-// The days 1, 8, 15, 22 and 29 behind day 0.
+// Five bits a week apart; shifted to the first day of a weekday, all of its days.
 constexpr uint32_t kEverySeventhDay = 1 << 0 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
 constexpr int kDaysPerWeek = 7;
 constexpr int kBitMax = 63;

@@ -159,31 +159,32 @@ std::optional<absl::CivilSecond> Schedule::FirstFixed(absl::CivilSecond from,
   return first;
 }
 
-Occurrence Schedule::At(int64_t second, const Span& span) const {
-  using Kind = Occurrence::Kind;
-  Occurrence occurrence{.at = absl::FromUnixSeconds(second), .wall = span.WallAt(second)};
+bool Schedule::IsPlainAt(int64_t second, const Span& span) const {
+  const absl::CivilSecond wall = span.WallAt(second);
   const bool again = -kCalendarJumpSeconds < span.jump && second < span.start - span.jump;
-  const bool plain =
-      std::any_of(periods_.begin(), periods_.end(),
-                  [&](int64_t period) { return (second - anchor_) % period == 0; }) ||
-      std::any_of(crons_.begin(), crons_.end(), [&](const Cron& cron) {
-        return (!again || cron.every_hour()) &&
-               cron.FirstIn(occurrence.wall, occurrence.wall + 1).has_value();
-      });
-  const auto missing = second == span.start ? FirstInGap(span) : std::nullopt;
-  if (missing.has_value()) {
-    const absl::CivilSecond gap_end = occurrence.wall;
-    if (!plain) {
-      occurrence.kind = span.jump < kCalendarJumpSeconds ? Kind::kGapMoved : Kind::kSkippedCalendar;
+  return std::any_of(periods_.begin(), periods_.end(),
+                     [&](int64_t period) { return (second - anchor_) % period == 0; }) ||
+         std::any_of(crons_.begin(), crons_.end(), [&](const Cron& cron) {
+           return (!again || cron.every_hour()) && cron.FirstIn(wall, wall + 1).has_value();
+         });
+}
+
+Occurrence Schedule::At(int64_t second, const Span& span) const {
+  const absl::CivilSecond wall = span.WallAt(second);
+  Occurrence occurrence{.at = absl::FromUnixSeconds(second), .wall = wall};
+  auto missing = second == span.start ? FirstInGap(span) : std::nullopt;
+  if (!IsPlainAt(second, span)) {
+    occurrence.kind = !missing.has_value()               ? Occurrence::Kind::kFoldSuppressed
+                      : span.jump < kCalendarJumpSeconds ? Occurrence::Kind::kGapMoved
+                                                         : Occurrence::Kind::kSkippedCalendar;
+    if (missing.has_value()) {
       occurrence.wall = *missing;
+      missing = FirstFixed(*missing + 1, wall);
     }
-    for (auto wall = plain ? missing : FirstFixed(*missing + 1, gap_end);
-         wall.has_value() && occurrence.merged < kMergedMax;
-         wall = FirstFixed(*wall + 1, gap_end)) {
-      ++occurrence.merged;
-    }
-  } else if (!plain) {
-    occurrence.kind = Kind::kFoldSuppressed;
+  }
+  for (; missing.has_value() && occurrence.merged < kMergedMax;
+       missing = FirstFixed(*missing + 1, wall)) {
+    ++occurrence.merged;
   }
   return occurrence;
 }

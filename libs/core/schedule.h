@@ -97,6 +97,8 @@ class Schedule {
   // The first of the wall times in [from, until) that do not follow elapsed time.
   std::optional<absl::CivilSecond> FirstFixed(absl::CivilSecond from,
                                               absl::CivilSecond until) const;
+  // Whether something happens then as it always does.
+  bool IsPlainAt(int64_t second, const Span& span) const;
   // What becomes of what is due then. REQUIRES: something is.
   Occurrence At(int64_t second, const Span& span) const;
 
