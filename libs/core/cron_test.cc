@@ -143,6 +143,8 @@ TEST(CronTest, EitherDayIsEnoughWhenBothAreRestricted) {
   EXPECT_THAT(Days(4, "13 * FRI"),
               ElementsAreArray({"2027-01-01", "2027-01-08", "2027-01-13", "2027-01-15"}));
   EXPECT_THAT(Days(2, "30 2 1#1"), ElementsAreArray({"2027-02-01", "2028-02-07"}));
+  // A month without a fifth Monday has none, not one of the next month.
+  EXPECT_THAT(Days(2, "14 2 MON#5"), ElementsAreArray({"2027-02-14", "2028-02-14"}));
 }
 
 TEST(CronTest, BothDaysHaveToMatchWhenOneBeginsWithAStar) {
