@@ -18,8 +18,8 @@ readonly PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libbenchmark-dev libgmock-dev libgtest-dev
   librapidcheck-dev
 )
-# Programs that tests run and no build reads.
-readonly TOOLS=(fish zsh)
+# What tests run or read, and no build does.
+readonly TOOLS=(fish tzdata zsh)
 readonly BACKPORTS=(libopentelemetry-proto-dev opentelemetry-cpp-dev)
 
 say() { printf 'setup: %s\n' "$*"; }

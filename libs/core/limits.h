@@ -37,6 +37,11 @@ inline constexpr uint32_t kTicketSeconds = 30;
 inline constexpr uint32_t kTicketSecondsMax = 300;
 // Tasks that one call may redrive.
 inline constexpr uint32_t kRedrivesMax = 1000;
+// A schedule, and each of its expressions.
+inline constexpr size_t kCronsMax = 32;
+inline constexpr size_t kCronBytesMax = 256;
+// A year, of `@every`.
+inline constexpr uint32_t kEverySecondsMax = 366 * 24 * 3600;
 // Agents that are known, and what one may have.
 inline constexpr size_t kAgentsMax = 10'000;
 inline constexpr size_t kAgentLanesMax = 64;
