@@ -27,7 +27,6 @@ namespace {
 constexpr unsigned kThreadsMax = 16;
 
 void React(grpc_completion_queue* queue) {
-  pthread_setname_np(pthread_self(), "reaction");
   while (true) {
     const grpc_event event =
         grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_REALTIME), nullptr);
@@ -45,7 +44,10 @@ class Reactions {
     if (users_++ > 0) return queue_.get();
     queue_ = std::make_unique<CompletionQueue>();
     const unsigned threads = std::clamp(std::thread::hardware_concurrency() / 2, 1u, kThreadsMax);
-    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back(React, queue_->cq());
+    for (unsigned i = 0; i < threads; ++i) {
+      std::thread& thread = threads_.emplace_back(React, queue_->cq());
+      pthread_setname_np(thread.native_handle(), "reaction");
+    }
     return queue_.get();
   }
 
