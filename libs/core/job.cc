@@ -63,6 +63,17 @@ std::optional<Occurrence> LastOf(const Job& job, absl::Time before) {
   return last;
 }
 
+std::vector<Occurrence> OccurrencesOf(const Job& job, absl::Time from, absl::Time until,
+                                      size_t most) {
+  std::vector<Occurrence> occurrences;
+  for (auto next = NextOf(job, from - absl::Nanoseconds(1));
+       next.has_value() && next->at < until && occurrences.size() < most;
+       next = NextOf(job, next->at)) {
+    occurrences.push_back(*next);
+  }
+  return occurrences;
+}
+
 absl::Duration JitterOf(const Job& job, const Occurrence& occurrence) {
   absl::Duration most = job.jitter;
   if (most <= absl::ZeroDuration() || !occurrence.Fires()) return absl::ZeroDuration();

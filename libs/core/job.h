@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -88,6 +89,10 @@ bool HaveSameTimes(const Job& one, const Job& other);
 // fire included.
 std::optional<Occurrence> NextOf(const Job& job, absl::Time after);
 std::optional<Occurrence> LastOf(const Job& job, absl::Time before);
+
+// Those from the first to, not including, the second; at most so many.
+std::vector<Occurrence> OccurrencesOf(const Job& job, absl::Time from, absl::Time until,
+                                      size_t most);
 
 // How much later an occurrence is submitted: less than the jitter, and before the next one.
 absl::Duration JitterOf(const Job& job, const Occurrence& occurrence);

@@ -63,6 +63,14 @@ TEST(JobTest, HasNoOccurrencesBeforeItsStartAndFromItsEndOn) {
   EXPECT_FALSE(LastOf(job, job.start).has_value());
 }
 
+TEST(JobTest, OccurrencesOfASpanEndBeforeItsEndAndAtTheLimit) {
+  const Job job = CronJob("job", "0 * * * *");
+  const absl::Time from = At("2026-01-05 02:00:00");
+  EXPECT_EQ(OccurrencesOf(job, from, At("2026-01-05 05:00:00"), 10).size(), 3u);
+  EXPECT_EQ(OccurrencesOf(job, from, absl::InfiniteFuture(), 10).size(), 10u);
+  EXPECT_EQ(OccurrencesOf(job, from, from, 10).size(), 0u);
+}
+
 TEST(JobTest, JitterIsTheSameEveryTimeSpreadAndBeforeTheNextOccurrence) {
   Job job = CronJob("job", "* * * * *");
   job.jitter = absl::Hours(1);

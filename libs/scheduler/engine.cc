@@ -84,8 +84,10 @@ void SchedulerEngine::Adopt(Entry& entry, core::Job job, core::Moment now) {
   const bool is_new = state.cursor == absl::Time();
   state.job = job.name;
   if (is_new || state.left_at.has_value()) {
-    // Nothing of before it existed is caught up.
-    state.cursor = now.wall;
+    // Nothing of before it existed is caught up. One that was decided by a clock that was far ahead
+    // would wait for very long, and needs a way out.
+    if (state.cursor - now.wall > kCatchUpAge) state.cursor = now.wall;
+    state.cursor = std::max(state.cursor, now.wall);
     state.left_at.reset();
   } else if (entry.job.has_value() && !core::HaveSameTimes(*entry.job, job)) {
     state.cursor = std::max(state.cursor, now.wall);
@@ -97,6 +99,7 @@ void SchedulerEngine::Adopt(Entry& entry, core::Job job, core::Moment now) {
   entry.job = std::move(job);
   FollowFile(entry, now);
   if (revived) Revive(entry, now);
+  if (state.finished) EndRuns(entry, now);
   if (state != before) MarkChanged(entry);
   Reschedule(entry, now);
 }

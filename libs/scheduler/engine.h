@@ -288,6 +288,8 @@ class SchedulerEngine {
   void Conclude(Entry& entry, absl::Time nominal, const Verdict& verdict, core::Moment now);
   void ConcludeFired(Entry& entry, absl::Time nominal, const std::string& queue_id,
                      const std::string& detail, core::Moment now);
+  // No more of the job's occurrences may run.
+  void EndRuns(Entry& entry, core::Moment now);
   void OnAttempt(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
   void OnAsked(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
   void OnDirect(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);

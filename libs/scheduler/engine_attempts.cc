@@ -52,7 +52,10 @@ void SchedulerEngine::Revive(Entry& entry, core::Moment now) {
     attempt.window_end = WindowEnd(*entry.job, occurrence);
     attempt.full_until = now.wall + entry.job->queue_full_wait;
     attempt.not_before = now.monotonic;
-    if (attempt.direct) {
+    if (entry.state.pause.has_value()) {
+      // It began under way: what was not accepted by then does not run any more.
+      SetVerdict(attempt, {FiringOutcome::kPaused});
+    } else if (attempt.direct) {
       SetVerdict(attempt, {FiringOutcome::kSkippedDirectorDown});
     } else if (now.wall - nominal > kCatchUpAge) {
       // The director may have had it, and forgotten.
@@ -152,8 +155,12 @@ void SchedulerEngine::ConcludeFired(Entry& entry, absl::Time nominal, const std:
   }
   if (entry.job->max_runs == 0 || state.runs < entry.job->max_runs) return;
   state.finished = true;
-  SetVerdicts(entry, {FiringOutcome::kMissedWindow, "", "max_runs is reached"}, now);
+  EndRuns(entry, now);
   Reschedule(entry, now);
+}
+
+void SchedulerEngine::EndRuns(Entry& entry, core::Moment now) {
+  SetVerdicts(entry, {FiringOutcome::kMissedWindow, "", "max_runs is reached"}, now);
 }
 
 // ---- Answers ------------------------------------------------------------------------------------

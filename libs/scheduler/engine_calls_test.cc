@@ -146,6 +146,16 @@ TEST_F(EngineCallsTest, WhatWasSubmittedBeforeAPauseHasRun) {
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 paused"));
 }
 
+TEST_F(EngineCallsTest, WhatWasUnderWayWhenAPauseBeganIsNotSubmittedAgainAfterARestart) {
+  Start({minutely_});
+  Advance(absl::Seconds(30));
+  PauseJob();
+  Start({minutely_});
+  AwaitQuestion();
+  Answer(Accepted{});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 paused"));
+}
+
 TEST_F(EngineCallsTest, OperatorsWordHoldsUntilTheFileChangesItsOwn) {
   core::Job paused = minutely_;
   paused.paused = true;

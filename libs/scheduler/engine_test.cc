@@ -182,6 +182,29 @@ TEST_F(EngineTest, NothingHappensTwiceWhenTheClockIsSetBack) {
   EXPECT_FALSE(View("job").waits_until.has_value());
 }
 
+TEST_F(EngineTest, NothingHappensTwiceWhenAJobLeavesAndComesBackAfterTheClockIsSetBack) {
+  Start({minutely_});
+  Advance(absl::Minutes(1));
+  AcceptAll();
+  StepWall(-absl::Hours(2));
+  SetJobs({});
+  SetJobs({minutely_});
+  EXPECT_EQ(View("job").waits_until, At("2026-01-05 00:01:00"));
+}
+
+TEST_F(EngineTest, JobThatWasDecidedByAClockFarAheadBeginsAnewWhenItComesBack) {
+  Start({minutely_});
+  StepWall(absl::Hours(24 * 365));
+  AcceptAll();
+  StepWall(-absl::Hours(24 * 365));
+  EXPECT_TRUE(View("job").waits_until.has_value());
+  SetJobs({});
+  SetJobs({minutely_});
+  EXPECT_FALSE(View("job").waits_until.has_value());
+  Advance(absl::Minutes(1));
+  EXPECT_EQ(calls_.size(), 1u);
+}
+
 TEST_F(EngineTest, SmallStepsOfTheClockAreNotTold) {
   Start({minutely_});
   StepWall(absl::Seconds(5));
@@ -224,6 +247,25 @@ TEST_F(EngineTest, NoMoreThanMaxRunsAreUnderWay) {
   ASSERT_EQ(calls_.size(), 1u);
   Accept();
   EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 missed_window",
+                                       "00:03:00 missed_window"));
+}
+
+TEST_F(EngineTest, WhatIsOpenWhenMaxRunsIsLoweredDoesNotRun) {
+  core::Job job = minutely_;
+  job.catch_up = {CatchUp::Kind::kAll, 5};
+  Start({job});
+  Advance(absl::Minutes(1));
+  Accept();
+  now_.wall += absl::Minutes(2);
+  Turn();
+  ASSERT_EQ(calls_.size(), 1u);
+  job.max_runs = 1;
+  Start({job});
+  AwaitQuestion();
+  Answer(Accepted{});
+  AwaitQuestion();
+  Answer(Accepted{});
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 missed_window",
                                        "00:03:00 missed_window"));
 }

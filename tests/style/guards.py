@@ -61,6 +61,10 @@ LAYERS = {
     "libs/adapters": ["libs/base", "libs/core", "libs/ports", "libs/flow", "libs/wire"],
     # Its port is the agent's own.
     "libs/adapters/file_journal": ["libs/base", "libs/core", "libs/agent"],
+    # Its port is the scheduler's own; its database is opened, locked and looked after as the
+    # director's is.
+    "libs/adapters/rocksdb_ledger": ["libs/base", "libs/core", "libs/ports", "libs/wire",
+                                     "libs/scheduler", "libs/adapters/rocksdb_store"],
     "libs/config": ["libs/base", "libs/wire"],
     "libs/http": ["libs/base", "libs/wire"],
     "libs/client": ["libs/base", "libs/wire"],
@@ -83,6 +87,7 @@ OUTSIDE = {
     "libs/wire": ["google/", "callboard/v1/", "grpcpp/support/status.h", "nlohmann/"],
     "libs/adapters": ["grpc", "rocksdb/", "opentelemetry/", "google/", "callboard/"],
     "libs/adapters/file_journal": ["callboard/storage/v1/journal.pb.h"],
+    "libs/adapters/rocksdb_ledger": ["rocksdb/", "callboard/storage/v1/ledger.pb.h"],
     "libs/config": ["google/protobuf/", "callboard/config/v1/", "yaml-cpp/"],
     "libs/http": ["boost/"],
     "libs/client": ["grpc", "google/", "callboard/v1/"],
@@ -95,7 +100,7 @@ OUTSIDE = {
 # The rooms that read and write what is on disk; to others a store is a port.
 STORAGE_PROTOS = "callboard/storage/"
 STORAGE_ROOMS = ("libs/adapters/rocksdb_store/", "libs/adapters/file_journal/",
-                 "libs/adapters/output_files/")
+                 "libs/adapters/output_files/", "libs/adapters/rocksdb_ledger/")
 
 # What pure code has no use for: threads, files, sockets, the operating system.
 WORLDLY = re.compile(r"(thread|future|mutex|fstream|iostream|filesystem|cstdio|unistd\.h|fcntl\.h|"
@@ -242,6 +247,8 @@ TESTED_ELSEWHERE = {
     "libs/adapters/rocksdb_store/database.cc":
         "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",
     "libs/adapters/rocksdb_store/fixture_records.cc": "libs/adapters/rocksdb_store/format_test.cc",
+    "libs/adapters/rocksdb_store/opened_database.cc":
+        "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
     "libs/adapters/rocksdb_store/slice.h": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
     "libs/adapters/rocksdb_store/store_checks.cc":
         "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",
@@ -298,6 +305,7 @@ TESTED_ELSEWHERE = {
     "libs/testing/damage.h": "libs/adapters/rocksdb_store/rocksdb_store_damage_test.cc",
     "libs/testing/fake_agent_link.h": "libs/director/director_test.cc",
     "libs/testing/fake_clock.h": "libs/testing/clock_contract_test.cc",
+    "libs/testing/fake_director_link.h": "libs/scheduler/scheduler_test.cc",
     "libs/testing/fake_random.h": "tests/simulation/simulation_test.cc",
     "libs/testing/faulty_event_stores.cc": "libs/director/director_test.cc",
     "libs/testing/file_text.h": "tests/integration/server_test.cc",
