@@ -1,14 +1,17 @@
 #!/bin/bash
 # Prints for each planted bug the median and the largest number of worlds until it is found, from 20
 # searches. What planted_bugs.bzl records.
+#
+#   tests/simulation/measure_planted_bugs.sh [scheduler]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-bazel build //tests/simulation:all >&2
-for plant in tests/simulation/planted/*.txt; do
+folder=tests/simulation${1:+/$1}
+bazel build "//$folder:all" >&2
+for plant in "$folder"/planted/*.txt; do
   bug=$(basename "$plant" .txt)
   for search in $(seq 1 20); do
     first=$((search * 10000 + 1))
-    seed=$({ "bazel-bin/tests/simulation/$bug" --first=$first --count=3000 2>&1 || true; } |
+    seed=$({ "bazel-bin/$folder/$bug" --first=$first --count=3000 2>&1 || true; } |
       sed -n 's/^seed=\([0-9]*\):.*/\1/p' | head -1)
     echo $((${seed:-$((first + 2999))} - first + 1))
   done | sort -n | awk -v bug="$bug" '{ n[NR] = $1 } END { print bug, n[int((NR + 1) / 2)], n[NR] }'

@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <iostream>
+
+#include "tests/simulation/scheduler/world.h"
+
+namespace callboard::simulation::cron {
+namespace {
+
+constexpr uint64_t kWorlds = 1000;
+// One of so many worlds is run twice.
+constexpr uint64_t kRunTwice = 100;
+// Seeds of worlds in which the product once broke a promise, and what was wrong with it.
+constexpr uint64_t kRegressions[] = {1};
+
+TEST(SchedulerSimulationTest, NoWorldBreaksAPromise) {
+  Report all;
+  for (uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    const Report report = Simulate(seed);
+    ASSERT_EQ(report.failure, "") << "seed=" << seed << "\n" << ReplayHint(seed);
+    all.Add(report);
+  }
+  std::cout << kWorlds << " worlds: " << all.Counts() << "\n";
+  // A simulation in which nothing goes wrong shows nothing.
+  EXPECT_GT(all.crashes, 10 * kWorlds);
+  EXPECT_GT(all.tasks, 50 * kWorlds);
+  EXPECT_GT(all.rows, 200 * kWorlds);
+}
+
+TEST(SchedulerSimulationTest, NoWorldThatEverBrokeAPromiseDoesAgain) {
+  for (const uint64_t seed : kRegressions) {
+    EXPECT_EQ(Simulate(seed).failure, "") << "seed=" << seed << "\n" << ReplayHint(seed);
+  }
+}
+
+TEST(SchedulerSimulationTest, SameSeedIsTheSameWorld) {
+  for (uint64_t seed = kRunTwice; seed <= kWorlds; seed += kRunTwice) {
+    EXPECT_EQ(Simulate(seed).hash, Simulate(seed).hash) << "seed=" << seed;
+  }
+}
+
+}  // namespace
+}  // namespace callboard::simulation::cron
