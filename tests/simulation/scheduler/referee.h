@@ -40,7 +40,7 @@ class Referee {
   uint64_t rows() const { return rows_; }
   uint64_t hash() const { return hash_; }
 
-  // The process lives at this time of its clock.
+  // A turn at this time of its clock is on disk.
   void OnTurn(absl::Time now);
   // It uses these jobs from now on.
   void OnJobs(const std::vector<core::Job>& jobs, absl::Time now);
@@ -74,7 +74,6 @@ class Referee {
   std::string failure_;
   uint64_t rows_ = 0;
   uint64_t hash_ = 0;
-  absl::Time seen_ = absl::InfinitePast();
   std::map<std::string, std::vector<Span>> spans_;
   // Jobs in the file.
   std::map<std::string, core::Job> jobs_;

@@ -11,8 +11,12 @@ namespace {
 constexpr uint64_t kWorlds = 1000;
 // One of so many worlds is run twice.
 constexpr uint64_t kRunTwice = 100;
-// Seeds of worlds in which the product once broke a promise, and what was wrong with it.
-constexpr uint64_t kRegressions[] = {1};
+// Seeds of worlds in which the product once broke a promise.
+constexpr uint64_t kRegressions[] = {
+    18,   // A submit was made again after a restart although its job was paused.
+    220,  // What was open of a job that had no runs left stayed so.
+    491,  // A job that left the file and came back, after its clock was set back, ran twice.
+};
 
 TEST(SchedulerSimulationTest, NoWorldBreaksAPromise) {
   Report all;

@@ -244,7 +244,6 @@ void Replica::PlanTurn(absl::Duration delay) {
 }
 
 void Replica::RunTurn() {
-  referee_.OnTurn(WallNow());
   // What became of the times of a job that changes is known only if it was there in this life, and
   // if nothing goes wrong in the turn of the change.
   calm_ = has_jobs_ && next_jobs_.has_value();
@@ -256,6 +255,7 @@ void Replica::RunTurn() {
   has_jobs_ = true;
   scheduler_->RunTurn(std::exchange(inbox_, {}));
   calm_ = false;
+  if (has_jobs_) referee_.OnTurn(WallNow());
   if (dying_) {
     Die();
     timeline_.After(absl::Milliseconds(10 + random_.Below(2'000)), [this] { Start(); });
