@@ -56,6 +56,27 @@ TEST(EngineRequestTest, PolicyAndTicketAreNoContent) {
   EXPECT_TRUE(Again(director, other).deduplicated);
 }
 
+TEST(EngineRequestTest, QuestionAboutAnIdNamesItsTaskWhateverTheContentAndMakesNone) {
+  EngineFixture director({.queue = {.max_size = 1}});
+  core::Submission question = Named("r", "what became of it?");
+  question.validate_only = true;
+  EXPECT_FALSE(Again(director, question).deduplicated);
+  const core::QueueId task = director.Add(Named("r"));
+  const absl::Status known = director.Try(question);
+  EXPECT_THAT(known, HasReason("REQUEST_ID_REUSED"));
+  EXPECT_EQ(base::DetailsOf(known).metadata.at("queue_id"), ToString(task));
+  question.spec.prompt = "echo";
+  EXPECT_EQ(Again(director, question).queue_id, task);
+  // An id that is not known is looked for before a full or a draining queue refuses.
+  question.spec.request_id = "other";
+  EXPECT_THAT(director.Try(question), HasReason("QUEUE_FULL"));
+  director.Tell(&DirectorEngine::Drain);
+  EXPECT_THAT(director.Try(question), HasReason("QUEUE_DRAINING"));
+  question.spec.request_id = "r";
+  EXPECT_EQ(Again(director, question).queue_id, task);
+  EXPECT_THAT(director.Line(), SizeIs(1));
+}
+
 TEST(EngineRequestTest, SameIdWithOtherContentIsRefused) {
   EngineFixture director;
   const core::QueueId task = director.Add(Named("r", "one"));

@@ -1,17 +1,11 @@
 #ifndef CALLBOARD_LIBS_DIRECTOR_MOMENT_H_
 #define CALLBOARD_LIBS_DIRECTOR_MOMENT_H_
 
-#include "absl/time/time.h"
+#include "libs/core/moment.h"
 
 namespace callboard::director {
 
-// When something happens, on both clocks.
-struct Moment {
-  // For what people write down. May jump.
-  absl::Time wall;
-  // For leases, backoff and timeouts. Never goes back.
-  absl::Duration monotonic;
-};
+using core::Moment;
 
 }  // namespace callboard::director
 

@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/rocksdb_store/checkpoint.h"
-#include "libs/adapters/rocksdb_store/database.h"
 #include "libs/adapters/rocksdb_store/high_water.h"
+#include "libs/adapters/rocksdb_store/opened_database.h"
 #include "libs/adapters/rocksdb_store/record_codec.h"
 #include "libs/adapters/rocksdb_store/slice.h"
 #include "libs/adapters/rocksdb_store/store_checks.h"
@@ -142,51 +142,6 @@ class RocksDbStore final : public ports::EventStore {
   mutable base::Mutex checkpoint_mutex_;
 };
 
-// ---- Opening ------------------------------------------------------------------------------------
-
-absl::Status CreateStore(const StoreFiles& files) {
-  RETURN_IF_ERROR(HighWater::Create(files.high_water(), kBeingCreated));
-  const std::filesystem::path building = files.events().string() + ".new";
-  RETURN_IF_ERROR(Remove(building));
-  {
-    ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, CreateDatabase(building));
-    rocksdb::WriteOptions options;
-    options.sync = true;
-    const rocksdb::Status status = db->Put(options, ToSlice(kFormatKey), absl::StrCat(kFormat));
-    if (!status.ok()) return FromRocksDb(status);
-  }
-  RETURN_IF_ERROR(Rename(building, files.events()));
-  return SyncFolder(files.folder);
-}
-
-// Makes sure that there is a store, and returns what its high water is.
-absl::StatusOr<uint64_t> FindStore(const StoreFiles& files, ports::StoreAccess access) {
-  ASSIGN_OR_RETURN(const std::optional<uint64_t> high_water, FindHighWater(files));
-  if (high_water.has_value()) return *high_water;
-  if (access == ports::StoreAccess::kReadOnly) return NoStoreIn(files);
-  RETURN_IF_ERROR(CreateStore(files));
-  return kBeingCreated;
-}
-
-absl::StatusOr<std::unique_ptr<ports::EventStore>> OpenStore(const StoreFiles& files,
-                                                             ports::StoreAccess access) {
-  ASSIGN_OR_RETURN(const uint64_t high_water, FindStore(files, access));
-  ASSIGN_OR_RETURN(ReadOnlyDatabase database, OpenToRead(files.events()));
-  RETURN_IF_ERROR(CheckComplete(database, files, high_water));
-  RETURN_IF_ERROR(ReadFormat(*database.db, files).status());
-  for (const std::string& complaint : database.complaints) {
-    base::LogWarning("store", "tail_dropped", {{"text", complaint}});
-  }
-  if (access == ports::StoreAccess::kReadOnly) {
-    return std::make_unique<RocksDbStore>(files, std::move(database.db), nullptr);
-  }
-  database.db.reset();
-  ASSIGN_OR_RETURN(std::unique_ptr<rocksdb::DB> db, OpenToWrite(files.events()));
-  ASSIGN_OR_RETURN(std::unique_ptr<HighWater> high_water_file, HighWater::Open(files.high_water()));
-  RETURN_IF_ERROR(high_water_file->Advance(db->GetLatestSequenceNumber()));
-  return std::make_unique<RocksDbStore>(files, std::move(db), std::move(high_water_file));
-}
-
 }  // namespace
 
 RocksDbStores::RocksDbStores(StoreFiles files, File lock)
@@ -204,9 +159,10 @@ absl::StatusOr<std::unique_ptr<ports::EventStore>> RocksDbStores::Open(ports::St
     RETURN_IF_ERROR(FinishSwap(files_));
     base::LogWarning("store", "restore_finished", {{"restored", ready->string()}});
   }
-  auto store = OpenStore(files_, access);
-  if (!store.ok()) return WithAdvice(files_, store.status());
-  return store;
+  absl::StatusOr<OpenedDatabase> opened = OpenDatabase(files_, access, kFormat);
+  if (!opened.ok()) return WithAdvice(files_, opened.status());
+  return std::make_unique<RocksDbStore>(files_, std::move(opened->db),
+                                        std::move(opened->high_water));
 }
 
 }  // namespace callboard::adapters

@@ -55,7 +55,7 @@ absl::Status CheckComplete(const ReadOnlyDatabase& database, const StoreFiles& f
   return StoreRefused(what);
 }
 
-absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files) {
+absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files, uint32_t newest) {
   std::string text;
   const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), ToSlice(kFormatKey), &text);
   if (!status.ok() && !status.IsNotFound()) return FromRocksDb(status);
@@ -63,10 +63,10 @@ absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files) {
   if (!absl::SimpleAtoi(text, &format) || format == 0) {
     return StoreRefused(absl::StrCat(files.events().string(), " does not say its format"));
   }
-  if (format > kFormat) {
+  if (format > newest) {
     return base::WithReason(absl::FailedPreconditionError(absl::StrCat(
                                 files.events().string(), " was written by a newer version (format ",
-                                format, "; this version reads up to ", kFormat, ")")),
+                                format, "; this version reads up to ", newest, ")")),
                             ports::kStoreRefused);
   }
   return format;

@@ -33,8 +33,10 @@ absl::StatusOr<std::optional<uint64_t>> FindHighWater(const StoreFiles& files);
 absl::Status CheckComplete(const ReadOnlyDatabase& database, const StoreFiles& files,
                            uint64_t high_water);
 
-// FAILED_PRECONDITION, reason ports::kStoreRefused, for one that a newer version wrote.
-absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files);
+// FAILED_PRECONDITION, reason ports::kStoreRefused, for one that a newer version wrote. `newest`:
+// the last that this version knows.
+absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files,
+                                    uint32_t newest = kFormat);
 
 // To what was lost, adds what to do about it.
 absl::Status WithAdvice(const StoreFiles& files, const absl::Status& status);

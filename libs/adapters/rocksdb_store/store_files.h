@@ -3,17 +3,24 @@
 #define CALLBOARD_LIBS_ADAPTERS_ROCKSDB_STORE_STORE_FILES_H_
 
 #include <filesystem>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace callboard::adapters {
 
 struct StoreFiles {
   std::filesystem::path folder;
+  // The database's folder in it, and who keeps it.
+  std::string database = "events";
+  std::string owner = std::string(kDirector);
+
+  static constexpr absl::string_view kDirector = "director";
 
   std::filesystem::path lock() const { return folder / "LOCK"; }
-  std::filesystem::path events() const { return folder / "events"; }
+  std::filesystem::path events() const { return folder / database; }
   std::filesystem::path high_water() const { return folder / "HIGHWATER"; }
   std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
   // A store that is being copied here, to take the place of the one that is.

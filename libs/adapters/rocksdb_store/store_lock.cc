@@ -18,10 +18,12 @@ namespace {
 absl::Status TakeLock(const File& file, int kind, const StoreFiles& files) {
   if (flock(file.descriptor(), kind | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return FileError(errno, files.lock().string());
-  return base::WithReason(
-      absl::FailedPreconditionError(absl::StrCat("another director uses ", files.folder.string(),
-                                                 ", or `callboard db` does")),
-      ports::kStoreLocked);
+  // The command looks at directors' folders only.
+  const bool has_command = files.owner == StoreFiles::kDirector;
+  return base::WithReason(absl::FailedPreconditionError(
+                              absl::StrCat("another ", files.owner, " uses ", files.folder.string(),
+                                           has_command ? ", or `callboard db` does" : "")),
+                          ports::kStoreLocked);
 }
 
 bool ForbidsWriting(int error_number) {

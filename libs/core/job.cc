@@ -1,0 +1,111 @@
+#include "libs/core/job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "libs/core/stable_hash.h"
+
+namespace callboard::core {
+namespace {
+
+absl::Status Wrong(const Job& job, absl::string_view field, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("job ", job.name, ": ", field, " ", why));
+}
+
+}  // namespace
+
+absl::Status CheckName(absl::string_view name, size_t bytes_max, absl::string_view what) {
+  const bool is_plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+  });
+  if (!name.empty() && name.size() <= bytes_max && is_plain) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, " \"", name, "\" must have 1 to ", bytes_max,
+                                                 " letters, digits, '.', '_' or '-'"));
+}
+
+absl::Status CheckJob(const Job& job) {
+  if (absl::Status status = CheckName(job.name, kJobNameBytesMax, "the name"); !status.ok()) {
+    return status;
+  }
+  const bool all = job.catch_up.kind == CatchUp::Kind::kAll;
+  if (all && (job.catch_up.count == 0 || job.catch_up.count > kCatchUpMax)) {
+    return Wrong(job, "catch_up", absl::StrCat("all: must be 1 to ", kCatchUpMax));
+  }
+  if (job.queue_full_wait < absl::ZeroDuration() || job.queue_full_wait > kQueueFullWaitMax) {
+    return Wrong(job, "on_queue_full",
+                 absl::StrCat("wait: must be at most ", absl::FormatDuration(kQueueFullWaitMax)));
+  }
+  if (job.jitter < absl::ZeroDuration() || job.jitter > kJitterMax) {
+    return Wrong(job, "jitter", absl::StrCat("must be at most ", absl::FormatDuration(kJitterMax)));
+  }
+  if (job.start >= job.end) return Wrong(job, "end", "must be after start");
+  return absl::OkStatus();
+}
+
+bool HaveSameTimes(const Job& one, const Job& other) {
+  return one.text.expressions == other.text.expressions && one.text.seconds == other.text.seconds &&
+         one.text.hash_key == other.text.hash_key && one.text.anchor == other.text.anchor &&
+         one.time_zone == other.time_zone && one.start == other.start && one.end == other.end;
+}
+
+std::optional<Occurrence> NextOf(const Job& job, absl::Time after) {
+  std::optional<Occurrence> next =
+      job.schedule.NextAfter(std::max(after, job.start - absl::Nanoseconds(1)));
+  if (!next.has_value() || next->at >= job.end) return std::nullopt;
+  return next;
+}
+
+std::optional<Occurrence> LastOf(const Job& job, absl::Time before) {
+  std::optional<Occurrence> last = job.schedule.LastBefore(std::min(before, job.end));
+  if (!last.has_value() || last->at < job.start) return std::nullopt;
+  return last;
+}
+
+std::vector<Occurrence> OccurrencesOf(const Job& job, absl::Time from, absl::Time until,
+                                      size_t most) {
+  std::vector<Occurrence> occurrences;
+  for (auto next = NextOf(job, from - absl::Nanoseconds(1));
+       next.has_value() && next->at < until && occurrences.size() < most;
+       next = NextOf(job, next->at)) {
+    occurrences.push_back(*next);
+  }
+  return occurrences;
+}
+
+absl::Duration JitterOf(const Job& job, const Occurrence& occurrence) {
+  absl::Duration most = job.jitter;
+  if (most <= absl::ZeroDuration() || !occurrence.Fires()) return absl::ZeroDuration();
+  if (const auto next = NextOf(job, occurrence.at)) most = std::min(most, next->at - occurrence.at);
+  const uint64_t hash = StableHash()
+                            .Add(job.name)
+                            .Add(static_cast<uint64_t>(absl::ToUnixSeconds(occurrence.at)))
+                            .value();
+  return absl::Milliseconds(hash % std::max<int64_t>(1, absl::ToInt64Milliseconds(most)));
+}
+
+std::string CronRequestId(absl::string_view job, absl::Time nominal) {
+  return absl::StrCat("cron/", job, "/", absl::ToUnixSeconds(nominal));
+}
+
+std::string TriggerRequestId(absl::string_view job, absl::string_view trigger) {
+  return absl::StrCat("trigger/", job, "/", trigger);
+}
+
+std::string BackfillRequestId(absl::string_view job, absl::string_view backfill,
+                              absl::Time nominal) {
+  return absl::StrCat("backfill/", job, "/", backfill, "/", absl::ToUnixSeconds(nominal));
+}
+
+Submission SubmissionOf(const Job& job, std::string request_id, OverlapPolicy overlap) {
+  // A full queue is the scheduler's to wait for, so that nothing depends on an open call.
+  Submission submission = {.spec = job.task, .policy = QueuePolicy::kReject, .ticket = {}};
+  submission.spec.request_id = std::move(request_id);
+  submission.spec.source = TaskSource::kScheduler;
+  submission.spec.source_job = job.name;
+  submission.spec.overlap = Overlap{.key = job.name, .policy = overlap};
+  return submission;
+}
+
+}  // namespace callboard::core

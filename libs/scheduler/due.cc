@@ -1,0 +1,131 @@
+#include "libs/scheduler/due.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace callboard::scheduler {
+namespace {
+
+using core::CatchUp;
+using core::FiringOutcome;
+using core::Job;
+using core::Occurrence;
+
+// The last occurrence up to `now`, if it is not decided yet.
+std::optional<Occurrence> LastUndecided(const Job& job, const DueQuery& query) {
+  std::optional<Occurrence> last = core::LastOf(job, query.now + absl::Nanoseconds(1));
+  if (!last.has_value() || last->at <= query.after) return std::nullopt;
+  return last;
+}
+
+bool MayFire(const Occurrence& occurrence, const DueQuery& query) {
+  return occurrence.Fires() && occurrence.at >= query.paused_until;
+}
+
+absl::Time DueAt(const Job& job, const Occurrence& occurrence, const DueQuery& query) {
+  return query.jitter && MayFire(occurrence, query)
+             ? occurrence.at + core::JitterOf(job, occurrence)
+             : occurrence.at;
+}
+
+std::string TimeText(absl::Time time) {
+  return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
+}
+
+// What becomes of occurrences, asked from the last one back.
+class Verdicts {
+ public:
+  Verdicts(const Job& job, const DueQuery& query) : job_(job), query_(query) {}
+
+  // Null when it is to be run.
+  std::optional<Due::Row> Of(const Occurrence& occurrence) {
+    switch (occurrence.kind) {
+      case Occurrence::Kind::kFoldSuppressed:
+        return Due::Row{occurrence, FiringOutcome::kDstFoldSuppressed};
+      case Occurrence::Kind::kSkippedCalendar:
+        return Due::Row{occurrence, FiringOutcome::kSkippedCalendar};
+      case Occurrence::Kind::kPlain:
+      case Occurrence::Kind::kGapMoved:
+        break;
+    }
+    if (!MayFire(occurrence, query_)) return Due::Row{occurrence, FiringOutcome::kPaused};
+    const uint32_t later = missed_++;
+    const absl::Duration age = query_.now - occurrence.at;
+    const Due::Row missed = {occurrence, FiringOutcome::kMissedWindow};
+    switch (job_.catch_up.kind) {
+      case CatchUp::Kind::kLatest:
+        if (age > kCatchUpAge) return missed;
+        if (later == 0) {
+          last_ = occurrence.at;
+          return std::nullopt;
+        }
+        return Due::Row{occurrence, FiringOutcome::kCoalesced,
+                        absl::StrCat("into ", TimeText(last_))};
+      case CatchUp::Kind::kNone:
+        if (later == 0 && query_.now - DueAt(job_, occurrence, query_) <= kOnTime) {
+          return std::nullopt;
+        }
+        return missed;
+      case CatchUp::Kind::kAll:
+        if (later < job_.catch_up.count) return std::nullopt;
+        return missed;
+    }
+    return missed;
+  }
+
+ private:
+  const Job& job_;
+  const DueQuery& query_;
+  uint32_t missed_ = 0;
+  absl::Time last_;
+};
+
+// Lets the row stand for everything between the cursor and itself.
+void Summarize(const Job& job, const DueQuery& query, Due::Row& row) {
+  std::optional<Occurrence> earlier = core::LastOf(job, row.occurrence.at);
+  absl::Time first = row.occurrence.at;
+  for (; earlier.has_value() && earlier->at > query.after && row.more < kGapCountMax; ++row.more) {
+    first = earlier->at;
+    earlier = core::LastOf(job, earlier->at);
+  }
+  if (row.more == 0) return;
+  const bool is_all = !earlier.has_value() || earlier->at <= query.after;
+  absl::StrAppend(&row.detail, row.detail.empty() ? "" : "; ", "and ", is_all ? "" : "more than ",
+                  row.more, " more since ", TimeText(is_all ? first : query.after));
+}
+
+}  // namespace
+
+Due FindDue(const Job& job, const DueQuery& query) {
+  Due due = {.cursor = query.after};
+  std::optional<Occurrence> occurrence = LastUndecided(job, query);
+  if (!occurrence.has_value() || DueAt(job, *occurrence, query) > query.now) return due;
+  due.cursor = occurrence->at;
+  Verdicts verdicts(job, query);
+  while (occurrence.has_value() && occurrence->at > query.after) {
+    std::optional<Due::Row> row = verdicts.Of(*occurrence);
+    if (!row.has_value()) {
+      due.fires.push_back(*occurrence);
+    } else {
+      const bool is_last = due.rows.size() == kGapRowsMax;
+      if (is_last) Summarize(job, query, *row);
+      due.rows.push_back(*std::move(row));
+      if (is_last) break;
+    }
+    occurrence = core::LastOf(job, occurrence->at);
+  }
+  std::reverse(due.rows.begin(), due.rows.end());
+  std::reverse(due.fires.begin(), due.fires.end());
+  return due;
+}
+
+absl::Time NextDue(const Job& job, const DueQuery& query) {
+  std::optional<Occurrence> next = LastUndecided(job, query);
+  if (!next.has_value()) next = core::NextOf(job, query.after);
+  return next.has_value() ? DueAt(job, *next, query) : absl::InfiniteFuture();
+}
+
+}  // namespace callboard::scheduler

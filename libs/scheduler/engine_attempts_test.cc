@@ -1,0 +1,438 @@
+// What becomes of an occurrence between its intent and its row.
+#include "libs/scheduler/engine.h"
+#include "libs/testing/scheduler_fixture.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::scheduler {
+namespace {
+
+using core::CatchUp;
+using test::At;
+using test::CronJob;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class EngineAttemptsTest : public test::SchedulerFixture {
+ protected:
+  // Of one job, due at 00:01:00.
+  void StartDue(core::Job job) {
+    Start({std::move(job)});
+    Advance(absl::Seconds(30));
+    ASSERT_EQ(calls_.size(), 1u);
+  }
+  bool IsQuestion() const { return NextSubmit().validate_only; }
+  // The director knows the request id of the question, or not.
+  void AnswerKnown(const std::string& queue_id) {
+    ASSERT_TRUE(IsQuestion());
+    Answer(base::WithReason(absl::AlreadyExistsError("stands for another"), "REQUEST_ID_REUSED",
+                            {{"queue_id", queue_id}}));
+  }
+  void AnswerNotKnown() {
+    ASSERT_TRUE(IsQuestion());
+    Answer(Accepted{});
+  }
+
+  // The last one that it missed is accepted; then it asks for the one that was under way.
+  void RestartTwoMinutesLater() {
+    now_.wall += absl::Minutes(2);
+    Start({minutely_});
+    ASSERT_EQ(calls_.size(), 1u);
+    EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:03:00")));
+    Accept();
+    AdvanceInSteps(kCallTimeout);
+    ASSERT_EQ(calls_.size(), 1u);
+    EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
+  }
+
+  core::Job job_ = CronJob("job", "*/5 * * * *");
+  const core::Job minutely_ = CronJob("job", "* * * * *");
+};
+
+TEST_F(EngineAttemptsTest, OverlapIsARowThatNamesTheTaskInTheWay) {
+  StartDue(minutely_);
+  Answer(Overlap("queue-7"));
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_overlap queue-7"));
+  EXPECT_EQ(State("job").last_queue_id, "");
+}
+
+TEST_F(EngineAttemptsTest, PermanentRefusalIsARowWithItsReason) {
+  StartDue(minutely_);
+  Answer(absl::InvalidArgumentError("prompt is too long"));
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 refused"));
+  EXPECT_EQ(Row("job", "2026-01-05 00:01:00").detail, "prompt is too long");
+}
+
+TEST_F(EngineAttemptsTest, DeduplicatedAnswerOfASecondSchedulerIsFiredWithItsTask) {
+  StartDue(minutely_);
+  Answer(Accepted{"queue-5", /*deduplicated=*/true});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
+}
+
+TEST_F(EngineAttemptsTest, TaskOfOtherContentWasFiredByAnotherScheduler) {
+  StartDue(minutely_);
+  Answer(base::WithReason(absl::AlreadyExistsError("stands for another"), "REQUEST_ID_REUSED",
+                          {{"queue_id", "queue-5"}}));
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
+  EXPECT_THAT(Row("job", "2026-01-05 00:01:00").detail, HasSubstr("another scheduler"));
+}
+
+TEST_F(EngineAttemptsTest, OccurrenceInAGapOfTheClocksRunsAtTheTransition) {
+  // On 2026-03-29 at 01:00 UTC the clocks of Berlin go from 2 to 3.
+  now_.wall = At("2026-03-29 00:00:00");
+  Start({CronJob("job", "30 2 * * *", "Europe/Berlin")});
+  now_.wall = At("2026-03-29 01:00:00");
+  Turn();
+  ASSERT_EQ(calls_.size(), 1u);
+  Accept();
+  EXPECT_THAT(Rows("job"), ElementsAre("01:00:00 dst_gap_moved queue-1"));
+  EXPECT_EQ(State("job").runs, 1u);
+  EXPECT_EQ(State("job").last_queue_id, "queue-1");
+}
+
+// ---- A full queue -------------------------------------------------------------------------------
+
+TEST_F(EngineAttemptsTest, FullQueueIsARowAtOnceUnlessTheJobWaits) {
+  StartDue(minutely_);
+  Answer(Full());
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_queue_full"));
+  EXPECT_EQ(Row("job", "2026-01-05 00:01:00").detail, "queue is at capacity (50 tasks)");
+}
+
+TEST_F(EngineAttemptsTest, JobThatWaitsAsksAFullQueueAgainAsItIsTold) {
+  core::Job job = minutely_;
+  job.queue_full_wait = absl::Seconds(30);
+  StartDue(job);
+  Answer(Full());
+  EXPECT_EQ(engine_->UntilNextTimer(now_), absl::Seconds(1));
+  AdvanceInSteps(absl::Seconds(4));
+  EXPECT_THAT(calls_, IsEmpty());
+  AdvanceInSteps(absl::Seconds(1));
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_FALSE(IsQuestion());
+  Accept();
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1"));
+}
+
+TEST_F(EngineAttemptsTest, JobWaitsForAPlaceNoLongerThanItSays) {
+  core::Job job = job_;
+  job.queue_full_wait = absl::Seconds(12);
+  Start({job});
+  Advance(absl::Seconds(270));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(calls_.size(), 1u);
+    Answer(Full());
+    EXPECT_THAT(Rows("job"), IsEmpty());
+    AdvanceInSteps(absl::Seconds(5));
+  }
+  Answer(Full());
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_queue_full"));
+}
+
+TEST_F(EngineAttemptsTest, JobWaitsForAPlaceNoLongerThanUntilItsNextOccurrence) {
+  core::Job job = minutely_;
+  job.queue_full_wait = absl::Hours(1);
+  StartDue(job);
+  Answer(Full());
+  Advance(absl::Minutes(1));
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_queue_full"));
+  EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:02:00")));
+}
+
+// ---- A director that is not there ---------------------------------------------------------------
+
+TEST_F(EngineAttemptsTest, UnreachableDirectorIsAskedAgainUntilTheNextOccurrence) {
+  Start({job_});
+  Advance(absl::Seconds(270));
+  absl::Duration waited;
+  for (int tries = 0; Rows("job").empty(); ++tries) {
+    ASSERT_LT(tries, 1000);
+    if (!calls_.empty()) Answer(Unreachable());
+    const absl::Duration step = engine_->UntilNextTimer(now_);
+    Advance(step);
+    waited += step;
+  }
+  EXPECT_EQ(waited, absl::Minutes(5));
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_director_down"));
+  EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail, "connection refused");
+}
+
+TEST_F(EngineAttemptsTest, DirectorThatIsBackGetsWhatIsStillDue) {
+  Start({job_});
+  Advance(absl::Seconds(270));
+  Answer(Unreachable());
+  EXPECT_FALSE(engine_->Status(now_).director_reachable);
+  AdvanceInSteps(kProbeFirst);
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_FALSE(IsQuestion());
+  Answer(Draining());
+  EXPECT_TRUE(engine_->Status(now_).director_reachable);
+  AdvanceInSteps(absl::Seconds(1));
+  Accept();
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-1"));
+}
+
+TEST_F(EngineAttemptsTest, WhileTheDirectorIsAwayOneCallAtATimeLooksForIt) {
+  std::vector<core::Job> jobs;
+  for (int i = 0; i < 100; ++i) jobs.push_back(CronJob(absl::StrCat("job-", i), "0 * * * *"));
+  Start(jobs);
+  now_.wall = At("2026-01-05 01:00:00");
+  Turn();
+  ASSERT_EQ(calls_.size(), 100u);
+  for (int i = 0; i < 100; ++i) Answer(Unreachable());
+  absl::Duration last;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_THAT(calls_, IsEmpty());
+    const absl::Duration before = now_.monotonic;
+    while (calls_.empty()) Advance(engine_->UntilNextTimer(now_));
+    ASSERT_EQ(calls_.size(), 1u);
+    EXPECT_GE(now_.monotonic - before, last);
+    last = now_.monotonic - before;
+    Answer(Unreachable());
+  }
+  EXPECT_EQ(last, kProbeLast);
+  AdvanceInSteps(kProbeLast);
+  Accept();
+  EXPECT_EQ(calls_.size(), 99u);
+}
+
+TEST_F(EngineAttemptsTest, DirectorThatIsAwayIsLookedForAlsoWhenNothingIsDue) {
+  Start({job_});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t"}, now_);
+  Commit();
+  Answer(Unreachable());
+  AdvanceInSteps(kProbeFirst);
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_TRUE(IsQuestion());
+  EXPECT_EQ(NextRequestId(), "");
+  AnswerNotKnown();
+  EXPECT_TRUE(engine_->Status(now_).director_reachable);
+}
+
+TEST_F(EngineAttemptsTest, NoneGivesUpAnOccurrenceThatWouldBeLate) {
+  job_.catch_up = {CatchUp::Kind::kNone};
+  Start({job_});
+  Advance(absl::Seconds(270));
+  Answer(Unreachable());
+  Advance(kOnTime);
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_director_down"));
+}
+
+TEST_F(EngineAttemptsTest, AllKeepsTheLastOnesForADirectorThatIsAwayAndSubmitsThemInOrder) {
+  core::Job job = minutely_;
+  job.catch_up = {CatchUp::Kind::kAll, 2};
+  StartDue(job);
+  Answer(Unreachable());
+  now_.monotonic += absl::Seconds(1);
+  for (int i = 0; i < 3; ++i) {
+    Advance(absl::Minutes(1));
+    while (!calls_.empty()) Answer(Unreachable());
+  }
+  EXPECT_THAT(Rows("job"),
+              ElementsAre("00:01:00 skipped_director_down", "00:02:00 skipped_director_down"));
+  AdvanceInSteps(kProbeLast);
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:03:00")));
+  AcceptAll();
+  EXPECT_THAT(Rows("job"),
+              ElementsAre("00:01:00 skipped_director_down", "00:02:00 skipped_director_down",
+                          "00:03:00 fired queue-1", "00:04:00 fired queue-2"));
+}
+
+// ---- Submits whose end is not known -------------------------------------------------------------
+
+TEST_F(EngineAttemptsTest, SubmitWithoutAnAnswerIsMadeAgainAndFindsItsTask) {
+  Start({job_});
+  Advance(absl::Seconds(270));
+  Answer(NoAnswer());
+  AdvanceInSteps(kProbeFirst);
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_FALSE(IsQuestion());
+  Answer(Accepted{"queue-5", /*deduplicated=*/true});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
+}
+
+TEST_F(EngineAttemptsTest, OccurrenceThatMayHaveRunIsNotGivenUpBeforeTheDirectorSaysSo) {
+  StartDue(minutely_);
+  AdvanceInSteps(absl::Seconds(10));
+  Answer(NoAnswer());
+  // Away until the next occurrence is due.
+  for (int i = 0; i < 60; ++i) {
+    Advance(absl::Seconds(1));
+    while (!calls_.empty()) Answer(NoAnswer());
+  }
+  EXPECT_THAT(Rows("job"), IsEmpty());
+  AdvanceInSteps(kProbeLast);
+  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_TRUE(IsQuestion());
+  EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
+  AnswerKnown("queue-5");
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
+}
+
+TEST_F(EngineAttemptsTest, OccurrenceThatTheDirectorDoesNotKnowIsGivenUp) {
+  StartDue(minutely_);
+  AdvanceInSteps(absl::Seconds(10));
+  Answer(NoAnswer());
+  for (int i = 0; i < 60; ++i) {
+    Advance(absl::Seconds(1));
+    while (!calls_.empty()) Answer(NoAnswer());
+  }
+  AdvanceInSteps(kProbeLast);
+  AnswerNotKnown();
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_director_down"));
+}
+
+TEST_F(EngineAttemptsTest, RefusalCountsOnlyWhenNoEarlierSubmitCanArriveAnyMore) {
+  Start({job_});
+  Advance(absl::Seconds(270));
+  Answer(absl::UnavailableError("connection reset"));
+  AdvanceInSteps(kProbeFirst);
+  // The first one may still be on its way.
+  Answer(Full());
+  EXPECT_THAT(Rows("job"), IsEmpty());
+  AdvanceInSteps(kCallTimeout - kProbeFirst - absl::Milliseconds(2));
+  EXPECT_THAT(calls_, IsEmpty());
+  AdvanceInSteps(absl::Milliseconds(2));
+  ASSERT_EQ(calls_.size(), 1u);
+  AnswerKnown("queue-5");
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
+}
+
+TEST_F(EngineAttemptsTest, NextOccurrenceDoesNotWaitForOneThatIsAskedFor) {
+  StartDue(minutely_);
+  Advance(absl::Seconds(59));
+  Answer(absl::UnavailableError("connection reset"));
+  Advance(absl::Seconds(1));
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_TRUE(IsQuestion());
+  AnswerNotKnown();
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:02:00")));
+}
+
+// ---- Restarts -----------------------------------------------------------------------------------
+
+TEST_F(EngineAttemptsTest, RestartSubmitsAgainWhatIsStillDue) {
+  StartDue(minutely_);
+  Start({minutely_});
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_FALSE(IsQuestion());
+  EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
+  Answer(Accepted{"queue-5", /*deduplicated=*/true});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
+  EXPECT_THAT(disk_.ledgered().intents, IsEmpty());
+}
+
+TEST_F(EngineAttemptsTest, RestartAsksForWhatIsOver) {
+  StartDue(minutely_);
+  RestartTwoMinutesLater();
+  AnswerKnown("queue-5");
+  EXPECT_EQ(Rows("job").front(), "00:01:00 fired queue-5");
+}
+
+TEST_F(EngineAttemptsTest, RestartCatchesUpAsIfItHadNeverBeenSentWhatTheDirectorDoesNotKnow) {
+  StartDue(minutely_);
+  RestartTwoMinutesLater();
+  AnswerNotKnown();
+  EXPECT_THAT(Rows("job"),
+              ElementsAre("00:01:00 coalesced", "00:02:00 coalesced", "00:03:00 fired queue-1"));
+}
+
+TEST_F(EngineAttemptsTest, RestartAfterMoreThanADayNeverSubmitsWhatMayHaveRun) {
+  core::Job job = CronJob("job", "0 0 * * 1");
+  job.catch_up = {CatchUp::Kind::kAll, 5};
+  now_.wall = At("2026-01-04 23:59:00");
+  Start({job});
+  Advance(absl::Minutes(1));
+  ASSERT_EQ(calls_.size(), 1u);
+  now_.wall += absl::Hours(30);
+  Start({job});
+  AdvanceInSteps(kCallTimeout);
+  AnswerNotKnown();
+  EXPECT_THAT(Rows("job"), ElementsAre("00:00:00 missed_window"));
+  EXPECT_THAT(Row("job", "2026-01-05 00:00:00").detail, HasSubstr("too long ago"));
+}
+
+TEST_F(EngineAttemptsTest, AnswersToAnEarlierLifeAreIgnored) {
+  StartDue(minutely_);
+  const OrderId old = std::get<SubmitOrder>(calls_.front()).id;
+  Start({minutely_});
+  engine_->OnAccepted(old, Overlap("queue-9"), now_);
+  Turn();
+  EXPECT_THAT(Rows("job"), IsEmpty());
+}
+
+TEST_F(EngineAttemptsTest, JobThatLeavesTheFileSettlesWhatIsOpen) {
+  StartDue(minutely_);
+  SetJobs({});
+  EXPECT_THAT(Rows("job"), IsEmpty());
+  Answer(NoAnswer());
+  AwaitQuestion();
+  AnswerKnown("queue-5");
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
+}
+
+// ---- Past the queue -----------------------------------------------------------------------------
+
+class DirectTest : public EngineAttemptsTest {
+ protected:
+  DirectTest() { job_.agent_url = "grpc://agent:7071"; }
+
+  void MissDirector(const absl::Status& answer) {
+    Start({job_});
+    Advance(absl::Seconds(270));
+    Answer(answer);
+    now_.wall += absl::Minutes(5);
+    Turn();
+  }
+  const DirectOrder& Direct() const { return std::get<DirectOrder>(calls_.front()); }
+};
+
+TEST_F(DirectTest, TaskIsStartedOnTheAgentWhenTheDirectorWasNeverReached) {
+  MissDirector(Unreachable());
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(Direct().agent_url, "grpc://agent:7071");
+  EXPECT_EQ(Direct().spec.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
+  EXPECT_TRUE(disk_.ledgered().intents.begin()->second.direct);
+  Answer(Accepted{"task-1"});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired"));
+  EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail, "direct, past the queue: task-1");
+}
+
+TEST_F(DirectTest, TaskThatMayBeWithTheDirectorIsNotStartedOnTheAgent) {
+  MissDirector(NoAnswer());
+  EXPECT_FALSE(Bring<DirectOrder>());
+  // It comes back with a submit of the next one, and is then asked for this one.
+  AdvanceInSteps(kProbeFirst);
+  Accept();
+  AwaitQuestion();
+  EXPECT_FALSE(Bring<DirectOrder>());
+  AnswerKnown("queue-5");
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5", "00:10:00 fired queue-1"));
+}
+
+TEST_F(DirectTest, AfterARestartItGoesToTheAgentAndNoMoreToTheDirector) {
+  MissDirector(Unreachable());
+  Start({job_});
+  ASSERT_FALSE(calls_.empty());
+  EXPECT_EQ(Direct().spec.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
+  Answer(Accepted{"task-1", /*deduplicated=*/true});
+  EXPECT_EQ(Rows("job").front(), "00:05:00 fired");
+}
+
+TEST_F(DirectTest, AgentThatCannotBeReachedEitherIsGivenUp) {
+  MissDirector(Unreachable());
+  for (int i = 0; i < kDirectTriesMax; ++i) {
+    ASSERT_TRUE(Bring<DirectOrder>()) << i;
+    Answer(absl::UnavailableError("no agent"));
+    now_.monotonic += absl::Seconds(1);
+    Turn();
+  }
+  EXPECT_EQ(Rows("job").front(), "00:05:00 skipped_director_down");
+  EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail,
+            "connection refused; past the queue: no agent");
+}
+
+}  // namespace
+}  // namespace callboard::scheduler

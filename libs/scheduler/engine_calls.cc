@@ -1,0 +1,257 @@
+// What people ask for: triggers, pauses, backfills; and how tasks end.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+#include "libs/scheduler/engine.h"
+
+namespace callboard::scheduler {
+
+using core::FiringOutcome;
+
+absl::StatusOr<SchedulerEngine::Entry*> SchedulerEngine::Find(const std::string& name) {
+  const auto found = jobs_.find(name);
+  if (found == jobs_.end() || !found->second.job.has_value()) return JobNotFound(name);
+  return &found->second;
+}
+
+// ---- Triggers -----------------------------------------------------------------------------------
+
+void SchedulerEngine::Trigger(CallId call, const TriggerQuery& query, core::Moment now) {
+  absl::Status status = core::CheckName(query.id, core::kCallNameBytesMax, "trigger_id");
+  const core::Job* job = FindJob(query.job);
+  if (job == nullptr) status = JobNotFound(query.job);
+  if (!status.ok()) {
+    outcome_.triggered.push_back({call, status});
+    return;
+  }
+  const core::OverlapPolicy overlap = query.force ? core::OverlapPolicy::kAllow : job->overlap;
+  const OrderId id = NewOrder({.what = About::What::kTrigger, .call = call}, now);
+  outcome_.orders.emplace_back(SubmitOrder{
+      id, core::SubmissionOf(*job, core::TriggerRequestId(job->name, query.id), overlap)});
+}
+
+void SchedulerEngine::OnTriggered(const About& about, const absl::StatusOr<Accepted>& answer) {
+  absl::StatusOr<Accepted> told = answer;
+  if (MeaningOf(answer.status()) == Answer::kUnknown) {
+    told = base::WithRetryAfter(
+        base::WithReason(absl::UnavailableError(absl::StrCat(
+                             "the director did not answer; retry with the same trigger_id (",
+                             absl::string_view(answer.status().message()), ")")),
+                         kDirectorUnreachable),
+        kProbeFirst);
+  }
+  outcome_.triggered.push_back({about.call, std::move(told)});
+}
+
+// ---- Pauses -------------------------------------------------------------------------------------
+
+absl::Status SchedulerEngine::PauseJob(const std::string& name, Pause pause, core::Moment now) {
+  const absl::StatusOr<Entry*> entry = Find(name);
+  if (!entry.ok()) return entry.status();
+  if (pause.until <= now.wall) {
+    return base::WithFieldViolation(absl::InvalidArgumentError("until must be in the future"),
+                                    "until", "must be in the future");
+  }
+  NoteClock(now);
+  // What came before it is not part of it.
+  DecideDue(**entry, now);
+  BeginPause(**entry, std::move(pause), now);
+  Reschedule(**entry, now);
+  return absl::OkStatus();
+}
+
+void SchedulerEngine::BeginPause(Entry& entry, Pause pause, core::Moment now) {
+  JobState& state = entry.state;
+  pause.since = now.wall;
+  pause.skipped = 0;
+  if (state.pause.has_value()) {
+    pause.since = state.pause->since;
+    pause.skipped = state.pause->skipped;
+  }
+  state.pause = std::move(pause);
+  for (auto& [nominal, attempt] : entry.attempts) attempt.direct_tries = kDirectTriesMax;
+  SetVerdicts(entry, {FiringOutcome::kPaused}, now);
+  MarkChanged(entry);
+}
+
+absl::StatusOr<uint64_t> SchedulerEngine::ResumeJob(const std::string& name, core::Moment now) {
+  const absl::StatusOr<Entry*> entry = Find(name);
+  if (!entry.ok()) return entry.status();
+  NoteClock(now);
+  const uint64_t skipped = (*entry)->state.pause.has_value() ? EndPause(**entry, now) : 0;
+  Reschedule(**entry, now);
+  return skipped;
+}
+
+uint64_t SchedulerEngine::EndPause(Entry& entry, core::Moment now) {
+  // What fell into it is over.
+  DecideDue(entry, now);
+  const uint64_t skipped = entry.state.pause->skipped;
+  entry.state.pause.reset();
+  entry.state.failures_in_row = 0;
+  MarkChanged(entry);
+  return skipped;
+}
+
+// ---- Backfills ----------------------------------------------------------------------------------
+
+absl::StatusOr<Backfill> SchedulerEngine::StartBackfill(const BackfillQuery& query,
+                                                        core::Moment now) {
+  const absl::StatusOr<Entry*> entry = Find(query.job);
+  if (!entry.ok()) return entry.status();
+  absl::Status status = core::CheckName(query.id, core::kCallNameBytesMax, "backfill_id");
+  if (!status.ok()) return status;
+  if (const auto known = backfills_.find(query.id); known != backfills_.end()) {
+    const Backfill& same = known->second;
+    if (same.job == query.job && same.from == query.from && same.until == query.until) return same;
+    return base::WithReason(
+        absl::AlreadyExistsError(absl::StrCat("backfill ", query.id, " is for something else")),
+        "BACKFILL_ID_REUSED");
+  }
+  Backfill backfill = {.id = query.id,
+                       .job = query.job,
+                       .by = query.by,
+                       .from = query.from,
+                       .until = query.until,
+                       .began_at = now.wall};
+  // What is not decided yet happens by itself.
+  const absl::Time last = std::min(query.until - absl::Nanoseconds(1), (*entry)->state.cursor);
+  for (auto next = core::NextOf(*(*entry)->job, query.from - absl::Nanoseconds(1));
+       next.has_value() && next->at <= last; next = core::NextOf(*(*entry)->job, next->at)) {
+    if (!next->Fires() || (*entry)->attempts.contains(next->at)) continue;
+    if (backfill.occurrences.size() == kBackfillOccurrencesMax) {
+      return base::WithReason(
+          absl::InvalidArgumentError(absl::StrCat("there are more than ", kBackfillOccurrencesMax,
+                                                  " occurrences; ask for a shorter time")),
+          "TOO_MANY_OCCURRENCES");
+    }
+    backfill.occurrences.push_back(next->at);
+  }
+  if (query.dry_run) return backfill;
+  MakeRoomForBackfill();
+  if (backfills_.size() >= kBackfillsMax) {
+    return base::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                kBackfillsMax, " backfills are under way; wait for one to end")),
+                            "TOO_MANY_BACKFILLS");
+  }
+  Backfill& added = backfills_[query.id] = std::move(backfill);
+  if (added.occurrences.empty()) {
+    EndBackfill(added, now);
+  } else {
+    paces_[query.id] = {.not_before = now.monotonic};
+    outcome_.changes.emplace_back(added);
+  }
+  return added;
+}
+
+void SchedulerEngine::MakeRoomForBackfill() {
+  if (backfills_.size() < kBackfillsMax) return;
+  auto oldest = backfills_.end();
+  for (auto it = backfills_.begin(); it != backfills_.end(); ++it) {
+    if (!it->second.ended_at.has_value()) continue;
+    if (oldest == backfills_.end() || *it->second.ended_at < *oldest->second.ended_at) oldest = it;
+  }
+  if (oldest == backfills_.end()) return;
+  outcome_.changes.emplace_back(BackfillForgotten{oldest->first});
+  backfills_.erase(oldest);
+}
+
+void SchedulerEngine::EndBackfill(Backfill& backfill, core::Moment now) {
+  backfill.ended_at = now.wall;
+  paces_.erase(backfill.id);
+  outcome_.changes.emplace_back(backfill);
+  Tell("backfill_ended", backfill.job,
+       absl::StrCat(backfill.id, ": ", backfill.done, " of ", backfill.occurrences.size()));
+}
+
+void SchedulerEngine::OnBackfilled(const About& about, const absl::StatusOr<Accepted>& answer,
+                                   core::Moment now) {
+  const auto pace = paces_.find(about.name);
+  if (pace == paces_.end()) return;
+  Backfill& backfill = backfills_.at(about.name);
+  const Answer meaning = MeaningOf(answer.status());
+  pace->second = {.not_before = now.monotonic + kBackfillInterval};
+  const bool has_task = meaning == Answer::kAccepted || meaning == Answer::kOtherContent;
+  if (!has_task && meaning != Answer::kRefused) {
+    // It waits for as long as it takes.
+    const absl::Duration wait =
+        base::DetailsOf(answer.status()).retry_after.value_or(kBackfillInterval);
+    pace->second.not_before = now.monotonic + std::clamp(wait, kBackfillInterval, kFullRetryLast);
+    return;
+  }
+  WriteRow(jobs_.at(backfill.job),
+           {.job = backfill.job,
+            .nominal = about.nominal,
+            .outcome = has_task ? FiringOutcome::kFired : FiringOutcome::kRefused,
+            .decided_at = now.wall,
+            .queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status()),
+            .request_id = core::BackfillRequestId(backfill.job, backfill.id, about.nominal),
+            .detail = absl::StrCat("backfill ", backfill.id, answer.ok() ? "" : ": ",
+                                   absl::string_view(answer.status().message()))});
+  ++backfill.done;
+  if (backfill.done == backfill.occurrences.size()) return EndBackfill(backfill, now);
+  outcome_.changes.emplace_back(backfill);
+}
+
+// ---- How tasks end ------------------------------------------------------------------------------
+
+void SchedulerEngine::OnEnds(OrderId order, const absl::StatusOr<std::vector<TaskEnd>>& answer,
+                             core::Moment now) {
+  const auto found = orders_.find(order);
+  if (found == orders_.end()) return;
+  const About about = std::move(found->second);
+  orders_.erase(found);
+  --calls_;
+  NoteLink(answer.status(), now);
+  if (!answer.ok()) return;
+  std::map<std::string, TaskEnd> ends;
+  for (const TaskEnd& end : *answer) ends[end.queue_id] = end;
+  std::vector<std::string> names(watching_.begin(), watching_.end());
+  for (const std::string& name : names) {
+    Entry& entry = jobs_.at(name);
+    std::vector<std::string>& watched = entry.state.watched;
+    const size_t before = watched.size();
+    // In the order of the runs: one that has ended before an earlier one waits for that.
+    while (!watched.empty() && about.queue_ids.contains(watched.front())) {
+      const auto end = ends.find(watched.front());
+      // One that is not known any more says nothing.
+      if (end != ends.end() && !NoteEnd(entry, end->second)) break;
+      watched.erase(watched.begin());
+    }
+    if (watched.size() == before) continue;
+    if (watched.empty()) watching_.erase(name);
+    MarkChanged(entry);
+    const uint32_t most = entry.job.has_value() ? entry.job->pause_after_failures : 0;
+    if (most == 0 || entry.state.failures_in_row < most || entry.state.pause.has_value()) continue;
+    const std::string why = absl::StrCat(entry.state.failures_in_row, " failures in a row");
+    Tell("job_paused", name, why);
+    BeginPause(entry, {.by = "scheduler", .why = why}, now);
+    Reschedule(entry, now);
+  }
+}
+
+bool SchedulerEngine::NoteEnd(Entry& entry, const TaskEnd& end) {
+  switch (end.state) {
+    case core::TaskState::kPending:
+    case core::TaskState::kDispatching:
+    case core::TaskState::kWorking:
+      return false;
+    case core::TaskState::kCompleted:
+      entry.state.failures_in_row = 0;
+      return true;
+    case core::TaskState::kFailed:
+      // Nothing of it ran because others took its place.
+      if (end.reason != core::FailureReason::kCoalesced &&
+          end.reason != core::FailureReason::kEvicted) {
+        ++entry.state.failures_in_row;
+      }
+      return true;
+    case core::TaskState::kCancelled:
+      return true;
+  }
+  return true;
+}
+
+}  // namespace callboard::scheduler

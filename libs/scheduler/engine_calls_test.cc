@@ -1,0 +1,367 @@
+// Triggers, pauses, backfills, and failures in a row.
+#include "libs/scheduler/engine.h"
+#include "libs/testing/scheduler_fixture.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::scheduler {
+namespace {
+
+using test::At;
+using test::CronJob;
+using test::HasReason;
+using test::IsOk;
+using test::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class EngineCallsTest : public test::SchedulerFixture {
+ protected:
+  void PauseJob(absl::Time until = absl::InfiniteFuture()) {
+    EXPECT_THAT(engine_->PauseJob("job", {.by = "ann", .why = "upgrade", .until = until}, now_),
+                IsOk());
+    Turn();
+  }
+  uint64_t Resume() {
+    const absl::StatusOr<uint64_t> skipped = engine_->ResumeJob("job", now_);
+    EXPECT_THAT(skipped, IsOk());
+    Turn();
+    return *skipped;
+  }
+  absl::StatusOr<Backfill> StartBackfill(const BackfillQuery& query) {
+    const absl::StatusOr<Backfill> backfill = engine_->StartBackfill(query, now_);
+    Turn();
+    return backfill;
+  }
+
+  const core::Job minutely_ = CronJob("job", "* * * * *");
+};
+
+// ---- Triggers -----------------------------------------------------------------------------------
+
+TEST_F(EngineCallsTest, TriggerWorksWhilePausedAndObeysOverlapUnlessForced) {
+  Start({minutely_});
+  PauseJob();
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  engine_->Trigger(CallId(2), {.job = "job", .id = "t2", .force = true}, now_);
+  Commit();
+  EXPECT_EQ(NextRequestId(), "trigger/job/t1");
+  EXPECT_EQ(NextSubmit().spec.overlap->policy, core::OverlapPolicy::kSkip);
+  Answer(Overlap("queue-9"));
+  EXPECT_EQ(NextRequestId(), "trigger/job/t2");
+  EXPECT_EQ(NextSubmit().spec.overlap->policy, core::OverlapPolicy::kAllow);
+  Accept();
+  ASSERT_EQ(triggered_.size(), 2u);
+  EXPECT_THAT(triggered_[0], HasReason("OVERLAP"));
+  EXPECT_EQ(triggered_[1]->queue_id, "queue-1");
+  EXPECT_THAT(Rows("job"), IsEmpty());
+}
+
+TEST_F(EngineCallsTest, TriggerThatIsNotAnsweredCanBeRepeated) {
+  Start({minutely_});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  engine_->Trigger(CallId(2), {.job = "nobody", .id = "t1"}, now_);
+  engine_->Trigger(CallId(3), {.job = "job", .id = "a/b"}, now_);
+  Commit();
+  Answer(NoAnswer());
+  ASSERT_EQ(triggered_.size(), 3u);
+  EXPECT_THAT(triggered_[0], HasReason("JOB_NOT_FOUND"));
+  EXPECT_THAT(triggered_[1], StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(triggered_[2], HasReason("DIRECTOR_UNREACHABLE"));
+}
+
+// ---- Pauses -------------------------------------------------------------------------------------
+
+TEST_F(EngineCallsTest, OccurrencesOfAPauseHaveTheirRowsAndAreNeverRun) {
+  Start({minutely_});
+  PauseJob();
+  EXPECT_EQ(View("job").state.pause->by, "ann");
+  EXPECT_THAT(View("job").next, IsEmpty());
+  AdvanceInSteps(absl::Minutes(2));
+  EXPECT_EQ(Resume(), 2u);
+  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 paused", "00:02:00 paused"));
+  Advance(absl::Minutes(1));
+  EXPECT_EQ(calls_.size(), 1u);
+}
+
+TEST_F(EngineCallsTest, PauseSurvivesARestartAndCoversItsTime) {
+  Start({minutely_});
+  PauseJob(At("2026-01-05 00:03:00"));
+  now_.wall = At("2026-01-05 00:04:10");
+  Start({minutely_});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 paused", "00:02:00 paused", "00:03:00 coalesced"));
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:04:00")));
+  EXPECT_FALSE(State("job").pause.has_value());
+}
+
+TEST_F(EngineCallsTest, PauseEndsByItself) {
+  Start({minutely_});
+  PauseJob(At("2026-01-05 00:02:30"));
+  AdvanceInSteps(absl::Minutes(3));
+  AcceptAll();
+  EXPECT_THAT(Rows("job"),
+              ElementsAre("00:01:00 paused", "00:02:00 paused", "00:03:00 fired queue-1"));
+  EXPECT_THAT(engine_->PauseJob("job", {.until = now_.wall}, now_),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(EngineCallsTest, OccurrenceThatWaitsForItsJitterDoesNotRunInAPause) {
+  core::Job job = CronJob("job", "0 * * * *");
+  job.jitter = absl::Minutes(50);
+  Start({job});
+  now_.wall = At("2026-01-05 01:00:01");
+  Turn();
+  ASSERT_THAT(calls_, IsEmpty());
+  PauseJob();
+  EXPECT_THAT(Rows("job"), ElementsAre("01:00:00 paused"));
+  EXPECT_EQ(Resume(), 1u);
+  AdvanceInSteps(absl::Minutes(55));
+  EXPECT_THAT(calls_, IsEmpty());
+}
+
+TEST_F(EngineCallsTest, WhatIsNotSubmittedYetWhenAPauseBeginsFallsIntoIt) {
+  Start({minutely_});
+  Advance(absl::Seconds(30));
+  Answer(Unreachable());
+  PauseJob();
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 paused"));
+}
+
+TEST_F(EngineCallsTest, WhatWasSubmittedBeforeAPauseHasRun) {
+  Start({minutely_});
+  Advance(absl::Seconds(30));
+  PauseJob();
+  EXPECT_THAT(Rows("job"), IsEmpty());
+  Accept();
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1"));
+  // Or may have: then the director is asked.
+  Resume();
+  Advance(absl::Seconds(60));
+  PauseJob();
+  Answer(absl::UnavailableError("connection reset"));
+  AwaitQuestion();
+  Answer(Accepted{});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 paused"));
+}
+
+TEST_F(EngineCallsTest, WhatWasUnderWayWhenAPauseBeganIsNotSubmittedAgainAfterARestart) {
+  Start({minutely_});
+  Advance(absl::Seconds(30));
+  PauseJob();
+  Start({minutely_});
+  AwaitQuestion();
+  Answer(Accepted{});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 paused"));
+}
+
+TEST_F(EngineCallsTest, OperatorsWordHoldsUntilTheFileChangesItsOwn) {
+  core::Job paused = minutely_;
+  paused.paused = true;
+  Start({paused});
+  EXPECT_EQ(View("job").state.pause->by, "file");
+  EXPECT_EQ(Resume(), 0u);
+  SetJobs({paused});
+  Start({paused});
+  EXPECT_FALSE(View("job").state.pause.has_value());
+  PauseJob();
+  SetJobs({minutely_});
+  EXPECT_FALSE(View("job").state.pause.has_value());
+  PauseJob();
+  Start({minutely_});
+  EXPECT_EQ(View("job").state.pause->by, "ann");
+}
+
+TEST_F(EngineCallsTest, PauseThatTheFileLiftedWhileTheSchedulerWasDownIsNotCaughtUp) {
+  core::Job paused = minutely_;
+  paused.paused = true;
+  Start({paused});
+  now_.wall += absl::Minutes(2);
+  Start({minutely_});
+  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 paused", "00:02:00 paused"));
+}
+
+// ---- Failures in a row --------------------------------------------------------------------------
+
+class FailuresTest : public EngineCallsTest {
+ protected:
+  FailuresTest() { job_.pause_after_failures = 2; }
+
+  static TaskEnd Failed(const std::string& id, core::FailureReason reason) {
+    return {id, core::TaskState::kFailed, reason};
+  }
+  static TaskEnd Failed(const std::string& id) {
+    return Failed(id, core::FailureReason::kExecFailed);
+  }
+  // Runs once more, and asks how its tasks ended.
+  void RunOnce() {
+    Advance(absl::Minutes(1));
+    Accept();
+    while (calls_.empty()) Advance(kAskEndsPeriod);
+    ASSERT_TRUE(std::holds_alternative<AskEndsOrder>(calls_.front()));
+  }
+
+  core::Job job_ = CronJob("job", "* * * * *");
+};
+
+TEST_F(FailuresTest, SoManyFailuresInARowPauseTheJobAlsoOverARestart) {
+  Start({job_});
+  RunOnce();
+  AnswerEnds({Failed("queue-1")});
+  Start({job_});
+  RunOnce();
+  AnswerEnds({Failed("queue-2")});
+  EXPECT_EQ(View("job").state.pause->by, "scheduler");
+  EXPECT_EQ(View("job").state.pause->why, "2 failures in a row");
+  EXPECT_THAT(notices_, testing::Contains("job_paused"));
+  Resume();
+  EXPECT_EQ(State("job").failures_in_row, 0u);
+}
+
+TEST_F(FailuresTest, SuccessBeginsTheCountAnewAndWhatDidNotRunDoesNotCount) {
+  Start({job_});
+  RunOnce();
+  AnswerEnds({Failed("queue-1")});
+  RunOnce();
+  AnswerEnds({{"queue-2", core::TaskState::kCompleted}});
+  RunOnce();
+  AnswerEnds({Failed("queue-3", core::FailureReason::kCoalesced)});
+  RunOnce();
+  AnswerEnds({{"queue-4", core::TaskState::kCancelled}});
+  RunOnce();
+  AnswerEnds({Failed("queue-5")});
+  EXPECT_FALSE(View("job").state.pause.has_value());
+  EXPECT_EQ(State("job").failures_in_row, 1u);
+}
+
+TEST_F(FailuresTest, TasksThatAreLiveAreAskedForAgainAndForgottenOnesAreNot) {
+  Start({job_});
+  RunOnce();
+  AnswerEnds({{"queue-1", core::TaskState::kWorking}});
+  EXPECT_THAT(State("job").watched, ElementsAre("queue-1"));
+  while (calls_.empty()) Advance(kAskEndsPeriod);
+  AnswerEnds({});
+  EXPECT_THAT(State("job").watched, IsEmpty());
+}
+
+TEST_F(FailuresTest, NobodyIsAskedForJobsThatDoNotCare) {
+  Start({minutely_});
+  Advance(absl::Seconds(30));
+  Accept();
+  Advance(absl::Seconds(20));
+  EXPECT_THAT(calls_, IsEmpty());
+}
+
+// ---- Backfills ----------------------------------------------------------------------------------
+
+class BackfillTest : public EngineCallsTest {
+ protected:
+  const BackfillQuery three_ = {.job = "job",
+                                .id = "b1",
+                                .by = "ann",
+                                .from = At("2026-01-04 10:00:00"),
+                                .until = At("2026-01-04 10:03:00")};
+};
+
+TEST_F(BackfillTest, RunsOneAfterTheOtherUnderNamesOfTheirOwn) {
+  Start({minutely_});
+  EXPECT_THAT(StartBackfill(three_)->occurrences, SizeIs(3));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(calls_.size(), 1u);
+    EXPECT_EQ(NextRequestId(),
+              core::BackfillRequestId("job", "b1", three_.from + i * absl::Minutes(1)));
+    EXPECT_EQ(NextSubmit().spec.overlap->policy, core::OverlapPolicy::kSkip);
+    Accept();
+    EXPECT_THAT(calls_, IsEmpty());
+    AdvanceInSteps(kBackfillInterval);
+  }
+  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(Rows("job"), ElementsAre("10:00:00 fired queue-1", "10:01:00 fired queue-2",
+                                       "10:02:00 fired queue-3"));
+  EXPECT_EQ(Row("job", "2026-01-04 10:00:00").detail, "backfill b1");
+  EXPECT_EQ(State("job").runs, 0u);
+  EXPECT_TRUE(disk_.ledgered().backfills.at("b1").ended_at.has_value());
+}
+
+TEST_F(BackfillTest, DryRunListsAndRunsNothing) {
+  Start({minutely_});
+  BackfillQuery query = three_;
+  query.dry_run = true;
+  EXPECT_THAT(StartBackfill(query)->occurrences, SizeIs(3));
+  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(disk_.ledgered().backfills, IsEmpty());
+}
+
+TEST_F(BackfillTest, WaitsForAPlaceAndForTheTaskBeforeIt) {
+  Start({minutely_});
+  EXPECT_THAT(StartBackfill(three_), IsOk());
+  for (const absl::Status& refusal : {Full(), Overlap("queue-9"), Draining()}) {
+    ASSERT_EQ(calls_.size(), 1u);
+    Answer(refusal);
+    EXPECT_THAT(calls_, IsEmpty());
+    for (int i = 0; i < 20 && (calls_.empty() || NextRequestId().empty()); ++i) {
+      if (!calls_.empty()) Answer(Accepted{});
+      AdvanceInSteps(absl::Seconds(1));
+    }
+  }
+  Accept();
+  EXPECT_THAT(Rows("job"), ElementsAre("10:00:00 fired queue-1"));
+}
+
+TEST_F(BackfillTest, GoesOnAfterARestartWhereItWas) {
+  Start({minutely_});
+  EXPECT_THAT(StartBackfill(three_), IsOk());
+  Accept();
+  AdvanceInSteps(kBackfillInterval);
+  Start({minutely_});
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(NextRequestId(), core::BackfillRequestId("job", "b1", At("2026-01-04 10:01:00")));
+  EXPECT_EQ(View("job").active_backfills, 1u);
+}
+
+TEST_F(BackfillTest, SameIdIsTheSameBackfill) {
+  Start({minutely_});
+  EXPECT_THAT(StartBackfill(three_), IsOk());
+  EXPECT_THAT(StartBackfill(three_)->occurrences, SizeIs(3));
+  BackfillQuery other = three_;
+  other.until = At("2026-01-04 11:00:00");
+  EXPECT_THAT(StartBackfill(other), HasReason("BACKFILL_ID_REUSED"));
+}
+
+TEST_F(BackfillTest, IsBoundedAndTakesOnlyWhatIsDecided) {
+  Start({minutely_});
+  BackfillQuery query = three_;
+  query.from = At("2026-01-03 00:00:00");
+  query.until = query.from + absl::Minutes(1001);
+  EXPECT_THAT(StartBackfill(query), HasReason("TOO_MANY_OCCURRENCES"));
+  query.from = At("2026-01-04 23:59:00");
+  query.until = At("2026-01-06 00:00:00");
+  EXPECT_THAT(StartBackfill(query)->occurrences,
+              ElementsAre(At("2026-01-04 23:59:00"), At("2026-01-05 00:00:00")));
+  for (size_t i = 1; i < kBackfillsMax; ++i) {
+    query.id = absl::StrCat("more-", i);
+    EXPECT_THAT(StartBackfill(query), IsOk());
+  }
+  query.id = "one-too-many";
+  EXPECT_THAT(StartBackfill(query), HasReason("TOO_MANY_BACKFILLS"));
+  // One that has ended makes way.
+  for (int i = 0; i < 4; ++i) {
+    AcceptAll();
+    AdvanceInSteps(kBackfillInterval);
+  }
+  EXPECT_THAT(StartBackfill(query), IsOk());
+}
+
+TEST_F(BackfillTest, EndsWhenItsJobLeavesTheFile) {
+  Start({minutely_});
+  EXPECT_THAT(StartBackfill(three_), IsOk());
+  SetJobs({});
+  Accept();
+  EXPECT_TRUE(disk_.ledgered().backfills.at("b1").ended_at.has_value());
+  EXPECT_EQ(disk_.ledgered().backfills.at("b1").done, 0u);
+}
+
+}  // namespace
+}  // namespace callboard::scheduler

@@ -1,0 +1,178 @@
+#include "libs/scheduler/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "libs/testing/cron_jobs.h"
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_director_link.h"
+#include "libs/testing/memory_ledger.h"
+#include "libs/testing/status_matchers.h"
+
+namespace callboard::scheduler {
+namespace {
+
+using test::CronJob;
+using test::HasReason;
+using test::IsOk;
+using test::MemoryLedgers;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class SchedulerTest : public testing::Test, public Observer {
+ protected:
+  SchedulerTest()
+      : scheduler_({clock_, ledgers_, director_, this},
+                   [this](Call call) { posted_.push_back(std::move(call)); }) {}
+
+  void Start() {
+    ASSERT_THAT(scheduler_.Open(), IsOk());
+    scheduler_.SetJobs({CronJob("job", "* * * * *")});
+    RunTurn();
+  }
+  // With whatever the director answered.
+  void RunTurn() { scheduler_.RunTurn(std::exchange(posted_, {})); }
+  void Advance(absl::Duration elapsed) {
+    clock_.Advance(elapsed);
+    RunTurn();
+  }
+  void Ask(absl::StatusOr<Accepted>& answer) {
+    posted_.push_back(scheduler_.TriggerCall(
+        {.job = "job", .id = "t"},
+        [&answer](absl::StatusOr<Accepted> told) { answer = std::move(told); }));
+    RunTurn();
+  }
+  std::vector<core::FiringOutcome> Outcomes() const {
+    std::vector<core::FiringOutcome> outcomes;
+    const auto rows = ledgers_.rows().find("job");
+    if (rows == ledgers_.rows().end()) return outcomes;
+    for (const auto& [nominal, row] : rows->second) outcomes.push_back(row.outcome);
+    return outcomes;
+  }
+
+  void OnService(const absl::Status& why) override {
+    service_.push_back(why.ok() ? "up" : std::string(why.message()));
+  }
+  void OnCommit(absl::Span<const LedgerChange>, absl::Duration) override { ++commits_; }
+  void OnNotice(const Notice&) override {}
+
+  test::FakeClock clock_;
+  MemoryLedgers::Fate fate_;
+  MemoryLedgers ledgers_{[this](absl::Span<const LedgerChange>) { return fate_; }};
+  test::FakeDirectorLink director_;
+  std::vector<Call> posted_;
+  std::vector<std::string> service_;
+  int commits_ = 0;
+  Scheduler scheduler_;
+};
+
+TEST_F(SchedulerTest, NothingIsAskedOfTheDirectorBeforeItIsOnDisk) {
+  Start();
+  fate_ = {absl::UnavailableError("disk"), /*written=*/false};
+  Advance(absl::Minutes(1));
+  EXPECT_EQ(director_.size(), 0u);
+  EXPECT_THAT(ledgers_.ledgered().intents, IsEmpty());
+  fate_ = {};
+  RunTurn();
+  EXPECT_EQ(director_.size(), 1u);
+  EXPECT_EQ(ledgers_.ledgered().intents.size(), 1u);
+}
+
+TEST_F(SchedulerTest, CommitThatFailedIsARestart) {
+  Start();
+  Advance(absl::Minutes(1));
+  const auto first = director_.Take();
+  // Of its row, which is there all the same.
+  fate_ = {absl::UnavailableError("disk"), /*written=*/true};
+  first.reply(Accepted{"queue-1"});
+  RunTurn();
+  EXPECT_THAT(service_, ElementsAre("up", "disk", "up"));
+  fate_ = {};
+  RunTurn();
+  EXPECT_EQ(director_.size(), 0u);
+  EXPECT_THAT(Outcomes(), ElementsAre(core::FiringOutcome::kFired));
+}
+
+TEST_F(SchedulerTest, RowThatWasLostWithItsCommitIsFoundByItsRequestId) {
+  Start();
+  Advance(absl::Minutes(1));
+  const auto first = director_.Take();
+  fate_ = {absl::UnavailableError("disk"), /*written=*/false};
+  first.reply(Accepted{"queue-1"});
+  RunTurn();
+  fate_ = {};
+  RunTurn();
+  const auto again = director_.Take();
+  EXPECT_EQ(again.spec, first.spec);
+  again.reply(Accepted{"queue-1", /*deduplicated=*/true});
+  // And what comes for the life before is nobody's.
+  first.reply(absl::InvalidArgumentError("late"));
+  RunTurn();
+  EXPECT_THAT(Outcomes(), ElementsAre(core::FiringOutcome::kFired));
+}
+
+TEST_F(SchedulerTest, LedgerThatCannotBeOpenedIsTriedEverySecond) {
+  Start();
+  ledgers_.FailToOpen(absl::UnavailableError("gone"));
+  fate_ = {absl::UnavailableError("disk"), /*written=*/false};
+  Advance(absl::Minutes(1));
+  fate_ = {};
+  EXPECT_EQ(scheduler_.engine(), nullptr);
+  EXPECT_EQ(scheduler_.ledger(), nullptr);
+  EXPECT_EQ(scheduler_.UntilNextTurn(), absl::Seconds(1));
+  absl::StatusOr<Accepted> answer;
+  Ask(answer);
+  EXPECT_THAT(answer, HasReason("STORE_UNAVAILABLE"));
+  ledgers_.FailToOpen(absl::OkStatus());
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(director_.size(), 1u);
+  EXPECT_THAT(service_, ElementsAre("up", "disk", "gone", "up"));
+}
+
+TEST_F(SchedulerTest, LedgerThatCannotBeTrustedIsNotOpened) {
+  ledgers_.FailToOpen(absl::DataLossError("damaged"));
+  EXPECT_THAT(scheduler_.Open(), test::StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST_F(SchedulerTest, TriggerIsAnsweredWhenTheDirectorHas) {
+  Start();
+  absl::StatusOr<Accepted> answer;
+  Ask(answer);
+  const auto asked = director_.Take();
+  EXPECT_EQ(asked.spec.request_id, "trigger/job/t");
+  asked.reply(Accepted{"queue-1"});
+  RunTurn();
+  ASSERT_THAT(answer, IsOk());
+  EXPECT_EQ(answer->queue_id, "queue-1");
+}
+
+TEST_F(SchedulerTest, TriggerUnderWayWhenTheLedgerFailsIsToldThatNobodyKnows) {
+  Start();
+  absl::StatusOr<Accepted> answer;
+  Ask(answer);
+  fate_ = {absl::UnavailableError("disk"), /*written=*/false};
+  Advance(absl::Minutes(1));
+  EXPECT_THAT(answer, HasReason("OUTCOME_UNKNOWN"));
+}
+
+TEST_F(SchedulerTest, JobsDueTogetherAreTwoCommitsWhateverTheirNumber) {
+  ASSERT_THAT(scheduler_.Open(), IsOk());
+  std::vector<core::Job> jobs;
+  for (int i = 0; i < 200; ++i) jobs.push_back(CronJob(std::to_string(i), "* * * * *"));
+  scheduler_.SetJobs(jobs);
+  RunTurn();
+  commits_ = 0;
+  Advance(absl::Minutes(1));
+  EXPECT_EQ(commits_, 1);
+  ASSERT_EQ(director_.size(), 200u);
+  for (int i = 0; i < 200; ++i) director_.Take().reply(Accepted{"queue"});
+  RunTurn();
+  EXPECT_EQ(commits_, 2);
+  EXPECT_EQ(ledgers_.rows().size(), 200u);
+}
+
+}  // namespace
+}  // namespace callboard::scheduler

@@ -1,0 +1,215 @@
+#include "tests/simulation/scheduler/referee.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libs/core/stable_hash.h"
+#include "libs/scheduler/engine.h"
+
+namespace callboard::simulation::cron {
+
+using core::FiringOutcome;
+using scheduler::Intent;
+using scheduler::JobState;
+using scheduler::LedgerChange;
+
+void Referee::Fail(const std::string& what) {
+  if (failure_.empty()) failure_ = absl::StrCat("replica ", replica_, ": ", what);
+}
+
+void Referee::OnTurn(absl::Time now) {
+  for (const auto& [name, job] : jobs_) {
+    Span& span = spans_[name].back();
+    span.seen = std::max(span.seen, now);
+  }
+}
+
+void Referee::OnJobs(const std::vector<core::Job>& jobs, absl::Time now) {
+  OnTurn(now);
+  std::map<std::string, core::Job> next;
+  for (const core::Job& job : jobs) next.emplace(job.name, job);
+  for (const auto& [name, job] : next) {
+    const auto before = jobs_.find(name);
+    const bool same = before != jobs_.end() && core::HaveSameTimes(before->second, job);
+    if (job.max_runs > 0) bounded_.insert(name);
+    // Of one that comes back after its clock was set back, what was decided stays so.
+    const bool is_new = spans_[name].empty();
+    const absl::Time after = is_new ? now : std::max(now, spans_[name].back().seen);
+    if (same) {
+      spans_[name].back().job = job;
+    } else {
+      spans_[name].push_back({job, after, after});
+    }
+  }
+  previous_ = std::exchange(jobs_, std::move(next));
+}
+
+void Referee::OnBatch(absl::Span<const LedgerChange> batch, const test::MemoryLedgers& disk,
+                      absl::Time now) {
+  for (const LedgerChange& change : batch) {
+    if (const auto* row = std::get_if<core::Firing>(&change)) OnRow(*row, disk);
+    const auto* state = std::get_if<JobState>(&change);
+    if (state == nullptr) continue;
+    const auto before = disk.ledgered().jobs.find(state->job);
+    if (before == disk.ledgered().jobs.end() || before->second.cursor <= state->cursor) continue;
+    Fail(state->job + ": its cursor went back");
+  }
+  CheckCatchUp(batch, disk, now);
+  previous_.clear();
+}
+
+void Referee::OnRow(const core::Firing& row, const test::MemoryLedgers& disk) {
+  ++rows_;
+  hash_ = core::StableHash()
+              .Add(hash_)
+              .Add(row.job)
+              .Add(row.request_id)
+              .Add(row.queue_id)
+              .Add(Name(row.outcome))
+              .value();
+  if (absl::StartsWith(row.request_id, "backfill/")) return CheckRow(row);
+  const auto rows = disk.rows().find(row.job);
+  if (rows != disk.rows().end() && rows->second.contains(row.nominal)) {
+    Fail(absl::StrCat(row.request_id, " has a second row"));
+  }
+  CheckRow(row);
+}
+
+void Referee::CheckRow(const core::Firing& row) {
+  const auto task = truth_.tasks.find(row.request_id);
+  const bool is_direct = absl::StrContains(row.detail, "past the queue");
+  const bool started = truth_.direct.contains({replica_, row.request_id});
+  if (core::HasRun(row.outcome) && is_direct) {
+    if (!started) Fail(row.request_id + " was not started on the agent, as its row says");
+  } else if (core::HasRun(row.outcome)) {
+    if (task == truth_.tasks.end() || task->second.queue_id != row.queue_id) {
+      Fail(
+          absl::StrCat(row.request_id, " has a row for ", row.queue_id, ", which is not its task"));
+    }
+  } else if (task != truth_.tasks.end() && task->second.replica == replica_) {
+    Fail(absl::StrCat(row.request_id, " is ", Name(row.outcome), " and has a task"));
+  }
+  if (started && task != truth_.tasks.end() && task->second.replica == replica_) {
+    Fail(row.request_id + " was started on the agent and in the queue");
+  }
+}
+
+void Referee::CheckCatchUp(absl::Span<const LedgerChange> batch, const test::MemoryLedgers& disk,
+                           absl::Time now) {
+  // Occurrences that are begun, by job; and those that are given up.
+  std::map<std::string, std::set<absl::Time>> begun;
+  std::map<std::string, absl::Time> missed;
+  for (const LedgerChange& change : batch) {
+    if (const auto* intent = std::get_if<Intent>(&change)) {
+      if (!disk.ledgered().intents.contains({intent->job, intent->nominal})) {
+        begun[intent->job].insert(intent->nominal);
+      }
+    }
+  }
+  for (const LedgerChange& change : batch) {
+    const auto* row = std::get_if<core::Firing>(&change);
+    if (row == nullptr || disk.ledgered().intents.contains({row->job, row->nominal})) continue;
+    // Begun and over at once, because its job left the file.
+    if (begun[row->job].erase(row->nominal) > 0) continue;
+    if (row->outcome == FiringOutcome::kMissedWindow) {
+      missed[row->job] = std::max(missed[row->job], row->nominal);
+    }
+  }
+  for (const auto& [name, nominals] : begun) {
+    if (nominals.empty()) continue;
+    const core::Job& job = spans_[name].back().job;
+    const auto most_of = [](const core::Job& version) {
+      return version.catch_up.kind == core::CatchUp::Kind::kAll ? version.catch_up.count : 1u;
+    };
+    size_t most = most_of(job);
+    // As the file said until now, when it has just changed.
+    if (previous_.contains(name)) most += most_of(previous_.at(name));
+    if (nominals.size() > most) Fail(absl::StrCat(name, " catches up too many"));
+    if (missed.contains(name) && *nominals.begin() < missed[name]) {
+      Fail(name + " catches up an earlier one and gives up a later one");
+    }
+    const absl::Duration late = now - *nominals.begin();
+    const bool has_changed = spans_[name].size() > 1;
+    if (job.catch_up.kind == core::CatchUp::Kind::kNone && !has_changed &&
+        late > scheduler::kOnTime + job.jitter + absl::Seconds(1)) {
+      Fail(absl::StrCat(name, " catches up one that is ", absl::FormatDuration(late), " late"));
+    }
+    if (job.catch_up.kind != core::CatchUp::Kind::kAll && late > scheduler::kCatchUpAge) {
+      Fail(name + " catches up one that is more than a day late");
+    }
+  }
+}
+
+void Referee::OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk) {
+  const std::string& id = submission.spec.request_id;
+  if (!absl::StartsWith(id, "cron/") || submission.validate_only) return;
+  const auto& intents = disk.ledgered().intents;
+  const bool has_intent =
+      std::any_of(intents.begin(), intents.end(), [&id](const auto& keyed_intent) {
+        const Intent& intent = keyed_intent.second;
+        return core::CronRequestId(intent.job, intent.nominal) == id && !intent.direct;
+      });
+  if (!has_intent) Fail(id + " is submitted without an intent on disk");
+  const auto state = disk.ledgered().jobs.find(submission.spec.source_job);
+  if (state == disk.ledgered().jobs.end()) return Fail(id + " is of no job");
+  if (state->second.pause.has_value()) Fail(id + " is submitted while its job is paused");
+}
+
+// ---- The end ------------------------------------------------------------------------------------
+
+void Referee::OnEnd(const test::MemoryLedgers& disk, absl::Time now) {
+  for (const auto& [key, intent] : disk.ledgered().intents) {
+    if (intent.nominal < now - absl::Minutes(5)) {
+      Fail(core::CronRequestId(intent.job, intent.nominal) + " is not decided");
+    }
+  }
+  for (const auto& [name, rows] : disk.rows()) {
+    for (const auto& [nominal, row] : rows) CheckRow(row);
+  }
+  for (const auto& [id, backfill] : disk.ledgered().backfills) {
+    if (!backfill.ended_at.has_value()) Fail(absl::StrCat("backfill ", id, " goes on"));
+  }
+  for (const auto& [name, spans] : spans_) {
+    if (!failure_.empty()) break;
+    const auto rows = disk.rows().find(name);
+    // When its last run was is for the engine's tests.
+    if (bounded_.contains(name)) continue;
+    for (const Span& span : spans) {
+      if (!failure_.empty()) break;
+      CheckSpan(span, rows == disk.rows().end() ? Rows() : rows->second, now);
+    }
+  }
+}
+
+void Referee::CheckSpan(const Span& span, const Rows& rows, absl::Time now) {
+  // What waits for its jitter, or for an answer.
+  const absl::Time until = std::min(span.seen, now - absl::Minutes(5));
+  for (auto occurrence = core::NextOf(span.job, span.after);
+       occurrence.has_value() && failure_.empty() &&
+       occurrence->at + core::JitterOf(span.job, *occurrence) <= until;
+       occurrence = core::NextOf(span.job, occurrence->at)) {
+    const auto row = rows.lower_bound(occurrence->at);
+    if (row == rows.end())
+      return Fail(core::CronRequestId(span.job.name, occurrence->at) +
+                  " has no row, nor has any after it");
+    if (row->first == occurrence->at) {
+      const FiringOutcome outcome = row->second.outcome;
+      const bool may_run = occurrence->Fires();
+      const bool is_backfill = absl::StartsWith(row->second.request_id, "backfill/");
+      if (core::HasRun(outcome) && !may_run && !is_backfill) {
+        Fail(row->second.request_id + " ran although its clock says that it does not happen");
+      }
+      continue;
+    }
+    // A row that stands for many.
+    if (row->second.more == 0) {
+      return Fail(core::CronRequestId(span.job.name, occurrence->at) + " has no row");
+    }
+    occurrence->at = row->first;
+  }
+}
+
+}  // namespace callboard::simulation::cron

@@ -1,0 +1,88 @@
+#ifndef CALLBOARD_TESTS_SIMULATION_SCHEDULER_REFEREE_H_
+#define CALLBOARD_TESTS_SIMULATION_SCHEDULER_REFEREE_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "libs/core/firing.h"
+#include "libs/core/job.h"
+#include "libs/scheduler/ledger.h"
+#include "libs/testing/memory_ledger.h"
+
+namespace callboard::simulation::cron {
+
+// Which occurrences have which tasks, whoever says otherwise.
+struct Truth {
+  // The task of a request id, and the replica whose submit made it.
+  struct Made {
+    std::string queue_id;
+    int replica;
+  };
+  std::map<std::string, Made> tasks;
+  // Request ids of what replicas started on the agent.
+  std::set<std::pair<int, std::string>> direct;
+};
+
+// Holds one replica of the scheduler to its promises. Believes what is on its disk, what the
+// director has, and what the jobs file said, and nothing else.
+class Referee {
+ public:
+  Referee(int replica, const Truth& truth) : replica_(replica), truth_(truth) {}
+
+  // The first broken promise; empty when all were kept.
+  const std::string& failure() const { return failure_; }
+  uint64_t rows() const { return rows_; }
+  uint64_t hash() const { return hash_; }
+
+  // A turn at this time of its clock is on disk.
+  void OnTurn(absl::Time now);
+  // It uses these jobs from now on.
+  void OnJobs(const std::vector<core::Job>& jobs, absl::Time now);
+  // A batch is about to be on disk.
+  void OnBatch(absl::Span<const scheduler::LedgerChange> batch, const test::MemoryLedgers& disk,
+               absl::Time now);
+  // An occurrence, or what it was made of, is about to be submitted.
+  void OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk);
+  // The world is over, and was quiet for long.
+  void OnEnd(const test::MemoryLedgers& disk, absl::Time now);
+
+ private:
+  // A job from one change of its times to the next: every occurrence between the two is accounted
+  // for. `seen` is the latest that its clock showed.
+  struct Span {
+    core::Job job;
+    absl::Time after;
+    absl::Time seen;
+  };
+  using Rows = std::map<absl::Time, core::Firing>;
+
+  void Fail(const std::string& what);
+  void OnRow(const core::Firing& row, const test::MemoryLedgers& disk);
+  void CheckCatchUp(absl::Span<const scheduler::LedgerChange> batch,
+                    const test::MemoryLedgers& disk, absl::Time now);
+  void CheckRow(const core::Firing& row);
+  void CheckSpan(const Span& span, const Rows& rows, absl::Time now);
+
+  const int replica_;
+  const Truth& truth_;
+  std::string failure_;
+  uint64_t rows_ = 0;
+  uint64_t hash_ = 0;
+  std::map<std::string, std::vector<Span>> spans_;
+  // Jobs in the file.
+  std::map<std::string, core::Job> jobs_;
+  // As they were until the turn that is under way.
+  std::map<std::string, core::Job> previous_;
+  // Those that had a number of runs at some time.
+  std::set<std::string> bounded_;
+};
+
+}  // namespace callboard::simulation::cron
+
+#endif  // CALLBOARD_TESTS_SIMULATION_SCHEDULER_REFEREE_H_

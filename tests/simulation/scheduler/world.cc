@@ -1,0 +1,478 @@
+#include "tests/simulation/scheduler/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+#include "libs/core/stable_hash.h"
+#include "libs/testing/cron_jobs.h"
+
+namespace callboard::simulation::cron {
+namespace {
+
+using scheduler::Accepted;
+using scheduler::kCallTimeout;
+
+constexpr absl::Duration kQuietTime = absl::Minutes(45);
+constexpr char kAgent[] = "agent";
+
+director::EngineOptions DirectorOptions(const Settings& settings) {
+  director::EngineOptions options;
+  options.queue.max_size = settings.max_size;
+  // Its agent never beats.
+  options.lease.heartbeat = absl::Hours(100'000);
+  options.lease.redispatch_after = 2 * options.lease.heartbeat;
+  return options;
+}
+
+absl::Status Unreachable() {
+  return base::WithReason(absl::UnavailableError("connection refused"),
+                          scheduler::kDirectorUnreachable);
+}
+
+}  // namespace
+
+// ---- The director -------------------------------------------------------------------------------
+
+SimulatedDirector::SimulatedDirector(const Settings& settings, Timeline& timeline,
+                                     test::FakeRandom& random)
+    : settings_(settings),
+      timeline_(timeline),
+      random_(random),
+      engine_(DirectorOptions(settings)),
+      synced_at_(timeline.now()) {
+  core::AgentOpened agent = test::EngineFixture::Knowing(kAgent);
+  agent.lanes["default"].slots = settings.slots;
+  engine_.Connect(agent);
+}
+
+void SimulatedDirector::Sync() {
+  const absl::Duration passed = timeline_.now() - std::exchange(synced_at_, timeline_.now());
+  if (passed > absl::ZeroDuration()) engine_.Advance(passed);
+  RunTasks();
+}
+
+void SimulatedDirector::RunTasks() {
+  for (auto starts = engine_.TakeSaid<core::StartRun>(); !starts.empty();
+       starts = engine_.TakeSaid<core::StartRun>()) {
+    for (const core::StartRun& start : starts) {
+      engine_.Accept(start.token.queue_id);
+      const absl::Duration time =
+          quiet_ ? absl::Milliseconds(100) : absl::Milliseconds(100 + random_.Below(20'000));
+      timeline_.After(time, [this, token = start.token] { EndRun(token); });
+    }
+  }
+}
+
+void SimulatedDirector::EndRun(core::FenceToken token) {
+  Sync();
+  const director::Entry* entry = engine_.engine().book().Find(token.queue_id);
+  if (entry == nullptr || entry->life.state != core::TaskState::kWorking) return;
+  const bool fails = Chance(settings_.run_fails);
+  engine_.Finish(token.queue_id,
+                 {.end = fails ? core::RunResult::End::kFailed : core::RunResult::End::kCompleted});
+  RunTasks();
+}
+
+absl::StatusOr<Accepted> SimulatedDirector::Take(int replica, core::Submission submission) {
+  Sync();
+  const std::string id = submission.spec.request_id;
+  const bool asks_only = submission.validate_only;
+  const std::optional<core::Overlap> overlap = submission.spec.overlap;
+  const std::string job = submission.spec.source_job;
+  const director::Decision decision = engine_.Submit(std::move(submission), "scheduler");
+  if (const auto* error = std::get_if<absl::Status>(&decision)) return *error;
+  const auto& submitted = std::get<director::Submitted>(decision);
+  const std::string queue_id =
+      asks_only && !submitted.deduplicated ? "" : ToString(submitted.queue_id);
+  if (!asks_only && !submitted.deduplicated) {
+    if (!truth_.tasks.emplace(id, Truth::Made{queue_id, replica}).second) {
+      failure_ = absl::StrCat(id, " has a second task");
+    }
+    if (!overlap.has_value() || overlap->key != job) {
+      failure_ = absl::StrCat(id, " leaves overlap to chance");
+    }
+  }
+  RunTasks();
+  return Accepted{queue_id, submitted.deduplicated};
+}
+
+void SimulatedDirector::Submit(int replica, const core::Submission& submission,
+                               const Reply& reply) {
+  const auto answer_after = [&](absl::Duration delay, const absl::Status& status) {
+    timeline_.After(delay, [reply, status] { reply(status); });
+  };
+  if (!is_up_ && !is_silent_) return answer_after(absl::Milliseconds(1), Unreachable());
+  const absl::Duration delay = Chance(settings_.call_is_slow)
+                                   ? absl::Milliseconds(random_.Below(9'900))
+                                   : absl::Milliseconds(1 + random_.Below(20));
+  if (!is_up_ || Chance(settings_.call_lost)) {
+    return answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
+  }
+  const bool breaks = Chance(settings_.connection_breaks);
+  const bool loses_answer = Chance(settings_.answer_lost);
+  if (breaks) {
+    answer_after(delay * 0.5, absl::UnavailableError("connection reset"));
+  } else if (loses_answer) {
+    answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
+  }
+  const bool is_heard = !breaks && !loses_answer;
+  timeline_.After(delay, [this, replica, submission, reply, is_heard] {
+    if (!is_up_) {
+      if (is_heard) reply(absl::UnavailableError("connection reset"));
+      return;
+    }
+    const absl::StatusOr<Accepted> answer = Take(replica, submission);
+    if (is_heard) timeline_.After(absl::Milliseconds(1), [reply, answer] { reply(answer); });
+  });
+}
+
+void SimulatedDirector::AskEnds(const std::vector<std::string>& ids,
+                                const std::function<void(std::vector<scheduler::TaskEnd>)>& reply) {
+  Sync();
+  std::vector<scheduler::TaskEnd> ends;
+  for (const std::string& text : ids) {
+    const core::QueueId id = *core::ParseQueueId(text);
+    if (!engine_.engine().Look(id).ok()) continue;
+    const core::Task task = engine_.Task(id);
+    ends.push_back({text, task.state, task.reason});
+  }
+  timeline_.After(absl::Milliseconds(2), [reply, ends] { reply(ends); });
+}
+
+void SimulatedDirector::StartDirect(int replica, const std::string& request_id,
+                                    const Reply& reply) {
+  const uint64_t fate = random_.Below(10);
+  if (fate < 7) truth_.direct.insert({replica, request_id});
+  if (fate < 5) {
+    timeline_.After(absl::Milliseconds(5), [reply] { reply(Accepted{"task-1"}); });
+  } else if (fate < 7) {
+    timeline_.After(kCallTimeout, [reply] { reply(absl::DeadlineExceededError("no answer")); });
+  } else {
+    timeline_.After(absl::Milliseconds(5), [reply] { reply(absl::AbortedError("busy")); });
+  }
+}
+
+void SimulatedDirector::SubmitOther() {
+  Sync();
+  engine_.Submit(test::EngineFixture::Prompt());
+  RunTasks();
+}
+
+void SimulatedDirector::GoAway(absl::Duration time) {
+  is_up_ = false;
+  is_silent_ = random_.Chance(0.5);
+  timeline_.After(time, [this] { is_up_ = true; });
+}
+
+void SimulatedDirector::Drain(absl::Duration time) {
+  Sync();
+  engine_.Tell(&director::DirectorEngine::Drain);
+  timeline_.After(time, [this] {
+    Sync();
+    engine_.Tell(&director::DirectorEngine::Resume);
+    RunTasks();
+  });
+}
+
+void SimulatedDirector::Heal() {
+  quiet_ = true;
+  is_up_ = true;
+  Sync();
+  engine_.Tell(&director::DirectorEngine::Resume);
+  RunTasks();
+}
+
+// ---- A scheduler --------------------------------------------------------------------------------
+
+Replica::Replica(int number, const Settings& settings, Timeline& timeline, test::FakeRandom& random,
+                 SimulatedDirector& director)
+    : number_(number),
+      settings_(settings),
+      timeline_(timeline),
+      random_(random),
+      director_(director),
+      referee_(number, director.truth()),
+      ledgers_(
+          [this](absl::Span<const scheduler::LedgerChange> batch) { return DecideCommit(batch); }),
+      wall_start_(director.now() - timeline.now()) {}
+
+void Replica::Start() {
+  if (is_up()) return;
+  const uint64_t life = ++life_;
+  has_jobs_ = false;
+  scheduler_ = std::make_unique<scheduler::Scheduler>(scheduler::World{*this, ledgers_, *this},
+                                                      [this, life](scheduler::Call call) {
+                                                        if (life != life_ || !is_up()) return;
+                                                        inbox_.push_back(std::move(call));
+                                                        PlanTurn(absl::ZeroDuration());
+                                                      });
+  CHECK_OK(scheduler_->Open());
+  scheduler_->SetJobs(jobs_);
+  PlanTurn(absl::ZeroDuration());
+}
+
+void Replica::Die() {
+  ++life_;
+  dying_ = false;
+  inbox_.clear();
+  scheduler_.reset();
+}
+
+void Replica::SetJobs(std::vector<core::Job> jobs) {
+  next_jobs_ = std::move(jobs);
+  if (is_up()) PlanTurn(absl::ZeroDuration());
+}
+
+void Replica::JumpClock(absl::Duration by) {
+  jumped_ = std::clamp(jumped_ + by, -absl::Hours(6), absl::Hours(6));
+}
+
+void Replica::Ask(scheduler::Call call) {
+  if (!is_up()) return;
+  inbox_.push_back(std::move(call));
+  PlanTurn(absl::ZeroDuration());
+}
+
+void Replica::PlanTurn(absl::Duration delay) {
+  const uint64_t turn = ++planned_;
+  timeline_.After(delay, [this, turn, life = life_] {
+    if (turn == planned_ && life == life_ && is_up()) RunTurn();
+  });
+}
+
+void Replica::RunTurn() {
+  // What became of the times of a job that changes is known only if it was there in this life, and
+  // if nothing goes wrong in the turn of the change.
+  calm_ = has_jobs_ && next_jobs_.has_value();
+  if (calm_) {
+    jobs_ = *std::exchange(next_jobs_, std::nullopt);
+    referee_.OnJobs(jobs_, WallNow());
+    scheduler_->SetJobs(jobs_);
+  }
+  has_jobs_ = true;
+  scheduler_->RunTurn(std::exchange(inbox_, {}));
+  calm_ = false;
+  if (has_jobs_) referee_.OnTurn(WallNow());
+  if (dying_) {
+    Die();
+    timeline_.After(absl::Milliseconds(10 + random_.Below(2'000)), [this] { Start(); });
+    return;
+  }
+  // Time passes, if only a little.
+  PlanTurn(next_jobs_.has_value() ? absl::Milliseconds(1)
+                                  : std::max(scheduler_->UntilNextTurn(), absl::Milliseconds(1)));
+}
+
+test::MemoryLedgers::Fate Replica::DecideCommit(absl::Span<const scheduler::LedgerChange> batch) {
+  test::MemoryLedgers::Fate fate;
+  if (!quiet_ && !calm_) {
+    const bool dies = random_.Chance(settings_.dies_at_commit);
+    if (random_.Chance(settings_.commit_fails) || (dies && random_.Chance(0.5))) {
+      fate = {absl::UnavailableError("disk"), /*written=*/false};
+    } else if (random_.Chance(settings_.commit_fails_but_wrote) || dies) {
+      fate = {absl::UnavailableError("disk"), /*written=*/true};
+    }
+    dying_ |= dies;
+    has_jobs_ &= fate.status.ok();
+  }
+  if (fate.written) referee_.OnBatch(batch, ledgers_, WallNow());
+  return fate;
+}
+
+bool Replica::MayCall() {
+  if (dying_) return false;
+  if (quiet_ || calm_ || !random_.Chance(settings_.dies_at_call)) return true;
+  dying_ = true;
+  return random_.Chance(0.5);
+}
+
+void Replica::Submit(const core::Submission& submission, Reply<Accepted> reply) {
+  if (!MayCall()) return;
+  referee_.OnSubmit(submission, ledgers_);
+  director_.Submit(number_, submission, reply);
+}
+
+void Replica::AskEnds(std::vector<std::string> queue_ids,
+                      Reply<std::vector<scheduler::TaskEnd>> reply) {
+  if (MayCall()) director_.AskEnds(queue_ids, reply);
+}
+
+void Replica::StartDirect(const std::string&, const core::TaskSpec& spec, Reply<Accepted> reply) {
+  if (MayCall()) director_.StartDirect(number_, spec.request_id, reply);
+}
+
+// ---- The world ----------------------------------------------------------------------------------
+
+namespace {
+
+class World {
+ public:
+  explicit World(uint64_t seed)
+      : settings_(Settings::FromSeed(seed)),
+        random_(seed * 31 + 7),
+        director_(settings_, timeline_, random_) {
+    for (int i = 0; i < settings_.replicas; ++i) {
+      replicas_.push_back(std::make_unique<Replica>(i, settings_, timeline_, random_, director_));
+    }
+  }
+
+  Report Run() {
+    // Just before the clocks change in Berlin, in some worlds.
+    if (random_.Chance(0.5)) MoveToTheNight();
+    ChangeFile();
+    for (const auto& replica : replicas_) replica->Start();
+    PlanTrouble();
+    Pass(settings_.noisy_time);
+    Heal();
+    Pass(kQuietTime);
+    Report report = {.time = timeline_.now()};
+    for (const auto& replica : replicas_) {
+      if (Failure().empty()) replica->End();
+      report.hash = core::StableHash().Add(report.hash).Add(replica->referee().hash()).value();
+      report.rows += replica->referee().rows();
+      report.crashes += replica->lives() / 2;
+    }
+    report.failure = Failure();
+    report.tasks = director_.truth().tasks.size();
+    return report;
+  }
+
+ private:
+  std::string Failure() const {
+    for (const auto& replica : replicas_) {
+      if (!replica->referee().failure().empty()) return replica->referee().failure();
+    }
+    return director_.failure();
+  }
+  void Pass(absl::Duration time) {
+    const absl::Duration end = timeline_.now() + time;
+    while (Failure().empty() && timeline_.Step(end)) {
+    }
+  }
+  // Every so often, until it is quiet.
+  void Every(absl::Duration mean, const std::function<void()>& event) {
+    if (mean == absl::InfiniteDuration()) return;
+    const absl::Duration wait = mean * (static_cast<double>(1 + random_.Below(2000)) / 1000);
+    timeline_.After(wait, [this, mean, event] {
+      if (quiet_) return;
+      event();
+      Every(mean, event);
+    });
+  }
+  absl::Duration SomeTime() {
+    return random_.Chance(0.2) ? absl::Seconds(random_.Below(1500))
+                               : absl::Milliseconds(random_.Below(30'000));
+  }
+  Replica& AnyReplica() { return *replicas_[random_.Below(replicas_.size())]; }
+  std::string AnyJob() { return absl::StrCat("job-", random_.Below(4)); }
+
+  void MoveToTheNight() {
+    const absl::Time night =
+        test::At(random_.Chance(0.5) ? "2026-03-29 00:40:00" : "2026-10-25 00:10:00");
+    for (const auto& replica : replicas_) replica->SetWall(night);
+  }
+  void ChangeFile() {
+    std::vector<core::Job> jobs;
+    for (int i = 0; i < 4; ++i) {
+      const std::string name = absl::StrCat("job-", i);
+      const bool stays = files_.contains(name) && random_.Chance(0.6);
+      if (!stays) files_.erase(name);
+      if (!stays && random_.Chance(0.7)) files_.emplace(name, RandomJob(name, random_));
+      const auto job = files_.find(name);
+      if (job != files_.end()) jobs.push_back(job->second);
+    }
+    for (const auto& replica : replicas_) {
+      // A second one may be behind.
+      timeline_.After(absl::Milliseconds(random_.Below(3'000)),
+                      [&replica = *replica, jobs] { replica.SetJobs(jobs); });
+    }
+  }
+  void PauseOrResume() {
+    const std::string job = AnyJob();
+    const bool pauses = random_.Chance(0.5);
+    const absl::Duration time = SomeTime() + absl::Seconds(1);
+    const bool ends = random_.Chance(0.5);
+    AnyReplica().Ask({.decide = [=](scheduler::SchedulerEngine& engine, core::Moment now) {
+      if (pauses) {
+        scheduler::Pause pause = {.by = "ann"};
+        if (ends) pause.until = now.wall + time;
+        engine.PauseJob(job, pause, now).IgnoreError();
+      } else {
+        engine.ResumeJob(job, now).status().IgnoreError();
+      }
+      return nullptr;
+    }});
+  }
+  void BeginBackfill() {
+    scheduler::BackfillQuery query = {.job = AnyJob(), .id = absl::StrCat("b", ++backfills_)};
+    const absl::Duration back = absl::Seconds(60 + random_.Below(600));
+    AnyReplica().Ask({.decide = [=](scheduler::SchedulerEngine& engine, core::Moment now) mutable {
+      query.from = now.wall - back;
+      query.until = query.from + absl::Seconds(50);
+      engine.StartBackfill(query, now).status().IgnoreError();
+      return nullptr;
+    }});
+  }
+  void Crash() {
+    Replica& replica = AnyReplica();
+    if (!replica.is_up()) return;
+    replica.Die();
+    timeline_.After(SomeTime(), [&replica] { replica.Start(); });
+  }
+  void PlanTrouble() {
+    Every(settings_.between_crashes, [this] { Crash(); });
+    Every(settings_.between_outages, [this] { director_.GoAway(SomeTime()); });
+    Every(settings_.between_drains, [this] { director_.Drain(SomeTime()); });
+    Every(settings_.between_clock_jumps, [this] {
+      const double hours = random_.Chance(0.3) ? 2 : 0.05;
+      const double share = static_cast<double>(random_.Below(2001)) / 1000 - 1;
+      AnyReplica().JumpClock(absl::Hours(1) * hours * share);
+    });
+    Every(settings_.between_file_changes, [this] { ChangeFile(); });
+    Every(settings_.between_pauses, [this] { PauseOrResume(); });
+    Every(settings_.between_people, [this] { director_.SubmitOther(); });
+    Every(settings_.between_backfills, [this] { BeginBackfill(); });
+  }
+  void Heal() {
+    quiet_ = true;
+    director_.Heal();
+    for (const auto& replica : replicas_) {
+      replica->Heal();
+      replica->Start();
+    }
+  }
+
+  const Settings settings_;
+  Timeline timeline_;
+  test::FakeRandom random_;
+  SimulatedDirector director_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::map<std::string, core::Job> files_;
+  int backfills_ = 0;
+  bool quiet_ = false;
+};
+
+}  // namespace
+
+void Report::Add(const Report& other) {
+  rows += other.rows;
+  tasks += other.tasks;
+  crashes += other.crashes;
+  time += other.time;
+}
+
+std::string Report::Counts() const {
+  return absl::StrCat(rows, " rows, ", tasks, " tasks, ", crashes, " crashes, ",
+                      absl::ToInt64Hours(time), " hours");
+}
+
+Report Simulate(uint64_t seed) { return World(seed).Run(); }
+
+std::string ReplayHint(uint64_t seed) {
+  return absl::StrCat("replay:  bazel run //tests/simulation/scheduler:simulate -- --seed=", seed);
+}
+
+}  // namespace callboard::simulation::cron
