@@ -33,6 +33,7 @@ struct Field {
   absl::string_view names;
 };
 
+// `~` hashes their numbers: an old field keeps its own.
 enum FieldIndex { kSecond, kMinute, kHour, kDayOfMonth, kMonth, kDayOfWeek };
 constexpr int kFieldCount = 6;
 constexpr Field kFields[kFieldCount] = {
@@ -58,7 +59,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kMacros[] = {
 constexpr absl::CivilSecond kCycleStart(2000);
 constexpr absl::CivilSecond kCycleEnd(2400);
 
-// The days 1, 8, 15, 22 and 29 behind day 0.
+// Five bits a week apart; shifted to the first day of a weekday, all of its days.
 constexpr uint32_t kEverySeventhDay = 1 << 0 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
 constexpr int kDaysPerWeek = 7;
 constexpr int kBitMax = 63;
@@ -79,6 +80,9 @@ int NearestIn(uint64_t set, int from, int step) {
 }
 
 int FirstOf(uint64_t set, int step) { return NearestIn(set, step > 0 ? 0 : kBitMax, step); }
+
+// What is left of an item of a list.
+bool IsOfItem(unsigned char letter) { return letter != ',' && !absl::ascii_isspace(letter); }
 
 std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
@@ -160,8 +164,7 @@ absl::Status Cron::Parser::ReadField() {
   } while (Take(','));
   if (at_ == text_.size() || absl::ascii_isspace(text_[at_])) return absl::OkStatus();
   const size_t begin = at_;
-  return Wrong(begin,
-               absl::StrCat(Quoted(TakeWhile(absl::ascii_isgraph)), " does not belong here"));
+  return Wrong(begin, absl::StrCat(Quoted(TakeWhile(IsOfItem)), " does not belong here"));
 }
 
 absl::Status Cron::Parser::ReadItem() {
@@ -169,7 +172,7 @@ absl::Status Cron::Parser::ReadItem() {
   if (index_ == kDayOfMonth && Take('L')) {
     int before = 0;
     if (Take('-')) {
-      ASSIGN_OR_RETURN(before, ReadNumber(0, kDaysFromEndMax, "a distance from the last day of "));
+      ASSIGN_OR_RETURN(before, ReadNumber(0, kDaysFromEndMax, "L-"));
     }
     cron_.days_from_end_ |= Bit(before);
     return absl::OkStatus();
@@ -203,7 +206,7 @@ absl::StatusOr<bool> Cron::Parser::ReadWhichOfTheMonth(int weekday) {
   }
   if (!Take('#')) return false;
   const int weeks = static_cast<int>(cron_.nth_weekdays_.size());
-  ASSIGN_OR_RETURN(const int nth, ReadNumber(1, weeks, "number "));
+  ASSIGN_OR_RETURN(const int nth, ReadNumber(1, weeks, "#"));
   cron_.nth_weekdays_[nth - 1] |= Bit(weekday);
   return true;
 }
@@ -229,7 +232,7 @@ absl::StatusOr<int> Cron::Parser::ReadNumber(int min, int max, absl::string_view
                     names.substr(names.size() - kNameLetters));
   }
   if (!digits.empty()) return Wrong(begin, absl::StrCat(noun, digits, " is not in ", allowed));
-  const absl::string_view word = TakeWhile(absl::ascii_isgraph);
+  const absl::string_view word = TakeWhile(IsOfItem);
   return Wrong(begin, word.empty() ? absl::StrCat(allowed, " is missing")
                                    : absl::StrCat(Quoted(word), " is not in ", allowed));
 }

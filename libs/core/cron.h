@@ -21,6 +21,7 @@ struct CronDialect {
   absl::string_view hash_key = {};
 };
 
+// A value: for each field the set of what matches.
 class Cron {
  public:
   // The error names the field, the column and what is allowed there. An expression that no date

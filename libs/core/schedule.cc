@@ -18,6 +18,8 @@ namespace {
 constexpr absl::CivilSecond kEpoch(1970);
 constexpr int64_t kFirstSecond = absl::CivilSecond(kScheduleFirstYear) - kEpoch;
 constexpr int64_t kEndSecond = absl::CivilSecond(kScheduleEndYear) - kEpoch;
+constexpr absl::Time kFirst = absl::FromUnixSeconds(kFirstSecond);
+constexpr absl::Time kEnd = absl::FromUnixSeconds(kEndSecond);
 
 // Clocks that are set by this much or more change the calendar: nobody's working day is that much
 // longer or shorter.
@@ -51,8 +53,7 @@ absl::StatusOr<Schedule> Schedule::Parse(const ScheduleText& text, absl::TimeZon
                                                    " expressions, not ", text.expressions.size()));
   }
   Schedule schedule(zone);
-  if (text.anchor < absl::FromUnixSeconds(kFirstSecond) ||
-      text.anchor >= absl::FromUnixSeconds(kEndSecond)) {
+  if (text.anchor < kFirst || text.anchor >= kEnd) {
     return absl::InvalidArgumentError(absl::StrCat(
         kEvery, " counts from ", absl::FormatTime(text.anchor, absl::UTCTimeZone()),
         ", which is not in the years ", kScheduleFirstYear, " to ", kScheduleEndYear - 1));
@@ -60,7 +61,8 @@ absl::StatusOr<Schedule> Schedule::Parse(const ScheduleText& text, absl::TimeZon
   schedule.anchor_ = absl::ToUnixSeconds(text.anchor);
   for (const std::string& expression : text.expressions) {
     const absl::string_view trimmed = absl::StripAsciiWhitespace(expression);
-    if (absl::StartsWithIgnoreCase(trimmed, kEvery)) {
+    // Cron refuses what is too long to be quoted.
+    if (absl::StartsWithIgnoreCase(trimmed, kEvery) && trimmed.size() <= kCronBytesMax) {
       ASSIGN_OR_RETURN(const int64_t period, PeriodSeconds(trimmed));
       schedule.periods_.push_back(period);
     } else {
@@ -73,8 +75,7 @@ absl::StatusOr<Schedule> Schedule::Parse(const ScheduleText& text, absl::TimeZon
 }
 
 std::optional<Occurrence> Schedule::NextAfter(absl::Time time) const {
-  if (time >= absl::FromUnixSeconds(kEndSecond)) return std::nullopt;
-  int64_t second = std::max(absl::ToUnixSeconds(time) + 1, kFirstSecond);
+  int64_t second = absl::ToUnixSeconds(std::clamp(time, kFirst - absl::Seconds(1), kEnd)) + 1;
   while (second < kEndSecond) {
     const Span span = SpanAt(second);
     if (const auto due = FirstFrom(second, span); due.has_value()) return At(*due, span);
@@ -84,9 +85,9 @@ std::optional<Occurrence> Schedule::NextAfter(absl::Time time) const {
 }
 
 std::optional<Occurrence> Schedule::LastBefore(absl::Time time) const {
-  if (time <= absl::FromUnixSeconds(kFirstSecond)) return std::nullopt;
-  int64_t second = std::min(absl::ToUnixSeconds(time), kEndSecond);
-  if (absl::FromUnixSeconds(second) >= time) --second;
+  const absl::Time end = std::clamp(time, kFirst, kEnd);
+  int64_t second = absl::ToUnixSeconds(end);
+  if (absl::FromUnixSeconds(second) == end) --second;
   while (second >= kFirstSecond) {
     const Span span = SpanAt(second);
     if (const auto due = LastUntil(second, span); due.has_value()) return At(*due, span);
@@ -158,31 +159,32 @@ std::optional<absl::CivilSecond> Schedule::FirstFixed(absl::CivilSecond from,
   return first;
 }
 
-Occurrence Schedule::At(int64_t second, const Span& span) const {
-  using Kind = Occurrence::Kind;
-  Occurrence occurrence{.at = absl::FromUnixSeconds(second), .wall = span.WallAt(second)};
+bool Schedule::IsPlainAt(int64_t second, const Span& span) const {
+  const absl::CivilSecond wall = span.WallAt(second);
   const bool again = -kCalendarJumpSeconds < span.jump && second < span.start - span.jump;
-  const bool plain =
-      std::any_of(periods_.begin(), periods_.end(),
-                  [&](int64_t period) { return (second - anchor_) % period == 0; }) ||
-      std::any_of(crons_.begin(), crons_.end(), [&](const Cron& cron) {
-        return (!again || cron.every_hour()) &&
-               cron.FirstIn(occurrence.wall, occurrence.wall + 1).has_value();
-      });
-  const auto missing = second == span.start ? FirstInGap(span) : std::nullopt;
-  if (missing.has_value()) {
-    const absl::CivilSecond gap_end = occurrence.wall;
-    for (auto wall = missing; wall.has_value() && occurrence.merged < kMergedMax;
-         wall = FirstFixed(*wall + 1, gap_end)) {
-      ++occurrence.merged;
-    }
-    if (!plain) {
-      occurrence.kind = span.jump < kCalendarJumpSeconds ? Kind::kGapMoved : Kind::kSkippedCalendar;
+  return std::any_of(periods_.begin(), periods_.end(),
+                     [&](int64_t period) { return (second - anchor_) % period == 0; }) ||
+         std::any_of(crons_.begin(), crons_.end(), [&](const Cron& cron) {
+           return (!again || cron.every_hour()) && cron.FirstIn(wall, wall + 1).has_value();
+         });
+}
+
+Occurrence Schedule::At(int64_t second, const Span& span) const {
+  const absl::CivilSecond wall = span.WallAt(second);
+  Occurrence occurrence{.at = absl::FromUnixSeconds(second), .wall = wall};
+  auto missing = second == span.start ? FirstInGap(span) : std::nullopt;
+  if (!IsPlainAt(second, span)) {
+    occurrence.kind = !missing.has_value()               ? Occurrence::Kind::kFoldSuppressed
+                      : span.jump < kCalendarJumpSeconds ? Occurrence::Kind::kGapMoved
+                                                         : Occurrence::Kind::kSkippedCalendar;
+    if (missing.has_value()) {
       occurrence.wall = *missing;
-      --occurrence.merged;
+      missing = FirstFixed(*missing + 1, wall);
     }
-  } else if (!plain) {
-    occurrence.kind = Kind::kFoldSuppressed;
+  }
+  for (; missing.has_value() && occurrence.merged < kMergedMax;
+       missing = FirstFixed(*missing + 1, wall)) {
+    ++occurrence.merged;
   }
   return occurrence;
 }

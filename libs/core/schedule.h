@@ -34,9 +34,9 @@ struct Occurrence {
   };
 
   // When it happens, or would have; a whole second.
-  absl::Time at;
+  absl::Time at = {};
   // The wall time that was asked for; the first one, if a gap has several.
-  absl::CivilSecond wall;
+  absl::CivilSecond wall = {};
   Kind kind = Kind::kPlain;
   // Further wall times of the gap before it, which have no occurrence of their own.
   int merged = 0;
@@ -97,6 +97,8 @@ class Schedule {
   // The first of the wall times in [from, until) that do not follow elapsed time.
   std::optional<absl::CivilSecond> FirstFixed(absl::CivilSecond from,
                                               absl::CivilSecond until) const;
+  // Whether something happens then as it always does.
+  bool IsPlainAt(int64_t second, const Span& span) const;
   // What becomes of what is due then. REQUIRES: something is.
   Occurrence At(int64_t second, const Span& span) const;
 

@@ -1,0 +1,349 @@
+// Random schedules beside a reading of them that knows no shortcuts: it looks at every second of
+// the wall clock.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libs/core/schedule.h"
+
+namespace callboard::core {
+namespace {
+
+using Kind = Occurrence::Kind;
+
+constexpr const char* kZones[] = {"UTC",
+                                  "Europe/Berlin",
+                                  "Europe/Dublin",
+                                  "America/New_York",
+                                  "America/Nuuk",
+                                  "Asia/Kolkata",
+                                  "America/Sao_Paulo",
+                                  "Australia/Lord_Howe",
+                                  "Asia/Beirut",
+                                  "Pacific/Apia",
+                                  "Pacific/Kwajalein",
+                                  "Antarctica/Casey",
+                                  "Asia/Tehran",
+                                  "Africa/Casablanca",
+                                  "Africa/Monrovia",
+                                  "Antarctica/Troll",
+                                  "Asia/Pyongyang",
+                                  "Europe/Lisbon"};
+
+// A field of an expression: how it is written, and what it means said in another way.
+struct Field {
+  std::string text;
+  std::function<bool(absl::CivilSecond)> has;
+};
+
+struct Wish {
+  bool Asks(absl::CivilSecond wall) const {
+    const bool time = second.has(wall) && minute.has(wall) && hour.has(wall) && month.has(wall);
+    const bool open =
+        absl::StrContains("*?", date.text[0]) || absl::StrContains("*?", weekday.text[0]);
+    return time &&
+           (open ? date.has(wall) && weekday.has(wall) : date.has(wall) || weekday.has(wall));
+  }
+  bool FollowsElapsedTime() const { return hour.text == "*"; }
+
+  Field second, minute, hour, date, month, weekday;
+};
+
+struct DrawnSchedule {
+  ScheduleText text;
+  std::vector<Wish> wishes;
+  // Of an `@every`, if there is one.
+  std::optional<int64_t> period;
+  absl::TimeZone zone;
+};
+
+// Any of them, however small rapidcheck begins.
+int Draw(int min, int max) {
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(min, max + 1));
+}
+
+// True one time in `times`.
+bool Seldom(int times) { return Draw(1, times) == times; }
+
+int LengthOfMonth(absl::CivilSecond wall) {
+  return static_cast<int>(absl::CivilDay(absl::CivilMonth(wall) + 1) -
+                          absl::CivilDay(absl::CivilMonth(wall)));
+}
+
+int Weekday(absl::CivilSecond wall) { return (static_cast<int>(absl::GetWeekday(wall)) + 1) % 7; }
+
+// One item of a list, and its values among `min` to `max`.
+std::pair<std::string, std::set<int>> DrawItem(int min, int max) {
+  const int low = Draw(min, max);
+  const int high = Draw(min, max);
+  const int step = Draw(1, max);
+  const auto every = [&](int from, int count, int by) {
+    std::set<int> values;
+    for (int i = 0; i < count; i += by) values.insert(min + (from - min + i) % (max - min + 1));
+    return values;
+  };
+  const int count = high - low + (high < low ? max - min + 1 : 0) + 1;
+  switch (Draw(0, 4)) {
+    case 0:
+      return {absl::StrCat(low), {low}};
+    case 1:
+      return {absl::StrCat("*/", step), every(min, max - min + 1, step)};
+    case 2:
+      return {absl::StrCat(low, "/", step), every(low, max - low + 1, step)};
+    case 3:
+      return {absl::StrCat(low, "-", high), every(low, count, 1)};
+    default:
+      return {absl::StrCat(low, "-", high, "/", step), every(low, count, step)};
+  }
+}
+
+using Draws = std::function<Field()>;
+
+// A list of items one time in `times`, else a star.
+Field DrawList(int times, const Draws& draw_item) {
+  if (!Seldom(times)) return {"*", [](absl::CivilSecond) { return true; }};
+  Field list = draw_item();
+  if (Seldom(3)) {
+    const Field more = draw_item();
+    absl::StrAppend(&list.text, ",", more.text);
+    list.has = [one = list.has, other = more.has](absl::CivilSecond wall) {
+      return one(wall) || other(wall);
+    };
+  }
+  return list;
+}
+
+Draws Numbers(int min, int max, int (*value)(absl::CivilSecond)) {
+  return [=]() -> Field {
+    const auto [text, values] = DrawItem(min, max);
+    return {text,
+            [=, values = values](absl::CivilSecond wall) { return values.contains(value(wall)); }};
+  };
+}
+
+Field DrawDate() {
+  return DrawList(4, []() -> Field {
+    if (!Seldom(3)) {
+      return Numbers(1, 31, [](absl::CivilSecond wall) { return wall.day(); })();
+    }
+    const int before = Draw(0, 4);
+    return {before == 0 ? "L" : absl::StrCat("L-", before),
+            [=](absl::CivilSecond wall) { return wall.day() + before == LengthOfMonth(wall); }};
+  });
+}
+
+Field DrawWeekday() {
+  return DrawList(4, []() -> Field {
+    const int weekday = Draw(0, 6);
+    const int week = Draw(1, 5);
+    const std::string text = weekday == 0 && Seldom(2) ? "7" : absl::StrCat(weekday);
+    switch (Draw(0, 3)) {
+      case 0:
+        return {text + "L", [=](absl::CivilSecond wall) {
+                  return Weekday(wall) == weekday && wall.day() + 7 > LengthOfMonth(wall);
+                }};
+      case 1:
+        return {absl::StrCat(text, "#", week), [=](absl::CivilSecond wall) {
+                  return Weekday(wall) == weekday && (wall.day() + 6) / 7 == week;
+                }};
+      default:
+        return Numbers(0, 6, Weekday)();
+    }
+  });
+}
+
+Wish DrawWish(bool seconds) {
+  Wish wish;
+  wish.second = {"0", [](absl::CivilSecond wall) { return wall.second() == 0; }};
+  if (seconds) {
+    wish.second = DrawList(2, Numbers(0, 59, [](absl::CivilSecond wall) { return wall.second(); }));
+  }
+  wish.minute = DrawList(2, Numbers(0, 59, [](absl::CivilSecond wall) { return wall.minute(); }));
+  wish.hour = DrawList(2, Numbers(0, 23, [](absl::CivilSecond wall) { return wall.hour(); }));
+  wish.date = DrawDate();
+  wish.month = DrawList(4, Numbers(1, 12, [](absl::CivilSecond wall) { return wall.month(); }));
+  wish.weekday = DrawWeekday();
+  return wish;
+}
+
+// Of one to three expressions that can happen.
+DrawnSchedule Drawn() {
+  DrawnSchedule drawn;
+  drawn.text.seconds = Seldom(3);
+  RC_ASSERT(absl::LoadTimeZone(kZones[Draw(0, std::size(kZones) - 1)], &drawn.zone));
+  for (int left = Draw(1, 3); left > 0; --left) {
+    const Wish wish = DrawWish(drawn.text.seconds);
+    std::vector<std::string> fields = {wish.minute.text, wish.hour.text, wish.date.text,
+                                       wish.month.text, wish.weekday.text};
+    if (drawn.text.seconds) fields.insert(fields.begin(), wish.second.text);
+    const std::string text = absl::StrJoin(fields, " ");
+    const auto cron = Cron::Parse(text, {.seconds = drawn.text.seconds});
+    if (!cron.ok() && absl::StrContains(cron.status().message(), "never happens")) continue;
+    RC_ASSERT(cron.ok());
+    drawn.wishes.push_back(wish);
+    drawn.text.expressions.push_back(text);
+  }
+  if (Seldom(4) || drawn.wishes.empty()) {
+    drawn.period = Draw(1, 100'000);
+    drawn.text.expressions.push_back(absl::StrCat("@every ", *drawn.period, "s"));
+    drawn.text.anchor = absl::FromUnixSeconds(Draw(-1'000'000'000, 1'000'000'000));
+  }
+  RC_LOG() << absl::StrJoin(drawn.text.expressions, " | ") << " in " << drawn.zone.name() << "\n";
+  return drawn;
+}
+
+Schedule Parsed(const DrawnSchedule& drawn) {
+  auto schedule = Schedule::Parse(drawn.text, drawn.zone);
+  RC_ASSERT(schedule.ok());
+  return *schedule;
+}
+
+// What is due at an instant, found by asking for each wall time that it may stand for.
+std::optional<Occurrence> Slowly(const DrawnSchedule& drawn, absl::Time at) {
+  const absl::CivilSecond wall = absl::ToCivilSecond(at, drawn.zone);
+  const absl::CivilSecond before = absl::ToCivilSecond(at - absl::Seconds(1), drawn.zone);
+  const absl::TimeZone::TimeInfo info = drawn.zone.At(wall);
+  const bool again = info.kind == absl::TimeZone::TimeInfo::REPEATED && at == info.post &&
+                     info.post - info.pre < absl::Hours(3);
+  bool plain = drawn.period &&
+               (at - drawn.text.anchor) % absl::Seconds(*drawn.period) == absl::ZeroDuration();
+  bool suppressed = false;
+  std::set<absl::CivilSecond> missing;
+  for (const Wish& wish : drawn.wishes) {
+    if (wish.Asks(wall)) (again && !wish.FollowsElapsedTime() ? suppressed : plain) = true;
+    if (wish.FollowsElapsedTime()) continue;
+    for (absl::CivilSecond gone = before + 1; gone < wall; ++gone) {
+      if (wish.Asks(gone)) missing.insert(gone);
+    }
+  }
+  const int merged = std::min<int>(static_cast<int>(missing.size()) - (plain ? 0 : 1), kMergedMax);
+  if (plain) return Occurrence{.at = at, .wall = wall, .kind = Kind::kPlain, .merged = merged};
+  if (!missing.empty()) {
+    const Kind kind = wall - before > 3 * 3600 ? Kind::kSkippedCalendar : Kind::kGapMoved;
+    return Occurrence{.at = at, .wall = *missing.begin(), .kind = kind, .merged = merged};
+  }
+  if (suppressed) return Occurrence{.at = at, .wall = wall, .kind = Kind::kFoldSuppressed};
+  return std::nullopt;
+}
+
+// An instant of the last and the coming decades, mostly some time before clocks are changed.
+absl::Time DrawStart(absl::TimeZone zone) {
+  const absl::Time start = absl::FromUnixSeconds(Draw(-300'000'000, 2'000'000'000));
+  absl::TimeZone::CivilTransition transition;
+  if (Seldom(5) || !zone.NextTransition(start, &transition)) return start;
+  return start + absl::Seconds(transition.from - absl::ToCivilSecond(start, zone) - Draw(0, 3600));
+}
+
+// An instant of any of the years that are known, or just beyond.
+absl::Time DrawAnyTime() {
+  return absl::FromCivil(absl::CivilDay(Draw(1899, 2300), 1, 1) + Draw(0, 365),
+                         absl::UTCTimeZone()) +
+         absl::Milliseconds(Draw(0, 24 * 3600 * 1000));
+}
+
+TEST(SchedulePropertyTest, HasExactlyWhatASlowReadingOfEverySecondHas) {
+  std::set<Kind> seen;
+  EXPECT_TRUE(rc::check([&seen] {
+    const DrawnSchedule drawn = Drawn();
+    const Schedule schedule = Parsed(drawn);
+    const absl::Time start = DrawStart(drawn.zone);
+    const absl::Time end = start + absl::Hours(4);
+    RC_LOG() << "from " << start << "\n";
+    std::vector<Occurrence> slow;
+    for (absl::Time at = start; at < end; at += absl::Seconds(1)) {
+      if (const auto due = Slowly(drawn, at)) slow.push_back(*due);
+    }
+    std::vector<Occurrence> forward;
+    for (auto next = schedule.NextAfter(start - absl::Seconds(1));
+         next && next->at < end && forward.size() <= slow.size();
+         next = schedule.NextAfter(next->at)) {
+      forward.push_back(*next);
+    }
+    std::vector<Occurrence> backward;
+    for (auto last = schedule.LastBefore(end);
+         last && last->at >= start && backward.size() <= slow.size();
+         last = schedule.LastBefore(last->at)) {
+      backward.push_back(*last);
+    }
+    std::reverse(backward.begin(), backward.end());
+    for (const Occurrence& due : slow) seen.insert(due.kind);
+    RC_ASSERT(forward == slow);
+    RC_ASSERT(backward == slow);
+  }));
+  EXPECT_EQ(seen.size(), 4);
+}
+
+TEST(SchedulePropertyTest, NextAndLastAgreeInAllYears) {
+  EXPECT_TRUE(rc::check([] {
+    const Schedule schedule = Parsed(Drawn());
+    const absl::Time time = DrawAnyTime();
+    const auto next = schedule.NextAfter(time);
+    const auto last = schedule.LastBefore(time);
+    if (next) {
+      RC_ASSERT(next->at > time);
+      RC_ASSERT(schedule.LastBefore(next->at + absl::Seconds(1)) == next);
+      RC_ASSERT(schedule.NextAfter(next->at - absl::Seconds(1)) == next);
+    }
+    if (last) {
+      RC_ASSERT(last->at < time);
+      RC_ASSERT(schedule.NextAfter(last->at - absl::Seconds(1)) == last);
+    }
+    const auto around =
+        last ? schedule.NextAfter(last->at) : schedule.NextAfter(absl::InfinitePast());
+    RC_ASSERT(around == next || (around && around->at == time));
+  }));
+}
+
+TEST(SchedulePropertyTest, LaterTimesHaveNoEarlierOccurrence) {
+  EXPECT_TRUE(rc::check([] {
+    const Schedule schedule = Parsed(Drawn());
+    const absl::Time time = DrawAnyTime();
+    const absl::Time later = time + absl::Seconds(Draw(0, 100'000'000));
+    const auto next = schedule.NextAfter(time);
+    const auto next_later = schedule.NextAfter(later);
+    RC_ASSERT(!next_later || next->at <= next_later->at);
+    if (next && next->at > later) RC_ASSERT(next == next_later);
+  }));
+}
+
+TEST(SchedulePropertyTest, UnionIsTheMergeOfItsExpressions) {
+  EXPECT_TRUE(rc::check([] {
+    const DrawnSchedule drawn = Drawn();
+    const Schedule all = Parsed(drawn);
+    std::vector<Schedule> single;
+    for (const std::string& expression : drawn.text.expressions) {
+      ScheduleText text = drawn.text;
+      text.expressions = {expression};
+      single.push_back(*Schedule::Parse(text, drawn.zone));
+    }
+    absl::Time time = DrawStart(drawn.zone);
+    for (int i = 0; i < 10; ++i) {
+      std::optional<Occurrence> first;
+      for (const Schedule& schedule : single) {
+        const auto next = schedule.NextAfter(time);
+        if (!next || (first && next->at > first->at)) continue;
+        if (!first || next->at < first->at || next->kind == Kind::kPlain) first = next;
+      }
+      const auto next = all.NextAfter(time);
+      RC_ASSERT(next.has_value() == first.has_value());
+      if (!next) return;
+      RC_ASSERT(next->at == first->at);
+      RC_ASSERT(next->kind == first->kind);
+      time = next->at;
+    }
+  }));
+}
+
+}  // namespace
+}  // namespace callboard::core
