@@ -24,6 +24,10 @@ void Referee::OnTurn(absl::Time now) {
   for (const auto& [name, job] : jobs_) {
     Span& span = spans_[name].back();
     span.seen = std::max(span.seen, now);
+    // While the last one waits for its jitter, those before it wait with it.
+    const auto last = core::LastOf(job, now + absl::Nanoseconds(1));
+    const bool waits = last.has_value() && last->at + core::JitterOf(job, *last) > now;
+    if (!waits) span.decided = std::max(span.decided, now);
   }
 }
 
@@ -41,7 +45,7 @@ void Referee::OnJobs(const std::vector<core::Job>& jobs, absl::Time now) {
     if (same) {
       spans_[name].back().job = job;
     } else {
-      spans_[name].push_back({job, after, after});
+      spans_[name].push_back({job, after, after, after});
     }
   }
   previous_ = std::exchange(jobs_, std::move(next));
@@ -185,11 +189,10 @@ void Referee::OnEnd(const test::MemoryLedgers& disk, absl::Time now) {
 }
 
 void Referee::CheckSpan(const Span& span, const Rows& rows, absl::Time now) {
-  // What waits for its jitter, or for an answer.
-  const absl::Time until = std::min(span.seen, now - absl::Minutes(5));
+  // What waits for an answer.
+  const absl::Time until = std::min(span.decided, now - absl::Minutes(5));
   for (auto occurrence = core::NextOf(span.job, span.after);
-       occurrence.has_value() && failure_.empty() &&
-       occurrence->at + core::JitterOf(span.job, *occurrence) <= until;
+       occurrence.has_value() && failure_.empty() && occurrence->at <= until;
        occurrence = core::NextOf(span.job, occurrence->at)) {
     const auto row = rows.lower_bound(occurrence->at);
     if (row == rows.end())

@@ -54,11 +54,12 @@ class Referee {
 
  private:
   // A job from one change of its times to the next: every occurrence between the two is accounted
-  // for. `seen` is the latest that its clock showed.
+  // for. `seen` is the latest that its clock showed, `decided` until when nothing waits.
   struct Span {
     core::Job job;
     absl::Time after;
     absl::Time seen;
+    absl::Time decided;
   };
   using Rows = std::map<absl::Time, core::Firing>;
 
