@@ -49,9 +49,9 @@ struct CatchUp {
 };
 
 struct Job {
-  std::string name;
+  std::string name = {};
   // What `text` and `time_zone` say.
-  Schedule schedule;
+  Schedule schedule = {};
   ScheduleText text = {};
   // IANA name; UTC when empty.
   std::string time_zone = {};

@@ -62,6 +62,8 @@ struct ScheduleText {
 // argument alone.
 class Schedule {
  public:
+  // Never due.
+  Schedule() = default;
   // The error quotes the expression and says what is wrong where.
   static absl::StatusOr<Schedule> Parse(const ScheduleText& text, absl::TimeZone zone);
 

@@ -4,17 +4,17 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/status_macros.h"
+#include "libs/core/host_port.h"
 #include "libs/core/limits.h"
 #include "libs/wire/enum_pair.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/field_values.h"
+#include "libs/wire/page.h"
 #include "libs/wire/session.h"
 #include "libs/wire/time.h"
-#include "services/director/page.h"
 
 namespace callboard {
 namespace {
@@ -26,23 +26,6 @@ bool IsName(absl::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
   });
-}
-
-// A name, an IP address, or one of IPv6 in brackets: nothing that gRPC reads as another scheme.
-bool IsHost(absl::string_view host) {
-  const bool is_v6 = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  if (is_v6) host = host.substr(1, host.size() - 2);
-  return !host.empty() && std::all_of(host.begin(), host.end(), [is_v6](char c) {
-    if (is_v6) return absl::ascii_isxdigit(c) || c == ':' || c == '.' || c == '%';
-    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
-  });
-}
-
-bool IsAddress(absl::string_view address) {
-  const size_t colon = address.rfind(':');
-  uint32_t port = 0;
-  return colon != absl::string_view::npos && IsHost(address.substr(0, colon)) &&
-         absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 && port <= 65535;
 }
 
 void CheckLanes(const v1::AnnounceAgentRequest& request, wire::FieldChecks& checks) {
@@ -77,7 +60,7 @@ absl::StatusOr<Announcement> AnnouncementFrom(const v1::AnnounceAgentRequest& re
     checks.Refuse("name", "is not made of lower-case letters, digits and hyphens");
   }
   if (announcement.instance_id.empty()) checks.Refuse("instance_id", "is required");
-  if (!IsAddress(announcement.address)) {
+  if (!core::IsHostPort(announcement.address)) {
     checks.Refuse("address", "is not host:port, as in 10.0.0.7:7071 or [::1]:7071");
   }
   CheckLabels(request, checks);
@@ -88,8 +71,8 @@ absl::StatusOr<Announcement> AnnouncementFrom(const v1::AnnounceAgentRequest& re
 
 absl::StatusOr<director::AgentQuery> AgentQueryFrom(const v1::ListAgentsRequest& request) {
   wire::FieldChecks checks;
-  director::AgentQuery query = {.page_size = ReadPageSize(request.page_size(), checks)};
-  query.after = ReadPageToken(request.page_token(), checks);
+  director::AgentQuery query = {.page_size = wire::ReadPageSize(request.page_size(), checks)};
+  query.after = wire::ReadPageToken(request.page_token(), checks);
   RETURN_IF_ERROR(checks.status());
   return query;
 }
@@ -118,7 +101,7 @@ v1::Agent ToProto(const director::AgentView& agent) {
 
 v1::ListAgentsResponse ListResponse(const director::AgentPage& page) {
   v1::ListAgentsResponse response;
-  PageBytes bytes;
+  wire::PageBytes bytes;
   bool has_more = page.has_more;
   for (const director::AgentView& agent : page.agents) {
     v1::Agent proto = ToProto(agent);
@@ -128,7 +111,7 @@ v1::ListAgentsResponse ListResponse(const director::AgentPage& page) {
     }
     *response.add_agents() = std::move(proto);
   }
-  if (has_more) response.set_next_page_token(PageToken(response.agents().rbegin()->name()));
+  if (has_more) response.set_next_page_token(wire::PageToken(response.agents().rbegin()->name()));
   return response;
 }
 

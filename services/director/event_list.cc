@@ -7,8 +7,8 @@
 #include "libs/base/status_macros.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/field_values.h"
+#include "libs/wire/page.h"
 #include "libs/wire/task.h"
-#include "services/director/page.h"
 
 namespace callboard {
 
@@ -16,10 +16,10 @@ absl::StatusOr<director::EventQuery> EventQueryFrom(const v1::ListTaskEventsRequ
   wire::FieldChecks checks;
   director::EventQuery query;
   query.queue_id = wire::ReadRequiredQueueId(request.queue_id(), checks);
-  query.page_size = ReadPageSize(request.page_size(), checks);
+  query.page_size = wire::ReadPageSize(request.page_size(), checks);
   if (!request.page_token().empty() &&
-      !absl::SimpleAtoi(PlaceIn(request.page_token()).value_or(""), &query.first)) {
-    RefusePageToken(checks);
+      !absl::SimpleAtoi(wire::PlaceIn(request.page_token()).value_or(""), &query.first)) {
+    wire::RefusePageToken(checks);
   }
   RETURN_IF_ERROR(checks.status());
   return query;
@@ -27,7 +27,7 @@ absl::StatusOr<director::EventQuery> EventQueryFrom(const v1::ListTaskEventsRequ
 
 v1::ListTaskEventsResponse ListResponse(const director::EventPage& page) {
   v1::ListTaskEventsResponse response;
-  PageBytes bytes;
+  wire::PageBytes bytes;
   bool has_more = page.has_more;
   for (const core::TaskEvent& event : page.events) {
     v1::TaskEvent proto = wire::ToProto(event);
@@ -39,7 +39,7 @@ v1::ListTaskEventsResponse ListResponse(const director::EventPage& page) {
   }
   if (has_more) {
     response.set_next_page_token(
-        PageToken(absl::StrCat(page.first + static_cast<size_t>(response.events_size()))));
+        wire::PageToken(absl::StrCat(page.first + static_cast<size_t>(response.events_size()))));
   }
   return response;
 }

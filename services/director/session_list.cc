@@ -6,15 +6,15 @@
 
 #include "libs/base/status_macros.h"
 #include "libs/wire/field_checks.h"
+#include "libs/wire/page.h"
 #include "libs/wire/time.h"
-#include "services/director/page.h"
 
 namespace callboard {
 
 absl::StatusOr<director::SessionQuery> SessionQueryFrom(const v1::ListSessionsRequest& request) {
   wire::FieldChecks checks;
-  director::SessionQuery query = {.page_size = ReadPageSize(request.page_size(), checks)};
-  query.after = ReadPageToken(request.page_token(), checks);
+  director::SessionQuery query = {.page_size = wire::ReadPageSize(request.page_size(), checks)};
+  query.after = wire::ReadPageToken(request.page_token(), checks);
   RETURN_IF_ERROR(checks.status());
   return query;
 }
@@ -30,7 +30,7 @@ v1::ListSessionsResponse ListResponse(const director::SessionPage& page) {
     if (view.running.has_value()) session.set_running_queue_id(core::ToString(*view.running));
     *session.mutable_last_active_at() = wire::ToProto(view.active_at);
   }
-  if (page.next.has_value()) response.set_next_page_token(PageToken(*page.next));
+  if (page.next.has_value()) response.set_next_page_token(wire::PageToken(*page.next));
   return response;
 }
 

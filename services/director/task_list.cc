@@ -13,9 +13,9 @@
 #include "libs/wire/enum_pairs.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/field_values.h"
+#include "libs/wire/page.h"
 #include "libs/wire/task.h"
 #include "libs/wire/task_view.h"
-#include "services/director/page.h"
 
 namespace callboard {
 namespace {
@@ -28,7 +28,7 @@ std::string PlaceOf(const director::ListCursor& cursor) {
 }
 
 std::optional<director::ListCursor> CursorFrom(const std::string& token) {
-  const std::vector<std::string> parts = absl::StrSplit(PlaceIn(token).value_or(""), '/');
+  const std::vector<std::string> parts = absl::StrSplit(wire::PlaceIn(token).value_or(""), '/');
   uint64_t sequence = 0;
   if (parts.size() == 2 && parts[0] == "live" && absl::SimpleAtoi(parts[1], &sequence)) {
     return director::ListCursor{.live = sequence};
@@ -67,10 +67,10 @@ absl::StatusOr<director::ListQuery> ListQueryFrom(const v1::ListTasksRequest& re
       wire::ReadText("session_id", request.session_id(), core::kNameBytesMax, checks);
   ReadLabel(request.label(), query, checks);
   if (request.has_ready()) query.ready = request.ready();
-  query.page_size = ReadPageSize(request.page_size(), checks);
+  query.page_size = wire::ReadPageSize(request.page_size(), checks);
   if (!request.page_token().empty()) {
     query.after = CursorFrom(request.page_token());
-    if (!query.after.has_value()) RefusePageToken(checks);
+    if (!query.after.has_value()) wire::RefusePageToken(checks);
   }
   RETURN_IF_ERROR(checks.status());
   return query;
@@ -78,7 +78,7 @@ absl::StatusOr<director::ListQuery> ListQueryFrom(const v1::ListTasksRequest& re
 
 v1::ListTasksResponse ListResponse(const director::TaskPage& page) {
   v1::ListTasksResponse response;
-  PageBytes bytes;
+  wire::PageBytes bytes;
   std::optional<director::ListCursor> next = page.next;
   for (size_t i = 0; i < page.tasks.size(); ++i) {
     v1::Task task = wire::ToProto(page.tasks[i].task);
@@ -89,7 +89,7 @@ v1::ListTasksResponse ListResponse(const director::TaskPage& page) {
     }
     *response.add_tasks() = std::move(task);
   }
-  if (next.has_value()) response.set_next_page_token(PageToken(PlaceOf(*next)));
+  if (next.has_value()) response.set_next_page_token(wire::PageToken(PlaceOf(*next)));
   return response;
 }
 

@@ -10,9 +10,9 @@
 #include "libs/base/status_macros.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/field_values.h"
+#include "libs/wire/page.h"
 #include "libs/wire/task.h"
 #include "libs/wire/task_view.h"
-#include "services/director/page.h"
 
 namespace callboard {
 namespace {
@@ -24,13 +24,13 @@ constexpr char kBeginning[] = "begin";
 
 // `<epoch>/<number>`
 std::string ResumeToken(const std::optional<director::FeedPlace>& place) {
-  if (!place.has_value()) return PageToken(kBeginning);
-  return PageToken(absl::StrCat(place->epoch, "/", place->number));
+  if (!place.has_value()) return wire::PageToken(kBeginning);
+  return wire::PageToken(absl::StrCat(place->epoch, "/", place->number));
 }
 
 std::optional<director::FeedPlace> ReadResumeToken(const std::string& token,
                                                    wire::FieldChecks& checks) {
-  const std::string text = PlaceIn(token).value_or("");
+  const std::string text = wire::PlaceIn(token).value_or("");
   if (text == kBeginning) return std::nullopt;
   const std::vector<std::string> parts = absl::StrSplit(text, '/');
   director::FeedPlace place;

@@ -1,7 +1,7 @@
 // What all lists have in common: how long a page is, how large it may become, and how the next one
 // is found.
-#ifndef CALLBOARD_SERVICES_DIRECTOR_PAGE_H_
-#define CALLBOARD_SERVICES_DIRECTOR_PAGE_H_
+#ifndef CALLBOARD_LIBS_WIRE_PAGE_H_
+#define CALLBOARD_LIBS_WIRE_PAGE_H_
 
 #include <google/protobuf/message_lite.h>
 
@@ -13,19 +13,19 @@
 #include "absl/strings/string_view.h"
 #include "libs/wire/field_checks.h"
 
-namespace callboard {
+namespace callboard::wire {
 
 // The field `page_size` of a request.
-size_t ReadPageSize(int32_t page_size, wire::FieldChecks& checks);
+size_t ReadPageSize(int32_t page_size, FieldChecks& checks);
 
 // A place in a list, in a form that invites nobody to build one.
 std::string PageToken(absl::string_view place);
 // The place in the field `page_token`; nothing when that is empty or not one of ours.
 std::optional<std::string> PlaceIn(const std::string& page_token);
 // Notes that it is not.
-void RefusePageToken(wire::FieldChecks& checks);
+void RefusePageToken(FieldChecks& checks);
 // The same of a list whose places are names: empty at the beginning.
-std::string ReadPageToken(const std::string& page_token, wire::FieldChecks& checks);
+std::string ReadPageToken(const std::string& page_token, FieldChecks& checks);
 
 // How large a page has become. One that would be too large for a message ends early.
 class PageBytes {
@@ -37,6 +37,6 @@ class PageBytes {
   size_t bytes_ = 0;
 };
 
-}  // namespace callboard
+}  // namespace callboard::wire
 
-#endif  // CALLBOARD_SERVICES_DIRECTOR_PAGE_H_
+#endif  // CALLBOARD_LIBS_WIRE_PAGE_H_

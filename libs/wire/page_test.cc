@@ -1,4 +1,4 @@
-#include "services/director/page.h"
+#include "libs/wire/page.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include "callboard/v1/task.pb.h"
 #include "libs/testing/status_matchers.h"
 
-namespace callboard {
+namespace callboard::wire {
 namespace {
 
 using test::IsOk;
@@ -14,7 +14,7 @@ using test::StatusIs;
 using ::testing::HasSubstr;
 
 TEST(PageTest, SizeIsFiftyUnlessAskedForAndAtMostAThousand) {
-  wire::FieldChecks checks;
+  FieldChecks checks;
   EXPECT_EQ(ReadPageSize(0, checks), 50u);
   EXPECT_EQ(ReadPageSize(1000, checks), 1000u);
   EXPECT_THAT(checks.status(), IsOk());
@@ -41,4 +41,4 @@ TEST(PageTest, FirstItemAlwaysFitsAndThenAsManyAsAMessageHolds) {
 }
 
 }  // namespace
-}  // namespace callboard
+}  // namespace callboard::wire

@@ -1,11 +1,11 @@
-#include "services/director/page.h"
+#include "libs/wire/page.h"
 
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-namespace callboard {
+namespace callboard::wire {
 namespace {
 
 constexpr int kPageSize = 50;
@@ -16,7 +16,7 @@ constexpr size_t kItemBytes = 5;
 
 }  // namespace
 
-size_t ReadPageSize(int32_t page_size, wire::FieldChecks& checks) {
+size_t ReadPageSize(int32_t page_size, FieldChecks& checks) {
   if (page_size < 0 || page_size > kPageSizeMax) {
     checks.Refuse("page_size",
                   absl::StrCat("is ", page_size, ", not between 0 and ", kPageSizeMax));
@@ -33,11 +33,11 @@ std::optional<std::string> PlaceIn(const std::string& page_token) {
   return place;
 }
 
-void RefusePageToken(wire::FieldChecks& checks) {
+void RefusePageToken(FieldChecks& checks) {
   checks.Refuse("page_token", "is not one that a page ended with");
 }
 
-std::string ReadPageToken(const std::string& page_token, wire::FieldChecks& checks) {
+std::string ReadPageToken(const std::string& page_token, FieldChecks& checks) {
   std::optional<std::string> place = PlaceIn(page_token);
   if (!place.has_value() && !page_token.empty()) RefusePageToken(checks);
   return std::move(place).value_or("");
@@ -49,4 +49,4 @@ bool PageBytes::Add(const google::protobuf::MessageLite& item) {
   return is_first || bytes_ <= kPageBytesMax;
 }
 
-}  // namespace callboard
+}  // namespace callboard::wire

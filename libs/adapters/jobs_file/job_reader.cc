@@ -1,0 +1,311 @@
+#include "libs/adapters/jobs_file/job_reader.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "libs/adapters/jobs_file/task_fields.h"
+#include "libs/adapters/jobs_file/time_zone.h"
+#include "libs/base/error.h"
+#include "libs/base/nearest.h"
+#include "libs/base/status_macros.h"
+#include "libs/core/host_port.h"
+
+namespace callboard::adapters {
+namespace {
+
+absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+// ---- Single values ----
+
+absl::StatusOr<std::string> ReadText(const YAML::Node& value) {
+  if (!value.IsScalar()) return Wrong("wanted one value");
+  return value.Scalar();
+}
+
+absl::StatusOr<bool> ReadBool(const YAML::Node& value) {
+  if (value.IsScalar() && value.Scalar() == "true") return true;
+  if (value.IsScalar() && value.Scalar() == "false") return false;
+  return Wrong("wanted true or false");
+}
+
+absl::StatusOr<uint32_t> ReadNumber(const YAML::Node& value) {
+  uint32_t number = 0;
+  if (value.IsScalar() && absl::SimpleAtoi(value.Scalar(), &number)) return number;
+  return Wrong(absl::StrCat("wanted a whole number in 0..", std::numeric_limits<uint32_t>::max()));
+}
+
+absl::StatusOr<absl::Duration> ReadDuration(const YAML::Node& value) {
+  absl::Duration duration;
+  if (value.IsScalar() && absl::ParseDuration(value.Scalar(), &duration) &&
+      duration >= absl::ZeroDuration() && duration < absl::InfiniteDuration()) {
+    return duration;
+  }
+  return Wrong("wanted a time span, as 90s, 5m or 1h30m");
+}
+
+absl::StatusOr<absl::Time> ReadTime(const YAML::Node& value) {
+  absl::Time time;
+  if (value.IsScalar() && absl::ParseTime(absl::RFC3339_full, value.Scalar(), &time, nullptr)) {
+    return time;
+  }
+  return Wrong("wanted a time, as 2026-01-31T08:00:00Z");
+}
+
+// One, or a list of them.
+absl::StatusOr<std::vector<std::string>> ReadTexts(const YAML::Node& value) {
+  if (value.IsScalar()) return std::vector<std::string>{value.Scalar()};
+  if (!value.IsSequence() || value.size() == 0) return Wrong("wanted an expression, or a list");
+  std::vector<std::string> texts;
+  for (const YAML::Node& element : value) {
+    ASSIGN_OR_RETURN(std::string text, ReadText(element));
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+absl::StatusOr<core::OverlapPolicy> ReadOverlap(const YAML::Node& value) {
+  const std::string text = value.IsScalar() ? value.Scalar() : "";
+  if (text == "skip") return core::OverlapPolicy::kSkip;
+  if (text == "queue_one") return core::OverlapPolicy::kQueueOne;
+  if (text == "allow") return core::OverlapPolicy::kAllow;
+  return Wrong("wanted skip, queue_one or allow");
+}
+
+// The value of a map that has this key and no other.
+std::optional<YAML::Node> OnlyValue(const YAML::Node& map, const std::string& key) {
+  if (!map.IsMap() || map.size() != 1 || map.begin()->first.Scalar() != key) return std::nullopt;
+  return map.begin()->second;
+}
+
+absl::StatusOr<core::CatchUp> ReadCatchUp(const YAML::Node& value) {
+  if (const std::optional<YAML::Node> all = OnlyValue(value, "all")) {
+    ASSIGN_OR_RETURN(const uint32_t count, ReadNumber(*all));
+    return core::CatchUp{core::CatchUp::Kind::kAll, count};
+  }
+  const std::string text = value.IsScalar() ? value.Scalar() : "";
+  if (text == "latest") return core::CatchUp{core::CatchUp::Kind::kLatest};
+  if (text == "none") return core::CatchUp{core::CatchUp::Kind::kNone};
+  return Wrong("wanted latest, none, or all: with how many");
+}
+
+absl::StatusOr<absl::Duration> ReadQueueFull(const YAML::Node& value) {
+  if (const std::optional<YAML::Node> wait = OnlyValue(value, "wait")) return ReadDuration(*wait);
+  if (value.IsScalar() && value.Scalar() == "skip") return absl::ZeroDuration();
+  return Wrong("wanted skip, or wait: with how long");
+}
+
+absl::StatusOr<std::string> ReadAgentUrl(const YAML::Node& value) {
+  ASSIGN_OR_RETURN(std::string url, ReadText(value));
+  absl::string_view address = url;
+  if (!absl::ConsumePrefix(&address, "grpc://") || !core::IsHostPort(address)) {
+    return Wrong("wanted grpc://host:port");
+  }
+  return url;
+}
+
+// ---- A job ----
+
+using ReadKey = absl::Status (*)(const YAML::Node& value, core::Job& job);
+
+// Reads a value with `Read` into the member `Field`.
+template <auto Read, auto Field>
+absl::Status Into(const YAML::Node& value, core::Job& job) {
+  ASSIGN_OR_RETURN(job.*Field, Read(value));
+  return absl::OkStatus();
+}
+
+struct OwnKey {
+  const char* name;
+  ReadKey read;
+};
+
+// The keys that are not the task's, in the order in which they are told.
+constexpr OwnKey kOwnKeys[] = {
+    {"name", Into<ReadText, &core::Job::name>},
+    {"schedule",
+     [](const YAML::Node& value, core::Job& job) -> absl::Status {
+       ASSIGN_OR_RETURN(job.text.expressions, ReadTexts(value));
+       return absl::OkStatus();
+     }},
+    {"seconds",
+     [](const YAML::Node& value, core::Job& job) -> absl::Status {
+       ASSIGN_OR_RETURN(job.text.seconds, ReadBool(value));
+       return absl::OkStatus();
+     }},
+    {"time_zone", Into<ReadText, &core::Job::time_zone>},
+    {"overlap", Into<ReadOverlap, &core::Job::overlap>},
+    {"catch_up", Into<ReadCatchUp, &core::Job::catch_up>},
+    {"on_queue_full", Into<ReadQueueFull, &core::Job::queue_full_wait>},
+    {"jitter", Into<ReadDuration, &core::Job::jitter>},
+    {"start", Into<ReadTime, &core::Job::start>},
+    {"end", Into<ReadTime, &core::Job::end>},
+    {"max_runs", Into<ReadNumber, &core::Job::max_runs>},
+    {"paused", Into<ReadBool, &core::Job::paused>},
+    {"pause_after_failures", Into<ReadNumber, &core::Job::pause_after_failures>},
+    {"agent_url", Into<ReadAgentUrl, &core::Job::agent_url>},
+};
+
+const OwnKey* FindOwnKey(absl::string_view name) {
+  const auto* found = std::find_if(std::begin(kOwnKeys), std::end(kOwnKeys),
+                                   [name](const OwnKey& key) { return key.name == name; });
+  return found == std::end(kOwnKeys) ? nullptr : found;
+}
+
+absl::Status UnknownKey(const std::string& key, const std::vector<std::string>& known) {
+  const std::string nearest = base::Nearest(key, known);
+  return Wrong(absl::StrCat("there is no key '", key, "'; ",
+                            nearest.empty() ? absl::StrCat("keys are ", absl::StrJoin(known, ", "))
+                                            : absl::StrCat("did you mean '", nearest, "'?")));
+}
+
+// Reads the file from its top, and knows for every error where it is.
+class FileReader {
+ public:
+  explicit FileReader(const std::string& path) : path_(path) {}
+
+  absl::StatusOr<std::vector<core::Job>> Read(const YAML::Node& document) {
+    if (document.IsNull()) return std::vector<core::Job>();
+    if (!document.IsMap()) return At(document, Wrong("wanted a map with the key 'jobs'"));
+    std::vector<core::Job> jobs;
+    bool seen = false;
+    for (const auto& entry : document) {
+      const std::string key = entry.first.Scalar();
+      if (key != "jobs") return At(entry.first, UnknownKey(key, {"jobs"}));
+      if (std::exchange(seen, true)) return At(entry.first, Wrong("jobs: is there twice"));
+      if (entry.second.IsNull()) continue;  // A heading with nothing under it.
+      ASSIGN_OR_RETURN(jobs, ReadList(entry.first, entry.second));
+    }
+    return jobs;
+  }
+
+ private:
+  absl::StatusOr<std::vector<core::Job>> ReadList(const YAML::Node& key, const YAML::Node& list) {
+    if (!list.IsSequence()) {
+      return At(key, Wrong("jobs: wanted a list, whose entries begin with - name:"));
+    }
+    if (list.size() > core::kJobsMax) {
+      return At(key, Wrong(absl::StrCat("jobs: has ", list.size(), " entries, at most ",
+                                        core::kJobsMax, " are allowed")));
+    }
+    std::vector<core::Job> jobs;
+    std::map<std::string, int> lines;
+    for (const YAML::Node& node : list) {
+      ASSIGN_OR_RETURN(core::Job job, ReadJob(node));
+      const auto [first, is_new] = lines.emplace(job.name, LineOf(node));
+      if (!is_new) {
+        return At(node, Wrong(absl::StrCat("job ", job.name, ": is declared in line ",
+                                           first->second, " already")));
+      }
+      jobs.push_back(std::move(job));
+    }
+    return jobs;
+  }
+
+  absl::StatusOr<core::Job> ReadJob(const YAML::Node& node) {
+    if (!node.IsMap()) return At(node, Wrong("jobs: wanted a map, which begins with name:"));
+    // What errors are told with; it is checked in its turn.
+    const YAML::Node name = node["name"];
+    job_ = name.IsDefined() && name.IsScalar() ? name.Scalar() : "";
+    std::map<std::string, YAML::Node> keys;
+    std::map<std::string, YAML::Node> task;
+    core::Job job;
+    for (const auto& entry : node) {
+      const std::string key = entry.first.Scalar();
+      if (!keys.emplace(key, entry.first).second) return At(entry.first, Of(key, "is there twice"));
+      if (const OwnKey* own = FindOwnKey(key); own != nullptr) {
+        if (absl::Status status = own->read(entry.second, job); !status.ok()) {
+          return At(entry.first, Of(key, status.message()));
+        }
+      } else if (IsTaskField(key)) {
+        task.emplace(key, entry.second);
+      } else {
+        return At(entry.first, Of("", UnknownKey(key, KeyNames()).message()));
+      }
+    }
+    return Finish(std::move(job), node, keys, task);
+  }
+
+  absl::StatusOr<core::Job> Finish(core::Job job, const YAML::Node& node,
+                                   const std::map<std::string, YAML::Node>& keys,
+                                   const std::map<std::string, YAML::Node>& task) {
+    // Where a key is, or the job when it has none of that name.
+    const auto place = [&](const std::string& key) {
+      const auto found = keys.find(key);
+      return found == keys.end() ? node : found->second;
+    };
+    for (const char* required : {"name", "schedule"}) {
+      if (!keys.contains(required)) return At(node, Of(required, "is required"));
+    }
+    job.text.hash_key = job.name;
+    if (job.start != absl::InfinitePast()) job.text.anchor = job.start;
+    const absl::StatusOr<absl::TimeZone> zone = LoadZone(job.time_zone);
+    if (!zone.ok()) return At(place("time_zone"), Of("time_zone", zone.status().message()));
+    absl::StatusOr<core::Schedule> schedule = core::Schedule::Parse(job.text, *zone);
+    if (!schedule.ok()) return At(place("schedule"), Of("schedule", schedule.status().message()));
+    absl::StatusOr<core::TaskSpec> spec = ReadTaskFields(task);
+    if (!spec.ok()) return At(place(FieldIn(spec.status())), Of("", spec.status().message()));
+    job.schedule = *std::move(schedule);
+    job.task = *std::move(spec);
+    for (const OwnKey& key : kOwnKeys) {
+      job.origins[key.name] = keys.contains(key.name) ? "file" : "default";
+    }
+    if (absl::Status status = core::CheckJob(job); !status.ok()) return At(node, status);
+    return job;
+  }
+
+  // The key whose value an error is about; empty when it does not say.
+  static std::string FieldIn(const absl::Status& error) {
+    const auto violations = base::DetailsOf(error).field_violations;
+    if (violations.empty()) return "";
+    const std::string& path = violations.begin()->first;
+    return path.substr(0, path.find_first_of(".["));
+  }
+
+  bool IsTaskField(const std::string& key) const {
+    return std::find(task_fields_.begin(), task_fields_.end(), key) != task_fields_.end();
+  }
+  std::vector<std::string> KeyNames() const {
+    std::vector<std::string> names;
+    for (const OwnKey& key : kOwnKeys) names.push_back(key.name);
+    names.insert(names.end(), task_fields_.begin(), task_fields_.end());
+    return names;
+  }
+
+  absl::Status Of(absl::string_view key, absl::string_view what) const {
+    return Wrong(absl::StrCat(job_.empty() ? "a job" : absl::StrCat("job ", job_), ": ", key,
+                              key.empty() ? "" : ": ", what));
+  }
+  static int LineOf(const YAML::Node& node) { return node.Mark().line + 1; }
+  absl::Status At(const YAML::Node& node, const absl::Status& error) const {
+    return Wrong(absl::StrCat(path_, ":", LineOf(node), ": ", error.message()));
+  }
+
+  const std::string& path_;
+  const std::vector<std::string> task_fields_ = TaskFieldNames();
+  // The name of the job that is being read.
+  std::string job_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<core::Job>> ReadJobs(const std::string& text, const std::string& path) {
+  // yaml-cpp speaks in exceptions; this is where they end.
+  try {
+    return FileReader(path).Read(YAML::Load(text));
+  } catch (const YAML::Exception& error) {
+    return Wrong(absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
+  }
+}
+
+}  // namespace callboard::adapters
