@@ -134,23 +134,24 @@ void SchedulerDriver::GetStatus(Reply<StatusView> reply) {
                   std::move(reply));
 }
 
-void SchedulerDriver::Preview(PreviewQuery query, Reply<std::vector<core::Occurrence>> reply) {
-  using Occurrences = std::vector<core::Occurrence>;
-  Ask<Occurrences>(
-      [query = std::move(query)](SchedulerEngine& engine,
-                                 core::Moment) -> absl::StatusOr<Occurrences> {
+void SchedulerDriver::PreviewJob(PreviewQuery query, Reply<Preview> reply) {
+  Ask<Preview>(
+      [query = std::move(query)](SchedulerEngine& engine, core::Moment) -> absl::StatusOr<Preview> {
         const core::Job* job = engine.FindJob(query.job);
         if (job == nullptr) return JobNotFound(query.job);
-        return core::OccurrencesOf(*job, query.from, query.until, query.limit);
+        return Preview{job->time_zone,
+                       core::OccurrencesOf(*job, query.from, query.until, query.limit)};
       },
       std::move(reply));
 }
 
-void SchedulerDriver::ListFirings(FiringQuery query, Reply<FiringPage> reply) {
+void SchedulerDriver::ListFirings(const FiringQuery& query, Reply<FiringPage> reply) {
   AskAndRead<FiringPage>(
-      [](SchedulerEngine&, core::Moment) { return absl::StatusOr<bool>(true); },
-      [query = std::move(query)](bool, const Ledger& ledger) { return ledger.ListFirings(query); },
-      std::move(reply));
+      [job = query.job](SchedulerEngine& engine, core::Moment) -> absl::StatusOr<bool> {
+        if (!job.empty() && !engine.KnowsJob(job)) return JobNotFound(job);
+        return true;
+      },
+      [query](bool, const Ledger& ledger) { return ledger.ListFirings(query); }, std::move(reply));
 }
 
 void SchedulerDriver::Trigger(TriggerQuery query, Reply<Accepted> reply) {

@@ -46,6 +46,12 @@ struct PreviewQuery {
   size_t limit = 10;
 };
 
+// With what the time zone does to them; those that do not fire included.
+struct Preview {
+  std::string time_zone = {};
+  std::vector<core::Occurrence> occurrences = {};
+};
+
 // A Scheduler and its thread, which also commits to and reads from the ledger.
 //
 // Thread-safe. No call blocks: each is answered through its callback, once, on the driver's thread
@@ -77,10 +83,9 @@ class SchedulerDriver {
   void GetJob(std::string name, Reply<JobDetail> reply);
   void ListJobs(std::string after, size_t page_size, Reply<JobPage> reply);
   void GetStatus(Reply<StatusView> reply);
-  // With what the time zone does to them; those that do not fire included.
-  void Preview(PreviewQuery query, Reply<std::vector<core::Occurrence>> reply);
+  void PreviewJob(PreviewQuery query, Reply<Preview> reply);
   // Of a job that is not in the file any more as well, for as long as it is remembered.
-  void ListFirings(FiringQuery query, Reply<FiringPage> reply);
+  void ListFirings(const FiringQuery& query, Reply<FiringPage> reply);
   // Each as SchedulerEngine's.
   void Trigger(TriggerQuery query, Reply<Accepted> reply);
   void PauseJob(std::string name, Pause pause, Reply<JobView> reply);

@@ -81,10 +81,14 @@ TEST_F(DriverTest, CallsAreAnswered) {
   PassAMinute();
   const auto resumed = Answer<Resumed>([this](auto reply) { driver_->ResumeJob("job", reply); });
   EXPECT_EQ(resumed->skipped, 1u);
-  const auto preview = Answer<std::vector<core::Occurrence>>([this](auto reply) {
-    driver_->Preview({.job = "job", .from = clock_.WallNow(), .limit = 3}, reply);
+  const auto preview = Answer<Preview>([this](auto reply) {
+    driver_->PreviewJob({.job = "job", .from = clock_.WallNow(), .limit = 3}, reply);
   });
-  EXPECT_THAT(*preview, SizeIs(3));
+  EXPECT_EQ(preview->time_zone, "UTC");
+  EXPECT_THAT(preview->occurrences, SizeIs(3));
+  EXPECT_THAT(Answer<FiringPage>(
+                  [this](auto reply) { driver_->ListFirings({.job = "nobody"}, reply); }),
+              HasReason("JOB_NOT_FOUND"));
   const auto backfill = Answer<Backfill>([this](auto reply) {
     driver_->StartBackfill({.job = "job",
                             .id = "b",

@@ -135,7 +135,10 @@ struct StatusView {
   uint32_t jobs = 0;
   uint32_t paused_jobs = 0;
   bool director_reachable = true;
+  // How late the oldest occurrence is that is not decided; and when something is to be decided:
+  // once that is past, it is late.
   absl::Duration overdue = {};
+  absl::Time oldest_due = absl::InfiniteFuture();
   // Infinite when there is none.
   absl::Time next_fire_at = absl::InfiniteFuture();
   // Occurrences that are not decided, and calls under way.
@@ -203,6 +206,8 @@ class SchedulerEngine {
   std::vector<JobView> ListJobs(const std::string& after, size_t page_size, core::Moment now) const;
   // Null when there is none.
   const core::Job* FindJob(const std::string& name) const;
+  // Also of one that left the file and is remembered.
+  bool KnowsJob(const std::string& name) const { return jobs_.contains(name); }
   StatusView Status(core::Moment now) const;
 
  private:
@@ -329,7 +334,8 @@ class SchedulerEngine {
 
   // engine_views.cc
   JobView View(const Entry& entry, size_t next, core::Moment now) const;
-  absl::Duration Overdue(const Entry& entry, core::Moment now) const;
+  // When the first of what is not decided is due.
+  static absl::Time DueOf(const Entry& entry);
 
   std::map<std::string, Entry> jobs_;
   // When to look at which job, by the wall clock.

@@ -31,7 +31,7 @@ std::vector<JobView> SchedulerEngine::ListJobs(const std::string& after, size_t 
 
 JobView SchedulerEngine::View(const Entry& entry, size_t next, core::Moment now) const {
   JobView view = {.job = *entry.job, .state = entry.state};
-  view.overdue = Overdue(entry, now);
+  view.overdue = now.wall - std::min(now.wall, DueOf(entry));
   if (entry.state.cursor > now.wall) view.waits_until = entry.state.cursor;
   for (const auto& [id, backfill] : backfills_) {
     if (backfill.job == entry.job->name && !backfill.ended_at.has_value()) ++view.active_backfills;
@@ -50,10 +50,9 @@ JobView SchedulerEngine::View(const Entry& entry, size_t next, core::Moment now)
   return view;
 }
 
-absl::Duration SchedulerEngine::Overdue(const Entry& entry, core::Moment now) const {
-  absl::Time oldest = std::min(now.wall, entry.look_at);
-  if (!entry.attempts.empty()) oldest = std::min(oldest, entry.attempts.begin()->first);
-  return now.wall - oldest;
+absl::Time SchedulerEngine::DueOf(const Entry& entry) {
+  if (entry.attempts.empty()) return entry.look_at;
+  return std::min(entry.look_at, entry.attempts.begin()->first);
 }
 
 StatusView SchedulerEngine::Status(core::Moment now) const {
@@ -63,10 +62,11 @@ StatusView SchedulerEngine::Status(core::Moment now) const {
     if (!entry.job.has_value()) continue;
     ++status.jobs;
     if (entry.state.pause.has_value()) ++status.paused_jobs;
-    status.overdue = std::max(status.overdue, Overdue(entry, now));
+    status.oldest_due = std::min(status.oldest_due, DueOf(entry));
     const bool may_fire = !entry.state.pause.has_value();
     if (may_fire) status.next_fire_at = std::min(status.next_fire_at, entry.look_at);
   }
+  status.overdue = now.wall - std::min(now.wall, status.oldest_due);
   return status;
 }
 

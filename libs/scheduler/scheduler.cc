@@ -10,6 +10,8 @@ namespace callboard::scheduler {
 namespace {
 
 constexpr absl::Duration kReopenPeriod = absl::Seconds(1);
+// It costs a look at every job.
+constexpr absl::Duration kStatusPeriod = absl::Seconds(1);
 
 absl::Status OutcomeUnknown() {
   return base::WithRetryAfter(
@@ -88,6 +90,7 @@ void Scheduler::RunTurn(std::vector<Call> calls) {
     if (say) say();
   }
   Say(std::move(outcome));
+  TellStatus(now);
 }
 
 absl::Status Scheduler::Commit(const Outcome& outcome) {
@@ -152,6 +155,12 @@ void Scheduler::Fail(const absl::Status& why) {
 
 void Scheduler::Tell(const absl::Status& why) const {
   if (world_.observer != nullptr) world_.observer->OnService(why);
+}
+
+void Scheduler::TellStatus(core::Moment now) {
+  if (world_.observer == nullptr || now.monotonic < tell_at_) return;
+  tell_at_ = now.monotonic + kStatusPeriod;
+  world_.observer->OnStatus(engine_->Status(now));
 }
 
 absl::Duration Scheduler::UntilNextTurn() const {

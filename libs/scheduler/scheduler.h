@@ -32,6 +32,8 @@ class Observer {
   // What is on disk now; and how long that took.
   virtual void OnCommit(absl::Span<const LedgerChange> changes, absl::Duration took) = 0;
   virtual void OnNotice(const Notice& notice) = 0;
+  // After turns, about once in a second while there are any.
+  virtual void OnStatus(const StatusView& status) = 0;
 };
 
 // What a scheduler needs of the world. All outlive it.
@@ -96,6 +98,7 @@ class Scheduler {
   void Give(const Order& order);
   void Fail(const absl::Status& why);
   void Tell(const absl::Status& why) const;
+  void TellStatus(core::Moment now);
 
   const World world_;
   const Post post_;
@@ -105,6 +108,8 @@ class Scheduler {
   OrderId last_order_;
   CallId last_call_;
   absl::Duration reopen_at_ = absl::InfiniteDuration();
+  // When the observer hears of the status next.
+  absl::Duration tell_at_ = {};
   // What the file says; and whether the engine has to be told.
   std::unique_ptr<const std::vector<core::Job>> jobs_;
   bool jobs_changed_ = false;

@@ -58,6 +58,7 @@ class SchedulerTest : public testing::Test, public Observer {
   }
   void OnCommit(absl::Span<const LedgerChange>, absl::Duration) override { ++commits_; }
   void OnNotice(const Notice&) override {}
+  void OnStatus(const StatusView& status) override { statuses_.push_back(status); }
 
   test::FakeClock clock_;
   MemoryLedgers::Fate fate_;
@@ -65,6 +66,7 @@ class SchedulerTest : public testing::Test, public Observer {
   test::FakeDirectorLink director_;
   std::vector<Call> posted_;
   std::vector<std::string> service_;
+  std::vector<StatusView> statuses_;
   int commits_ = 0;
   Scheduler scheduler_;
 };
@@ -79,6 +81,20 @@ TEST_F(SchedulerTest, NothingIsAskedOfTheDirectorBeforeItIsOnDisk) {
   RunTurn();
   EXPECT_EQ(director_.size(), 1u);
   EXPECT_EQ(ledgers_.ledgered().intents.size(), 1u);
+}
+
+TEST_F(SchedulerTest, StatusIsToldOnceInASecond) {
+  Start();
+  RunTurn();
+  ASSERT_EQ(statuses_.size(), 1u);
+  const absl::Time first = test::At("2023-11-14 22:14:00");
+  EXPECT_EQ(statuses_[0].oldest_due, first);
+  EXPECT_EQ(statuses_[0].overdue, absl::ZeroDuration());
+  Advance(absl::Minutes(1));
+  ASSERT_EQ(statuses_.size(), 2u);
+  // The director has not answered yet.
+  EXPECT_EQ(statuses_[1].oldest_due, first);
+  EXPECT_EQ(statuses_[1].overdue, clock_.WallNow() - first);
 }
 
 TEST_F(SchedulerTest, CommitThatFailedIsARestart) {

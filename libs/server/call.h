@@ -35,6 +35,9 @@
 
 namespace callboard::server {
 
+// Who calls: everybody is the same, as long as nobody is asked who he is.
+inline constexpr char kIdentity[] = "anonymous";
+
 struct UnaryOptions {
   // The longest a call may wait for its answer.
   absl::Duration deadline_max = absl::Minutes(1);

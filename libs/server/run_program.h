@@ -95,7 +95,9 @@ int RunServer(int argc, char** argv, const config::Program& program, StartFuncti
                               ASSIGN_OR_RETURN(
                                   const StartedServer started,
                                   StartServer(program.name, config, start, termination));
+                              termination.OnHangup(started.server->reload());
                               termination.WaitForSignal();
+                              termination.OnHangup(nullptr);
                               started.server->Stop(kShutdownGrace);
                               return started.context->failure();
                             });

@@ -82,6 +82,8 @@ struct Surface {
   std::function<void()> drain;
   // Runs after that, and may take its time: what is under way ends meanwhile. May be null.
   std::function<void()> finish = {};
+  // Reads anew what can be: a server by itself is told so by a SIGHUP. Must not block. May be null.
+  std::function<void()> reload = {};
   // Shown at /metrics beside the context's. Must not block. May be null.
   std::function<std::vector<prometheus::MetricFamily>()> metrics = {};
   // As GrpcServerOptions's.
@@ -104,6 +106,9 @@ class Server {
 
   // With the ports that were chosen.
   const Addresses& addresses() const { return addresses_; }
+
+  // As the surface's; null when it has none.
+  const std::function<void()>& reload() const { return surface_.reload; }
 
   // Drains and closes: health and /readyz say no, calls under way get `grace` to end by themselves.
   // Does nothing the second time.

@@ -10,19 +10,26 @@
 namespace callboard::server {
 namespace {
 
-sigset_t TerminationSignals() {
+bool IsIgnored(int number) {
+  struct sigaction action = {};
+  CHECK_EQ(sigaction(number, nullptr, &action), 0);
+  return action.sa_handler == SIG_IGN;
+}
+
+sigset_t TakenSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  if (!IsIgnored(SIGHUP)) sigaddset(&signals, SIGHUP);
   return signals;
 }
 
 }  // namespace
 
-SignalThread::SignalThread(std::function<void()> on_signal) : on_signal_(std::move(on_signal)) {
-  const sigset_t signals = TerminationSignals();
-  CHECK_EQ(pthread_sigmask(SIG_BLOCK, &signals, nullptr), 0);
+SignalThread::SignalThread(std::function<void(int)> on_signal)
+    : on_signal_(std::move(on_signal)), signals_(TakenSignals()) {
+  CHECK_EQ(pthread_sigmask(SIG_BLOCK, &signals_, nullptr), 0);
   thread_ = std::thread([this] { TakeSignals(); });
 }
 
@@ -33,12 +40,11 @@ SignalThread::~SignalThread() {
 }
 
 void SignalThread::TakeSignals() {
-  const sigset_t signals = TerminationSignals();
   while (true) {
     int number = 0;
-    CHECK_EQ(sigwait(&signals, &number), 0);
+    CHECK_EQ(sigwait(&signals_, &number), 0);
     if (stopping_) return;
-    on_signal_();
+    on_signal_(number);
   }
 }
 

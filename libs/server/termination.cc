@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "libs/server/exit_code.h"
 
 namespace callboard::server {
 
-Termination::Termination() : thread_([this] { OnSignal(); }) {
+Termination::Termination() : thread_([this](int number) { OnSignal(number); }) {
   // A peer that hangs up is an error of one call, not the end of the process.
   signal(SIGPIPE, SIG_IGN);
 }
@@ -23,8 +25,14 @@ void Termination::Request() {
   changed_.NotifyAll();
 }
 
-void Termination::OnSignal() {
+void Termination::OnHangup(std::function<void()> reload) {
   base::MutexLock lock(mutex_);
+  reload_ = std::move(reload);
+}
+
+void Termination::OnSignal(int number) {
+  base::MutexLock lock(mutex_);
+  if (number == SIGHUP && reload_) return reload_();
   // Nothing here may wait, and logging does where nobody reads the log.
   if (signalled_) _exit(static_cast<int>(ExitCode::kFailed));
   signalled_ = true;

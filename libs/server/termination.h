@@ -1,13 +1,15 @@
 #ifndef CALLBOARD_LIBS_SERVER_TERMINATION_H_
 #define CALLBOARD_LIBS_SERVER_TERMINATION_H_
 
+#include <functional>
+
 #include "libs/base/mutex.h"
 #include "libs/server/signal_thread.h"
 
 namespace callboard::server {
 
-// Turns SIGTERM and SIGINT into an orderly end: the first is waited for, a second one ends the
-// process at once with ExitCode::kFailed. Make it before any other thread; one per process.
+// Turns SIGTERM, SIGINT and SIGHUP into an orderly end: the first is waited for, a second one ends
+// the process at once with ExitCode::kFailed. Make it before any other thread; one per process.
 class Termination {
  public:
   Termination();
@@ -19,14 +21,18 @@ class Termination {
   // The program is to end in order, as after a first signal. No number of requests ends it at once.
   // Thread-safe.
   void Request();
+  // From now on a SIGHUP ends nothing and runs `reload` instead, which may not wait; null to end
+  // that. Nothing of the last one runs any more when it returns.
+  void OnHangup(std::function<void()> reload);
 
  private:
-  void OnSignal();
+  void OnSignal(int number);
 
   base::Mutex mutex_;
   base::CondVar changed_;
   bool signalled_ ABSL_GUARDED_BY(mutex_) = false;
   bool requested_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> reload_ ABSL_GUARDED_BY(mutex_);
   SignalThread thread_;
 };
 

@@ -55,6 +55,42 @@ TEST(TerminationTest, RequestAfterASignalEndsNothing) {
       testing::ExitedWithCode(42), "^$");
 }
 
+TEST(TerminationTest, HangupIsASignalAsTheOthers) {
+  EXPECT_EXIT(
+      {
+        Termination termination;
+        kill(getpid(), SIGHUP);
+        termination.WaitForSignal();
+        _exit(42);
+      },
+      testing::ExitedWithCode(42), "^$");
+}
+
+TEST(TerminationTest, HangupReloadsWhereThereIsSomethingToReload) {
+  EXPECT_EXIT(
+      {
+        Termination termination;
+        termination.OnHangup([] { _exit(42); });
+        kill(getpid(), SIGHUP);
+        termination.WaitForSignal();
+      },
+      testing::ExitedWithCode(42), "^$");
+}
+
+TEST(TerminationTest, HangupThatWasIgnoredBeforeStaysIgnored) {
+  EXPECT_EXIT(
+      {
+        signal(SIGHUP, SIG_IGN);
+        Termination termination;
+        kill(getpid(), SIGHUP);
+        kill(getpid(), SIGTERM);
+        termination.WaitForSignal();
+        // A second signal would have ended it.
+        _exit(42);
+      },
+      testing::ExitedWithCode(42), "^$");
+}
+
 TEST(TerminationTest, EndsQuietlyWithoutASignal) {
   EXPECT_EXIT(
       {

@@ -7,14 +7,18 @@
 
 namespace callboard::server {
 
-std::string ViewPage(const std::vector<std::string>& interfaces, absl::string_view member,
-                     absl::string_view json) {
+std::string ViewPage(const std::vector<std::string>& interfaces,
+                     const std::vector<ViewMember>& members) {
   const auto quoted = [](std::string* out, const std::string& text) {
     *out += base::JsonQuoted(text);
   };
-  return absl::StrCat(R"({"type":"view","interfaces":[)", absl::StrJoin(interfaces, ",", quoted),
-                      R"(],"version":)", base::JsonQuoted(base::kVersion), ",",
-                      base::JsonQuoted(member), ":", json, "}");
+  std::string page =
+      absl::StrCat(R"({"type":"view","interfaces":[)", absl::StrJoin(interfaces, ",", quoted),
+                   R"(],"version":)", base::JsonQuoted(base::kVersion));
+  for (const ViewMember& member : members) {
+    absl::StrAppend(&page, ",", base::JsonQuoted(member.name), ":", member.json);
+  }
+  return page + "}";
 }
 
 }  // namespace callboard::server

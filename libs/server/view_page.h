@@ -4,14 +4,17 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
-
 namespace callboard::server {
 
-// The body of a server's /status: its kind, the interfaces it has, the version, and `json` as
-// `member`.
-std::string ViewPage(const std::vector<std::string>& interfaces, absl::string_view member,
-                     absl::string_view json);
+// A member of a JSON object: its name, and its value as JSON.
+struct ViewMember {
+  std::string name;
+  std::string json;
+};
+
+// The body of a server's /status: its kind, the interfaces it has, the version, and `members`.
+std::string ViewPage(const std::vector<std::string>& interfaces,
+                     const std::vector<ViewMember>& members);
 
 }  // namespace callboard::server
 

@@ -5,10 +5,10 @@
 namespace callboard::server {
 namespace {
 
-TEST(ViewPageTest, HoldsKindInterfacesVersionAndTheMember) {
-  EXPECT_EQ(ViewPage({"statusable", "observable"}, "jobs", "[]"),
+TEST(ViewPageTest, HoldsKindInterfacesVersionAndTheMembers) {
+  EXPECT_EQ(ViewPage({"statusable", "observable"}, {{"jobs", "[]"}, {"more", "{}"}}),
             R"({"type":"view","interfaces":["statusable","observable"],"version":"0.1.0",)"
-            R"("jobs":[]})");
+            R"("jobs":[],"more":{}})");
 }
 
 }  // namespace

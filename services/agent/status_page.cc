@@ -7,8 +7,8 @@
 namespace callboard {
 
 std::string StatusPage(const agent::AgentView& view) {
-  return server::ViewPage({"statusable", "observable", "taskable"}, "agent",
-                          wire::ToJson(ToProto(view)));
+  return server::ViewPage({"statusable", "observable", "taskable"},
+                          {{"agent", wire::ToJson(ToProto(view))}});
 }
 
 }  // namespace callboard

@@ -14,8 +14,6 @@
 
 namespace callboard {
 
-// Everybody, as long as nobody is asked who he is.
-inline constexpr char kIdentity[] = "anonymous";
 // For calls that wait for a place, or for the disk.
 inline constexpr server::UnaryOptions kPatient = {.deadline_max = absl::Minutes(10)};
 

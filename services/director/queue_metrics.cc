@@ -24,10 +24,6 @@ const Histogram::BucketBoundaries kAnswers = {0.0005, 0.001, 0.0025, 0.005, 0.01
                                               0.1,    0.5,   1,      5,     30,   75};
 const Histogram::BucketBoundaries kRuns = {0.01, 0.1, 0.5, 1,    5,    15,
                                            60,   300, 900, 1800, 3600, 14400};
-// A fast disk, a slow one, and one that stalls.
-const Histogram::BucketBoundaries kCommits = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                              0.025,  0.05,    0.1,    0.25,  1,      5};
-
 Histogram& NewHistogram(prometheus::Registry& metrics, const std::string& name,
                         const std::string& help, const Histogram::BucketBoundaries& buckets) {
   return prometheus::BuildHistogram().Name(name).Help(help).Register(metrics).Add({}, buckets);
@@ -70,12 +66,7 @@ QueueMetrics::QueueMetrics(prometheus::Registry& metrics)
                                      kAnswers)),
       run_seconds_(NewHistogram(metrics, "callboard_run_seconds",
                                 "From the agent's acceptance until the run was over.", kRuns)),
-      commit_seconds_(NewHistogram(metrics, "callboard_commit_seconds",
-                                   "From handing a batch of records to the disk until it is there.",
-                                   kCommits)),
-      commit_batch_size_(NewHistogram(metrics, "callboard_commit_batch_size",
-                                      "Records that went to disk together.",
-                                      {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096})) {
+      commits_(metrics) {
   auto& tasks =
       NewCounters(metrics, "callboard_tasks_total", "Tasks that have ended, by how and why.");
   const auto add = [&](TaskState state, std::optional<core::FailureReason> reason) {
@@ -106,8 +97,7 @@ void QueueMetrics::Count(const core::TaskRecord& record, const director::TaskSte
 }
 
 void QueueMetrics::CountCommit(size_t records, absl::Duration took) {
-  commit_seconds_.Observe(absl::ToDoubleSeconds(took));
-  commit_batch_size_.Observe(static_cast<double>(records));
+  commits_.Count(records, took);
 }
 
 void QueueMetrics::CountRefused(const absl::Status& why) {

@@ -18,6 +18,7 @@
 #include "libs/core/record.h"
 #include "libs/director/observer.h"
 #include "libs/director/task_step.h"
+#include "libs/server/commit_metrics.h"
 #include "services/director/queue_events.h"
 
 namespace callboard {
@@ -45,8 +46,7 @@ class QueueMetrics {
   prometheus::Histogram& pending_seconds_;
   prometheus::Histogram& dispatch_seconds_;
   prometheus::Histogram& run_seconds_;
-  prometheus::Histogram& commit_seconds_;
-  prometheus::Histogram& commit_batch_size_;
+  server::CommitMetrics commits_;
 };
 
 // How the queue and its agents stand, as callboard_queue_* and callboard_agents{state}.

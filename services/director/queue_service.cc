@@ -151,7 +151,7 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
     if (!submission.ok()) return refuse(submission.status());
     const director::CallId id = driver_.NextCall();
     driver_.Post(
-        director::SubmitCommand(id, kIdentity, *std::move(submission), clock_.WallNow(),
+        director::SubmitCommand(id, server::kIdentity, *std::move(submission), clock_.WallNow(),
                                 [this, call, refuse](const director::Decision& decision) {
                                   if (const auto* why = std::get_if<absl::Status>(&decision))
                                     return refuse(*why);
@@ -179,7 +179,7 @@ grpc::ServerUnaryReactor* QueueService::ReserveSlot(grpc::CallbackServerContext*
     if (!hold.ok()) return call.Finish(hold.status());
     const director::CallId id = driver_.NextCall();
     driver_.Post(director::ReserveCommand(
-        id, kIdentity, *hold,
+        id, server::kIdentity, *hold,
         [call](const director::Decision& decision) { call.Finish(ResponseTo(decision)); }));
     // After it, so that it is not overtaken.
     call.OnAbandoned([this, id] { driver_.Post(director::LeaveCommand(id)); });
@@ -211,7 +211,7 @@ grpc::ServerUnaryReactor* QueueService::CancelTask(grpc::CallbackServerContext* 
     const std::string why = wire::ReadText("why", request->why(), core::kErrorBytesMax, checks);
     if (!checks.status().ok()) return call.Finish(checks.status());
     driver_.CancelTask(
-        *id, kIdentity, why, [this, id = *id, call](absl::StatusOr<director::CancelAnswer> answer) {
+        *id, server::kIdentity, why, [this, id = *id, call](absl::StatusOr<director::CancelAnswer> answer) {
           if (!answer.ok()) return call.Finish(answer.status());
           driver_.GetTask(id, [call, answer = *answer](const absl::StatusOr<core::Task>& task) {
             v1::CancelTaskResponse done;

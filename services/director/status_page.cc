@@ -7,8 +7,8 @@
 namespace callboard {
 
 std::string StatusPage(const core::QueueStatus& queue) {
-  return server::ViewPage({"statusable", "observable", "taskable"}, "queue",
-                          wire::ToJson(wire::ToProto(queue)));
+  return server::ViewPage({"statusable", "observable", "taskable"},
+                          {{"queue", wire::ToJson(wire::ToProto(queue))}});
 }
 
 }  // namespace callboard

@@ -37,7 +37,7 @@ std::vector<SubmitStream::Item> ItemsFrom(const v1::SubmitTasksRequest& request,
   for (const v1::SubmitTaskRequest& item : request.items()) {
     absl::StatusOr<core::Submission> submission = wire::FromProto(item);
     if (submission.ok()) {
-      items.push_back(director::Submitter(kIdentity, *std::move(submission), arrived));
+      items.push_back(director::Submitter(server::kIdentity, *std::move(submission), arrived));
     } else {
       items.push_back(submission.status());
     }

@@ -1,22 +1,63 @@
 #include "services/scheduler/start_scheduler.h"
 
-#include "callboard/v1/scheduler.grpc.pb.h"
-#include "libs/server/view_page.h"
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "libs/adapters/grpc_director_link/grpc_director_link.h"
+#include "libs/adapters/jobs_file/jobs_file.h"
+#include "libs/adapters/rocksdb_ledger/rocksdb_ledger.h"
+#include "libs/base/log.h"
+#include "libs/base/status_macros.h"
+#include "libs/scheduler/driver.h"
+#include "services/scheduler/scheduler_service.h"
+#include "services/scheduler/scheduler_watch.h"
 
 namespace callboard {
+namespace {
 
-absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(const config::v1::SchedulerConfig&,
-                                                               server::ServerContext& context) {
-  auto scheduler = std::make_shared<v1::SchedulerService::CallbackService>();
+struct Parts {
+  std::unique_ptr<adapters::RocksDbLedgers> ledgers;
+  std::optional<SchedulerWatch> watch;
+  std::optional<adapters::GrpcDirectorLink> link;
+  std::unique_ptr<scheduler::SchedulerDriver> driver;
+  // Speaks to the driver.
+  std::unique_ptr<adapters::JobsFile> file;
+  std::optional<SchedulerService> service;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(
+    const config::v1::SchedulerConfig& config, server::ServerContext& context) {
+  auto parts = std::make_shared<Parts>();
+  ASSIGN_OR_RETURN(parts->ledgers, adapters::RocksDbLedgers::Lock(config.data_dir()));
+  parts->watch.emplace(context.metrics(), context.readiness());
+  parts->link.emplace(config.director().address(), context.random());
+  ASSIGN_OR_RETURN(parts->driver,
+                   scheduler::SchedulerDriver::Open(
+                       {context.clock(), *parts->ledgers, *parts->link, &*parts->watch}));
+  scheduler::SchedulerDriver& driver = *parts->driver;
+  if (config.jobs_file().empty()) {
+    base::LogWarning("jobs_file", "none", {{"next", "nothing is scheduled; set jobs_file"}});
+    driver.SetJobs({});
+  } else {
+    ASSIGN_OR_RETURN(parts->file, adapters::JobsFile::Open(config.jobs_file(), context.clock(),
+                                                           [&driver](std::vector<core::Job> jobs) {
+                                                             driver.SetJobs(std::move(jobs));
+                                                           }));
+  }
+  SchedulerService& service = parts->service.emplace(driver, parts->file.get(), context.clock(),
+                                                     context.random());
   server::Surface surface = {
-      .services = {{v1::SchedulerService::service_full_name(), scheduler.get()}},
-      .status =
-          [](const server::Surface::StatusReply& reply) {
-            reply(server::ViewPage({"statusable", "observable"}, "jobs", "[]"));
-          },
+      .services = {{v1::SchedulerService::service_full_name(), &service}},
+      .status = [&service](server::Surface::StatusReply reply) { service.GetStatusPage(reply); },
       .drain = nullptr,
+      .metrics = [&watch = *parts->watch,
+                  &clock = context.clock()] { return watch.Gauges(clock.WallNow()); },
   };
-  return server::Server::Start(context, std::move(surface), std::move(scheduler));
+  if (parts->file != nullptr) surface.reload = [&file = *parts->file] { file.Reload(); };
+  return server::Server::Start(context, std::move(surface), std::move(parts));
 }
 
 }  // namespace callboard

@@ -63,6 +63,10 @@ LAYERS = {
     "libs/adapters": ["libs/base", "libs/core", "libs/ports", "libs/flow", "libs/wire"],
     # Its port is the agent's own.
     "libs/adapters/file_journal": ["libs/base", "libs/core", "libs/agent"],
+    "libs/adapters/jobs_file": ["libs/base", "libs/core", "libs/ports", "libs/wire"],
+    # Its port is the scheduler's own.
+    "libs/adapters/grpc_director_link": ["libs/base", "libs/core", "libs/ports", "libs/wire",
+                                         "libs/scheduler"],
     # Its port is the scheduler's own; its database is opened, locked and looked after as the
     # director's is.
     "libs/adapters/rocksdb_ledger": ["libs/base", "libs/core", "libs/ports", "libs/wire",
@@ -89,6 +93,8 @@ OUTSIDE = {
     "libs/wire": ["google/", "callboard/v1/", "grpcpp/support/status.h", "nlohmann/"],
     "libs/adapters": ["grpc", "rocksdb/", "opentelemetry/", "google/", "callboard/"],
     "libs/adapters/file_journal": ["callboard/storage/v1/journal.pb.h"],
+    "libs/adapters/grpc_director_link": ["grpc", "callboard/v1/"],
+    "libs/adapters/jobs_file": ["yaml-cpp/", "google/protobuf/", "callboard/v1/"],
     "libs/adapters/rocksdb_ledger": ["rocksdb/", "callboard/storage/v1/ledger.pb.h"],
     "libs/config": ["google/protobuf/", "callboard/config/v1/", "yaml-cpp/"],
     "libs/http": ["boost/"],

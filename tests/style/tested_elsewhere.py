@@ -2,6 +2,7 @@
 
 # Sources without a test beside them, and the test that covers each instead.
 TESTED_ELSEWHERE = {
+    "libs/adapters/jobs_file/task_fields.cc": "libs/adapters/jobs_file/job_reader_test.cc",
     "libs/adapters/rocksdb_store/big_endian.h": "libs/adapters/rocksdb_store/record_codec_test.cc",
     "libs/adapters/rocksdb_store/checkpoint.cc": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
     "libs/adapters/rocksdb_store/database.cc":
@@ -50,6 +51,7 @@ TESTED_ELSEWHERE = {
     "libs/ports/telemetry.h": "libs/adapters/otel/otel_telemetry_test.cc",
     "libs/scheduler/engine_orders.cc": "libs/scheduler/engine_attempts_test.cc",
     "libs/scheduler/engine_views.cc": "libs/scheduler/engine_test.cc",
+    "libs/server/commit_metrics.cc": "services/scheduler/scheduler_watch_test.cc",
     "libs/server/error_detail_interceptor.cc": "libs/server/call_test.cc",
     "libs/server/grpc_server.cc": "libs/server/call_test.cc",
     "libs/server/port_file.cc": "tests/integration/server_test.cc",

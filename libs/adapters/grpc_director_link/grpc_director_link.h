@@ -1,0 +1,38 @@
+#ifndef CALLBOARD_LIBS_ADAPTERS_GRPC_DIRECTOR_LINK_GRPC_DIRECTOR_LINK_H_
+#define CALLBOARD_LIBS_ADAPTERS_GRPC_DIRECTOR_LINK_GRPC_DIRECTOR_LINK_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libs/ports/random.h"
+#include "libs/scheduler/director_link.h"
+
+namespace callboard::adapters {
+
+namespace internal {
+class DirectorLinkCore;
+}  // namespace internal
+
+// The scheduler's way to its director over gRPC. Every submit begins a trace of its own.
+class GrpcDirectorLink final : public scheduler::DirectorLink {
+ public:
+  // `director_address`: host:port. `random` outlives it.
+  GrpcDirectorLink(const std::string& director_address, ports::Random& random);
+  // Ends what is under way.
+  ~GrpcDirectorLink() override;
+
+  void Submit(const core::Submission& submission, Reply<scheduler::Accepted> reply) override;
+  void AskEnds(std::vector<std::string> queue_ids,
+               Reply<std::vector<scheduler::TaskEnd>> reply) override;
+  void StartDirect(const std::string& agent_url, const core::TaskSpec& spec,
+                   Reply<scheduler::Accepted> reply) override;
+
+ private:
+  // Shared with calls under way.
+  const std::shared_ptr<internal::DirectorLinkCore> core_;
+};
+
+}  // namespace callboard::adapters
+
+#endif  // CALLBOARD_LIBS_ADAPTERS_GRPC_DIRECTOR_LINK_GRPC_DIRECTOR_LINK_H_

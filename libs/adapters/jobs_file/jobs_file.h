@@ -1,0 +1,86 @@
+#ifndef CALLBOARD_LIBS_ADAPTERS_JOBS_FILE_JOBS_FILE_H_
+#define CALLBOARD_LIBS_ADAPTERS_JOBS_FILE_JOBS_FILE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/base/mutex.h"
+#include "libs/core/job.h"
+#include "libs/ports/clock.h"
+
+namespace callboard::adapters {
+
+// A file of cron jobs, which is read again whenever it changes.
+//
+// Looks at the file itself, by its path, again and again: editors put a new one in its place,
+// Kubernetes turns a link around, and some file systems tell nobody. What is just being written is
+// left alone until it has been still for a moment. A version that is wrong, or gone, is refused, and
+// the one before stays.
+//
+// Thread-safe.
+class JobsFile {
+ public:
+  // Gets the jobs of each version that is taken; the first before Open() returns, the others on a
+  // thread of the file's.
+  using OnJobs = std::function<void(std::vector<core::Job>)>;
+
+  struct State {
+    // When the newest version was read, and why it is not in use; empty when it is.
+    absl::Time read_at = {};
+    std::string error = {};
+  };
+
+  // How often it is looked at; a change is seen after two looks at most.
+  static constexpr absl::Duration kLookPeriod = absl::Milliseconds(500);
+  static constexpr size_t kBytesMax = 64 << 20;
+
+  // `clock` outlives it. The error of the file when it cannot be read or is wrong.
+  static absl::StatusOr<std::unique_ptr<JobsFile>> Open(const std::string& path,
+                                                        const ports::Clock& clock, OnJobs on_jobs,
+                                                        absl::Duration look_period = kLookPeriod);
+  ~JobsFile();
+  JobsFile(const JobsFile&) = delete;
+  JobsFile& operator=(const JobsFile&) = delete;
+
+  // Reads it soon, whether or not it looks changed.
+  void Reload();
+
+  const std::string& path() const { return path_; }
+  State state() const;
+
+ private:
+  JobsFile(const std::string& path, const ports::Clock& clock, OnJobs on_jobs,
+           absl::Duration look_period);
+
+  void Run();
+  // Takes what is there now.
+  absl::Status Read();
+  void ReadAndTell();
+
+  const std::string path_;
+  const ports::Clock& clock_;
+  const OnJobs on_jobs_;
+  const absl::Duration look_period_;
+
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reload_ ABSL_GUARDED_BY(mutex_) = false;
+  State state_ ABSL_GUARDED_BY(mutex_);
+
+  // Of whoever reads: Open(), and then the thread. What was read last; nothing of a file that could
+  // not be.
+  std::optional<std::string> text_;
+  std::thread thread_;
+};
+
+}  // namespace callboard::adapters
+
+#endif  // CALLBOARD_LIBS_ADAPTERS_JOBS_FILE_JOBS_FILE_H_

@@ -1,0 +1,192 @@
+#include "services/scheduler/scheduler_service.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "libs/base/version.h"
+#include "libs/core/job.h"
+#include "libs/server/call.h"
+#include "libs/server/view_page.h"
+#include "libs/wire/json.h"
+#include "libs/wire/time.h"
+#include "services/scheduler/job_messages.h"
+
+namespace callboard {
+namespace {
+
+// What waits for the director waits as long as the scheduler does.
+const server::UnaryOptions kPatient = {.deadline_max = 2 * scheduler::kCallTimeout};
+
+// Ends `call` with what `value`, of some T, is for its caller.
+template <class T, class Response>
+auto Finishing(const server::UnaryCall<Response>& call) {
+  return [call](const absl::StatusOr<T>& value) {
+    if (!value.ok()) return call.Finish(value.status());
+    call.Finish(ToProto(*value));
+  };
+}
+
+}  // namespace
+
+std::string SchedulerService::NewId() {
+  return absl::StrCat(absl::Hex(random_.Next(), absl::kZeroPad16));
+}
+
+grpc::ServerUnaryReactor* SchedulerService::ListJobs(grpc::CallbackServerContext* context,
+                                                     const v1::ListJobsRequest* request,
+                                                     v1::ListJobsResponse* response) {
+  const auto list = [&](const server::UnaryCall<v1::ListJobsResponse>& call) {
+    const absl::StatusOr<JobsQuery> query = JobsQueryFrom(*request);
+    if (!query.ok()) return call.Finish(query.status());
+    driver_.ListJobs(query->after, query->page_size,
+                     [call](const absl::StatusOr<scheduler::JobPage>& page) {
+                       if (!page.ok()) return call.Finish(page.status());
+                       call.Finish(ListResponse(*page));
+                     });
+  };
+  return server::Unary(context, response, list);
+}
+
+grpc::ServerUnaryReactor* SchedulerService::GetJob(grpc::CallbackServerContext* context,
+                                                   const v1::GetJobRequest* request,
+                                                   v1::Job* response) {
+  return server::Unary(context, response, [&](const server::UnaryCall<v1::Job>& call) {
+    driver_.GetJob(request->name(), Finishing<scheduler::JobDetail>(call));
+  });
+}
+
+grpc::ServerUnaryReactor* SchedulerService::TriggerJob(grpc::CallbackServerContext* context,
+                                                       const v1::TriggerJobRequest* request,
+                                                       v1::TriggerJobResponse* response) {
+  const auto trigger = [&](const server::UnaryCall<v1::TriggerJobResponse>& call) {
+    driver_.Trigger(TriggerQueryFrom(*request, NewId()),
+                    [call](const absl::StatusOr<scheduler::Accepted>& accepted) {
+                      if (!accepted.ok()) return call.Finish(accepted.status());
+                      v1::TriggerJobResponse answer;
+                      answer.set_queue_id(accepted->queue_id);
+                      answer.set_deduplicated(accepted->deduplicated);
+                      call.Finish(std::move(answer));
+                    });
+  };
+  return server::Unary(context, response, trigger, kPatient);
+}
+
+grpc::ServerUnaryReactor* SchedulerService::PauseJob(grpc::CallbackServerContext* context,
+                                                     const v1::PauseJobRequest* request,
+                                                     v1::Job* response) {
+  return server::Unary(context, response, [&](const server::UnaryCall<v1::Job>& call) {
+    const absl::StatusOr<scheduler::Pause> pause = PauseFrom(*request, server::kIdentity);
+    if (!pause.ok()) return call.Finish(pause.status());
+    driver_.PauseJob(request->name(), *pause, Finishing<scheduler::JobView>(call));
+  });
+}
+
+grpc::ServerUnaryReactor* SchedulerService::ResumeJob(grpc::CallbackServerContext* context,
+                                                      const v1::ResumeJobRequest* request,
+                                                      v1::ResumeJobResponse* response) {
+  const auto resume = [&](const server::UnaryCall<v1::ResumeJobResponse>& call) {
+    driver_.ResumeJob(request->name(), [call](const absl::StatusOr<scheduler::Resumed>& resumed) {
+      if (!resumed.ok()) return call.Finish(resumed.status());
+      v1::ResumeJobResponse answer;
+      *answer.mutable_job() = ToProto(resumed->view);
+      answer.set_skipped_count(resumed->skipped);
+      call.Finish(std::move(answer));
+    });
+  };
+  return server::Unary(context, response, resume);
+}
+
+grpc::ServerUnaryReactor* SchedulerService::PreviewJob(grpc::CallbackServerContext* context,
+                                                       const v1::PreviewJobRequest* request,
+                                                       v1::PreviewJobResponse* response) {
+  const auto preview = [&](const server::UnaryCall<v1::PreviewJobResponse>& call) {
+    const absl::StatusOr<scheduler::PreviewQuery> query =
+        PreviewQueryFrom(*request, clock_.WallNow());
+    if (!query.ok()) return call.Finish(query.status());
+    const auto finish = Finishing<scheduler::Preview>(call);
+    if (query->job.empty()) return finish(PreviewOf(*request, *query));
+    driver_.PreviewJob(*query, finish);
+  };
+  return server::Unary(context, response, preview);
+}
+
+grpc::ServerUnaryReactor* SchedulerService::BackfillJob(grpc::CallbackServerContext* context,
+                                                        const v1::BackfillJobRequest* request,
+                                                        v1::BackfillJobResponse* response) {
+  const auto backfill = [&](const server::UnaryCall<v1::BackfillJobResponse>& call) {
+    const absl::StatusOr<scheduler::BackfillQuery> query =
+        BackfillQueryFrom(*request, NewId(), server::kIdentity);
+    if (!query.ok()) return call.Finish(query.status());
+    driver_.StartBackfill(*query, Finishing<scheduler::Backfill>(call));
+  };
+  return server::Unary(context, response, backfill);
+}
+
+grpc::ServerUnaryReactor* SchedulerService::ListFirings(grpc::CallbackServerContext* context,
+                                                        const v1::ListFiringsRequest* request,
+                                                        v1::ListFiringsResponse* response) {
+  const auto list = [&](const server::UnaryCall<v1::ListFiringsResponse>& call) {
+    const absl::StatusOr<scheduler::FiringQuery> query = FiringQueryFrom(*request);
+    if (!query.ok()) return call.Finish(query.status());
+    driver_.ListFirings(*query, [call](const absl::StatusOr<scheduler::FiringPage>& page) {
+      if (!page.ok()) return call.Finish(page.status());
+      call.Finish(ListResponse(*page));
+    });
+  };
+  return server::Unary(context, response, list);
+}
+
+grpc::ServerUnaryReactor* SchedulerService::GetSchedulerStatus(
+    grpc::CallbackServerContext* context, const v1::GetSchedulerStatusRequest*,
+    v1::SchedulerStatus* response) {
+  const auto get = [this](const server::UnaryCall<v1::SchedulerStatus>& call) {
+    driver_.GetStatus([this, call](const absl::StatusOr<scheduler::StatusView>& view) {
+      if (!view.ok()) return call.Finish(view.status());
+      call.Finish(StatusFrom(*view));
+    });
+  };
+  return server::Unary(context, response, get);
+}
+
+v1::SchedulerStatus SchedulerService::StatusFrom(const scheduler::StatusView& view) const {
+  v1::SchedulerStatus status;
+  status.set_version(std::string(base::kVersion));
+  status.set_jobs(view.jobs);
+  status.set_paused_jobs(view.paused_jobs);
+  status.set_director_reachable(view.director_reachable);
+  if (file_ != nullptr) {
+    const adapters::JobsFile::State state = file_->state();
+    status.set_jobs_file(file_->path());
+    *status.mutable_jobs_file_read_at() = wire::ToProto(state.read_at);
+    status.set_jobs_file_error(state.error);
+  }
+  *status.mutable_overdue() = wire::ToProto(view.overdue);
+  if (view.next_fire_at < absl::InfiniteFuture()) {
+    *status.mutable_next_fire_at() = wire::ToProto(view.next_fire_at);
+  }
+  return status;
+}
+
+void SchedulerService::GetStatusPage(scheduler::DirectorLink::Reply<std::string> reply) {
+  driver_.GetStatus([this, reply](const absl::StatusOr<scheduler::StatusView>& view) {
+    if (!view.ok()) return reply(view.status());
+    const std::string status = wire::ToJson(StatusFrom(*view));
+    driver_.ListJobs(
+        "", core::kJobsMax, [reply, status](const absl::StatusOr<scheduler::JobPage>& page) {
+          if (!page.ok()) return reply(page.status());
+          std::vector<std::string> jobs;
+          for (const scheduler::JobView& job : page->jobs) {
+            jobs.push_back(wire::ToJson(ToProto(job)));
+          }
+          reply(server::ViewPage({"statusable", "observable"},
+                                 {{"jobs", absl::StrCat("[", absl::StrJoin(jobs, ","), "]")},
+                                  {"scheduler", status}}));
+        });
+  });
+}
+
+}  // namespace callboard

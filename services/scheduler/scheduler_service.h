@@ -1,0 +1,65 @@
+#ifndef CALLBOARD_SERVICES_SCHEDULER_SCHEDULER_SERVICE_H_
+#define CALLBOARD_SERVICES_SCHEDULER_SCHEDULER_SERVICE_H_
+
+#include <string>
+
+#include "callboard/v1/scheduler.grpc.pb.h"
+#include "libs/adapters/jobs_file/jobs_file.h"
+#include "libs/ports/clock.h"
+#include "libs/ports/random.h"
+#include "libs/scheduler/driver.h"
+
+namespace callboard {
+
+// SchedulerService over the scheduler's driver: translates, calls, translates.
+class SchedulerService final : public v1::SchedulerService::CallbackService {
+ public:
+  // All outlive the service. `file` is null when the scheduler has none.
+  SchedulerService(scheduler::SchedulerDriver& driver, const adapters::JobsFile* file,
+                   const ports::Clock& clock, ports::Random& random)
+      : driver_(driver), file_(file), clock_(clock), random_(random) {}
+
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context,
+                                     const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
+                                   const v1::GetJobRequest* request, v1::Job* response) override;
+  grpc::ServerUnaryReactor* TriggerJob(grpc::CallbackServerContext* context,
+                                       const v1::TriggerJobRequest* request,
+                                       v1::TriggerJobResponse* response) override;
+  grpc::ServerUnaryReactor* PauseJob(grpc::CallbackServerContext* context,
+                                     const v1::PauseJobRequest* request,
+                                     v1::Job* response) override;
+  grpc::ServerUnaryReactor* ResumeJob(grpc::CallbackServerContext* context,
+                                      const v1::ResumeJobRequest* request,
+                                      v1::ResumeJobResponse* response) override;
+  grpc::ServerUnaryReactor* PreviewJob(grpc::CallbackServerContext* context,
+                                       const v1::PreviewJobRequest* request,
+                                       v1::PreviewJobResponse* response) override;
+  grpc::ServerUnaryReactor* BackfillJob(grpc::CallbackServerContext* context,
+                                        const v1::BackfillJobRequest* request,
+                                        v1::BackfillJobResponse* response) override;
+  grpc::ServerUnaryReactor* ListFirings(grpc::CallbackServerContext* context,
+                                        const v1::ListFiringsRequest* request,
+                                        v1::ListFiringsResponse* response) override;
+  grpc::ServerUnaryReactor* GetSchedulerStatus(grpc::CallbackServerContext* context,
+                                               const v1::GetSchedulerStatusRequest* request,
+                                               v1::SchedulerStatus* response) override;
+
+  // Answers the body of /status.
+  void GetStatusPage(scheduler::DirectorLink::Reply<std::string> reply);
+
+ private:
+  v1::SchedulerStatus StatusFrom(const scheduler::StatusView& view) const;
+  // For a call that has none.
+  std::string NewId();
+
+  scheduler::SchedulerDriver& driver_;
+  const adapters::JobsFile* const file_;
+  const ports::Clock& clock_;
+  ports::Random& random_;
+};
+
+}  // namespace callboard
+
+#endif  // CALLBOARD_SERVICES_SCHEDULER_SCHEDULER_SERVICE_H_

@@ -1,0 +1,120 @@
+#include "services/scheduler/scheduler_watch.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/log.h"
+
+namespace callboard {
+namespace {
+
+// What somebody may have to look into.
+bool IsWarning(core::FiringOutcome outcome) {
+  switch (outcome) {
+    case core::FiringOutcome::kSkippedQueueFull:
+    case core::FiringOutcome::kSkippedDirectorDown:
+    case core::FiringOutcome::kMissedWindow:
+    case core::FiringOutcome::kRefused:
+      return true;
+    case core::FiringOutcome::kFired:
+    case core::FiringOutcome::kSkippedOverlap:
+    case core::FiringOutcome::kCoalesced:
+    case core::FiringOutcome::kPaused:
+    case core::FiringOutcome::kDstGapMoved:
+    case core::FiringOutcome::kDstFoldSuppressed:
+    case core::FiringOutcome::kSkippedCalendar:
+      return false;
+  }
+  return true;
+}
+
+prometheus::MetricFamily Gauge(const std::string& name, const std::string& help, double value) {
+  prometheus::ClientMetric metric;
+  metric.gauge.value = value;
+  return {.name = name, .help = help, .type = prometheus::MetricType::Gauge, .metric = {metric}};
+}
+
+}  // namespace
+
+SchedulerWatch::SchedulerWatch(prometheus::Registry& metrics, server::Readiness& readiness)
+    : readiness_(readiness),
+      fires_(prometheus::BuildCounter()
+                 .Name("callboard_schedule_fires_total")
+                 .Help("Occurrences of jobs that were decided, by what became of them.")
+                 .Register(metrics)),
+      commits_(metrics) {}
+
+void SchedulerWatch::OnService(const absl::Status& why) {
+  const std::string error(why.message());
+  {
+    base::MutexLock lock(mutex_);
+    readiness_.Set(why.ok() ? "" : absl::StrCat("the ledger is away: ", error));
+    if (!why.ok()) status_.reset();
+    if (std::exchange(said_, why.code()) == why.code()) return;
+  }
+  if (why.ok()) return base::LogInfo("ledger", "open");
+  base::LogError("ledger", "away", {{"error", error}, {"next", "it is opened anew every second"}});
+}
+
+void SchedulerWatch::OnCommit(absl::Span<const scheduler::LedgerChange> changes,
+                              absl::Duration took) {
+  commits_.Count(changes.size(), took);
+  for (const scheduler::LedgerChange& change : changes) {
+    if (const auto* firing = std::get_if<core::Firing>(&change)) Show(*firing);
+  }
+}
+
+void SchedulerWatch::Show(const core::Firing& firing) {
+  const std::string outcome(core::Name(firing.outcome));
+  fires_.Add({{"job", firing.job}, {"outcome", outcome}})
+      .Increment(static_cast<double>(1 + firing.more));
+  base::LogAt(IsWarning(firing.outcome) ? base::LogLevel::kWarning : base::LogLevel::kInfo,
+              "schedule", outcome, [&firing] {
+                std::vector<base::LogField> fields = {
+                    {"job", firing.job},
+                    {"nominal", absl::FormatTime(absl::RFC3339_sec, firing.nominal,
+                                                 absl::UTCTimeZone())}};
+                if (!firing.queue_id.empty()) fields.push_back({"queue_id", firing.queue_id});
+                if (firing.more > 0) fields.push_back({"more", firing.more});
+                if (!firing.detail.empty()) fields.push_back({"detail", firing.detail});
+                return fields;
+              });
+}
+
+void SchedulerWatch::OnNotice(const scheduler::Notice& notice) {
+  base::LogAt(base::LogLevel::kWarning, "scheduler", notice.event, [&notice] {
+    std::vector<base::LogField> fields;
+    if (!notice.job.empty()) fields.push_back({"job", notice.job});
+    if (!notice.text.empty()) fields.push_back({"detail", notice.text});
+    return fields;
+  });
+}
+
+void SchedulerWatch::OnStatus(const scheduler::StatusView& status) {
+  base::MutexLock lock(mutex_);
+  status_ = status;
+}
+
+std::vector<prometheus::MetricFamily> SchedulerWatch::Gauges(absl::Time now) const {
+  std::optional<scheduler::StatusView> status;
+  {
+    base::MutexLock lock(mutex_);
+    status = status_;
+  }
+  if (!status.has_value()) return {};
+  const absl::Duration overdue = now - std::min(now, status->oldest_due);
+  return {
+      Gauge("callboard_schedule_overdue_seconds",
+            "How late the oldest occurrence is that is not decided.",
+            absl::ToDoubleSeconds(overdue)),
+      Gauge("callboard_schedule_jobs", "Jobs in the file.", status->jobs),
+      Gauge("callboard_schedule_paused_jobs", "Of these, paused.", status->paused_jobs),
+      Gauge("callboard_schedule_director_reachable", "Whether the director answers.",
+            status->director_reachable ? 1 : 0),
+  };
+}
+
+}  // namespace callboard

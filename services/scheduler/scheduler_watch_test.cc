@@ -1,0 +1,96 @@
+#include "services/scheduler/scheduler_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "libs/base/log.h"
+
+namespace callboard {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
+
+class SchedulerWatchTest : public testing::Test {
+ protected:
+  SchedulerWatchTest() {
+    base::StartLogging({.sink = std::make_shared<spdlog::sinks::ostream_sink_st>(log_)});
+  }
+  ~SchedulerWatchTest() override { base::StartLogging(base::LogOptions()); }
+
+  void Commit(const core::Firing& firing) {
+    watch_.OnCommit({scheduler::LedgerChange(firing)}, absl::Milliseconds(1));
+  }
+  std::string Metrics() const {
+    return prometheus::TextSerializer().Serialize(registry_.Collect());
+  }
+  std::string GaugesAt(absl::Time now) const {
+    return prometheus::TextSerializer().Serialize(watch_.Gauges(now));
+  }
+
+  std::ostringstream log_;
+  prometheus::Registry registry_;
+  server::Readiness readiness_;
+  SchedulerWatch watch_{registry_, readiness_};
+};
+
+TEST_F(SchedulerWatchTest, EveryRowIsALineAndANumber) {
+  Commit({.job = "nightly", .nominal = kNow, .queue_id = "queue-1"});
+  EXPECT_THAT(log_.str(),
+              HasSubstr("INFO schedule=fired job=nightly nominal=2023-11-14T22:13:20+00:00 "
+                        "queue_id=queue-1"));
+  EXPECT_THAT(Metrics(),
+              AllOf(HasSubstr(
+                        R"(callboard_schedule_fires_total{job="nightly",outcome="fired"} 1)"),
+                    HasSubstr("callboard_commit_batch_size_count 1")));
+}
+
+TEST_F(SchedulerWatchTest, RowThatStandsForMoreCountsThemAll) {
+  Commit({.job = "a", .outcome = core::FiringOutcome::kMissedWindow, .more = 6});
+  EXPECT_THAT(Metrics(), HasSubstr(R"({job="a",outcome="missed_window"} 7)"));
+  EXPECT_THAT(log_.str(), AllOf(HasSubstr("WARN schedule=missed_window"), HasSubstr("more=6")));
+}
+
+TEST_F(SchedulerWatchTest, OverdueGrowsAlsoWhenNothingIsHeard) {
+  EXPECT_THAT(watch_.Gauges(kNow), IsEmpty());
+  watch_.OnStatus({.jobs = 3, .paused_jobs = 1, .oldest_due = kNow});
+  EXPECT_THAT(GaugesAt(kNow - absl::Seconds(5)),
+              AllOf(HasSubstr("callboard_schedule_overdue_seconds 0\n"),
+                    HasSubstr("callboard_schedule_jobs 3\n"),
+                    HasSubstr("callboard_schedule_paused_jobs 1\n"),
+                    HasSubstr("callboard_schedule_director_reachable 1\n")));
+  EXPECT_THAT(GaugesAt(kNow + absl::Seconds(90)),
+              HasSubstr("callboard_schedule_overdue_seconds 90\n"));
+}
+
+TEST_F(SchedulerWatchTest, LedgerThatIsAwayIsSaidOnceAndKeepsItFromBeingReady) {
+  watch_.OnStatus({.jobs = 1});
+  watch_.OnService(absl::UnavailableError("disk 1"));
+  watch_.OnService(absl::UnavailableError("disk 2"));
+  EXPECT_EQ(readiness_.why_not(), "the ledger is away: disk 2");
+  EXPECT_THAT(log_.str(),
+              AllOf(HasSubstr("ERROR ledger=away error=\"disk 1\""), Not(HasSubstr("disk 2"))));
+  EXPECT_THAT(watch_.Gauges(kNow), IsEmpty());
+  watch_.OnService(absl::OkStatus());
+  EXPECT_THAT(readiness_.why_not(), IsEmpty());
+  EXPECT_THAT(log_.str(), HasSubstr("INFO ledger=open"));
+}
+
+TEST_F(SchedulerWatchTest, NoticeNamesItsJob) {
+  watch_.OnNotice({.event = "job_paused", .job = "a", .text = "3 failures in a row"});
+  EXPECT_THAT(log_.str(),
+              HasSubstr("WARN scheduler=job_paused job=a detail=\"3 failures in a row\""));
+}
+
+}  // namespace
+}  // namespace callboard
