@@ -15,7 +15,7 @@ namespace callboard::cli {
 // Make it before any other thread; one per process.
 class Interruption {
  public:
-  Interruption() : thread_([this] { OnSignal(); }) {}
+  Interruption() : thread_([this](int) { OnSignal(); }) {}
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 

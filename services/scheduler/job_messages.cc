@@ -54,7 +54,7 @@ v1::Firing::Outcome MarkOf(core::Occurrence::Kind kind) {
 void WriteJob(const core::Job& job, v1::Job& proto) {
   proto.set_name(job.name);
   for (const std::string& expression : job.text.expressions) proto.add_schedules(expression);
-  proto.set_time_zone(job.time_zone);
+  proto.set_time_zone(job.time_zone.empty() ? "UTC" : job.time_zone);
   proto.set_seconds(job.text.seconds);
   proto.set_overlap(wire::ToProto(wire::kOverlapPolicies, job.overlap));
   proto.set_catch_up(ToProto(job.catch_up.kind));

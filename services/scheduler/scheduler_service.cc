@@ -179,8 +179,11 @@ void SchedulerService::GetStatusPage(scheduler::DirectorLink::Reply<std::string>
         "", core::kJobsMax, [reply, status](const absl::StatusOr<scheduler::JobPage>& page) {
           if (!page.ok()) return reply(page.status());
           std::vector<std::string> jobs;
-          for (const scheduler::JobView& job : page->jobs) {
-            jobs.push_back(wire::ToJson(ToProto(job)));
+          for (const scheduler::JobView& view : page->jobs) {
+            v1::Job job = ToProto(view);
+            // What it submits is for whoever asks after it.
+            job.clear_task();
+            jobs.push_back(wire::ToJson(job));
           }
           reply(server::ViewPage({"statusable", "observable"},
                                  {{"jobs", absl::StrCat("[", absl::StrJoin(jobs, ","), "]")},

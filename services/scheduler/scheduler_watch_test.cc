@@ -47,7 +47,7 @@ class SchedulerWatchTest : public testing::Test {
 TEST_F(SchedulerWatchTest, EveryRowIsALineAndANumber) {
   Commit({.job = "nightly", .nominal = kNow, .queue_id = "queue-1"});
   EXPECT_THAT(log_.str(),
-              HasSubstr("INFO schedule=fired job=nightly nominal=2023-11-14T22:13:20+00:00 "
+              HasSubstr("INFO schedule=fired job=nightly nominal=2023-11-14T22:13:20Z "
                         "queue_id=queue-1"));
   EXPECT_THAT(Metrics(),
               AllOf(HasSubstr(
