@@ -1,11 +1,16 @@
 #include "services/cli/dev.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <stop_token>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "callboard/config/v1/cli.pb.h"
+#include "libs/adapters/staged_file/staged_file.h"
 #include "libs/base/check.h"
+#include "libs/base/private_folder.h"
 #include "libs/base/status_macros.h"
 #include "libs/config/settings.h"
 #include "libs/server/listen_address.h"
@@ -25,6 +30,10 @@ using config::v1::DevConfig;
 using config::v1::DirectorConfig;
 using config::v1::SchedulerConfig;
 using server::StartedServer;
+
+constexpr char kExampleJobs[] =
+#include "services/cli/example_jobs.inc"
+    ;
 
 constexpr int kParts = 4;
 // What calls under way get to end by themselves. The parts stop one after the other: together with
@@ -59,6 +68,19 @@ DirectorConfig DirectorConfigFrom(const DevConfig& dev, const std::string& data_
   *config.mutable_dashboard() = dev.dashboard();
   *config.mutable_telemetry() = TelemetryOfOne(dev.telemetry());
   return config;
+}
+
+// Jobs to begin with, unless there are some: `scheduler.yaml` in the folder of everything.
+absl::StatusOr<std::string> ExampleJobsIn(const std::string& data_dir) {
+  const std::string path = absl::StrCat(data_dir, "/scheduler.yaml");
+  if (std::filesystem::exists(path)) return path;
+  RETURN_IF_ERROR(base::MakePrivateFolder(data_dir));
+  ASSIGN_OR_RETURN(
+      adapters::StagedFile file,
+      adapters::StagedFile::Create(path, adapters::StagedFile::Readers::kOwner));
+  RETURN_IF_ERROR(file.Append(kExampleJobs));
+  RETURN_IF_ERROR(std::move(file).Promote(std::stop_token()));
+  return path;
 }
 
 SchedulerConfig SchedulerConfigFrom(const DevConfig& dev, const std::string& data_dir,
@@ -178,11 +200,14 @@ absl::Status CheckAddresses(const DevConfig& dev) {
   return absl::OkStatus();
 }
 
-absl::Status Run(const DevConfig& dev, server::Termination& termination) {
+absl::Status Run(DevConfig dev, server::Termination& termination) {
   RETURN_IF_ERROR(CheckAddresses(dev));
   std::string data_dir = dev.data_dir();
   if (data_dir.empty()) {
     ASSIGN_OR_RETURN(data_dir, DefaultDataDir(config::ProcessEnvironment()));
+  }
+  if (dev.jobs_file().empty()) {
+    ASSIGN_OR_RETURN(*dev.mutable_jobs_file(), ExampleJobsIn(data_dir));
   }
   Cluster cluster;
   RETURN_IF_ERROR(cluster.Start(dev, data_dir, termination));
@@ -190,9 +215,9 @@ absl::Status Run(const DevConfig& dev, server::Termination& termination) {
   const std::string address = cluster.director_address();
   const bool found_by_default = address == Defaults<CliConfig>().director().address();
   std::printf(
-      "Callboard is up, for this machine only.\n\n%s  %-10s %s\n\nTry, in another terminal:\n"
-      "  callboard queue-status%s\n\nCtrl-C stops it.\n",
-      cluster.Lines().c_str(), "data", data_dir.c_str(),
+      "Callboard is up, for this machine only.\n\n%s  %-10s %s\n  %-10s %s\n\n"
+      "Try, in another terminal:\n  callboard queue-status%s\n\nCtrl-C stops it.\n",
+      cluster.Lines().c_str(), "data", data_dir.c_str(), "jobs", dev.jobs_file().c_str(),
       found_by_default ? "" : absl::StrCat(" --director.address=", address).c_str());
   std::fflush(stdout);
   termination.WaitForSignal();

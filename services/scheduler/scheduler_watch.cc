@@ -98,7 +98,8 @@ void SchedulerWatch::OnStatus(const scheduler::StatusView& status) {
   status_ = status;
 }
 
-std::vector<prometheus::MetricFamily> SchedulerWatch::Gauges(absl::Time now) const {
+std::vector<prometheus::MetricFamily> SchedulerWatch::Gauges(absl::Time now,
+                                                             bool file_refused) const {
   std::optional<scheduler::StatusView> status;
   {
     base::MutexLock lock(mutex_);
@@ -114,6 +115,8 @@ std::vector<prometheus::MetricFamily> SchedulerWatch::Gauges(absl::Time now) con
       Gauge("callboard_schedule_paused_jobs", "Of these, paused.", status->paused_jobs),
       Gauge("callboard_schedule_director_reachable", "Whether the director answers.",
             status->director_reachable ? 1 : 0),
+      Gauge("callboard_schedule_file_refused",
+            "Whether the newest version of the jobs file is not in use.", file_refused ? 1 : 0),
   };
 }
 

@@ -33,8 +33,9 @@ class SchedulerWatch final : public scheduler::Observer {
   void OnNotice(const scheduler::Notice& notice) override;
   void OnStatus(const scheduler::StatusView& status) override;
 
-  // What is not counted but looked at, as it was last seen.
-  std::vector<prometheus::MetricFamily> Gauges(absl::Time now) const;
+  // What is not counted but looked at, as it was last seen. `file_refused`: whether the newest
+  // version of the jobs file is not in use.
+  std::vector<prometheus::MetricFamily> Gauges(absl::Time now, bool file_refused) const;
 
  private:
   void Show(const core::Firing& firing);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "libs/base/log.h"
+#include "libs/testing/file_text.h"
 
 namespace callboard {
 namespace {
@@ -35,7 +36,7 @@ class SchedulerWatchTest : public testing::Test {
     return prometheus::TextSerializer().Serialize(registry_.Collect());
   }
   std::string GaugesAt(absl::Time now) const {
-    return prometheus::TextSerializer().Serialize(watch_.Gauges(now));
+    return prometheus::TextSerializer().Serialize(watch_.Gauges(now, /*file_refused=*/true));
   }
 
   std::ostringstream log_;
@@ -62,13 +63,14 @@ TEST_F(SchedulerWatchTest, RowThatStandsForMoreCountsThemAll) {
 }
 
 TEST_F(SchedulerWatchTest, OverdueGrowsAlsoWhenNothingIsHeard) {
-  EXPECT_THAT(watch_.Gauges(kNow), IsEmpty());
+  EXPECT_THAT(watch_.Gauges(kNow, false), IsEmpty());
   watch_.OnStatus({.jobs = 3, .paused_jobs = 1, .oldest_due = kNow});
   EXPECT_THAT(GaugesAt(kNow - absl::Seconds(5)),
               AllOf(HasSubstr("callboard_schedule_overdue_seconds 0\n"),
                     HasSubstr("callboard_schedule_jobs 3\n"),
                     HasSubstr("callboard_schedule_paused_jobs 1\n"),
-                    HasSubstr("callboard_schedule_director_reachable 1\n")));
+                    HasSubstr("callboard_schedule_director_reachable 1\n"),
+                    HasSubstr("callboard_schedule_file_refused 1\n")));
   EXPECT_THAT(GaugesAt(kNow + absl::Seconds(90)),
               HasSubstr("callboard_schedule_overdue_seconds 90\n"));
 }
@@ -80,7 +82,7 @@ TEST_F(SchedulerWatchTest, LedgerThatIsAwayIsSaidOnceAndKeepsItFromBeingReady) {
   EXPECT_EQ(readiness_.why_not(), "the ledger is away: disk 2");
   EXPECT_THAT(log_.str(),
               AllOf(HasSubstr("ERROR ledger=away error=\"disk 1\""), Not(HasSubstr("disk 2"))));
-  EXPECT_THAT(watch_.Gauges(kNow), IsEmpty());
+  EXPECT_THAT(watch_.Gauges(kNow, false), IsEmpty());
   watch_.OnService(absl::OkStatus());
   EXPECT_THAT(readiness_.why_not(), IsEmpty());
   EXPECT_THAT(log_.str(), HasSubstr("INFO ledger=open"));
@@ -90,6 +92,17 @@ TEST_F(SchedulerWatchTest, NoticeNamesItsJob) {
   watch_.OnNotice({.event = "job_paused", .job = "a", .text = "3 failures in a row"});
   EXPECT_THAT(log_.str(),
               HasSubstr("WARN scheduler=job_paused job=a detail=\"3 failures in a row\""));
+}
+
+TEST_F(SchedulerWatchTest, OperatorsPageListsTheMetricsThatThereAre) {
+  watch_.OnStatus({});
+  Commit({.job = "a"});
+  const std::string page = test::FileText("docs/OPERATIONS.md");
+  std::vector<prometheus::MetricFamily> families = watch_.Gauges(kNow, false);
+  for (const auto& family : registry_.Collect()) families.push_back(family);
+  for (const auto& family : families) {
+    EXPECT_THAT(page, HasSubstr("`" + family.name)) << family.name;
+  }
 }
 
 }  // namespace

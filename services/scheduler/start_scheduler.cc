@@ -53,8 +53,11 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(
       .services = {{v1::SchedulerService::service_full_name(), &service}},
       .status = [&service](server::Surface::StatusReply reply) { service.GetStatusPage(reply); },
       .drain = nullptr,
-      .metrics = [&watch = *parts->watch,
-                  &clock = context.clock()] { return watch.Gauges(clock.WallNow()); },
+      .metrics =
+          [&watch = *parts->watch, file = parts->file.get(), &clock = context.clock()] {
+            const bool is_refused = file != nullptr && !file->state().error.empty();
+            return watch.Gauges(clock.WallNow(), is_refused);
+          },
   };
   if (parts->file != nullptr) surface.reload = [&file = *parts->file] { file.Reload(); };
   return server::Server::Start(context, std::move(surface), std::move(parts));

@@ -191,7 +191,9 @@ TEST_F(EventsTest, OperatorsPageListsTheMetricsThatThereAre) {
   client_.Submit("pending");
   SubmitTogether({Task(""), Task("refused")});
   WaitForMetric(R"(callboard_submit_rejected_total{reason="queue_full"} 1)");
-  EXPECT_EQ(MetricsIn(test::FileText("docs/OPERATIONS.md")), MetricsIn(Metrics()));
+  const std::string page = test::FileText("docs/OPERATIONS.md");
+  // A scheduler has some of its own, in a chapter of its own.
+  EXPECT_EQ(MetricsIn(page.substr(0, page.find("\n## A scheduler"))), MetricsIn(Metrics()));
 }
 
 }  // namespace
