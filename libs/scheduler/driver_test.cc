@@ -86,9 +86,9 @@ TEST_F(DriverTest, CallsAreAnswered) {
   });
   EXPECT_EQ(preview->time_zone, "UTC");
   EXPECT_THAT(preview->occurrences, SizeIs(3));
-  EXPECT_THAT(Answer<FiringPage>(
-                  [this](auto reply) { driver_->ListFirings({.job = "nobody"}, reply); }),
-              HasReason("JOB_NOT_FOUND"));
+  EXPECT_THAT(
+      Answer<FiringPage>([this](auto reply) { driver_->ListFirings({.job = "nobody"}, reply); }),
+      HasReason("JOB_NOT_FOUND"));
   const auto backfill = Answer<Backfill>([this](auto reply) {
     driver_->StartBackfill({.job = "job",
                             .id = "b",

@@ -75,9 +75,8 @@ absl::StatusOr<std::string> ExampleJobsIn(const std::string& data_dir) {
   const std::string path = absl::StrCat(data_dir, "/scheduler.yaml");
   if (std::filesystem::exists(path)) return path;
   RETURN_IF_ERROR(base::MakePrivateFolder(data_dir));
-  ASSIGN_OR_RETURN(
-      adapters::StagedFile file,
-      adapters::StagedFile::Create(path, adapters::StagedFile::Readers::kOwner));
+  ASSIGN_OR_RETURN(adapters::StagedFile file,
+                   adapters::StagedFile::Create(path, adapters::StagedFile::Readers::kOwner));
   RETURN_IF_ERROR(file.Append(kExampleJobs));
   RETURN_IF_ERROR(std::move(file).Promote(std::stop_token()));
   return path;

@@ -210,20 +210,21 @@ grpc::ServerUnaryReactor* QueueService::CancelTask(grpc::CallbackServerContext* 
     wire::FieldChecks checks;
     const std::string why = wire::ReadText("why", request->why(), core::kErrorBytesMax, checks);
     if (!checks.status().ok()) return call.Finish(checks.status());
-    driver_.CancelTask(
-        *id, server::kIdentity, why, [this, id = *id, call](absl::StatusOr<director::CancelAnswer> answer) {
-          if (!answer.ok()) return call.Finish(answer.status());
-          driver_.GetTask(id, [call, answer = *answer](const absl::StatusOr<core::Task>& task) {
-            v1::CancelTaskResponse done;
-            done.set_outcome(OutcomeOf(answer));
-            // It is done, whether or not the task can still be shown.
-            if (task.ok()) {
-              *done.mutable_task() = wire::ToProto(*task);
-              wire::MakeBasic(*done.mutable_task());
-            }
-            call.Finish(std::move(done));
-          });
-        });
+    driver_.CancelTask(*id, server::kIdentity, why,
+                       [this, id = *id, call](absl::StatusOr<director::CancelAnswer> answer) {
+                         if (!answer.ok()) return call.Finish(answer.status());
+                         driver_.GetTask(
+                             id, [call, answer = *answer](const absl::StatusOr<core::Task>& task) {
+                               v1::CancelTaskResponse done;
+                               done.set_outcome(OutcomeOf(answer));
+                               // It is done, whether or not the task can still be shown.
+                               if (task.ok()) {
+                                 *done.mutable_task() = wire::ToProto(*task);
+                                 wire::MakeBasic(*done.mutable_task());
+                               }
+                               call.Finish(std::move(done));
+                             });
+                       });
   };
   return server::Unary(context, response, cancel);
 }

@@ -154,8 +154,7 @@ absl::StatusOr<scheduler::PreviewQuery> PreviewQueryFrom(const v1::PreviewJobReq
     checks.Refuse("limit", absl::StrCat("is not between 0 and ", kPreviewedMax));
   }
   scheduler::PreviewQuery query = {.job = request.name()};
-  query.from =
-      wire::ReadTime("from", request.has_from(), request.from(), checks).value_or(now);
+  query.from = wire::ReadTime("from", request.has_from(), request.from(), checks).value_or(now);
   query.until = wire::ReadTime("until", request.has_until(), request.until(), checks)
                     .value_or(absl::InfiniteFuture());
   query.limit = static_cast<size_t>(request.limit() == 0 ? kPreviewed : request.limit());
@@ -173,8 +172,8 @@ absl::StatusOr<scheduler::BackfillQuery> BackfillQueryFrom(const v1::BackfillJob
       .job = request.name(),
       .id = request.backfill_id().empty() ? made_up : request.backfill_id(),
       .by = by,
-      .from = wire::ReadTime("from", request.has_from(), request.from(), checks)
-                  .value_or(absl::Time()),
+      .from =
+          wire::ReadTime("from", request.has_from(), request.from(), checks).value_or(absl::Time()),
       .until = wire::ReadTime("until", request.has_until(), request.until(), checks)
                    .value_or(absl::Time()),
       .dry_run = request.dry_run()};

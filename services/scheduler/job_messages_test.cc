@@ -78,10 +78,10 @@ TEST(JobMessagesTest, SecretsOfATaskAreNotShown) {
   view.job.task.prompt = std::string(5000, 'x');
   view.job.task.env = {{"TOKEN", "secret"}};
   view.job.task.payload = "secret";
-  EXPECT_THAT(ToProto(view).DebugString(), Not(HasSubstr("secret")));
+  EXPECT_THAT(ToProto(view).SerializeAsString(), Not(HasSubstr("secret")));
   EXPECT_LT(ToProto(view).task().prompt().size(), 2000u);
   const v1::Job detail = ToProto(scheduler::JobDetail{view});
-  EXPECT_THAT(detail.DebugString(), Not(HasSubstr("secret")));
+  EXPECT_THAT(detail.SerializeAsString(), Not(HasSubstr("secret")));
   EXPECT_EQ(detail.task().prompt().size(), 5000u);
 }
 
@@ -165,9 +165,8 @@ TEST(JobMessagesTest, PageOfFiringsGoesOnWhereItEnded) {
 TEST(JobMessagesTest, PageEndsWhereItWouldBeTooLargeForAMessage) {
   scheduler::FiringPage page;
   for (int i = 0; i < 8; ++i) {
-    page.firings.push_back({.job = "a",
-                            .nominal = kNow - absl::Seconds(i),
-                            .detail = std::string(1 << 20, 'x')});
+    page.firings.push_back(
+        {.job = "a", .nominal = kNow - absl::Seconds(i), .detail = std::string(1 << 20, 'x')});
   }
   const v1::ListFiringsResponse response = ListResponse(page);
   EXPECT_LT(response.ByteSizeLong(), size_t{4} << 20);

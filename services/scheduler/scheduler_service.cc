@@ -140,9 +140,9 @@ grpc::ServerUnaryReactor* SchedulerService::ListFirings(grpc::CallbackServerCont
   return server::Unary(context, response, list);
 }
 
-grpc::ServerUnaryReactor* SchedulerService::GetSchedulerStatus(
-    grpc::CallbackServerContext* context, const v1::GetSchedulerStatusRequest*,
-    v1::SchedulerStatus* response) {
+grpc::ServerUnaryReactor* SchedulerService::GetSchedulerStatus(grpc::CallbackServerContext* context,
+                                                               const v1::GetSchedulerStatusRequest*,
+                                                               v1::SchedulerStatus* response) {
   const auto get = [this](const server::UnaryCall<v1::SchedulerStatus>& call) {
     driver_.GetStatus([this, call](const absl::StatusOr<scheduler::StatusView>& view) {
       if (!view.ok()) return call.Finish(view.status());
@@ -185,9 +185,9 @@ void SchedulerService::GetStatusPage(scheduler::DirectorLink::Reply<std::string>
             job.clear_task();
             jobs.push_back(wire::ToJson(job));
           }
-          reply(server::ViewPage({"statusable", "observable"},
-                                 {{"jobs", absl::StrCat("[", absl::StrJoin(jobs, ","), "]")},
-                                  {"scheduler", status}}));
+          reply(server::ViewPage(
+              {"statusable", "observable"},
+              {{"jobs", absl::StrCat("[", absl::StrJoin(jobs, ","), "]")}, {"scheduler", status}}));
         });
   });
 }

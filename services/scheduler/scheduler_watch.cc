@@ -75,8 +75,8 @@ void SchedulerWatch::Show(const core::Firing& firing) {
               "schedule", outcome, [&firing] {
                 std::vector<base::LogField> fields = {
                     {"job", firing.job},
-                    {"nominal", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", firing.nominal,
-                                                 absl::UTCTimeZone())}};
+                    {"nominal",
+                     absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", firing.nominal, absl::UTCTimeZone())}};
                 if (!firing.queue_id.empty()) fields.push_back({"queue_id", firing.queue_id});
                 if (firing.more > 0) fields.push_back({"more", firing.more});
                 if (!firing.detail.empty()) fields.push_back({"detail", firing.detail});

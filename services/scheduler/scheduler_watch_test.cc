@@ -47,12 +47,10 @@ class SchedulerWatchTest : public testing::Test {
 
 TEST_F(SchedulerWatchTest, EveryRowIsALineAndANumber) {
   Commit({.job = "nightly", .nominal = kNow, .queue_id = "queue-1"});
-  EXPECT_THAT(log_.str(),
-              HasSubstr("INFO schedule=fired job=nightly nominal=2023-11-14T22:13:20Z "
-                        "queue_id=queue-1"));
+  EXPECT_THAT(log_.str(), HasSubstr("INFO schedule=fired job=nightly nominal=2023-11-14T22:13:20Z "
+                                    "queue_id=queue-1"));
   EXPECT_THAT(Metrics(),
-              AllOf(HasSubstr(
-                        R"(callboard_schedule_fires_total{job="nightly",outcome="fired"} 1)"),
+              AllOf(HasSubstr(R"(callboard_schedule_fires_total{job="nightly",outcome="fired"} 1)"),
                     HasSubstr("callboard_commit_batch_size_count 1")));
 }
 

@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(
   auto parts = std::make_shared<Parts>();
   ASSIGN_OR_RETURN(parts->ledgers, adapters::RocksDbLedgers::Lock(config.data_dir()));
   parts->watch.emplace(context.metrics(), context.readiness());
-  parts->link.emplace(config.director().address(), context.random());
+  parts->link.emplace(config.director().address(), context.clock(), context.random());
   ASSIGN_OR_RETURN(parts->driver,
                    scheduler::SchedulerDriver::Open(
                        {context.clock(), *parts->ledgers, *parts->link, &*parts->watch}));
@@ -47,8 +47,8 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(
                                                              driver.SetJobs(std::move(jobs));
                                                            }));
   }
-  SchedulerService& service = parts->service.emplace(driver, parts->file.get(), context.clock(),
-                                                     context.random());
+  SchedulerService& service =
+      parts->service.emplace(driver, parts->file.get(), context.clock(), context.random());
   server::Surface surface = {
       .services = {{v1::SchedulerService::service_full_name(), &service}},
       .status = [&service](server::Surface::StatusReply reply) { service.GetStatusPage(reply); },

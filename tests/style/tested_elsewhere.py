@@ -59,6 +59,7 @@ TESTED_ELSEWHERE = {
     "libs/server/run_program.cc": "tests/integration/server_test.cc",
     "libs/server/signal_thread.cc": "libs/server/termination_test.cc",
     "libs/server/server.cc": "tests/integration/server_test.cc",
+    "services/scheduler/scheduler_service.cc": "tests/integration/scheduler_test.cc",
     "libs/testing/scripted_agent.cc": "libs/adapters/grpc_link/grpc_agent_link_test.cc",
     "libs/testing/tcp_proxy.cc": "libs/adapters/grpc_link/grpc_agent_link_test.cc",
     "libs/testing/cron_jobs.h": "libs/scheduler/due_test.cc",

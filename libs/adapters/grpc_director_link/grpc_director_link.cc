@@ -64,12 +64,6 @@ absl::Status ErrorOf(const grpc::Status& status, const grpc::ClientContext& cont
   return base::WithReason(absl::UnavailableError(error.message()), scheduler::kDirectorUnreachable);
 }
 
-gpr_timespec DeadlineOfACall() {
-  return gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_millis(absl::ToInt64Milliseconds(scheduler::kCallTimeout), GPR_TIMESPAN));
-}
-
 std::optional<TaskEnd> EndFrom(const v1::Task& task) {
   const std::optional<core::TaskState> state = wire::FromProto(wire::kTaskStates, task.state());
   if (!state.has_value()) return std::nullopt;
@@ -78,12 +72,13 @@ std::optional<TaskEnd> EndFrom(const v1::Task& task) {
 
 // What is asked after one by one, and answered together.
 struct Questions {
-  Questions(std::vector<std::string> ids, Reply<std::vector<TaskEnd>> to)
-      : queue_ids(std::move(ids)), reply(std::move(to)) {}
+  Questions(std::vector<std::string> ids, Reply<std::vector<TaskEnd>> to, absl::Duration until)
+      : queue_ids(std::move(ids)), reply(std::move(to)), deadline(until) {}
 
   const std::vector<std::string> queue_ids;
   const Reply<std::vector<TaskEnd>> reply;
-  const gpr_timespec deadline = DeadlineOfACall();
+  // By the monotonic clock.
+  const absl::Duration deadline;
 
   base::Mutex mutex;
   size_t next ABSL_GUARDED_BY(mutex) = 0;
@@ -110,8 +105,11 @@ using AgentStub = v1::AgentService::StubInterface::async_interface;
 
 class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
  public:
-  DirectorLinkCore(const std::string& director_address, ports::Random& random)
-      : random_(random), queue_(v1::QueueService::NewStub(ChannelTo(director_address))) {}
+  DirectorLinkCore(const std::string& director_address, const ports::Clock& clock,
+                   ports::Random& random)
+      : clock_(clock),
+        random_(random),
+        queue_(v1::QueueService::NewStub(ChannelTo(director_address))) {}
 
   void Stop() {
     base::MutexLock lock(mutex_);
@@ -126,11 +124,11 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
   void Submit(const core::Submission& submission, Reply<Accepted> reply) {
     auto call = std::make_shared<Call<v1::SubmitTaskRequest, v1::SubmitTaskResponse>>();
     call->request = wire::ToProto(submission);
-    call->context->AddMetadata("traceparent",
-                              core::FormatTraceparent(core::NewTrace(
-                                  {random_.Next(), random_.Next(), random_.Next()})));
+    call->context->AddMetadata(
+        "traceparent",
+        core::FormatTraceparent(core::NewTrace({random_.Next(), random_.Next(), random_.Next()})));
     Begin<QueueStub, v1::SubmitTaskRequest, v1::SubmitTaskResponse>(
-        *queue_->async(), &QueueStub::SubmitTask, DeadlineOfACall(), std::move(call),
+        *queue_->async(), &QueueStub::SubmitTask, scheduler::kCallTimeout, std::move(call),
         [reply = std::move(reply)](const absl::StatusOr<v1::SubmitTaskResponse>& answer) {
           if (!answer.ok()) return reply(answer.status());
           reply(Accepted{answer->queue_id(), answer->deduplicated()});
@@ -138,7 +136,8 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
   }
 
   void AskEnds(std::vector<std::string> queue_ids, Reply<std::vector<TaskEnd>> reply) {
-    AskOn(std::make_shared<Questions>(std::move(queue_ids), std::move(reply)));
+    AskOn(std::make_shared<Questions>(std::move(queue_ids), std::move(reply),
+                                      clock_.MonotonicNow() + scheduler::kCallTimeout));
   }
 
   void StartDirect(const std::string& agent_url, const core::TaskSpec& spec,
@@ -147,7 +146,7 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
     call->request.set_request_id(spec.request_id);
     wire::WriteSpec(spec, *call->request.mutable_task());
     Begin<AgentStub, v1::StartTaskRequest, v1::StartTaskResponse>(
-        AgentAt(agent_url), &AgentStub::StartTask, DeadlineOfACall(), std::move(call),
+        AgentAt(agent_url), &AgentStub::StartTask, scheduler::kCallTimeout, std::move(call),
         [reply = std::move(reply)](const absl::StatusOr<v1::StartTaskResponse>& answer) {
           if (!answer.ok()) return reply(answer.status());
           reply(Accepted{answer->task_id(), answer->deduplicated()});
@@ -157,7 +156,7 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
  private:
   // Nobody hears of it when the link ends first.
   template <class Stub, class Request, class Response>
-  void Begin(Stub& stub, Method<Stub, Request, Response> method, gpr_timespec deadline,
+  void Begin(Stub& stub, Method<Stub, Request, Response> method, absl::Duration timeout,
              std::shared_ptr<Call<Request, Response>> call,
              std::function<void(absl::StatusOr<Response>)> then) {
     {
@@ -166,7 +165,8 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
       contexts_.insert(&*call->context);
       ++calls_;
     }
-    call->context->set_deadline(deadline);
+    call->context->set_deadline(
+        gpr_time_from_millis(absl::ToInt64Milliseconds(timeout), GPR_TIMESPAN));
     (stub.*method)(&*call->context, &call->request, &call->response,
                    [self = shared_from_this(), call, then](const grpc::Status& status) {
                      absl::StatusOr<Response> answer = std::move(call->response);
@@ -197,15 +197,16 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
       auto call = std::make_shared<Call<v1::GetTaskRequest, v1::Task>>();
       {
         base::MutexLock lock(questions->mutex);
-        const bool is_done = !questions->answer.ok() ||
-                             questions->next == questions->queue_ids.size();
+        const bool is_done =
+            !questions->answer.ok() || questions->next == questions->queue_ids.size();
         if (is_done && questions->open == 0) break;
         if (is_done || questions->open == kQuestionsAtOnce) return;
         ++questions->open;
         call->request.set_queue_id(questions->queue_ids[questions->next++]);
       }
       Begin<QueueStub, v1::GetTaskRequest, v1::Task>(
-          *queue_->async(), &QueueStub::GetTask, questions->deadline, std::move(call),
+          *queue_->async(), &QueueStub::GetTask, questions->deadline - clock_.MonotonicNow(),
+          std::move(call),
           [this, questions](const absl::StatusOr<v1::Task>& task) { OnTask(task, questions); });
     }
     questions->reply(Answer(*questions));
@@ -237,6 +238,7 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
     return *stub->async();
   }
 
+  const ports::Clock& clock_;
   ports::Random& random_;
   // Both until Stop(), which nothing is begun after.
   std::unique_ptr<v1::QueueService::Stub> queue_;
@@ -252,8 +254,9 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
 
 }  // namespace internal
 
-GrpcDirectorLink::GrpcDirectorLink(const std::string& director_address, ports::Random& random)
-    : core_(std::make_shared<internal::DirectorLinkCore>(director_address, random)) {}
+GrpcDirectorLink::GrpcDirectorLink(const std::string& director_address, const ports::Clock& clock,
+                                   ports::Random& random)
+    : core_(std::make_shared<internal::DirectorLinkCore>(director_address, clock, random)) {}
 
 GrpcDirectorLink::~GrpcDirectorLink() { core_->Stop(); }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libs/ports/clock.h"
 #include "libs/ports/random.h"
 #include "libs/scheduler/director_link.h"
 
@@ -17,8 +18,9 @@ class DirectorLinkCore;
 // The scheduler's way to its director over gRPC. Every submit begins a trace of its own.
 class GrpcDirectorLink final : public scheduler::DirectorLink {
  public:
-  // `director_address`: host:port. `random` outlives it.
-  GrpcDirectorLink(const std::string& director_address, ports::Random& random);
+  // `director_address`: host:port. Clock and chance outlive it.
+  GrpcDirectorLink(const std::string& director_address, const ports::Clock& clock,
+                   ports::Random& random);
   // Ends what is under way.
   ~GrpcDirectorLink() override;
 

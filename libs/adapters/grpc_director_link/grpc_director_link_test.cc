@@ -19,6 +19,7 @@
 #include "libs/base/error.h"
 #include "libs/base/mutex.h"
 #include "libs/core/trace_context.h"
+#include "libs/testing/fake_clock.h"
 #include "libs/testing/fake_random.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
@@ -121,9 +122,7 @@ class DeafPort {
   }
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
   void Listen() { CHECK_EQ(listen(socket_.get(), 8), 0); }
-  base::Descriptor Accept() {
-    return base::Descriptor(accept(socket_.get(), nullptr, nullptr));
-  }
+  base::Descriptor Accept() { return base::Descriptor(accept(socket_.get(), nullptr, nullptr)); }
 
  private:
   const base::Descriptor socket_;
@@ -152,12 +151,13 @@ absl::StatusOr<Accepted> Submit(GrpcDirectorLink& link, const std::string& reque
 
 class GrpcDirectorLinkTest : public testing::Test {
  protected:
+  test::FakeClock clock_;
   test::FakeRandom random_;
 };
 
 TEST_F(GrpcDirectorLinkTest, SubmitBringsTheTaskAndTheAnswer) {
   Peer director;
-  GrpcDirectorLink link(director.address(), random_);
+  GrpcDirectorLink link(director.address(), clock_, random_);
   EXPECT_EQ(*Submit(link, "first"), (Accepted{"queue-1", false}));
   EXPECT_EQ(*Submit(link, "again"), (Accepted{"queue-1", true}));
   ASSERT_EQ(director.submitted().size(), 2u);
@@ -167,7 +167,7 @@ TEST_F(GrpcDirectorLinkTest, SubmitBringsTheTaskAndTheAnswer) {
 
 TEST_F(GrpcDirectorLinkTest, EverySubmitBeginsATraceOfItsOwn) {
   Peer director;
-  GrpcDirectorLink link(director.address(), random_);
+  GrpcDirectorLink link(director.address(), clock_, random_);
   ASSERT_THAT(Submit(link, "a"), IsOk());
   ASSERT_THAT(Submit(link, "b"), IsOk());
   ASSERT_EQ(director.traces().size(), 2u);
@@ -179,7 +179,7 @@ TEST_F(GrpcDirectorLinkTest, EverySubmitBeginsATraceOfItsOwn) {
 
 TEST_F(GrpcDirectorLinkTest, RefusalKeepsItsDetails) {
   Peer director;
-  GrpcDirectorLink link(director.address(), random_);
+  GrpcDirectorLink link(director.address(), clock_, random_);
   director.Refuse(base::WithReason(absl::FailedPreconditionError("one is live"), "OVERLAP",
                                    {{"queue_id", "queue-7"}}));
   const absl::Status refused = Submit(link, "a").status();
@@ -189,7 +189,7 @@ TEST_F(GrpcDirectorLinkTest, RefusalKeepsItsDetails) {
 
 TEST_F(GrpcDirectorLinkTest, WhatNeverReachedAConnectionIsKnownNotToBeSent) {
   DeafPort port;
-  GrpcDirectorLink link(port.address(), random_);
+  GrpcDirectorLink link(port.address(), clock_, random_);
   // The first waits for the connection, the second finds that there is none.
   for (int i = 0; i < 2; ++i) {
     const absl::StatusOr<Accepted> answer = Submit(link, "a");
@@ -201,7 +201,7 @@ TEST_F(GrpcDirectorLinkTest, WhatNeverReachedAConnectionIsKnownNotToBeSent) {
 TEST_F(GrpcDirectorLinkTest, WhatWasCutOffMayHaveArrived) {
   DeafPort port;
   port.Listen();
-  GrpcDirectorLink link(port.address(), random_);
+  GrpcDirectorLink link(port.address(), clock_, random_);
   std::thread cutter([&port] {
     const base::Descriptor connection = port.Accept();
     // The preface and settings of a server that takes every call, and then nothing more.
@@ -223,14 +223,14 @@ TEST_F(GrpcDirectorLinkTest, WhatWasCutOffMayHaveArrived) {
 
 TEST_F(GrpcDirectorLinkTest, EndsAreThoseOfTheTasksThatTheDirectorKnows) {
   Peer director;
-  GrpcDirectorLink link(director.address(), random_);
+  GrpcDirectorLink link(director.address(), clock_, random_);
   std::vector<std::string> ids = {"unknown"};
   for (int i = 0; i < 100; ++i) {
     ids.push_back(absl::StrCat("queue-", i));
     director.Has(ids.back(), i % 2 == 0 ? v1::Task::STATE_COMPLETED : v1::Task::STATE_FAILED);
   }
-  const auto ends = Answer<std::vector<TaskEnd>>(
-      [&](auto reply) { link.AskEnds(ids, std::move(reply)); });
+  const auto ends =
+      Answer<std::vector<TaskEnd>>([&](auto reply) { link.AskEnds(ids, std::move(reply)); });
   ASSERT_THAT(ends, IsOk());
   EXPECT_EQ(ends->size(), 100u);
   for (const TaskEnd& end : *ends) {
@@ -241,7 +241,7 @@ TEST_F(GrpcDirectorLinkTest, EndsAreThoseOfTheTasksThatTheDirectorKnows) {
 
 TEST_F(GrpcDirectorLinkTest, EndsOfNoTasksAreNone) {
   Peer director;
-  GrpcDirectorLink link(director.address(), random_);
+  GrpcDirectorLink link(director.address(), clock_, random_);
   const auto ends =
       Answer<std::vector<TaskEnd>>([&](auto reply) { link.AskEnds({}, std::move(reply)); });
   ASSERT_THAT(ends, IsOk());
@@ -250,17 +250,18 @@ TEST_F(GrpcDirectorLinkTest, EndsOfNoTasksAreNone) {
 
 TEST_F(GrpcDirectorLinkTest, EndsAreRefusedWhenOneCannotBeAskedFor) {
   Peer director;
-  GrpcDirectorLink link(director.address(), random_);
+  GrpcDirectorLink link(director.address(), clock_, random_);
   director.Has("queue-1", v1::Task::STATE_COMPLETED);
   director.Refuse(absl::UnavailableError("later"));
-  const auto ends = Answer<std::vector<TaskEnd>>(
-      [&](auto reply) { link.AskEnds({"queue-1", "queue-2"}, std::move(reply)); });
+  const auto ends = Answer<std::vector<TaskEnd>>([&](auto reply) {
+    link.AskEnds({"queue-1", "queue-2"}, std::move(reply));
+  });
   EXPECT_THAT(ends, StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(GrpcDirectorLinkTest, DirectStartGoesToTheAgent) {
   Peer agent;
-  GrpcDirectorLink link("127.0.0.1:1", random_);
+  GrpcDirectorLink link("127.0.0.1:1", clock_, random_);
   const auto answer = Answer<Accepted>([&](auto reply) {
     link.StartDirect("grpc://" + agent.address(), SubmissionOf("id").spec, std::move(reply));
   });
@@ -273,7 +274,7 @@ TEST_F(GrpcDirectorLinkTest, WhatIsUnderWayAtItsEndIsNotAnswered) {
   std::atomic<bool> answered = false;
   base::Descriptor connection;
   {
-    GrpcDirectorLink link(port.address(), random_);
+    GrpcDirectorLink link(port.address(), clock_, random_);
     link.Submit(SubmissionOf("a"), [&answered](auto) { answered = true; });
     connection = port.Accept();
   }

@@ -167,9 +167,10 @@ TEST(JobReaderTest, WrongScheduleIsToldWithTheFieldAndTheColumn) {
 }
 
 TEST(JobReaderTest, UnknownKeyIsToldWithTheNearest) {
-  EXPECT_THAT(ReadOne("  timeout: 5m\n"),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       ::testing::StartsWith("jobs.yaml:5: job nightly: there is no key 'timeout'")));
+  EXPECT_THAT(
+      ReadOne("  timeout: 5m\n"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::StartsWith("jobs.yaml:5: job nightly: there is no key 'timeout'")));
   EXPECT_THAT(ReadOne("  timezone: UTC\n"),
               IsWrong("jobs.yaml:5: job nightly: there is no key 'timezone'; did you mean "
                       "'time_zone'?"));

@@ -30,8 +30,8 @@ absl::StatusOr<std::string> TextOf(const std::string& path) {
     if (count < 0) return Unreadable(path);
     text.append(buffer, static_cast<size_t>(count));
     if (text.size() > JobsFile::kBytesMax) {
-      return absl::InvalidArgumentError(absl::StrCat("jobs_file: ", path, " has more than ",
-                                                     JobsFile::kBytesMax >> 20, " MiB"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("jobs_file: ", path, " has more than ", JobsFile::kBytesMax >> 20, " MiB"));
     }
   }
   return text;
@@ -65,8 +65,7 @@ JobsFile::JobsFile(const std::string& path, const ports::Clock& clock, OnJobs on
     : path_(path), clock_(clock), on_jobs_(std::move(on_jobs)), look_period_(look_period) {}
 
 absl::StatusOr<std::unique_ptr<JobsFile>> JobsFile::Open(const std::string& path,
-                                                         const ports::Clock& clock,
-                                                         OnJobs on_jobs,
+                                                         const ports::Clock& clock, OnJobs on_jobs,
                                                          absl::Duration look_period) {
   std::unique_ptr<JobsFile> file(new JobsFile(path, clock, std::move(on_jobs), look_period));
   RETURN_IF_ERROR(file->Read());
@@ -103,9 +102,8 @@ void JobsFile::Run() {
     bool reload = false;
     {
       base::MutexLock lock(mutex_);
-      changed_.WaitFor(mutex_, look_period_, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return stopping_ || reload_;
-      });
+      changed_.WaitFor(mutex_, look_period_,
+                       [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || reload_; });
       if (stopping_) return;
       reload = std::exchange(reload_, false);
     }

@@ -21,8 +21,8 @@ namespace callboard::adapters {
 //
 // Looks at the file itself, by its path, again and again: editors put a new one in its place,
 // Kubernetes turns a link around, and some file systems tell nobody. What is just being written is
-// left alone until it has been still for a moment. A version that is wrong, or gone, is refused, and
-// the one before stays.
+// left alone until it has been still for a moment. A version that is wrong, or gone, is refused,
+// and the one before stays.
 //
 // Thread-safe.
 class JobsFile {

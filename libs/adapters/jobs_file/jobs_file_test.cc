@@ -74,8 +74,8 @@ TEST_F(JobsFileTest, IsReadBeforeOpenReturns) {
 
 TEST_F(JobsFileTest, WrongOrMissingAtTheStartIsAnError) {
   const auto open = [this] { return JobsFile::Open(path_, clock_, nullptr).status(); };
-  EXPECT_THAT(open(), StatusIs(absl::StatusCode::kInvalidArgument,
-                               HasSubstr("No such file or directory")));
+  EXPECT_THAT(open(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("No such file or directory")));
   Write(kWrong);
   EXPECT_THAT(open(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("jobs.yaml:1:")));
   std::filesystem::remove(path_);

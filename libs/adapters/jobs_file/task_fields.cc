@@ -27,10 +27,9 @@ constexpr int kDepthMax = 16;
 
 // Times of one task would be wrong for the next.
 const std::set<std::string>& FieldsOfTheScheduler() {
-  static const auto& names =
-      *new std::set<std::string>{"request_id",        "source", "source_job", "policy",
-                                 "ticket",            "overlap", "validate_only",
-                                 "earliest_start_at", "deadline_at"};
+  static const auto& names = *new std::set<std::string>{
+      "request_id", "source",        "source_job",        "policy",     "ticket",
+      "overlap",    "validate_only", "earliest_start_at", "deadline_at"};
   return names;
 }
 
