@@ -16,10 +16,14 @@ std::string EnumText(const EnumValueDescriptor& value) {
   const absl::string_view prefix =
       absl::StripSuffix(value.type()->FindValueByNumber(0)->name(), "UNSPECIFIED");
   const absl::string_view name = absl::StripPrefix(value.name(), prefix);
-  if (value.type()->options().GetExtension(v1::text_case) == v1::TEXT_CASE_UPPER) {
-    return std::string(name);
+  switch (value.type()->options().GetExtension(v1::text_case)) {
+    case v1::TEXT_CASE_UPPER:
+      return std::string(name);
+    case v1::TEXT_CASE_SNAKE:
+      return absl::AsciiStrToLower(name);
+    default:
+      return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
   }
-  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
 }
 
 std::string EnumText(const EnumDescriptor& type, int number) {

@@ -12,8 +12,8 @@
 namespace callboard::wire {
 
 // QUEUE_POLICY_DROP_OLDEST is written `drop-oldest`: without the prefix its enum's values share, in
-// lower case, with hyphens; REASON_AGENT_LOST, whose enum says so (text_case), is written
-// `AGENT_LOST`.
+// lower case, with hyphens. An enum may say otherwise (text_case): REASON_AGENT_LOST is written
+// `AGENT_LOST`, OUTCOME_SKIPPED_OVERLAP `skipped_overlap`.
 std::string EnumText(const google::protobuf::EnumValueDescriptor& value);
 
 // The text of the value `number`; a newer peer's value, which we have no name for, stays a number.

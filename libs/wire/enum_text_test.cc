@@ -27,6 +27,11 @@ TEST(EnumTextTest, EnumMayAskForUpperCase) {
             "working");
 }
 
+TEST(EnumTextTest, EnumMayAskForUnderscores) {
+  EXPECT_THAT(EnumTexts(*v1::Overlap::Policy_descriptor()),
+              ElementsAre("skip", "queue_one", "allow"));
+}
+
 TEST(EnumTextTest, FindsWhatItWrites) {
   EXPECT_EQ(FindEnumValue(Policy(), "drop-oldest")->number(), QueueConfig::POLICY_DROP_OLDEST);
 }
