@@ -70,7 +70,10 @@ if ! $up; then
   cluster=
   fail "it did not start; the last line of its log says why"
 fi
-director=127.0.0.1:$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["grpc"])' "$work/ports.json")
+# A value in a JSON document on standard input.
+field() { python3 -c "import json, sys; print(json.load(sys.stdin)$1)"; }
+director=127.0.0.1:$(field '["grpc"]' <"$work/ports.json")
+scheduler=127.0.0.1:$(field '["scheduler"]["grpc"]' <"$work/ports.json")
 
 # As people type it; the address only where it is not the usual one.
 ask() {
@@ -78,6 +81,13 @@ ask() {
     show $callboard "$@"
   else
     show $callboard "$@" --director.address="$director"
+  fi
+}
+ask_scheduler() {
+  if [[ $scheduler == 127.0.0.1:7072 ]]; then
+    show $callboard "$@"
+  else
+    show $callboard "$@" --scheduler.address="$scheduler"
   fi
 }
 
@@ -131,6 +141,21 @@ ask queue-status "$retried"
 ask logs "${completed[-1]}" | tee "$work/logs"
 grep -qx "slept for 3 s" "$work/logs" || fail "wanted what the task wrote"
 ask agents
+
+say "a cron job that feeds the queue: hello, every five seconds"
+ask_scheduler jobs
+# It began with the cluster, and so has run by now, or does so in a moment.
+task=
+for _ in {1..100}; do
+  task=$($callboard jobs hello -o json --scheduler.address="$scheduler" | field '["last_queue_id"]')
+  [[ -n $task ]] && break
+  sleep 0.2
+done
+[[ -n $task ]] || fail "wanted a task of the job 'hello'"
+$callboard watch "$task" --director.address="$director" >"$work/watched" || fail "wanted that task to complete"
+ask logs "$task" | tee "$work/logs"
+grep -q "^hello from cron" "$work/logs" || fail "wanted what the job wrote"
+ask_scheduler preview --schedule='30 2 * * *' --time_zone=Europe/Berlin --from=2026-03-28 --until=2026-03-30
 
 if ! $once; then
   say "Callboard is up; its log is $work/log. Press Ctrl-C to stop."
