@@ -6,7 +6,7 @@
 #include "libs/base/status_macros.h"
 #include "libs/wire/enum_text.h"
 #include "libs/wire/json.h"
-#include "services/cli/director_call.h"
+#include "services/cli/peer_call.h"
 
 namespace callboard::cli {
 namespace {

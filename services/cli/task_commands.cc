@@ -14,8 +14,8 @@
 #include "libs/wire/enum_text.h"
 #include "libs/wire/json.h"
 #include "libs/wire/time.h"
-#include "services/cli/director_call.h"
 #include "services/cli/exit_code.h"
+#include "services/cli/peer_call.h"
 
 namespace callboard::cli {
 namespace {
