@@ -43,4 +43,20 @@ absl::StatusOr<std::string> ShowQueueStatus(const config::v1::CliConfig& config)
   return Written(config, status, QueueStatusTable(status));
 }
 
+absl::StatusOr<std::string> PauseQueue(const config::v1::CliConfig& config,
+                                       const std::string& why) {
+  v1::PauseQueueRequest request;
+  request.set_why(why);
+  ASSIGN_OR_RETURN(const v1::QueueStatus status,
+                   CallDirector(config, &v1::QueueService::Stub::PauseQueue, request));
+  return Written(config, status, QueueStatusTable(status));
+}
+
+absl::StatusOr<std::string> ResumeQueue(const config::v1::CliConfig& config) {
+  ASSIGN_OR_RETURN(
+      const v1::QueueStatus status,
+      CallDirector(config, &v1::QueueService::Stub::ResumeQueue, v1::ResumeQueueRequest()));
+  return Written(config, status, QueueStatusTable(status));
+}
+
 }  // namespace callboard::cli

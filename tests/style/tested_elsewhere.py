@@ -102,6 +102,7 @@ TESTED_ELSEWHERE = {
     "services/cli/command_line.cc": "tests/integration/cli_test.cc",
     "services/cli/db_folder.cc": "tests/integration/db_test.cc",
     "services/cli/peer_call.cc": "tests/integration/cli_test.cc",
+    "services/cli/job_flags.cc": "tests/integration/cli_test.cc",
     "services/cli/follow_stream.cc": "services/cli/logs_test.cc",
     "services/cli/live_screen.cc": "tests/integration/watch_cli_test.cc",
     "services/cli/watch.cc": "tests/integration/watch_cli_test.cc",
