@@ -20,10 +20,11 @@ int64_t Seconds(const std::string& text) {
   return time.ok() ? absl::ToUnixSeconds(*time) : -1;
 }
 
-template <class Answer>
-void ExpectUsageError(const Answer& answer, const std::string& words) {
-  EXPECT_EQ(ExitCodeOf(answer.status()), ExitCode::kUsage) << answer.status();
-  EXPECT_THAT(std::string(answer.status().message()), HasSubstr(words));
+MATCHER_P(IsUsageError, words, "") {
+  *result_listener << arg.status();
+  return ExitCodeOf(arg.status()) == ExitCode::kUsage &&
+         ::testing::ExplainMatchResult(HasSubstr(words), std::string(arg.status().message()),
+                                       result_listener);
 }
 
 TEST(JobRequestsTest, InstantIsRfc3339OrADateThatBeginsInUtc) {
@@ -36,8 +37,9 @@ TEST(JobRequestsTest, InstantIsRfc3339OrADateThatBeginsInUtc) {
 TEST(JobRequestsTest, InstantThatIsNoneIsRefusedWithTheFlagAndWhatIsWanted) {
   for (const char* text : {"", "tomorrow", "2026-02-30", "2026-03-29T02:30:00", "2026-03-29 junk",
                            "infinite-future", "infinite-past", "10000-01-01", "0000-01-01"}) {
-    ExpectUsageError(InstantFrom("--from", text), "--from: '");
-    ExpectUsageError(InstantFrom("--from", text), "wanted: 2026-03-29T02:30:00Z or 2026-03-29");
+    EXPECT_THAT(InstantFrom("--from", text), IsUsageError("--from: '"));
+    EXPECT_THAT(InstantFrom("--from", text),
+                IsUsageError("wanted: 2026-03-29T02:30:00Z or 2026-03-29"));
   }
 }
 
@@ -63,19 +65,21 @@ TEST(JobRequestsTest, PreviewIsOfAJobOrOfSchedulesWithATimeZone) {
 }
 
 TEST(JobRequestsTest, PreviewOfNothingOrOfTwoThingsIsAUsageError) {
-  ExpectUsageError(PreviewRequest({}), "name a job");
-  ExpectUsageError(PreviewRequest({.time_zone = "Europe/Berlin"}), "name a job");
-  ExpectUsageError(PreviewRequest({.job = "a", .schedules = {"@daily"}}), "a job has its schedule");
-  ExpectUsageError(PreviewRequest({.job = "a", .time_zone = "Europe/Berlin"}), "--time_zone");
-  ExpectUsageError(PreviewRequest({.job = "a", .seconds = true}), "--seconds");
+  EXPECT_THAT(PreviewRequest({}), IsUsageError("name a job"));
+  EXPECT_THAT(PreviewRequest({.time_zone = "Europe/Berlin"}), IsUsageError("name a job"));
+  EXPECT_THAT(PreviewRequest({.job = "a", .schedules = {"@daily"}}),
+              IsUsageError("a job has its schedule"));
+  EXPECT_THAT(PreviewRequest({.job = "a", .time_zone = "Europe/Berlin"}),
+              IsUsageError("--time_zone"));
+  EXPECT_THAT(PreviewRequest({.job = "a", .seconds = true}), IsUsageError("--seconds"));
 }
 
 TEST(JobRequestsTest, SpanEndsAfterItBegins) {
   for (const char* until : {"2026-03-29", "2026-03-28"}) {
-    ExpectUsageError(PreviewRequest({.job = "a", .from = "2026-03-29", .until = until}),
-                     "later than --from");
-    ExpectUsageError(BackfillRequest({.job = "a", .from = "2026-03-29", .until = until}, "id"),
-                     "later than --from");
+    EXPECT_THAT(PreviewRequest({.job = "a", .from = "2026-03-29", .until = until}),
+                IsUsageError("later than --from"));
+    EXPECT_THAT(BackfillRequest({.job = "a", .from = "2026-03-29", .until = until}, "id"),
+                IsUsageError("later than --from"));
   }
 }
 

@@ -75,8 +75,8 @@ std::string CatchUpText(const Job& job) {
 
 // What is in force, named as in the file, and where it comes from.
 Rows PolicyRows(const Job& job) {
-  const auto row = [&job](const char* key, const char* field, const std::string& value) {
-    const auto origin = job.origins().find(field);
+  const auto row = [&job](const char* key, const std::string& value) {
+    const auto origin = job.origins().find(key);
     return std::vector<std::string>{key, value,
                                     origin == job.origins().end() ? "" : origin->second};
   };
@@ -88,21 +88,21 @@ Rows PolicyRows(const Job& job) {
   };
   return {
       {"SETTING", "VALUE", "FROM"},
-      row("schedule", "schedules", SchedulesText(job)),
-      row("seconds", "seconds", job.seconds() ? "true" : "false"),
-      row("time_zone", "time_zone", ZoneText(job)),
-      row("overlap", "overlap", wire::EnumText(*v1::Overlap::Policy_descriptor(), job.overlap())),
-      row("catch_up", "catch_up", CatchUpText(job)),
-      row("on_queue_full", "queue_full_wait",
-          job.has_queue_full_wait() ? absl::StrCat("wait: ", DurationText(job.queue_full_wait()))
-                                    : "skip"),
-      row("jitter", "jitter", job.has_jitter() ? DurationText(job.jitter()) : "none"),
-      row("start", "start", instant(job.has_start(), job.start())),
-      row("end", "end", instant(job.has_end(), job.end())),
-      row("max_runs", "max_runs", limit(job.max_runs())),
-      row("pause_after_failures", "pause_after_failures", limit(job.pause_after_failures())),
-      row("agent_url", "agent_url", job.agent_url().empty() ? "none" : job.agent_url()),
-      row("paused", "paused", job.paused() ? "true" : "false"),
+      row("schedule", SchedulesText(job)),
+      row("seconds", job.seconds() ? "true" : "false"),
+      row("time_zone", ZoneText(job)),
+      row("overlap", wire::EnumText(*v1::Overlap::Policy_descriptor(), job.overlap())),
+      row("catch_up", CatchUpText(job)),
+      row("on_queue_full", job.has_queue_full_wait()
+                               ? absl::StrCat("wait: ", DurationText(job.queue_full_wait()))
+                               : "skip"),
+      row("jitter", job.has_jitter() ? DurationText(job.jitter()) : "none"),
+      row("start", instant(job.has_start(), job.start())),
+      row("end", instant(job.has_end(), job.end())),
+      row("max_runs", limit(job.max_runs())),
+      row("pause_after_failures", limit(job.pause_after_failures())),
+      row("agent_url", job.agent_url().empty() ? "none" : job.agent_url()),
+      row("paused", job.paused() ? "true" : "false"),
   };
 }
 

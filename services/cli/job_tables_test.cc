@@ -58,7 +58,8 @@ TEST(JobTablesTest, JobsAreATableWithStateLastStatusAndNextTime) {
 TEST(JobTablesTest, JobIsShownWithWhatIsInForceAndWhereItComesFrom) {
   v1::Job job = Nightly();
   auto& origins = *job.mutable_origins();
-  origins["schedules"] = "file";
+  origins["schedule"] = "file";
+  origins["on_queue_full"] = "default";
   origins["time_zone"] = "file";
   origins["overlap"] = "default";
   origins["paused"] = "operator";
@@ -74,7 +75,7 @@ TEST(JobTablesTest, JobIsShownWithWhatIsInForceAndWhereItComesFrom) {
             "time_zone             Europe/Berlin  file\n"
             "overlap               skip           default\n"
             "catch_up              latest\n"
-            "on_queue_full         skip\n"
+            "on_queue_full         skip           default\n"
             "jitter                none\n"
             "start                 none\n"
             "end                   none\n"
@@ -174,12 +175,14 @@ TEST(JobTablesTest, PreviewSaysInWordsWhatTheTimeZoneDoes) {
   request.set_limit(10);
   v1::PreviewJobResponse response;
   EXPECT_EQ(PreviewTable(request, response), "no occurrences\n");
-  AddOccurrence(kMarch29 - 23 * kHour, "2026-03-28 02:30", v1::Firing::OUTCOME_FIRED, response);
-  AddOccurrence(kMarch29 + kHour, "2026-03-29 03:00", v1::Firing::OUTCOME_DST_GAP_MOVED, response);
+  AddOccurrence(kMarch29 - 23 * kHour + kHour / 2, "2026-03-28T02:30:00+01:00",
+                v1::Firing::OUTCOME_FIRED, response);
+  AddOccurrence(kMarch29 + kHour, "2026-03-29T03:00:00+02:00", v1::Firing::OUTCOME_DST_GAP_MOVED,
+                response);
   EXPECT_EQ(PreviewTable(request, response),
-            "INSTANT                  WALL TIME         NOTE\n"
-            "2026-03-28 01:00:00 UTC  2026-03-28 02:30\n"
-            "2026-03-29 01:00:00 UTC  2026-03-29 03:00  "
+            "INSTANT                  WALL TIME                  NOTE\n"
+            "2026-03-28 01:30:00 UTC  2026-03-28T02:30:00+01:00\n"
+            "2026-03-29 01:00:00 UTC  2026-03-29T03:00:00+02:00  "
             "moved: its wall time does not exist that day\n");
   AddOccurrence(0, "", v1::Firing::OUTCOME_DST_FOLD_SUPPRESSED, response);
   AddOccurrence(0, "", v1::Firing::OUTCOME_SKIPPED_CALENDAR, response);
