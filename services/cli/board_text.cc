@@ -8,6 +8,7 @@
 #include "libs/base/json_quoted.h"
 #include "libs/wire/enum_text.h"
 #include "libs/wire/time.h"
+#include "services/cli/answer_text.h"
 
 namespace callboard::cli {
 namespace {
@@ -55,18 +56,6 @@ absl::Time Since(const v1::Task& task) {
   return TimeOf(task.has_finished_at()     ? task.finished_at()
                 : task.has_dispatched_at() ? task.dispatched_at()
                                            : task.created_at());
-}
-
-// On one line, and nothing that a terminal would obey.
-std::string Plain(std::string text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F are controls as well.
-    const bool is_second = byte >= 0x80 && byte < 0xa0 && i > 0 && text[i - 1] == '\xc2';
-    if (is_second) text[i - 1] = ' ';
-    if (byte < 0x20 || byte == 0x7f || is_second) text[i] = ' ';
-  }
-  return text;
 }
 
 // Reason and words for it, as far as there are any.

@@ -28,6 +28,7 @@
 #include "services/cli/db_tasks.h"
 #include "services/cli/dev.h"
 #include "services/cli/exit_code.h"
+#include "services/cli/job_flags.h"
 #include "services/cli/logs.h"
 #include "services/cli/queue_status.h"
 #include "services/cli/task_commands.h"
@@ -82,10 +83,10 @@ class CommandLine {
  public:
   CommandLine() : app_("Callboard: a queue for agents that do one thing at a time.", "callboard") {
     app_.formatter(formatter_);
-    formatter_->Add("callboard",
-                    {"callboard dev", "callboard queue \"echo hello\"", "callboard queue-status",
-                     "callboard queue-status -o json", "callboard watch", "callboard agents",
-                     "callboard db verify", "source <(callboard completion bash)"});
+    formatter_->Add("callboard", {"callboard dev", "callboard queue \"echo hello\"",
+                                  "callboard queue-status", "callboard queue-status -o json",
+                                  "callboard watch", "callboard agents", "callboard jobs",
+                                  "callboard db verify", "source <(callboard completion bash)"});
     app_.fallthrough();
     app_.require_subcommand(0, 1);
     // Refused below, with the nearest name.
@@ -97,6 +98,7 @@ class CommandLine {
                {"callboard dev"}, nullptr);
     AddTasks();
     AddStreams();
+    AddJobs();
     AddDb();
     AddCompletion();
     AddCommand("version", "Show the version.", {"callboard version -o json"},
@@ -279,6 +281,16 @@ class CommandLine {
         kFooter));
   }
 
+  void AddJobs() {
+    AddJobCommands(
+        [this](const std::string& name, const std::string& summary,
+               const std::vector<std::string>& examples, JobCommand run) -> CLI::App& {
+          return AddCommand(name, summary, examples,
+                            [this, run](const CliConfig& config) { return run(config, job_); });
+        },
+        job_);
+  }
+
   using DbCommand = absl::Status (*)(const CliConfig&, const DbArguments&, std::FILE*);
 
   CLI::App& AddDbCommand(CLI::App& db, const std::string& name, const std::string& summary,
@@ -438,6 +450,7 @@ class CommandLine {
   TaskArguments task_;
   std::vector<std::string> watched_;
   LogArguments logs_;
+  JobArguments job_;
   Action action_;
 };
 

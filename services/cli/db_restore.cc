@@ -12,8 +12,8 @@
 #include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/json.h"
-#include "services/cli/director_call.h"
 #include "services/cli/exit_code.h"
+#include "services/cli/peer_call.h"
 
 namespace callboard::cli {
 namespace {

@@ -11,15 +11,17 @@ namespace callboard::cli {
 namespace {
 
 constexpr absl::string_view kUnreachable = "UNREACHABLE";
+// As the scheduler says it of its director.
+constexpr absl::string_view kDirectorUnreachable = "DIRECTOR_UNREACHABLE";
 constexpr absl::string_view kUsage = "USAGE";
 
 }  // namespace
 
-absl::Status Unreachable(const absl::Status& error, const std::string& address) {
+absl::Status Unreachable(const absl::Status& error, const Peer& peer) {
   return base::WithReason(
       absl::UnavailableError(absl::StrCat(
-          "no director answers at ", address, " (", error.message(),
-          "); start one with `callboard dev`, or name another with --director.address")),
+          "no ", peer.name, " answers at ", peer.address, " (", error.message(),
+          "); start one with `callboard dev`, or name another with --", peer.name, ".address")),
       kUnreachable);
 }
 
@@ -29,7 +31,7 @@ absl::Status UsageError(absl::string_view message) {
 
 ExitCode ExitCodeOf(const absl::Status& status) {
   const std::string reason = base::DetailsOf(status).reason;
-  if (reason == kUnreachable) return ExitCode::kUnreachable;
+  if (reason == kUnreachable || reason == kDirectorUnreachable) return ExitCode::kUnreachable;
   if (reason == kUsage) return ExitCode::kUsage;
   if (flow::IsAbortError(status)) return ExitCode::kInterrupted;
   if (reason == "QUEUE_FULL") return ExitCode::kQueueFull;

@@ -1,10 +1,9 @@
 #ifndef CALLBOARD_SERVICES_CLI_EXIT_CODE_H_
 #define CALLBOARD_SERVICES_CLI_EXIT_CODE_H_
 
-#include <string>
-
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "services/cli/peer.h"
 
 namespace callboard::cli {
 
@@ -26,8 +25,8 @@ enum class ExitCode : int {
 // That the command line is wrong, found by the command itself.
 absl::Status UsageError(absl::string_view message);
 
-// Adds to `error` that no server answered.
-absl::Status Unreachable(const absl::Status& error, const std::string& address);
+// Adds to `error` that the peer did not answer, and what to do about it.
+absl::Status Unreachable(const absl::Status& error, const Peer& peer);
 
 // The exit code that stands for how a command ended: what a server answered, or its silence.
 ExitCode ExitCodeOf(const absl::Status& status);

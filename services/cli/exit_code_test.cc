@@ -41,8 +41,19 @@ TEST(ExitCodeTest, ScriptsCanTellTheAnswersApart) {
 TEST(ExitCodeTest, ServerThatIsBusyIsNotAServerThatIsGone) {
   EXPECT_EQ(ExitCodeOf(base::WithReason(absl::UnavailableError("draining"), "QUEUE_DRAINING")),
             ExitCode::kFailed);
-  EXPECT_EQ(ExitCodeOf(Unreachable(absl::UnavailableError("refused"), "127.0.0.1:7070")),
+  EXPECT_EQ(ExitCodeOf(Unreachable(absl::UnavailableError("refused"), {"director", "[::1]:1"})),
             ExitCode::kUnreachable);
+  EXPECT_EQ(ExitCodeOf(base::WithReason(absl::UnavailableError("it did not answer the scheduler"),
+                                        "DIRECTOR_UNREACHABLE")),
+            ExitCode::kUnreachable)
+      << "whoever asked it";
+}
+
+TEST(ExitCodeTest, ServerThatIsGoneIsNamedWithItsAddressAndWhatToDo) {
+  EXPECT_EQ(
+      Unreachable(absl::UnavailableError("refused"), {"scheduler", "10.0.0.1:7072"}).message(),
+      "no scheduler answers at 10.0.0.1:7072 (refused); start one with `callboard dev`, or "
+      "name another with --scheduler.address");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ gpr_timespec In(absl::Duration wait) {
 }  // namespace
 
 StreamSource::StreamSource(const config::v1::CliConfig& config)
-    : config_(config), channel_(Connect(config)) {}
+    : config_(config), director_(DirectorOf(config)), channel_(Connect(director_)) {}
 
 absl::Status StreamSource::AwaitConnection() {
   const absl::Duration limit = *wire::FromProto(config_.timeout());
@@ -30,12 +30,16 @@ absl::Status StreamSource::AwaitConnection() {
     if (!channel_->WaitForStateChange(state, In(limit))) {
       return Unreachable(
           absl::DeadlineExceededError(absl::StrCat("not within ", absl::FormatDuration(limit))),
-          config_.director().address());
+          director_);
     }
     state = channel_->GetState(/*try_to_connect=*/true);
   }
   was_reached_ = state == GRPC_CHANNEL_READY;
   return absl::OkStatus();
+}
+
+absl::Status StreamSource::ErrorOf(const grpc::Status& end) const {
+  return internal::ErrorOf(end, *channel_, director_, config_);
 }
 
 bool StreamSource::IsBreak(const absl::Status& error) const {
@@ -52,7 +56,7 @@ bool StreamSource::ReturnsAtOnce() {
 void StreamSource::AwaitReturn() { channel_->WaitForConnected(gpr_inf_future(GPR_CLOCK_REALTIME)); }
 
 std::string StreamSource::BreakNote() const {
-  return absl::StrCat("lost the director at ", config_.director().address(), "; waiting for it");
+  return absl::StrCat("lost the director at ", director_.address, "; waiting for it");
 }
 
 }  // namespace callboard::cli::internal

@@ -13,7 +13,7 @@
 #include "callboard/config/v1/cli.pb.h"
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/status_macros.h"
-#include "services/cli/director_call.h"
+#include "services/cli/peer_call.h"
 
 namespace callboard::cli {
 
@@ -42,6 +42,7 @@ class StreamSource {
   // Waits as long as the settings allow, and not when it is clear that nobody is there: then the
   // first call says so.
   absl::Status AwaitConnection();
+  absl::Status ErrorOf(const grpc::Status& end) const;
   // Whether the stream may go on after `error`, once the director is back.
   bool IsBreak(const absl::Status& error) const;
   // Waits a moment for that; returns whether it was enough.
@@ -52,6 +53,7 @@ class StreamSource {
 
  private:
   const config::v1::CliConfig& config_;
+  const Peer director_;
   const std::shared_ptr<grpc::Channel> channel_;
   bool was_reached_ = false;
 };
@@ -78,7 +80,7 @@ absl::Status FollowStream(const config::v1::CliConfig& config,
       reader->Finish();
       return taken;
     }
-    const absl::Status error = internal::ErrorOf(reader->Finish(), *source.channel(), config);
+    const absl::Status error = source.ErrorOf(reader->Finish());
     if (following.on_break == nullptr || !source.IsBreak(error)) return error;
     const bool is_back = source.ReturnsAtOnce();
     if (!is_told && (is_broken || !is_back)) {

@@ -11,7 +11,7 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/wire/time.h"
 #include "services/cli/board_text.h"
-#include "services/cli/director_call.h"
+#include "services/cli/peer_call.h"
 
 namespace callboard::cli {
 namespace {

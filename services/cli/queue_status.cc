@@ -5,8 +5,8 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/enum_text.h"
-#include "libs/wire/json.h"
-#include "services/cli/director_call.h"
+#include "services/cli/answer_text.h"
+#include "services/cli/peer_call.h"
 
 namespace callboard::cli {
 namespace {
@@ -40,10 +40,23 @@ absl::StatusOr<std::string> ShowQueueStatus(const config::v1::CliConfig& config)
   ASSIGN_OR_RETURN(
       const v1::QueueStatus status,
       CallDirector(config, &v1::QueueService::Stub::GetQueueStatus, v1::GetQueueStatusRequest()));
-  if (config.output() == config::v1::CliConfig::OUTPUT_JSON) {
-    return absl::StrCat(wire::ToJson(status), "\n");
-  }
-  return QueueStatusTable(status);
+  return Written(config, status, QueueStatusTable(status));
+}
+
+absl::StatusOr<std::string> PauseQueue(const config::v1::CliConfig& config,
+                                       const std::string& why) {
+  v1::PauseQueueRequest request;
+  request.set_why(why);
+  ASSIGN_OR_RETURN(const v1::QueueStatus status,
+                   CallDirector(config, &v1::QueueService::Stub::PauseQueue, request));
+  return Written(config, status, QueueStatusTable(status));
+}
+
+absl::StatusOr<std::string> ResumeQueue(const config::v1::CliConfig& config) {
+  ASSIGN_OR_RETURN(
+      const v1::QueueStatus status,
+      CallDirector(config, &v1::QueueService::Stub::ResumeQueue, v1::ResumeQueueRequest()));
+  return Written(config, status, QueueStatusTable(status));
 }
 
 }  // namespace callboard::cli

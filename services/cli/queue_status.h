@@ -12,6 +12,10 @@ namespace callboard::cli {
 // What the director says of its queue, as the settings want it written.
 absl::StatusOr<std::string> ShowQueueStatus(const config::v1::CliConfig& config);
 
+// Pauses and resumes all dispatching; says the same.
+absl::StatusOr<std::string> PauseQueue(const config::v1::CliConfig& config, const std::string& why);
+absl::StatusOr<std::string> ResumeQueue(const config::v1::CliConfig& config);
+
 // `status` for people.
 std::string QueueStatusTable(const v1::QueueStatus& status);
 

@@ -12,23 +12,16 @@
 #include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/enum_text.h"
-#include "libs/wire/json.h"
 #include "libs/wire/time.h"
-#include "services/cli/director_call.h"
+#include "services/cli/answer_text.h"
 #include "services/cli/exit_code.h"
+#include "services/cli/peer_call.h"
 
 namespace callboard::cli {
 namespace {
 
 using config::v1::CliConfig;
 using QueueStub = v1::QueueService::Stub;
-
-// `message` as JSON, or `table`, as the settings want it.
-template <class Message>
-std::string Written(const CliConfig& config, const Message& message, const std::string& table) {
-  return config.output() == CliConfig::OUTPUT_JSON ? absl::StrCat(wire::ToJson(message), "\n")
-                                                   : table;
-}
 
 std::string TimeText(const google::protobuf::Timestamp& proto) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC",

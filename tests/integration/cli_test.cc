@@ -108,6 +108,12 @@ TEST(CliTest, EveryHelpTextBeginsWithExamples) {
       {"db", "export", "--help"},
       {"db", "checkpoint", "--help"},
       {"help", "db", "restore"},
+      {"jobs", "--help"},
+      {"trigger", "--help"},
+      {"preview", "--help"},
+      {"backfill", "--help"},
+      {"pause", "--help"},
+      {"help", "resume"},
   };
   for (const auto& command : commands) {
     const Ended help = RunCallboard(command);
@@ -130,6 +136,15 @@ TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
       {{"db", "verfy"}, "did you mean 'verify'?"},
       {{"db", "export", "--skip_damage"}, "did you mean '--skip_damaged'?"},
       {{"db", "verify", "stats"}, "unexpected argument 'stats'"},
+      {{"trigger"}, "job is required"},
+      {{"trigger", ""}, "it is empty"},
+      {{"pause", ""}, "it is empty"},
+      {{"pause", "--until=2026-03-29"}, "--until: needs a job"},
+      {{"pause", "nightly", "--until=soon"}, "--until: 'soon' is not valid; wanted: 2026-03-29T"},
+      {{"preview"}, "name a job, or give a schedule"},
+      {{"preview", "nightly", "--limit=1001"}, "--limit"},
+      {{"preview", "--schedule=@daily", "nightly"}, "a job has its schedule"},
+      {{"backfill", "nightly", "--until=2026-03-29"}, "--from is required"},
       {{"dev", "--queue.max_sise=5"}, "did you mean 'queue.max_size'?"},
       {{"dev", "--grpc.listen=0.0.0.0:7070"}, "wanted: 127.0.0.1:7070"},
       {{"dev", "--scheduler.http.listen=0.0.0.0:1"}, "scheduler.http.listen: '0.0.0.0:1'"},
@@ -162,6 +177,33 @@ TEST(CliTest, DirectorThatDoesNotAnswerEndsItWithFive) {
   const Ended ended = RunCallboard({"queue-status", "--director.address=127.0.0.1:1"});
   EXPECT_EQ(ended.exit_code, 5);
   EXPECT_THAT(ended.output, StartsWith("Error: no director answers at 127.0.0.1:1 "));
+}
+
+TEST(CliTest, SchedulerThatDoesNotAnswerEndsItWithFive) {
+  const std::vector<std::string> commands[] = {
+      {"jobs"},
+      {"jobs", "nightly"},
+      {"trigger", "nightly", "--force"},
+      {"preview", "--schedule=0 9 * * MON,FRI", "--schedule", "@monthly", "--seconds"},
+      {"backfill", "nightly", "--from=2026-03-28", "--until=2026-03-29T02:30:00Z", "--dry_run"},
+      {"pause", "nightly", "--why=the disk is full", "--until", "2026-04-01"},
+      {"resume", "nightly"},
+  };
+  for (std::vector<std::string> command : commands) {
+    command.push_back("--scheduler.address=127.0.0.1:1");
+    const Ended ended = RunCallboard(command);
+    EXPECT_EQ(ended.exit_code, 5) << command.front();
+    EXPECT_THAT(ended.output, StartsWith("Error: no scheduler answers at 127.0.0.1:1 "));
+  }
+}
+
+TEST(CliTest, QueueIsPausedAndResumed) {
+  RunningServer director("services/director/callboard-director");
+  const std::string address = absl::StrCat("--director.address=", director.grpc_address());
+  EXPECT_THAT(RunCallboard({"pause", "--why=upgrade", address}).output,
+              StartsWith("queue      paused"));
+  EXPECT_THAT(RunCallboard({"resume", "-o", "json", address}).output,
+              HasSubstr("\"paused\":false"));
 }
 
 TEST(CliTest, QueueStatusIsATableOrOneJsonDocument) {

@@ -1,4 +1,4 @@
-#include "services/cli/director_call.h"
+#include "services/cli/peer_call.h"
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -12,17 +12,24 @@
 
 namespace callboard::cli::internal {
 
-std::shared_ptr<grpc::Channel> Connect(const config::v1::CliConfig& config) {
+Peer DirectorOf(const config::v1::CliConfig& config) {
+  return {.name = "director", .address = config.director().address()};
+}
+
+Peer SchedulerOf(const config::v1::CliConfig& config) {
+  return {.name = "scheduler", .address = config.scheduler().address()};
+}
+
+std::shared_ptr<grpc::Channel> Connect(const Peer& peer) {
   grpc::ChannelArguments arguments;
-  // For calls that last: a director that is gone without a word is noticed, and one that is back is
+  // For calls that last: a peer that is gone without a word is noticed, and one that is back is
   // found soon.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-  return grpc::CreateCustomChannel(config.director().address(), grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return grpc::CreateCustomChannel(peer.address, grpc::InsecureChannelCredentials(), arguments);
 }
 
 void LimitTo(const config::v1::CliConfig& config, grpc::ClientContext& context) {
@@ -30,10 +37,10 @@ void LimitTo(const config::v1::CliConfig& config, grpc::ClientContext& context) 
       absl::ToInt64Milliseconds(*wire::FromProto(config.timeout())), GPR_TIMESPAN));
 }
 
-absl::Status ErrorOf(const grpc::Status& status, grpc::Channel& channel,
+absl::Status ErrorOf(const grpc::Status& status, grpc::Channel& channel, const Peer& peer,
                      const config::v1::CliConfig& config) {
   const absl::Status error = wire::FromGrpc(status);
-  // What the director says itself carries a reason.
+  // What the peer says itself carries a reason.
   if (!base::DetailsOf(error).reason.empty()) return error;
   if (absl::IsDeadlineExceeded(error) &&
       channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) {
@@ -41,7 +48,7 @@ absl::Status ErrorOf(const grpc::Status& status, grpc::Channel& channel,
         "no answer within ", absl::FormatDuration(*wire::FromProto(config.timeout()))));
   }
   const bool silent = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
-  return silent ? Unreachable(error, config.director().address()) : error;
+  return silent ? Unreachable(error, peer) : error;
 }
 
 }  // namespace callboard::cli::internal

@@ -1,0 +1,46 @@
+#include "services/cli/answer_text.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "libs/wire/json.h"
+
+namespace callboard::cli {
+
+std::string Written(const config::v1::CliConfig& config, const google::protobuf::Message& message,
+                    const std::string& table) {
+  return config.output() == config::v1::CliConfig::OUTPUT_JSON
+             ? absl::StrCat(wire::ToJson(message), "\n")
+             : table;
+}
+
+std::string Plain(std::string text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F are controls as well.
+    const bool is_second = byte >= 0x80 && byte < 0xa0 && i > 0 && text[i - 1] == '\xc2';
+    if (is_second) text[i - 1] = ' ';
+    if (byte < 0x20 || byte == 0x7f || is_second) text[i] = ' ';
+  }
+  return text;
+}
+
+std::string Columns(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const std::vector<std::string>& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      absl::StrAppend(&line, Plain(row[i]), std::string(widths[i] - row[i].size() + 2, ' '));
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
+}  // namespace callboard::cli

@@ -1,0 +1,26 @@
+// How answers are written.
+#ifndef CALLBOARD_SERVICES_CLI_ANSWER_TEXT_H_
+#define CALLBOARD_SERVICES_CLI_ANSWER_TEXT_H_
+
+#include <google/protobuf/message.h>
+
+#include <string>
+#include <vector>
+
+#include "callboard/config/v1/cli.pb.h"
+
+namespace callboard::cli {
+
+// `message` as JSON, or `table`, as the settings want it.
+std::string Written(const config::v1::CliConfig& config, const google::protobuf::Message& message,
+                    const std::string& table);
+
+// On one line, and nothing that a terminal would obey.
+std::string Plain(std::string text);
+
+// A line for each row, Plain(), its cells below each other.
+std::string Columns(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace callboard::cli
+
+#endif  // CALLBOARD_SERVICES_CLI_ANSWER_TEXT_H_

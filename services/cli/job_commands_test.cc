@@ -1,0 +1,272 @@
+#include "services/cli/job_commands.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "callboard/v1/queue.grpc.pb.h"
+#include "callboard/v1/scheduler.grpc.pb.h"
+#include "libs/base/check.h"
+#include "libs/base/error.h"
+#include "libs/testing/status_matchers.h"
+#include "libs/wire/status.h"
+#include "libs/wire/time.h"
+#include "services/cli/exit_code.h"
+
+namespace callboard::cli {
+namespace {
+
+using base::WithReason;
+using config::v1::CliConfig;
+using test::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+// A scheduler with two jobs that has no rules: it answers each call with `error`, or with what was
+// asked. Calls come one after another.
+class ScriptedScheduler final : public v1::SchedulerService::Service {
+ public:
+  absl::Status error = absl::OkStatus();
+  v1::TriggerJobRequest triggered = {};
+  v1::BackfillJobRequest backfilled = {};
+  std::vector<std::string> page_tokens = {};
+
+ private:
+  // A job on each page.
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+                        v1::ListJobsResponse* response) override {
+    page_tokens.push_back(request->page_token());
+    response->add_jobs()->set_name(request->page_token().empty() ? "hourly" : "nightly");
+    if (request->page_token().empty()) response->set_next_page_token("more");
+    return wire::ToGrpc(error);
+  }
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
+                      v1::Job* job) override {
+    job->set_name(request->name());
+    return wire::ToGrpc(error);
+  }
+  grpc::Status TriggerJob(grpc::ServerContext*, const v1::TriggerJobRequest* request,
+                          v1::TriggerJobResponse* response) override {
+    response->set_deduplicated(request->trigger_id() == triggered.trigger_id());
+    response->set_queue_id("queue-1");
+    triggered = *request;
+    return wire::ToGrpc(error);
+  }
+  grpc::Status PreviewJob(grpc::ServerContext*, const v1::PreviewJobRequest* request,
+                          v1::PreviewJobResponse* response) override {
+    response->add_occurrences()->set_wall_time(
+        absl::StrCat(request->schedules(0), " in ", request->time_zone()));
+    return wire::ToGrpc(error);
+  }
+  grpc::Status BackfillJob(grpc::ServerContext*, const v1::BackfillJobRequest* request,
+                           v1::BackfillJobResponse* response) override {
+    backfilled = *request;
+    response->set_backfill_id(request->backfill_id());
+    response->add_occurrences();
+    return wire::ToGrpc(error);
+  }
+  grpc::Status PauseJob(grpc::ServerContext*, const v1::PauseJobRequest* request,
+                        v1::Job* job) override {
+    job->set_name(request->name());
+    job->set_pause_why(request->why());
+    return wire::ToGrpc(error);
+  }
+  grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request,
+                         v1::ResumeJobResponse* response) override {
+    response->mutable_job()->set_name(request->name());
+    response->set_skipped_count(3);
+    return wire::ToGrpc(error);
+  }
+};
+
+// A director whose queue can be paused; it keeps why.
+class PausableQueue final : public v1::QueueService::Service {
+ public:
+  std::string why = {};
+
+ private:
+  grpc::Status PauseQueue(grpc::ServerContext*, const v1::PauseQueueRequest* request,
+                          v1::QueueStatus* status) override {
+    why = request->why();
+    status->set_paused(true);
+    return grpc::Status::OK;
+  }
+  grpc::Status ResumeQueue(grpc::ServerContext*, const v1::ResumeQueueRequest*,
+                           v1::QueueStatus*) override {
+    return grpc::Status::OK;
+  }
+};
+
+class RunningService {
+ public:
+  explicit RunningService(grpc::Service& service) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&service);
+    server_ = builder.BuildAndStart();
+    CHECK(server_ != nullptr);
+  }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// What a command prints.
+std::string Said(const absl::StatusOr<std::string>& answer) {
+  return answer.ok() ? *answer : absl::StrCat("Error: ", answer.status().message());
+}
+
+class JobCommandsTest : public testing::Test {
+ protected:
+  JobCommandsTest() {
+    config_.mutable_scheduler()->set_address(running_scheduler_.address());
+    config_.mutable_director()->set_address(running_queue_.address());
+    *config_.mutable_timeout() = wire::ToProto(absl::Seconds(30));
+  }
+
+  void WantJson() { config_.set_output(CliConfig::OUTPUT_JSON); }
+
+  ScriptedScheduler scheduler_;
+  PausableQueue queue_;
+  RunningService running_scheduler_{scheduler_};
+  RunningService running_queue_{queue_};
+  CliConfig config_;
+};
+
+TEST_F(JobCommandsTest, JobsOfAllPagesAreOneAnswer) {
+  EXPECT_THAT(Said(ShowJobs(config_, {})),
+              MatchesRegex("NAME [^\n]*\nhourly [^\n]*\nnightly [^\n]*\n"));
+  EXPECT_THAT(scheduler_.page_tokens, ElementsAre("", "more"));
+  WantJson();
+  EXPECT_THAT(Said(ShowJobs(config_, {})),
+              MatchesRegex("\\{\"jobs\":\\[\\{\"name\":\"hourly\".*\\{\"name\":"
+                           "\"nightly\".*\"next_page_token\":\"\"\\}\n"));
+}
+
+TEST_F(JobCommandsTest, NamedJobIsShownAlone) {
+  EXPECT_THAT(Said(ShowJobs(config_, {.job = "nightly"})), StartsWith("job     nightly\n"));
+  WantJson();
+  EXPECT_THAT(Said(ShowJobs(config_, {.job = "nightly"})), StartsWith("{\"name\":\"nightly\","));
+}
+
+TEST_F(JobCommandsTest, TriggerSaysItsTaskAndWhetherItIsNew) {
+  const JobArguments arguments = {.job = "nightly", .force = true, .trigger_id = "t1"};
+  EXPECT_EQ(Said(TriggerJob(config_, arguments)), "queue-1\n");
+  EXPECT_EQ(scheduler_.triggered.name(), "nightly");
+  EXPECT_TRUE(scheduler_.triggered.force());
+  EXPECT_EQ(Said(TriggerJob(config_, arguments)), "queue-1  triggered before\n");
+  WantJson();
+  EXPECT_EQ(Said(TriggerJob(config_, arguments)),
+            "{\"queue_id\":\"queue-1\",\"deduplicated\":true}\n");
+}
+
+TEST_F(JobCommandsTest, TriggersWithoutAnIdAreDifferentOnes) {
+  EXPECT_EQ(Said(TriggerJob(config_, {.job = "nightly"})), "queue-1\n");
+  EXPECT_THAT(scheduler_.triggered.trigger_id(), MatchesRegex("[0-9a-f]+"));
+  EXPECT_EQ(Said(TriggerJob(config_, {.job = "nightly"})), "queue-1\n");
+}
+
+TEST_F(JobCommandsTest, TriggerThatFindsALiveTaskSaysHowToRunItAllTheSame) {
+  scheduler_.error = WithReason(absl::FailedPreconditionError("queue-7 is live"), "OVERLAP");
+  const auto answer = TriggerJob(config_, {.job = "nightly"});
+  EXPECT_THAT(answer, StatusIs(absl::StatusCode::kFailedPrecondition,
+                               "queue-7 is live; --force runs it all the same"));
+  EXPECT_EQ(ExitCodeOf(answer.status()), ExitCode::kFailed);
+}
+
+TEST_F(JobCommandsTest, TriggerThatFindsTheQueueFullEndsAsASubmitDoes) {
+  scheduler_.error = WithReason(absl::ResourceExhaustedError("it is full"), "QUEUE_FULL");
+  const auto answer = TriggerJob(config_, {.job = "nightly"});
+  EXPECT_EQ(answer.status().message(), "it is full");
+  EXPECT_EQ(ExitCodeOf(answer.status()), ExitCode::kQueueFull);
+}
+
+TEST_F(JobCommandsTest, TriggerThatMayHaveRunSaysHowToAskAgain) {
+  scheduler_.error = WithReason(absl::UnavailableError("no answer"), "DIRECTOR_UNREACHABLE");
+  const auto answer = TriggerJob(config_, {.job = "nightly"});
+  EXPECT_EQ(answer.status().message(),
+            absl::StrCat("no answer; repeat it with --trigger_id=",
+                         scheduler_.triggered.trigger_id(), ", and it runs once"));
+  EXPECT_EQ(ExitCodeOf(answer.status()), ExitCode::kUnreachable);
+}
+
+TEST_F(JobCommandsTest, JobThatIsNotThereIsNotFoundByAnyCommand) {
+  scheduler_.error = absl::NotFoundError("there is no job nightli");
+  const JobArguments arguments = {.job = "nightli", .from = "2026-03-28", .until = "2026-03-29"};
+  for (const auto command : {ShowJobs, TriggerJob, BackfillJob, Pause, Resume}) {
+    EXPECT_EQ(ExitCodeOf(command(config_, arguments).status()), ExitCode::kNotFound);
+  }
+}
+
+TEST_F(JobCommandsTest, SilentSchedulerIsNamedWithItsAddressAndWhatToDo) {
+  config_.mutable_scheduler()->set_address("127.0.0.1:1");
+  const absl::Status status = ShowJobs(config_, {}).status();
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kUnreachable);
+  EXPECT_THAT(std::string(status.message()), StartsWith("no scheduler answers at 127.0.0.1:1 "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--scheduler.address"));
+}
+
+TEST_F(JobCommandsTest, PreviewAsksForTheScheduleInItsTimeZone) {
+  const JobArguments arguments = {.schedules = {"30 2 * * *"}, .time_zone = "Europe/Berlin"};
+  EXPECT_THAT(Said(PreviewJob(config_, arguments)), HasSubstr("30 2 * * * in Europe/Berlin"));
+  WantJson();
+  EXPECT_THAT(Said(PreviewJob(config_, arguments)), StartsWith("{\"occurrences\":[{"));
+}
+
+TEST_F(JobCommandsTest, BackfillIsRepeatedWithTheIdThatItSays) {
+  const JobArguments arguments = {.job = "nightly", .from = "2026-03-28", .until = "2026-03-29"};
+  const auto answer = BackfillJob(config_, arguments);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_THAT(scheduler_.backfilled.backfill_id(), MatchesRegex("[0-9a-f]+"));
+  EXPECT_THAT(*answer,
+              HasSubstr(absl::StrCat("--backfill_id=", scheduler_.backfilled.backfill_id(), "\n")));
+  scheduler_.error = absl::UnavailableError("the scheduler stops");
+  const std::string error = Said(BackfillJob(config_, arguments));
+  EXPECT_THAT(error,
+              HasSubstr(absl::StrCat("--backfill_id=", scheduler_.backfilled.backfill_id(), ",")));
+}
+
+TEST_F(JobCommandsTest, DryRunThatFailsHasNothingToRepeat) {
+  scheduler_.error = absl::UnavailableError("the scheduler stops");
+  EXPECT_THAT(
+      BackfillJob(config_,
+                  {.job = "nightly", .from = "2026-03-28", .until = "2026-03-29", .dry_run = true}),
+      StatusIs(absl::StatusCode::kUnavailable, "the scheduler stops"));
+}
+
+TEST_F(JobCommandsTest, NamedJobIsPausedAndResumed) {
+  EXPECT_EQ(Said(Pause(config_, {.job = "nightly", .why = "full"})),
+            "nightly  paused until it is resumed: full\n");
+  EXPECT_THAT(Said(Resume(config_, {.job = "nightly"})),
+              HasSubstr("3 occurrences fell into the pause"));
+  EXPECT_EQ(queue_.why, "") << "the queue was left alone";
+}
+
+TEST_F(JobCommandsTest, WithoutAJobTheQueueIsPausedAndResumed) {
+  EXPECT_THAT(Said(Pause(config_, {.why = "upgrade"})), StartsWith("queue      paused"));
+  EXPECT_EQ(queue_.why, "upgrade");
+  EXPECT_THAT(Said(Resume(config_, {})), StartsWith("queue      accepts and dispatches"));
+  WantJson();
+  EXPECT_THAT(Said(Pause(config_, {})), HasSubstr("\"paused\":true"));
+}
+
+TEST_F(JobCommandsTest, QueueCannotBePausedUntilATime) {
+  const absl::Status status = Pause(config_, {.until = "2026-03-29", .why = "x"}).status();
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
+  EXPECT_THAT(std::string(status.message()), StartsWith("--until: needs a job"));
+  EXPECT_EQ(queue_.why, "");
+}
+
+}  // namespace
+}  // namespace callboard::cli
