@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "libs/base/json_quoted.h"
 #include "libs/wire/enum_text.h"
@@ -125,19 +126,23 @@ std::string FiringsText(const Job& job) {
 }
 
 // Of a preview: what the time zone does to an occurrence.
-std::string MarkText(Firing::Outcome mark) {
-  switch (mark) {
+std::string MarkText(const v1::PreviewJobResponse::Occurrence& occurrence) {
+  const std::string asked = absl::StrReplaceAll(occurrence.asked_wall_time(), {{"T", " "}});
+  const std::string more = occurrence.merged_count() == 0
+                               ? ""
+                               : absl::StrCat(", nor do ", occurrence.merged_count(), " more");
+  switch (occurrence.mark()) {
     case Firing::OUTCOME_UNSPECIFIED:
     case Firing::OUTCOME_FIRED:
       return "";
     case Firing::OUTCOME_DST_GAP_MOVED:
-      return "moved: its wall time does not exist that day";
+      return absl::StrCat("moved: ", asked, " does not exist", more);
     case Firing::OUTCOME_DST_FOLD_SUPPRESSED:
-      return "suppressed: its wall time happens a second time";
+      return absl::StrCat("suppressed: ", asked, " happens a second time");
     case Firing::OUTCOME_SKIPPED_CALENDAR:
-      return "skipped: the calendar leaves out its wall time";
+      return absl::StrCat("skipped: the calendar leaves out ", asked, more);
     default:
-      return OutcomeText(mark);
+      return OutcomeText(occurrence.mark());
   }
 }
 
@@ -181,8 +186,7 @@ std::string PreviewTable(const v1::PreviewJobRequest& request,
   if (response.occurrences().empty()) return "no occurrences\n";
   Rows rows = {{"INSTANT", "WALL TIME", "NOTE"}};
   for (const v1::PreviewJobResponse::Occurrence& occurrence : response.occurrences()) {
-    rows.push_back(
-        {InstantText(occurrence.at()), occurrence.wall_time(), MarkText(occurrence.mark())});
+    rows.push_back({InstantText(occurrence.at()), occurrence.wall_time(), MarkText(occurrence)});
   }
   std::string text = Columns(rows);
   if (response.occurrences().size() >= request.limit()) {

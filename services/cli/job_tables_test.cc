@@ -179,18 +179,26 @@ TEST(JobTablesTest, PreviewSaysInWordsWhatTheTimeZoneDoes) {
                 v1::Firing::OUTCOME_FIRED, response);
   AddOccurrence(kMarch29 + kHour, "2026-03-29T03:00:00+02:00", v1::Firing::OUTCOME_DST_GAP_MOVED,
                 response);
+  for (auto& occurrence : *response.mutable_occurrences()) {
+    occurrence.set_asked_wall_time("2026-03-29T02:30:00");
+  }
   EXPECT_EQ(PreviewTable(request, response),
             "INSTANT                  WALL TIME                  NOTE\n"
             "2026-03-28 01:30:00 UTC  2026-03-28T02:30:00+01:00\n"
             "2026-03-29 01:00:00 UTC  2026-03-29T03:00:00+02:00  "
-            "moved: its wall time does not exist that day\n");
+            "moved: 2026-03-29 02:30:00 does not exist\n");
+  response.mutable_occurrences(1)->set_merged_count(2);
+  EXPECT_THAT(PreviewTable(request, response), HasSubstr(" does not exist, nor do 2 more\n"));
   AddOccurrence(0, "", v1::Firing::OUTCOME_DST_FOLD_SUPPRESSED, response);
   AddOccurrence(0, "", v1::Firing::OUTCOME_SKIPPED_CALENDAR, response);
   AddOccurrence(0, "", static_cast<v1::Firing::Outcome>(99), response);
-  EXPECT_THAT(
-      PreviewTable(request, response),
-      AllOf(HasSubstr("suppressed: its wall time happens a second time\n"),
-            HasSubstr("skipped: the calendar leaves out its wall time\n"), HasSubstr(" 99\n")));
+  for (auto& occurrence : *response.mutable_occurrences()) {
+    occurrence.set_asked_wall_time("2011-12-30T10:00:00");
+  }
+  EXPECT_THAT(PreviewTable(request, response),
+              AllOf(HasSubstr("suppressed: 2011-12-30 10:00:00 happens a second time\n"),
+                    HasSubstr("skipped: the calendar leaves out 2011-12-30 10:00:00\n"),
+                    HasSubstr(" 99\n")));
 }
 
 TEST(JobTablesTest, PreviewThatReachesItsLimitSaysHowToGoOn) {
