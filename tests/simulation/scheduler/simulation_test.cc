@@ -8,9 +8,9 @@
 namespace callboard::simulation::cron {
 namespace {
 
-constexpr uint64_t kWorlds = 1000;
+constexpr uint64_t kWorlds = 300;
 // One of so many worlds is run twice.
-constexpr uint64_t kRunTwice = 100;
+constexpr uint64_t kRunTwice = 60;
 // Seeds of worlds in which the product once broke a promise.
 constexpr uint64_t kRegressions[] = {
     18,   // A submit was made again after a restart although its job was paused.
