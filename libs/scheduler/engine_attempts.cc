@@ -160,6 +160,7 @@ void SchedulerEngine::ConcludeFired(Entry& entry, absl::Time nominal, const std:
 }
 
 void SchedulerEngine::EndRuns(Entry& entry, core::Moment now) {
+  for (auto& [nominal, attempt] : entry.attempts) attempt.direct_tries = kDirectTriesMax;
   SetVerdicts(entry, {FiringOutcome::kMissedWindow, "", "max_runs is reached"}, now);
 }
 

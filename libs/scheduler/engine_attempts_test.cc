@@ -421,6 +421,21 @@ TEST_F(DirectTest, AfterARestartItGoesToTheAgentAndNoMoreToTheDirector) {
   EXPECT_EQ(Rows("job").front(), "00:05:00 fired");
 }
 
+TEST_F(DirectTest, NoMoreThanMaxRunsAreStartedOnTheAgent) {
+  job_.max_runs = 1;
+  MissDirector(Unreachable());
+  now_.wall += absl::Minutes(5);
+  Turn();
+  size_t starts = 0;
+  for (const Order& order : calls_) starts += std::holds_alternative<DirectOrder>(order) ? 1 : 0;
+  EXPECT_EQ(starts, 1u);
+  ASSERT_TRUE(Bring<DirectOrder>());
+  Answer(Accepted{"task-1"});
+  EXPECT_FALSE(Bring<DirectOrder>());
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired", "00:10:00 skipped_director_down",
+                                       "00:15:00 missed_window"));
+}
+
 TEST_F(DirectTest, AgentThatCannotBeReachedEitherIsGivenUp) {
   MissDirector(Unreachable());
   for (int i = 0; i < kDirectTriesMax; ++i) {

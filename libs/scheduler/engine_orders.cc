@@ -26,20 +26,22 @@ std::vector<SchedulerEngine::Wish> SchedulerEngine::WishesOf(const Entry& entry)
   uint64_t runs = entry.state.runs;
   bool blocked = false;
   for (const auto& [nominal, attempt] : entry.attempts) {
+    const bool allowed =
+        !entry.job.has_value() || entry.job->max_runs == 0 || runs < entry.job->max_runs;
     // It may count among the runs before one after it does.
-    if (attempt.asked || attempt.settled_at.has_value()) ++runs;
+    const bool goes_direct = attempt.direct && allowed;
+    if (attempt.asked || attempt.settled_at.has_value() || goes_direct) ++runs;
     if (attempt.verdict.has_value()) {
       if (attempt.asked) continue;
       if (attempt.settled_at.has_value()) {
         wishes.push_back({nominal, About::What::kAsk, *attempt.settled_at});
-      } else if (attempt.direct) {
+      } else if (goes_direct) {
         wishes.push_back({nominal, About::What::kDirect, attempt.not_before});
       }
       continue;
     }
     if (std::exchange(blocked, true) || attempt.asked || !entry.job.has_value()) continue;
-    const uint64_t others = runs - (attempt.settled_at.has_value() ? 1 : 0);
-    if (entry.job->max_runs > 0 && others >= entry.job->max_runs) continue;
+    if (!allowed) continue;
     wishes.push_back({nominal, About::What::kSubmit, attempt.not_before});
   }
   return wishes;

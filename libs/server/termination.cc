@@ -16,6 +16,8 @@ Termination::Termination() : thread_([this](int number) { OnSignal(number); }) {
 
 void Termination::WaitForSignal() {
   base::MutexLock lock(mutex_);
+  started_ = true;
+  if (std::exchange(hung_up_, false)) signalled_ = true;
   while (!signalled_ && !requested_) changed_.Wait(mutex_);
 }
 
@@ -28,11 +30,16 @@ void Termination::Request() {
 void Termination::OnHangup(std::function<void()> reload) {
   base::MutexLock lock(mutex_);
   reload_ = std::move(reload);
+  if (reload_ && std::exchange(hung_up_, false)) reload_();
 }
 
 void Termination::OnSignal(int number) {
   base::MutexLock lock(mutex_);
   if (number == SIGHUP && reload_) return reload_();
+  if (number == SIGHUP && !started_) {
+    hung_up_ = true;
+    return;
+  }
   // Nothing here may wait, and logging does where nobody reads the log.
   if (signalled_) _exit(static_cast<int>(ExitCode::kFailed));
   signalled_ = true;

@@ -77,6 +77,21 @@ TEST(TerminationTest, HangupReloadsWhereThereIsSomethingToReload) {
       testing::ExitedWithCode(42), "^$");
 }
 
+TEST(TerminationTest, HangupOfAProgramThatStartsReloadsOnceItHas) {
+  EXPECT_EXIT(
+      {
+        Termination termination;
+        kill(getpid(), SIGHUP);
+        sigset_t waiting;
+        do {
+          sigpending(&waiting);
+        } while (sigismember(&waiting, SIGHUP) != 0);
+        termination.OnHangup([] { _exit(42); });
+        termination.WaitForSignal();
+      },
+      testing::ExitedWithCode(42), "^$");
+}
+
 TEST(TerminationTest, HangupThatWasIgnoredBeforeStaysIgnored) {
   EXPECT_EXIT(
       {

@@ -15,6 +15,14 @@ namespace {
 
 namespace health = grpc::health::v1;
 
+std::vector<std::string> WithEnvironment(const std::vector<std::string>& environment,
+                                         const std::vector<std::string>& command) {
+  std::vector<std::string> words = {"/usr/bin/env"};
+  words.insert(words.end(), environment.begin(), environment.end());
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
 }  // namespace
 
 uint16_t PortOf(absl::string_view address) {
@@ -33,8 +41,10 @@ std::vector<std::string> ServerCommand(const std::string& binary,
   return command;
 }
 
-RunningServer::RunningServer(const std::string& binary, const std::vector<std::string>& flags)
-    : process_(ServerCommand(binary, flags)) {
+RunningServer::RunningServer(const std::string& binary, const std::vector<std::string>& flags,
+                             const std::vector<std::string>& environment)
+    : process_(environment.empty() ? ServerCommand(binary, flags)
+                                   : WithEnvironment(environment, ServerCommand(binary, flags))) {
   const std::string line = process_.WaitForLine("server=listening");
   grpc_address_ = FieldOf(line, "grpc");
   http_port_ = PortOf(FieldOf(line, "http"));

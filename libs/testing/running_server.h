@@ -24,8 +24,10 @@ std::string HealthAt(const std::string& address, const std::string& service);
 // `flags` say otherwise.
 class RunningServer {
  public:
-  // Returns once it listens. `binary` is a path below the workspace.
-  explicit RunningServer(const std::string& binary, const std::vector<std::string>& flags = {});
+  // Returns once it listens. `binary` is a path below the workspace; `environment` is added to the
+  // test's, each as NAME=value.
+  explicit RunningServer(const std::string& binary, const std::vector<std::string>& flags = {},
+                         const std::vector<std::string>& environment = {});
 
   Process& process() { return process_; }
   const std::string& grpc_address() const { return grpc_address_; }

@@ -17,7 +17,7 @@ namespace {
 
 absl::Status Unreadable(const std::string& path) {
   return absl::InvalidArgumentError(
-      absl::StrCat("jobs_file: ", base::SystemError(absl::StrCat("cannot read ", path)).message()));
+      absl::StrCat("jobs_file: ", base::SystemError(absl::StrCat("read ", path)).message()));
 }
 
 absl::StatusOr<std::string> TextOf(const std::string& path) {
@@ -121,9 +121,13 @@ void JobsFile::Run() {
 }
 
 absl::Status JobsFile::Read() {
-  ASSIGN_OR_RETURN(std::string text, TextOf(path_));
-  if (text == text_) return absl::OkStatus();
-  text_ = std::move(text);
+  absl::StatusOr<std::string> text = TextOf(path_);
+  if (!text.ok()) {
+    text_.reset();
+    return text.status();
+  }
+  if (*text == text_) return absl::OkStatus();
+  text_ = *std::move(text);
   ASSIGN_OR_RETURN(std::vector<core::Job> jobs, ReadJobs(*text_, path_));
   base::LogInfo("jobs_file", "read", {{"path", path_}, {"jobs", jobs.size()}});
   {

@@ -74,8 +74,8 @@ TEST_F(JobsFileTest, IsReadBeforeOpenReturns) {
 
 TEST_F(JobsFileTest, WrongOrMissingAtTheStartIsAnError) {
   const auto open = [this] { return JobsFile::Open(path_, clock_, nullptr).status(); };
-  EXPECT_THAT(open(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("No such file or directory")));
+  EXPECT_THAT(open(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "jobs_file: cannot read " + path_ + ": No such file or directory"));
   Write(kWrong);
   EXPECT_THAT(open(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("jobs.yaml:1:")));
   std::filesystem::remove(path_);
@@ -132,6 +132,16 @@ TEST_F(JobsFileTest, FileThatIsGoneIsRefusedAndTheOneBeforeStays) {
   std::filesystem::remove(path_);
   EXPECT_THAT(WaitForError(), HasSubstr("No such file or directory"));
   EXPECT_THAT(names(), ElementsAre("a"));
+}
+
+TEST_F(JobsFileTest, FileThatIsBackUnchangedIsInUseAgain) {
+  Write(FileWith("a"));
+  Open();
+  std::filesystem::rename(path_, path_ + ".gone");
+  WaitForError();
+  std::filesystem::rename(path_ + ".gone", path_);
+  WaitForTimes(2);
+  EXPECT_THAT(file_->state().error, IsEmpty());
 }
 
 TEST_F(JobsFileTest, ReloadTakesItAlsoUnchanged) {

@@ -1,0 +1,273 @@
+// What people ask of a scheduler: pauses, triggers, backfills, previews; and how it says no.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "libs/base/error.h"
+#include "libs/wire/time.h"
+#include "tests/integration/cron_fixture.h"
+
+namespace callboard {
+namespace {
+
+using test::EverySecond;
+using test::HasReason;
+using test::IsOk;
+using test::OutcomeOf;
+using test::Rarely;
+using test::StatusIs;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using Stub = v1::SchedulerService::Stub;
+
+absl::Time At(const std::string& text) {
+  absl::Time time;
+  std::string error;
+  EXPECT_TRUE(absl::ParseTime(absl::RFC3339_sec, text, &time, &error)) << error;
+  return time;
+}
+
+class SchedulerCallsTest : public test::CronFixture {
+ protected:
+  absl::StatusOr<v1::Job> Pause(const std::string& job) {
+    v1::PauseJobRequest request;
+    request.set_name(job);
+    request.set_why("holidays");
+    return scheduler_->Call(&Stub::PauseJob, request);
+  }
+  absl::StatusOr<v1::ResumeJobResponse> Resume(const std::string& job) {
+    v1::ResumeJobRequest request;
+    request.set_name(job);
+    return scheduler_->Call(&Stub::ResumeJob, request);
+  }
+  absl::StatusOr<v1::TriggerJobResponse> Trigger(const std::string& job, const std::string& id,
+                                                 bool force = false) {
+    v1::TriggerJobRequest request;
+    request.set_name(job);
+    request.set_trigger_id(id);
+    request.set_force(force);
+    return scheduler_->Call(&Stub::TriggerJob, request);
+  }
+  static v1::BackfillJobRequest Span(const std::string& job, const std::string& id,
+                                     const std::string& from, const std::string& until) {
+    v1::BackfillJobRequest request;
+    request.set_name(job);
+    request.set_backfill_id(id);
+    *request.mutable_from() = wire::ToProto(At(from));
+    *request.mutable_until() = wire::ToProto(At(until));
+    return request;
+  }
+  // The leap days of three years, the first included and the last not.
+  static v1::BackfillJobRequest LeapDays(const std::string& id) {
+    return Span("rare", id, "2012-02-29T00:00:00Z", "2020-02-29T00:00:00Z");
+  }
+  // Each as `2026-03-29T03:00:00+02:00 dst_gap_moved 2026-03-29T02:30:00`.
+  std::vector<std::string> Preview(const std::string& from, const std::string& until) {
+    v1::PreviewJobRequest request;
+    request.add_schedules("30 2 * * *");
+    request.set_time_zone("Europe/Berlin");
+    *request.mutable_from() = wire::ToProto(At(from));
+    *request.mutable_until() = wire::ToProto(At(until));
+    const auto preview = scheduler_->Call(&Stub::PreviewJob, request);
+    EXPECT_THAT(preview, IsOk());
+    std::vector<std::string> texts;
+    for (const auto& occurrence : preview->occurrences()) {
+      v1::Firing mark;
+      mark.set_outcome(occurrence.mark());
+      texts.push_back(absl::StrCat(occurrence.wall_time(), " ", OutcomeOf(mark), " ",
+                                   occurrence.asked_wall_time()));
+    }
+    return texts;
+  }
+};
+
+// ---- Pauses -------------------------------------------------------------------------------------
+
+TEST_F(SchedulerCallsTest, PauseOutlivesARestartAndNothingOfItRuns) {
+  StartDirector();
+  WriteJobs({EverySecond("tick")});
+  StartScheduler();
+  AwaitRows("tick", 1, "fired");
+  ASSERT_THAT(Pause("tick"), IsOk());
+  AwaitRows("tick", 1, "paused");
+  KillScheduler();
+  StartScheduler();
+  AwaitRows("tick", 3, "paused");
+  const auto job = scheduler_->Get("tick");
+  ASSERT_THAT(job, IsOk());
+  EXPECT_TRUE(job->paused());
+  EXPECT_EQ(job->pause_why(), "holidays");
+  EXPECT_EQ(job->next_fires_size(), 0);
+
+  const auto resumed = Resume("tick");
+  ASSERT_THAT(resumed, IsOk());
+  EXPECT_FALSE(resumed->job().paused());
+  const size_t before = CountRows("tick", "fired");
+  AwaitRows("tick", before + 2, "fired");
+  const std::vector<v1::Firing> rows = scheduler_->Firings("tick");
+  const std::map<std::string, v1::Task> tasks = CronTasks();
+  size_t paused = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].nominal_at().seconds(),
+              rows[0].nominal_at().seconds() + static_cast<int64_t>(i));
+    const bool is_paused = OutcomeOf(rows[i]) == "paused";
+    paused += is_paused ? 1 : 0;
+    EXPECT_EQ(tasks.contains(rows[i].request_id()), !is_paused) << rows[i].request_id();
+  }
+  EXPECT_EQ(resumed->skipped_count(), paused);
+}
+
+// ---- Triggers -----------------------------------------------------------------------------------
+
+TEST_F(SchedulerCallsTest, TriggerWorksWhilePausedAndIsOneTaskHoweverOftenItIsRepeated) {
+  StartDirector();
+  WriteJobs({Rarely("rare")});
+  StartScheduler();
+  ASSERT_THAT(Pause("rare"), IsOk());
+  const auto first = Trigger("rare", "now");
+  ASSERT_THAT(first, IsOk());
+  EXPECT_FALSE(first->deduplicated());
+  const auto again = Trigger("rare", "now");
+  ASSERT_THAT(again, IsOk());
+  EXPECT_TRUE(again->deduplicated());
+  EXPECT_EQ(again->queue_id(), first->queue_id());
+  EXPECT_THAT(CronRequests(), ElementsAre("trigger/rare/now"));
+}
+
+TEST_F(SchedulerCallsTest, TriggerObeysOverlapUnlessItIsForced) {
+  StartDirector();
+  WriteJobs({Rarely("rare")});
+  StartScheduler();
+  const auto first = Trigger("rare", "1");
+  ASSERT_THAT(first, IsOk());
+  const absl::Status refused = Trigger("rare", "2").status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(refused, HasReason("OVERLAP"));
+  EXPECT_THAT(base::DetailsOf(refused).metadata, Contains(Pair("queue_id", first->queue_id())));
+  EXPECT_THAT(Trigger("rare", "2", /*force=*/true), IsOk());
+  EXPECT_THAT(CronRequests(), ElementsAre("trigger/rare/1", "trigger/rare/2"));
+}
+
+TEST_F(SchedulerCallsTest, TriggerWithoutADirectorSaysSo) {
+  WriteJobs({Rarely("rare")});
+  StartScheduler();
+  const absl::Status refused = Trigger("rare", "now").status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(refused, HasReason("DIRECTOR_UNREACHABLE"));
+}
+
+// ---- Backfills ----------------------------------------------------------------------------------
+
+TEST_F(SchedulerCallsTest, BackfillRunsEachOccurrenceOnceHoweverOftenItIsRepeated) {
+  StartDirector();
+  WriteJobs({Rarely("rare", {"overlap: allow"})});
+  StartScheduler();
+  v1::BackfillJobRequest request = LeapDays("b1");
+  request.set_dry_run(true);
+  const auto listed = scheduler_->Call(&Stub::BackfillJob, request);
+  ASSERT_THAT(listed, IsOk());
+  ASSERT_EQ(listed->occurrences_size(), 2);
+  EXPECT_EQ(listed->occurrences(0).seconds(), absl::ToUnixSeconds(At("2012-02-29T00:00:00Z")));
+  EXPECT_EQ(listed->occurrences(1).seconds(), absl::ToUnixSeconds(At("2016-02-29T00:00:00Z")));
+  EXPECT_THAT(CronTasks(), IsEmpty());
+
+  request.set_dry_run(false);
+  for (const char* when : {"first", "while it runs"}) {
+    EXPECT_THAT(scheduler_->Call(&Stub::BackfillJob, request), IsOk()) << when;
+  }
+  server_->process().WaitForLine("scheduler=backfill_ended");
+  EXPECT_THAT(scheduler_->Call(&Stub::BackfillJob, request), IsOk()) << "afterwards";
+  EXPECT_THAT(CronRequests(),
+              ElementsAre("backfill/rare/b1/1330473600", "backfill/rare/b1/1456704000"));
+  EXPECT_EQ(CountRows("rare", "fired"), 2u);
+  EXPECT_THAT(scheduler_->Call(&Stub::BackfillJob,
+                               Span("rare", "b1", "2012-01-01T00:00:00Z", "2013-01-01T00:00:00Z")),
+              HasReason("BACKFILL_ID_REUSED"));
+}
+
+// ---- Previews -----------------------------------------------------------------------------------
+
+TEST_F(SchedulerCallsTest, PreviewNamesWhatTheNightsOfTheClockDo) {
+  WriteJobs({});
+  StartScheduler();
+  EXPECT_THAT(Preview("2026-03-28T00:00:00Z", "2026-03-31T00:00:00Z"),
+              ElementsAre("2026-03-28T02:30:00+01:00 fired 2026-03-28T02:30:00",
+                          "2026-03-29T03:00:00+02:00 dst_gap_moved 2026-03-29T02:30:00",
+                          "2026-03-30T02:30:00+02:00 fired 2026-03-30T02:30:00"));
+  EXPECT_THAT(Preview("2026-10-24T00:00:00Z", "2026-10-27T00:00:00Z"),
+              ElementsAre("2026-10-24T02:30:00+02:00 fired 2026-10-24T02:30:00",
+                          "2026-10-25T02:30:00+02:00 fired 2026-10-25T02:30:00",
+                          "2026-10-25T02:30:00+01:00 dst_fold_suppressed 2026-10-25T02:30:00",
+                          "2026-10-26T02:30:00+01:00 fired 2026-10-26T02:30:00"));
+}
+
+// ---- Errors -------------------------------------------------------------------------------------
+
+class SchedulerErrorTest : public SchedulerCallsTest {
+ protected:
+  // The error that a caller of any language sees: `code REASON`; its domain is ours.
+  template <class Request, class Response>
+  std::string ErrorOf(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                      const Request& request) {
+    Response response;
+    const grpc::Status error = scheduler_->Ask(method, request, response);
+    google::rpc::Status details;
+    google::rpc::ErrorInfo info;
+    EXPECT_TRUE(details.ParseFromString(error.error_details()));
+    for (const auto& detail : details.details()) detail.UnpackTo(&info);
+    EXPECT_EQ(info.domain(), "callboard") << error.error_message();
+    return absl::StrCat(absl::StatusCodeToString(static_cast<absl::StatusCode>(error.error_code())),
+                        " ", info.reason());
+  }
+  // A request with the name of a job, where it has one.
+  template <class Request>
+  static Request Of(const std::string& job) {
+    Request request;
+    request.set_name(job);
+    return request;
+  }
+};
+
+TEST_F(SchedulerErrorTest, UnknownJobIsNotFoundByEveryMethod) {
+  WriteJobs({});
+  StartScheduler();
+  const std::string unknown = "NOT_FOUND JOB_NOT_FOUND";
+  EXPECT_EQ(ErrorOf(&Stub::GetJob, Of<v1::GetJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::TriggerJob, Of<v1::TriggerJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::PauseJob, Of<v1::PauseJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::ResumeJob, Of<v1::ResumeJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::PreviewJob, Of<v1::PreviewJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::ListFirings, Of<v1::ListFiringsRequest>("x")), unknown);
+  EXPECT_EQ(
+      ErrorOf(&Stub::BackfillJob, Span("x", "b", "2012-01-01T00:00:00Z", "2013-01-01T00:00:00Z")),
+      unknown);
+}
+
+TEST_F(SchedulerErrorTest, WrongRequestIsRefusedByEveryMethod) {
+  WriteJobs({Rarely("rare")});
+  StartScheduler();
+  const std::string field = "INVALID_ARGUMENT INVALID_FIELD";
+  const std::string wrong = "INVALID_ARGUMENT INVALID_ARGUMENT";
+  v1::ListJobsRequest jobs;
+  jobs.set_page_token("?");
+  EXPECT_EQ(ErrorOf(&Stub::ListJobs, jobs), field);
+  v1::ListFiringsRequest firings;
+  firings.set_page_size(-1);
+  EXPECT_EQ(ErrorOf(&Stub::ListFirings, firings), field);
+  v1::TriggerJobRequest trigger = Of<v1::TriggerJobRequest>("rare");
+  trigger.set_trigger_id("no/slash");
+  EXPECT_EQ(ErrorOf(&Stub::TriggerJob, trigger), wrong);
+  v1::PauseJobRequest pause = Of<v1::PauseJobRequest>("rare");
+  *pause.mutable_until() = wire::ToProto(At("2012-01-01T00:00:00Z"));
+  EXPECT_EQ(ErrorOf(&Stub::PauseJob, pause), wrong);
+  v1::PreviewJobRequest preview;
+  preview.add_schedules("75 * * * *");
+  EXPECT_EQ(ErrorOf(&Stub::PreviewJob, preview), wrong);
+  EXPECT_EQ(ErrorOf(&Stub::BackfillJob, Of<v1::BackfillJobRequest>("rare")), field);
+}
+
+}  // namespace
+}  // namespace callboard
