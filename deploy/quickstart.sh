@@ -38,7 +38,8 @@ bazel build //services/...
 
 callboard=bazel-bin/services/cli/callboard
 work=$(mktemp -d)
-flags=(--port_file="$work/ports.json")
+cp deploy/examples/scheduler.yaml "$work"
+flags=(--port_file="$work/ports.json" --jobs_file="$work/scheduler.yaml")
 if $once; then
   flags+=(--data_dir="$work/data" --grpc.listen=127.0.0.1:0 --http.listen=127.0.0.1:0
     --scheduler.grpc.listen=127.0.0.1:0 --scheduler.http.listen=127.0.0.1:0)
@@ -143,6 +144,8 @@ grep -qx "slept for 3 s" "$work/logs" || fail "wanted what the task wrote"
 ask agents
 
 say "a cron job that feeds the queue: hello, every five seconds"
+# Whatever was said of it the last time.
+$callboard resume hello --scheduler.address="$scheduler" >/dev/null
 ask_scheduler jobs
 # It began with the cluster, and so has run by now, or does so in a moment.
 task=

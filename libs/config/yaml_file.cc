@@ -109,7 +109,11 @@ absl::StatusOr<std::vector<FileValue>> ReadYamlFile(const std::string& path,
   Reader reader(path, settings);
   // yaml-cpp speaks in exceptions; this is where they end.
   try {
-    const YAML::Node document = YAML::Load(text);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      return reader.Error(documents[1], "wanted one document, found another behind `---`");
+    }
+    const YAML::Node document = documents.empty() ? YAML::Node() : documents[0];
     if (document.IsNull()) return std::vector<FileValue>();
     if (!document.IsMap()) return reader.Error(document, "wanted a map of settings");
     RETURN_IF_ERROR(reader.ReadMap(document, ""));

@@ -26,7 +26,7 @@ absl::Status CheckName(absl::string_view name, size_t bytes_max, absl::string_vi
 }
 
 absl::Status CheckJob(const Job& job) {
-  if (absl::Status status = CheckName(job.name, kJobNameBytesMax, "the name"); !status.ok()) {
+  if (absl::Status status = CheckName(job.name, kJobNameBytesMax, "job: name"); !status.ok()) {
     return status;
   }
   const bool all = job.catch_up.kind == CatchUp::Kind::kAll;

@@ -158,7 +158,9 @@ void Scheduler::Tell(const absl::Status& why) const {
 }
 
 void Scheduler::TellStatus(core::Moment now) {
-  if (world_.observer == nullptr || now.monotonic < tell_at_) return;
+  if (world_.observer == nullptr) return;
+  is_untold_ = now.monotonic < tell_at_;
+  if (is_untold_) return;
   tell_at_ = now.monotonic + kStatusPeriod;
   world_.observer->OnStatus(engine_->Status(now));
 }
@@ -166,7 +168,9 @@ void Scheduler::TellStatus(core::Moment now) {
 absl::Duration Scheduler::UntilNextTurn() const {
   const core::Moment now = Now();
   if (engine_ == nullptr) return std::max(absl::ZeroDuration(), reopen_at_ - now.monotonic);
-  return jobs_changed_ ? absl::ZeroDuration() : engine_->UntilNextTimer(now);
+  if (jobs_changed_) return absl::ZeroDuration();
+  const absl::Duration told = is_untold_ ? tell_at_ - now.monotonic : absl::InfiniteDuration();
+  return std::max(absl::ZeroDuration(), std::min(engine_->UntilNextTimer(now), told));
 }
 
 Call Scheduler::TriggerCall(TriggerQuery query, DirectorLink::Reply<Accepted> reply) {

@@ -32,7 +32,7 @@ class Observer {
   // What is on disk now; and how long that took.
   virtual void OnCommit(absl::Span<const LedgerChange> changes, absl::Duration took) = 0;
   virtual void OnNotice(const Notice& notice) = 0;
-  // After turns, about once in a second while there are any.
+  // After turns, once in a second; also after the last one.
   virtual void OnStatus(const StatusView& status) = 0;
 };
 
@@ -108,8 +108,9 @@ class Scheduler {
   OrderId last_order_;
   CallId last_call_;
   absl::Duration reopen_at_ = absl::InfiniteDuration();
-  // When the observer hears of the status next.
+  // When the observer may hear of the status again, and whether it has to.
   absl::Duration tell_at_ = {};
+  bool is_untold_ = false;
   // What the file says; and whether the engine has to be told.
   std::unique_ptr<const std::vector<core::Job>> jobs_;
   bool jobs_changed_ = false;

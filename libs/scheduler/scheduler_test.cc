@@ -97,6 +97,21 @@ TEST_F(SchedulerTest, StatusIsToldOnceInASecond) {
   EXPECT_EQ(statuses_[1].overdue, clock_.WallNow() - first);
 }
 
+TEST_F(SchedulerTest, StatusAfterTheLastTurnIsToldToo) {
+  core::Job once = CronJob("job", "* * * * *");
+  once.max_runs = 1;
+  ASSERT_THAT(scheduler_.Open(), IsOk());
+  scheduler_.SetJobs({once});
+  RunTurn();
+  Advance(absl::Minutes(1));
+  director_.Take().reply(Accepted{"queue-1"});
+  RunTurn();
+  for (int i = 0; i < 5 && scheduler_.UntilNextTurn() < absl::Hours(1); ++i) {
+    Advance(scheduler_.UntilNextTurn());
+  }
+  EXPECT_EQ(statuses_.back().oldest_due, absl::InfiniteFuture());
+}
+
 TEST_F(SchedulerTest, CommitThatFailedIsARestart) {
   Start();
   Advance(absl::Minutes(1));

@@ -40,6 +40,8 @@ void Termination::OnSignal(int number) {
     hung_up_ = true;
     return;
   }
+  // A terminal that closes often says so twice.
+  if (number == SIGHUP && (signalled_ || requested_)) return;
   // Nothing here may wait, and logging does where nobody reads the log.
   if (signalled_) _exit(static_cast<int>(ExitCode::kFailed));
   signalled_ = true;

@@ -8,9 +8,10 @@
 
 namespace callboard::server {
 
-// Turns SIGTERM, SIGINT and SIGHUP into an orderly end: the first is waited for, a second one ends
-// the process at once with ExitCode::kFailed. What a SIGHUP means before WaitForSignal() is decided
-// there, or by OnHangup(). Make it before any other thread; one per process.
+// Turns SIGTERM, SIGINT and SIGHUP into an orderly end: the first is waited for, a second one, but
+// for a SIGHUP, ends the process at once with ExitCode::kFailed. What a SIGHUP means before
+// WaitForSignal() is decided there, or by OnHangup(). Make it before any other thread; one per
+// process.
 class Termination {
  public:
   Termination();

@@ -92,6 +92,25 @@ TEST(TerminationTest, HangupOfAProgramThatStartsReloadsOnceItHas) {
       testing::ExitedWithCode(42), "^$");
 }
 
+TEST(TerminationTest, HangupOfAProgramThatEndsEndsItNoSooner) {
+  EXPECT_EXIT(
+      {
+        {
+          Termination termination;
+          kill(getpid(), SIGTERM);
+          termination.WaitForSignal();
+          kill(getpid(), SIGHUP);
+          sigset_t waiting;
+          do {
+            sigpending(&waiting);
+          } while (sigismember(&waiting, SIGHUP) != 0);
+        }
+        // Whatever it does about it is done.
+        _exit(42);
+      },
+      testing::ExitedWithCode(42), "^$");
+}
+
 TEST(TerminationTest, HangupThatWasIgnoredBeforeStaysIgnored) {
   EXPECT_EXIT(
       {

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -176,27 +177,10 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   absl::Status error_;
 };
 
-// Whether `text` is of the form of `shape`, where 0 is any digit.
-bool HasShape(absl::string_view text, absl::string_view shape) {
-  return std::equal(text.begin(), text.end(), shape.begin(), shape.end(), [](char c, char wanted) {
-    return wanted == '0' ? absl::ascii_isdigit(c) : c == wanted;
-  });
-}
-
-// Protobuf's own parser ends the process at a time that is out of range; Abseil's also takes forms
-// that are no RFC 3339.
 bool ParseTimestamp(const std::string& text, Timestamp& timestamp) {
-  constexpr absl::string_view kShape = "0000-00-00T00:00:00";
-  const absl::string_view offset =
-      absl::string_view(text).substr(std::min(text.size(), text.find_last_of("Z+-")));
-  absl::Time time;
-  if (!HasShape(absl::string_view(text).substr(0, kShape.size()), kShape) ||
-      !(offset == "Z" || HasShape(offset, "+00:00") || HasShape(offset, "-00:00")) ||
-      !absl::ParseTime(absl::RFC3339_full, text, &time, nullptr)) {
-    return false;
-  }
-  timestamp = ToProto(time);
-  return FromProto(timestamp).has_value();
+  const std::optional<absl::Time> time = ParseTime(text);
+  if (time.has_value()) timestamp = ToProto(*time);
+  return time.has_value();
 }
 
 // Of what Abseil takes, only seconds: there is one way to write a duration.

@@ -22,9 +22,9 @@ size_t ReadPageSize(int32_t page_size, FieldChecks& checks);
 std::string PageToken(absl::string_view place);
 // The place in the field `page_token`; nothing when that is empty or not one of ours.
 std::optional<std::string> PlaceIn(const std::string& page_token);
-// Notes that it is not.
+// Notes that `page_token` is not one of ours.
 void RefusePageToken(FieldChecks& checks);
-// The same of a list whose places are names: empty at the beginning.
+// The place in the field `page_token` of a list whose places are names; empty at the beginning.
 std::string ReadPageToken(const std::string& page_token, FieldChecks& checks);
 
 // How large a page has become. One that would be too large for a message ends early.

@@ -1,6 +1,10 @@
 #include "libs/wire/time.h"
 
+#include <algorithm>
 #include <cstdint>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/string_view.h"
 
 namespace callboard::wire {
 namespace {
@@ -11,6 +15,13 @@ constexpr int64_t kSecondsMax = 253'402'300'799;
 // 10,000 years.
 constexpr int64_t kDurationSecondsMax = 315'576'000'000;
 constexpr int32_t kNanosMax = 999'999'999;
+
+// Whether `text` is of the form of `shape`, where 0 is any digit.
+bool HasShape(absl::string_view text, absl::string_view shape) {
+  return std::equal(text.begin(), text.end(), shape.begin(), shape.end(), [](char c, char wanted) {
+    return wanted == '0' ? absl::ascii_isdigit(c) : c == wanted;
+  });
+}
 
 }  // namespace
 
@@ -26,6 +37,21 @@ std::optional<absl::Time> FromProto(const google::protobuf::Timestamp& proto) {
   if (proto.seconds() < kSecondsMin || proto.seconds() > kSecondsMax) return std::nullopt;
   if (proto.nanos() < 0 || proto.nanos() > kNanosMax) return std::nullopt;
   return absl::FromUnixSeconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
+}
+
+// Protobuf's own parser ends the process at a time that is out of range; Abseil's also takes forms
+// that are no RFC 3339.
+std::optional<absl::Time> ParseTime(const std::string& text) {
+  constexpr absl::string_view kShape = "0000-00-00T00:00:00";
+  const absl::string_view offset =
+      absl::string_view(text).substr(std::min(text.size(), text.find_last_of("Z+-")));
+  absl::Time time;
+  if (!HasShape(absl::string_view(text).substr(0, kShape.size()), kShape) ||
+      !(offset == "Z" || HasShape(offset, "+00:00") || HasShape(offset, "-00:00")) ||
+      !absl::ParseTime(absl::RFC3339_full, text, &time, nullptr)) {
+    return std::nullopt;
+  }
+  return FromProto(ToProto(time));
 }
 
 google::protobuf::Duration ToProto(absl::Duration duration) {

@@ -5,6 +5,7 @@
 #include <google/protobuf/timestamp.pb.h>
 
 #include <optional>
+#include <string>
 
 #include "absl/time/time.h"
 
@@ -15,6 +16,10 @@ namespace callboard::wire {
 google::protobuf::Timestamp ToProto(absl::Time time);
 // Null when it is no time of the years 1 to 9999.
 std::optional<absl::Time> FromProto(const google::protobuf::Timestamp& proto);
+
+// A time as RFC 3339 writes it, with any offset: 2026-01-31T08:00:00Z. Null when it is another
+// text, or no time of the years 1 to 9999.
+std::optional<absl::Time> ParseTime(const std::string& text);
 
 // Whole nanoseconds; what is finer is cut. Of more than 10,000 years, something that FromProto()
 // refuses.

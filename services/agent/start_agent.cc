@@ -65,7 +65,7 @@ std::map<std::string, uint32_t> LanesFrom(const config::v1::AgentConfig& config)
 agent::EngineOptions EngineOptionsFrom(const config::v1::AgentConfig& config,
                                        ports::Random& random) {
   return {.name = config.agent().name().empty() ? HostName() : config.agent().name(),
-          .instance_id = absl::StrCat(absl::Hex(random.Next(), absl::kZeroPad16)),
+          .instance_id = ports::NewName(random),
           .labels = {config.agent().labels().begin(), config.agent().labels().end()},
           .lanes = LanesFrom(config),
           .allow_direct = config.agent().allow_direct()};

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <stop_token>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -73,8 +74,9 @@ DirectorConfig DirectorConfigFrom(const DevConfig& dev, const std::string& data_
 // Jobs to begin with, unless there are some: `scheduler.yaml` in the folder of everything.
 absl::StatusOr<std::string> ExampleJobsIn(const std::string& data_dir) {
   const std::string path = absl::StrCat(data_dir, "/scheduler.yaml");
-  if (std::filesystem::exists(path)) return path;
   RETURN_IF_ERROR(base::MakePrivateFolder(data_dir));
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return path;
   ASSIGN_OR_RETURN(adapters::StagedFile file,
                    adapters::StagedFile::Create(path, adapters::StagedFile::Readers::kOwner));
   RETURN_IF_ERROR(file.Append(kExampleJobs));

@@ -5,6 +5,7 @@
 #include "libs/adapters/system_random/system_random.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
+#include "libs/ports/random.h"
 #include "services/cli/answer_text.h"
 #include "services/cli/exit_code.h"
 #include "services/cli/job_tables.h"
@@ -20,7 +21,8 @@ using SchedulerStub = v1::SchedulerService::Stub;
 constexpr int kPageSize = 1000;
 
 std::string MadeUpId() {
-  return absl::StrCat(absl::Hex(adapters::SystemRandom().Next(), absl::kZeroPad16));
+  adapters::SystemRandom random;
+  return ports::NewName(random);
 }
 
 // `error` with `advice` behind its message; code and details stay.
@@ -49,7 +51,10 @@ absl::StatusOr<std::string> ListAllJobs(const CliConfig& config) {
     all.mutable_jobs()->MergeFrom(page.jobs());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
-  return Written(config, all, JobsTable(all));
+  ASSIGN_OR_RETURN(
+      const v1::SchedulerStatus status,
+      CallScheduler(config, &SchedulerStub::GetSchedulerStatus, v1::GetSchedulerStatusRequest()));
+  return Written(config, all, JobsTable(all) + FileErrorText(status));
 }
 
 }  // namespace

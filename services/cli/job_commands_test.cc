@@ -38,8 +38,14 @@ class ScriptedScheduler final : public v1::SchedulerService::Service {
   v1::TriggerJobRequest triggered = {};
   v1::BackfillJobRequest backfilled = {};
   std::vector<std::string> page_tokens = {};
+  std::string file_error = {};
 
  private:
+  grpc::Status GetSchedulerStatus(grpc::ServerContext*, const v1::GetSchedulerStatusRequest*,
+                                  v1::SchedulerStatus* response) override {
+    response->set_jobs_file_error(file_error);
+    return grpc::Status::OK;
+  }
   // A job on each page.
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
                         v1::ListJobsResponse* response) override {
@@ -152,6 +158,13 @@ TEST_F(JobCommandsTest, JobsOfAllPagesAreOneAnswer) {
   EXPECT_THAT(Said(ShowJobs(config_, {})),
               MatchesRegex("\\{\"jobs\":\\[\\{\"name\":\"hourly\".*\\{\"name\":"
                            "\"nightly\".*\"next_page_token\":\"\"\\}\n"));
+}
+
+TEST_F(JobCommandsTest, WrongFileIsToldBelowTheJobs) {
+  scheduler_.file_error = "jobs.yaml:7: wrong";
+  EXPECT_THAT(Said(ShowJobs(config_, {})),
+              HasSubstr("\n\nthe newest version of the jobs file is not in use:\n"
+                        "  jobs.yaml:7: wrong\n"));
 }
 
 TEST_F(JobCommandsTest, NamedJobIsShownAlone) {

@@ -158,6 +158,12 @@ std::string JobsTable(const v1::ListJobsResponse& jobs) {
   return Columns(rows);
 }
 
+std::string FileErrorText(const v1::SchedulerStatus& status) {
+  if (status.jobs_file_error().empty()) return "";
+  return absl::StrCat("\nthe newest version of the jobs file is not in use:\n  ",
+                      Plain(status.jobs_file_error()), "\n");
+}
+
 std::string JobTable(const Job& job) {
   std::string text = Columns({{"job", job.name()},
                               {"state", job.paused() ? PauseText(job) : "active"},

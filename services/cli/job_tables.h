@@ -10,6 +10,8 @@ namespace callboard::cli {
 
 // A line for each.
 std::string JobsTable(const v1::ListJobsResponse& jobs);
+// What is wrong with the newest version of the jobs file; empty when nothing is.
+std::string FileErrorText(const v1::SchedulerStatus& status);
 // One with everything that is in force for it, its next occurrences and what became of the last.
 std::string JobTable(const v1::Job& job);
 // Of a pause that has begun.

@@ -84,8 +84,7 @@ void WriteState(const scheduler::JobView& view, v1::Job& proto) {
     }
   }
   // Where it comes from is whoever had the last word.
-  const bool is_of_the_file =
-      proto.paused() ? proto.paused_by() == "file" : proto.paused() == view.job.paused;
+  const bool is_of_the_file = proto.paused() ? proto.paused_by() == "file" : !view.job.paused;
   if (!is_of_the_file) {
     (*proto.mutable_origins())["paused"] =
         proto.paused_by() == "scheduler" ? "scheduler" : "operator";
@@ -98,7 +97,7 @@ void WriteState(const scheduler::JobView& view, v1::Job& proto) {
   for (const core::Occurrence& next : view.next) *proto.add_next_fires() = wire::ToProto(next.at);
 }
 
-v1::Job Written(const scheduler::JobView& view) {
+v1::Job JobOf(const scheduler::JobView& view) {
   v1::Job proto;
   WriteJob(view.job, proto);
   WriteState(view, proto);
@@ -177,7 +176,9 @@ absl::StatusOr<scheduler::BackfillQuery> BackfillQueryFrom(const v1::BackfillJob
       .until = wire::ReadTime("until", request.has_until(), request.until(), checks)
                    .value_or(absl::Time()),
       .dry_run = request.dry_run()};
-  if (query.until < query.from) checks.Refuse("until", "is before from");
+  if (request.has_from() && request.has_until() && query.until < query.from) {
+    checks.Refuse("until", "is before from");
+  }
   RETURN_IF_ERROR(checks.status());
   return query;
 }
@@ -189,7 +190,8 @@ absl::StatusOr<scheduler::FiringQuery> FiringQueryFrom(const v1::ListFiringsRequ
   for (const int number : request.outcomes()) {
     const auto outcome = wire::ReadEnum("outcomes", kFiringOutcomes,
                                         static_cast<v1::Firing::Outcome>(number), checks);
-    if (outcome.has_value()) query.outcomes.push_back(*outcome);
+    if (!outcome.has_value()) checks.Refuse("outcomes", "has an entry that is none");
+    query.outcomes.push_back(outcome.value_or(core::FiringOutcome::kFired));
   }
   if (!request.page_token().empty()) {
     query.after = CursorAt(wire::PlaceIn(request.page_token()).value_or(""));
@@ -217,13 +219,13 @@ absl::StatusOr<scheduler::Preview> PreviewOf(const v1::PreviewJobRequest& reques
 }
 
 v1::Job ToProto(const scheduler::JobView& view) {
-  v1::Job proto = Written(view);
+  v1::Job proto = JobOf(view);
   wire::MakeListed(*proto.mutable_task());
   return proto;
 }
 
 v1::Job ToProto(const scheduler::JobDetail& detail) {
-  v1::Job proto = Written(detail.view);
+  v1::Job proto = JobOf(detail.view);
   wire::MakeBasic(*proto.mutable_task());
   for (const core::Firing& firing : detail.last) *proto.add_last_firings() = ToProto(firing);
   return proto;

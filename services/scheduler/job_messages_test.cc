@@ -180,8 +180,11 @@ TEST(JobMessagesTest, UnknownOutcomeIsRefused) {
   v1::ListFiringsRequest request;
   request.add_outcomes(v1::Firing::OUTCOME_FIRED);
   EXPECT_EQ(FiringQueryFrom(request)->outcomes.size(), 1u);
-  request.add_outcomes(static_cast<v1::Firing::Outcome>(99));
-  EXPECT_THAT(FiringQueryFrom(request), StatusIs(absl::StatusCode::kInvalidArgument));
+  for (const int wrong : {0, 99}) {
+    request.clear_outcomes();
+    request.add_outcomes(static_cast<v1::Firing::Outcome>(wrong));
+    EXPECT_THAT(FiringQueryFrom(request), StatusIs(absl::StatusCode::kInvalidArgument)) << wrong;
+  }
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "libs/base/version.h"
-#include "libs/core/job.h"
 #include "libs/server/call.h"
 #include "libs/server/view_page.h"
 #include "libs/wire/json.h"
@@ -21,6 +20,33 @@ namespace {
 // What waits for the director waits as long as the scheduler does.
 const server::UnaryOptions kPatient = {.deadline_max = 2 * scheduler::kCallTimeout};
 
+// On the page; the rest is to be had by ListJobs.
+constexpr size_t kJobsShownMax = 1000;
+
+// `status` says what is known of the file.
+v1::SchedulerStatus StatusOf(const scheduler::StatusView& view, v1::SchedulerStatus status) {
+  status.set_version(std::string(base::kVersion));
+  status.set_jobs(view.jobs);
+  status.set_paused_jobs(view.paused_jobs);
+  status.set_director_reachable(view.director_reachable);
+  *status.mutable_overdue() = wire::ToProto(view.overdue);
+  if (view.next_fire_at < absl::InfiniteFuture()) {
+    *status.mutable_next_fire_at() = wire::ToProto(view.next_fire_at);
+  }
+  return status;
+}
+
+std::string JobsJson(const scheduler::JobPage& page) {
+  std::vector<std::string> jobs;
+  for (const scheduler::JobView& view : page.jobs) {
+    v1::Job job = ToProto(view);
+    // What it submits is for whoever asks after it.
+    job.clear_task();
+    jobs.push_back(wire::ToJson(job));
+  }
+  return absl::StrCat("[", absl::StrJoin(jobs, ","), "]");
+}
+
 // Ends `call` with what `value`, of some T, is for its caller.
 template <class T, class Response>
 auto Finishing(const server::UnaryCall<Response>& call) {
@@ -31,10 +57,6 @@ auto Finishing(const server::UnaryCall<Response>& call) {
 }
 
 }  // namespace
-
-std::string SchedulerService::NewId() {
-  return absl::StrCat(absl::Hex(random_.Next(), absl::kZeroPad16));
-}
 
 grpc::ServerUnaryReactor* SchedulerService::ListJobs(grpc::CallbackServerContext* context,
                                                      const v1::ListJobsRequest* request,
@@ -63,7 +85,7 @@ grpc::ServerUnaryReactor* SchedulerService::TriggerJob(grpc::CallbackServerConte
                                                        const v1::TriggerJobRequest* request,
                                                        v1::TriggerJobResponse* response) {
   const auto trigger = [&](const server::UnaryCall<v1::TriggerJobResponse>& call) {
-    driver_.Trigger(TriggerQueryFrom(*request, NewId()),
+    driver_.Trigger(TriggerQueryFrom(*request, ports::NewName(random_)),
                     [call](const absl::StatusOr<scheduler::Accepted>& accepted) {
                       if (!accepted.ok()) return call.Finish(accepted.status());
                       v1::TriggerJobResponse answer;
@@ -119,7 +141,7 @@ grpc::ServerUnaryReactor* SchedulerService::BackfillJob(grpc::CallbackServerCont
                                                         v1::BackfillJobResponse* response) {
   const auto backfill = [&](const server::UnaryCall<v1::BackfillJobResponse>& call) {
     const absl::StatusOr<scheduler::BackfillQuery> query =
-        BackfillQueryFrom(*request, NewId(), server::kIdentity);
+        BackfillQueryFrom(*request, ports::NewName(random_), server::kIdentity);
     if (!query.ok()) return call.Finish(query.status());
     driver_.StartBackfill(*query, Finishing<scheduler::Backfill>(call));
   };
@@ -144,50 +166,35 @@ grpc::ServerUnaryReactor* SchedulerService::GetSchedulerStatus(grpc::CallbackSer
                                                                const v1::GetSchedulerStatusRequest*,
                                                                v1::SchedulerStatus* response) {
   const auto get = [this](const server::UnaryCall<v1::SchedulerStatus>& call) {
-    driver_.GetStatus([this, call](const absl::StatusOr<scheduler::StatusView>& view) {
-      if (!view.ok()) return call.Finish(view.status());
-      call.Finish(StatusFrom(*view));
-    });
+    driver_.GetStatus(
+        [call, status = FileStatus()](const absl::StatusOr<scheduler::StatusView>& view) {
+          if (!view.ok()) return call.Finish(view.status());
+          call.Finish(StatusOf(*view, status));
+        });
   };
   return server::Unary(context, response, get);
 }
 
-v1::SchedulerStatus SchedulerService::StatusFrom(const scheduler::StatusView& view) const {
+v1::SchedulerStatus SchedulerService::FileStatus() const {
   v1::SchedulerStatus status;
-  status.set_version(std::string(base::kVersion));
-  status.set_jobs(view.jobs);
-  status.set_paused_jobs(view.paused_jobs);
-  status.set_director_reachable(view.director_reachable);
-  if (file_ != nullptr) {
-    const adapters::JobsFile::State state = file_->state();
-    status.set_jobs_file(file_->path());
-    *status.mutable_jobs_file_read_at() = wire::ToProto(state.read_at);
-    status.set_jobs_file_error(state.error);
-  }
-  *status.mutable_overdue() = wire::ToProto(view.overdue);
-  if (view.next_fire_at < absl::InfiniteFuture()) {
-    *status.mutable_next_fire_at() = wire::ToProto(view.next_fire_at);
-  }
+  if (file_ == nullptr) return status;
+  const adapters::JobsFile::State state = file_->state();
+  status.set_jobs_file(file_->path());
+  *status.mutable_jobs_file_read_at() = wire::ToProto(state.read_at);
+  status.set_jobs_file_error(state.error);
   return status;
 }
 
-void SchedulerService::GetStatusPage(scheduler::DirectorLink::Reply<std::string> reply) {
-  driver_.GetStatus([this, reply](const absl::StatusOr<scheduler::StatusView>& view) {
+void SchedulerService::GetStatusPage(const server::Surface::StatusReply& reply) {
+  driver_.GetStatus([&driver = driver_, reply,
+                     status = FileStatus()](const absl::StatusOr<scheduler::StatusView>& view) {
     if (!view.ok()) return reply(view.status());
-    const std::string status = wire::ToJson(StatusFrom(*view));
-    driver_.ListJobs(
-        "", core::kJobsMax, [reply, status](const absl::StatusOr<scheduler::JobPage>& page) {
+    const std::string scheduler = wire::ToJson(StatusOf(*view, status));
+    driver.ListJobs(
+        "", kJobsShownMax, [reply, scheduler](const absl::StatusOr<scheduler::JobPage>& page) {
           if (!page.ok()) return reply(page.status());
-          std::vector<std::string> jobs;
-          for (const scheduler::JobView& view : page->jobs) {
-            v1::Job job = ToProto(view);
-            // What it submits is for whoever asks after it.
-            job.clear_task();
-            jobs.push_back(wire::ToJson(job));
-          }
-          reply(server::ViewPage(
-              {"statusable", "observable"},
-              {{"jobs", absl::StrCat("[", absl::StrJoin(jobs, ","), "]")}, {"scheduler", status}}));
+          reply(server::ViewPage({"statusable", "observable"},
+                                 {{"jobs", JobsJson(*page)}, {"scheduler", scheduler}}));
         });
   });
 }

@@ -8,6 +8,7 @@
 #include "libs/ports/clock.h"
 #include "libs/ports/random.h"
 #include "libs/scheduler/driver.h"
+#include "libs/server/server.h"
 
 namespace callboard {
 
@@ -46,13 +47,13 @@ class SchedulerService final : public v1::SchedulerService::CallbackService {
                                                const v1::GetSchedulerStatusRequest* request,
                                                v1::SchedulerStatus* response) override;
 
-  // Answers the body of /status.
-  void GetStatusPage(scheduler::DirectorLink::Reply<std::string> reply);
+  // Answers the body of /status, with the first thousand jobs.
+  void GetStatusPage(const server::Surface::StatusReply& reply);
 
  private:
-  v1::SchedulerStatus StatusFrom(const scheduler::StatusView& view) const;
-  // For a call that has none.
-  std::string NewId();
+  // What is to be said of the file. Taken before the driver is asked, whose last answers may come
+  // after the end of file and service.
+  v1::SchedulerStatus FileStatus() const;
 
   scheduler::SchedulerDriver& driver_;
   const adapters::JobsFile* const file_;

@@ -52,7 +52,6 @@ void SchedulerWatch::OnService(const absl::Status& why) {
   {
     base::MutexLock lock(mutex_);
     readiness_.Set(why.ok() ? "" : absl::StrCat("the ledger is away: ", error));
-    if (!why.ok()) status_.reset();
     if (std::exchange(said_, why.code()) == why.code()) return;
   }
   if (why.ok()) return base::LogInfo("ledger", "open");
@@ -105,19 +104,23 @@ std::vector<prometheus::MetricFamily> SchedulerWatch::Gauges(absl::Time now,
     base::MutexLock lock(mutex_);
     status = status_;
   }
-  if (!status.has_value()) return {};
-  const absl::Duration overdue = now - std::min(now, status->oldest_due);
-  return {
-      Gauge("callboard_schedule_overdue_seconds",
-            "How late the oldest occurrence is that is not decided.",
-            absl::ToDoubleSeconds(overdue)),
-      Gauge("callboard_schedule_jobs", "Jobs in the file.", status->jobs),
-      Gauge("callboard_schedule_paused_jobs", "Of these, paused.", status->paused_jobs),
-      Gauge("callboard_schedule_director_reachable", "Whether the director answers.",
-            status->director_reachable ? 1 : 0),
+  std::vector<prometheus::MetricFamily> families = {
       Gauge("callboard_schedule_file_refused",
-            "Whether the newest version of the jobs file is not in use.", file_refused ? 1 : 0),
-  };
+            "Whether the newest version of the jobs file is not in use.", file_refused ? 1 : 0)};
+  if (!status.has_value()) return families;
+  const absl::Duration overdue = now - std::min(now, status->oldest_due);
+  for (const auto& family : {
+           Gauge("callboard_schedule_overdue_seconds",
+                 "How late the oldest occurrence is that is not decided.",
+                 absl::ToDoubleSeconds(overdue)),
+           Gauge("callboard_schedule_jobs", "Jobs in the file.", status->jobs),
+           Gauge("callboard_schedule_paused_jobs", "Of these, paused.", status->paused_jobs),
+           Gauge("callboard_schedule_director_reachable", "Whether the director answers.",
+                 status->director_reachable ? 1 : 0),
+       }) {
+    families.push_back(family);
+  }
+  return families;
 }
 
 }  // namespace callboard

@@ -61,7 +61,7 @@ TEST_F(SchedulerWatchTest, RowThatStandsForMoreCountsThemAll) {
 }
 
 TEST_F(SchedulerWatchTest, OverdueGrowsAlsoWhenNothingIsHeard) {
-  EXPECT_THAT(watch_.Gauges(kNow, false), IsEmpty());
+  EXPECT_THAT(GaugesAt(kNow), Not(HasSubstr("overdue")));
   watch_.OnStatus({.jobs = 3, .paused_jobs = 1, .oldest_due = kNow});
   EXPECT_THAT(GaugesAt(kNow - absl::Seconds(5)),
               AllOf(HasSubstr("callboard_schedule_overdue_seconds 0\n"),
@@ -74,13 +74,15 @@ TEST_F(SchedulerWatchTest, OverdueGrowsAlsoWhenNothingIsHeard) {
 }
 
 TEST_F(SchedulerWatchTest, LedgerThatIsAwayIsSaidOnceAndKeepsItFromBeingReady) {
-  watch_.OnStatus({.jobs = 1});
+  watch_.OnStatus({.jobs = 1, .oldest_due = kNow});
   watch_.OnService(absl::UnavailableError("disk 1"));
   watch_.OnService(absl::UnavailableError("disk 2"));
   EXPECT_EQ(readiness_.why_not(), "the ledger is away: disk 2");
   EXPECT_THAT(log_.str(),
               AllOf(HasSubstr("ERROR ledger=away error=\"disk 1\""), Not(HasSubstr("disk 2"))));
-  EXPECT_THAT(watch_.Gauges(kNow, false), IsEmpty());
+  // What is due stays so.
+  EXPECT_THAT(GaugesAt(kNow + absl::Seconds(7)),
+              HasSubstr("callboard_schedule_overdue_seconds 7\n"));
   watch_.OnService(absl::OkStatus());
   EXPECT_THAT(readiness_.why_not(), IsEmpty());
   EXPECT_THAT(log_.str(), HasSubstr("INFO ledger=open"));

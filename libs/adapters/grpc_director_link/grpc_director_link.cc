@@ -70,20 +70,53 @@ std::optional<TaskEnd> EndFrom(const v1::Task& task) {
   return TaskEnd{task.queue_id(), *state, wire::FromProto(wire::kFailureReasons, task.reason())};
 }
 
-// What is asked after one by one, and answered together.
-struct Questions {
-  Questions(std::vector<std::string> ids, Reply<std::vector<TaskEnd>> to, absl::Duration until)
-      : queue_ids(std::move(ids)), reply(std::move(to)), deadline(until) {}
+// What is asked after one by one, and answered together, once. Thread-safe.
+class Questions {
+ public:
+  using Answer = absl::StatusOr<std::vector<TaskEnd>>;
 
-  const std::vector<std::string> queue_ids;
+  Questions(std::vector<std::string> ids, Reply<std::vector<TaskEnd>> to, absl::Duration until)
+      : reply(std::move(to)), deadline(until), queue_ids_(std::move(ids)) {}
+
+  // The next to ask after; null when there is none, or enough are under way.
+  std::optional<std::string> TakeNext() {
+    base::MutexLock lock(mutex_);
+    if (IsAsked() || open_ == kQuestionsAtOnce) return std::nullopt;
+    ++open_;
+    return queue_ids_[next_++];
+  }
+  // What one of them was answered.
+  void Note(const absl::StatusOr<v1::Task>& task) {
+    base::MutexLock lock(mutex_);
+    --open_;
+    if (!task.ok() && !absl::IsNotFound(task.status())) {
+      answer_ = task.status();
+    } else if (task.ok() && answer_.ok()) {
+      if (const std::optional<TaskEnd> end = EndFrom(*task)) answer_->push_back(*end);
+    }
+  }
+  // Null while there is more to come, and from the second time on.
+  std::optional<Answer> TakeAnswer() {
+    base::MutexLock lock(mutex_);
+    if (!IsAsked() || open_ > 0 || std::exchange(is_answered_, true)) return std::nullopt;
+    return std::move(answer_);
+  }
+
   const Reply<std::vector<TaskEnd>> reply;
   // By the monotonic clock.
   const absl::Duration deadline;
 
-  base::Mutex mutex;
-  size_t next ABSL_GUARDED_BY(mutex) = 0;
-  size_t open ABSL_GUARDED_BY(mutex) = 0;
-  absl::StatusOr<std::vector<TaskEnd>> answer ABSL_GUARDED_BY(mutex) = std::vector<TaskEnd>();
+ private:
+  bool IsAsked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !answer_.ok() || next_ == queue_ids_.size();
+  }
+
+  const std::vector<std::string> queue_ids_;
+  base::Mutex mutex_;
+  size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t open_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_answered_ ABSL_GUARDED_BY(mutex_) = false;
+  Answer answer_ ABSL_GUARDED_BY(mutex_) = std::vector<TaskEnd>();
 };
 
 template <class Request, class Response>
@@ -193,41 +226,17 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
 
   // Asks after as many more of them as may be under way; answers when there are none.
   void AskOn(const std::shared_ptr<Questions>& questions) {
-    while (true) {
+    while (const std::optional<std::string> id = questions->TakeNext()) {
       auto call = std::make_shared<Call<v1::GetTaskRequest, v1::Task>>();
-      {
-        base::MutexLock lock(questions->mutex);
-        const bool is_done =
-            !questions->answer.ok() || questions->next == questions->queue_ids.size();
-        if (is_done && questions->open == 0) break;
-        if (is_done || questions->open == kQuestionsAtOnce) return;
-        ++questions->open;
-        call->request.set_queue_id(questions->queue_ids[questions->next++]);
-      }
+      call->request.set_queue_id(*id);
       Begin<QueueStub, v1::GetTaskRequest, v1::Task>(
           *queue_->async(), &QueueStub::GetTask, questions->deadline - clock_.MonotonicNow(),
-          std::move(call),
-          [this, questions](const absl::StatusOr<v1::Task>& task) { OnTask(task, questions); });
+          std::move(call), [this, questions](const absl::StatusOr<v1::Task>& task) {
+            questions->Note(task);
+            AskOn(questions);
+          });
     }
-    questions->reply(Answer(*questions));
-  }
-
-  void OnTask(const absl::StatusOr<v1::Task>& task, const std::shared_ptr<Questions>& questions) {
-    {
-      base::MutexLock lock(questions->mutex);
-      --questions->open;
-      if (!task.ok() && !absl::IsNotFound(task.status())) {
-        questions->answer = task.status();
-      } else if (task.ok() && questions->answer.ok()) {
-        if (const std::optional<TaskEnd> end = EndFrom(*task)) questions->answer->push_back(*end);
-      }
-    }
-    AskOn(questions);
-  }
-
-  static absl::StatusOr<std::vector<TaskEnd>> Answer(Questions& questions) {
-    base::MutexLock lock(questions.mutex);
-    return std::move(questions.answer);
+    if (auto answer = questions->TakeAnswer()) questions->reply(*std::move(answer));
   }
 
   AgentStub& AgentAt(absl::string_view agent_url) {

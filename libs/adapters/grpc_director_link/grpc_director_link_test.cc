@@ -259,6 +259,25 @@ TEST_F(GrpcDirectorLinkTest, EndsAreRefusedWhenOneCannotBeAskedFor) {
   EXPECT_THAT(ends, StatusIs(absl::StatusCode::kUnavailable));
 }
 
+TEST_F(GrpcDirectorLinkTest, EndsAreAnsweredOnceHoweverFastTheCallsFail) {
+  DeafPort port;
+  std::atomic<int> answers = 0;
+  constexpr int kTimes = 200;
+  {
+    GrpcDirectorLink link(port.address(), clock_, random_);
+    for (int i = 0; i < kTimes; ++i) {
+      const auto ends = Answer<std::vector<TaskEnd>>([&](auto reply) {
+        link.AskEnds({"queue-1", "queue-2"}, [&answers, reply](auto answer) {
+          // A second one would be one too many for the test as well.
+          if (++answers <= kTimes) reply(std::move(answer));
+        });
+      });
+      EXPECT_THAT(ends, HasReason(kUnreachable));
+    }
+  }
+  EXPECT_EQ(answers, kTimes);
+}
+
 TEST_F(GrpcDirectorLinkTest, DirectStartGoesToTheAgent) {
   Peer agent;
   GrpcDirectorLink link("127.0.0.1:1", clock_, random_);

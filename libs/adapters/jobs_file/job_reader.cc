@@ -20,6 +20,7 @@
 #include "libs/base/nearest.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/host_port.h"
+#include "libs/wire/time.h"
 
 namespace callboard::adapters {
 namespace {
@@ -55,11 +56,18 @@ absl::StatusOr<absl::Duration> ReadDuration(const YAML::Node& value) {
 }
 
 absl::StatusOr<absl::Time> ReadTime(const YAML::Node& value) {
-  absl::Time time;
-  if (value.IsScalar() && absl::ParseTime(absl::RFC3339_full, value.Scalar(), &time, nullptr)) {
-    return time;
-  }
-  return Wrong("wanted a time, as 2026-01-31T08:00:00Z");
+  const std::optional<absl::Time> time =
+      value.IsScalar() ? wire::ParseTime(value.Scalar()) : std::nullopt;
+  if (!time.has_value()) return Wrong("wanted a time, as 2026-01-31T08:00:00Z");
+  return *time;
+}
+
+absl::StatusOr<absl::Time> ReadStart(const YAML::Node& value) {
+  ASSIGN_OR_RETURN(const absl::Time time, ReadTime(value));
+  const int64_t year = absl::ToCivilYear(time, absl::UTCTimeZone()).year();
+  if (year >= core::kScheduleFirstYear && year < core::kScheduleEndYear) return time;
+  return Wrong(absl::StrCat("wanted a time of the years ", core::kScheduleFirstYear, " to ",
+                            core::kScheduleEndYear - 1));
 }
 
 // One, or a list of them.
@@ -148,7 +156,7 @@ constexpr OwnKey kOwnKeys[] = {
     {"catch_up", Into<ReadCatchUp, &core::Job::catch_up>},
     {"on_queue_full", Into<ReadQueueFull, &core::Job::queue_full_wait>},
     {"jitter", Into<ReadDuration, &core::Job::jitter>},
-    {"start", Into<ReadTime, &core::Job::start>},
+    {"start", Into<ReadStart, &core::Job::start>},
     {"end", Into<ReadTime, &core::Job::end>},
     {"max_runs", Into<ReadNumber, &core::Job::max_runs>},
     {"paused", Into<ReadBool, &core::Job::paused>},
@@ -162,11 +170,11 @@ const OwnKey* FindOwnKey(absl::string_view name) {
   return found == std::end(kOwnKeys) ? nullptr : found;
 }
 
-absl::Status UnknownKey(const std::string& key, const std::vector<std::string>& known) {
+std::string UnknownKeyText(const std::string& key, const std::vector<std::string>& known) {
   const std::string nearest = base::Nearest(key, known);
-  return Wrong(absl::StrCat("there is no key '", key, "'; ",
-                            nearest.empty() ? absl::StrCat("keys are ", absl::StrJoin(known, ", "))
-                                            : absl::StrCat("did you mean '", nearest, "'?")));
+  return absl::StrCat("there is no key '", key, "'; ",
+                      nearest.empty() ? absl::StrCat("keys are ", absl::StrJoin(known, ", "))
+                                      : absl::StrCat("did you mean '", nearest, "'?"));
 }
 
 // Reads the file from its top, and knows for every error where it is.
@@ -181,7 +189,7 @@ class FileReader {
     bool seen = false;
     for (const auto& entry : document) {
       const std::string key = entry.first.Scalar();
-      if (key != "jobs") return At(entry.first, UnknownKey(key, {"jobs"}));
+      if (key != "jobs") return At(entry.first, Wrong(UnknownKeyText(key, {"jobs"})));
       if (std::exchange(seen, true)) return At(entry.first, Wrong("jobs: is there twice"));
       if (entry.second.IsNull()) continue;  // A heading with nothing under it.
       ASSIGN_OR_RETURN(jobs, ReadList(entry.first, entry.second));
@@ -230,7 +238,7 @@ class FileReader {
       } else if (IsTaskField(key)) {
         task.emplace(key, entry.second);
       } else {
-        return At(entry.first, Of("", UnknownKey(key, KeyNames()).message()));
+        return At(entry.first, Of("", UnknownKeyText(key, KeyNames())));
       }
     }
     return Finish(std::move(job), node, keys, task);
@@ -302,7 +310,12 @@ class FileReader {
 absl::StatusOr<std::vector<core::Job>> ReadJobs(const std::string& text, const std::string& path) {
   // yaml-cpp speaks in exceptions; this is where they end.
   try {
-    return FileReader(path).Read(YAML::Load(text));
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      return Wrong(absl::StrCat(path, ":", documents[1].Mark().line + 1,
+                                ": wanted one document, found another behind `---`"));
+    }
+    return FileReader(path).Read(documents.empty() ? YAML::Node() : documents[0]);
   } catch (const YAML::Exception& error) {
     return Wrong(absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
   }

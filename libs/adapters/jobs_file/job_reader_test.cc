@@ -142,6 +142,9 @@ TEST(JobReaderTest, WrongValueIsToldWithItsLineAndWhatIsWanted) {
       {"jitter: 5", "jitter: wanted a time span, as 90s, 5m or 1h30m"},
       {"jitter: -5s", "jitter: wanted a time span, as 90s, 5m or 1h30m"},
       {"start: tomorrow", "start: wanted a time, as 2026-01-31T08:00:00Z"},
+      {"start: 1850-01-01T00:00:00Z", "start: wanted a time of the years 1900 to 2299"},
+      {"end: infinite-future", "end: wanted a time, as 2026-01-31T08:00:00Z"},
+      {"end: 10000-01-01T00:00:00Z", "end: wanted a time, as 2026-01-31T08:00:00Z"},
       {"max_runs: -1", "max_runs: wanted a whole number in 0..4294967295"},
       {"paused: maybe", "paused: wanted true or false"},
       {"agent_url: localhost", "agent_url: wanted grpc://host:port"},
@@ -207,6 +210,8 @@ TEST(JobReaderTest, LimitsOfJobsAndTasksHold) {
 TEST(JobReaderTest, WhatIsNoYamlIsToldWithItsLine) {
   EXPECT_THAT(ReadJobs("jobs:\n- name: [a\n", "f"),
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::StartsWith("f:3: ")));
+  EXPECT_THAT(ReadJobs("jobs: []\n---\njobs: []\n", "f"),
+              IsWrong("f:3: wanted one document, found another behind `---`"));
   EXPECT_THAT(ReadJobs("- a\n", "f"), IsWrong("f:1: wanted a map with the key 'jobs'"));
   EXPECT_THAT(ReadJobs("jobs: {a: b}\n", "f"),
               IsWrong("f:1: jobs: wanted a list, whose entries begin with - name:"));

@@ -127,8 +127,14 @@ absl::Status JobsFile::Read() {
     return text.status();
   }
   if (*text == text_) return absl::OkStatus();
+  // Mostly somebody is about to write it.
+  if (text->empty() && has_jobs_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("jobs_file: ", path_, " is empty; write `jobs: []` if there are to be none"));
+  }
   text_ = *std::move(text);
   ASSIGN_OR_RETURN(std::vector<core::Job> jobs, ReadJobs(*text_, path_));
+  has_jobs_ = !jobs.empty();
   base::LogInfo("jobs_file", "read", {{"path", path_}, {"jobs", jobs.size()}});
   {
     base::MutexLock lock(mutex_);

@@ -78,6 +78,8 @@ class JobsFile {
   // Of whoever reads: Open(), and then the thread. What was read last; nothing of a file that could
   // not be.
   std::optional<std::string> text_;
+  // Of the version that is in use.
+  bool has_jobs_ = false;
   std::thread thread_;
 };
 

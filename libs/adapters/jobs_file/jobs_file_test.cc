@@ -144,6 +144,16 @@ TEST_F(JobsFileTest, FileThatIsBackUnchangedIsInUseAgain) {
   EXPECT_THAT(file_->state().error, IsEmpty());
 }
 
+TEST_F(JobsFileTest, JobsDoNotVanishWithAFileThatIsEmptied) {
+  Write(FileWith("a"));
+  Open();
+  Write("");
+  EXPECT_THAT(WaitForError(), HasSubstr("is empty; write `jobs: []`"));
+  Write("jobs: []\n");
+  WaitForTimes(2);
+  EXPECT_THAT(names(), IsEmpty());
+}
+
 TEST_F(JobsFileTest, ReloadTakesItAlsoUnchanged) {
   Write(FileWith("a"));
   Open();
