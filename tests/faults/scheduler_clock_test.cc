@@ -10,6 +10,7 @@ namespace callboard {
 namespace {
 
 using test::EverySecond;
+using test::IsOk;
 using test::OutcomeOf;
 using test::Secondly;
 using ::testing::ElementsAre;
@@ -110,6 +111,8 @@ TEST_F(SchedulerClockTest, WhatWasMissedForHoursIsCaughtUpAsEachJobSays) {
   WriteJobs({Job("latest", "0 * * * *"), Job("none", "0 * * * *", "catch_up: none"),
              Job("all", "0 * * * *", "catch_up: {all: 2}")});
   StartAt("2026-06-01T00:30:00Z");
+  // It knows its jobs, and has written that down.
+  ASSERT_THAT(scheduler_->Get("latest"), IsOk());
   KillScheduler();
   StartAt("2026-06-01T04:30:00Z");
   AwaitRows("latest", 1, "fired");
