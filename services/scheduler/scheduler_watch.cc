@@ -104,22 +104,18 @@ std::vector<prometheus::MetricFamily> SchedulerWatch::Gauges(absl::Time now,
     base::MutexLock lock(mutex_);
     status = status_;
   }
-  std::vector<prometheus::MetricFamily> families = {
-      Gauge("callboard_schedule_file_refused",
-            "Whether the newest version of the jobs file is not in use.", file_refused ? 1 : 0)};
+  std::vector<prometheus::MetricFamily> families;
+  const auto add = [&families](const std::string& name, const std::string& help, double value) {
+    families.push_back(Gauge(absl::StrCat("callboard_schedule_", name), help, value));
+  };
+  add("file_refused", "Whether the newest version of the jobs file is not in use.",
+      file_refused ? 1 : 0);
   if (!status.has_value()) return families;
-  const absl::Duration overdue = now - std::min(now, status->oldest_due);
-  for (const auto& family : {
-           Gauge("callboard_schedule_overdue_seconds",
-                 "How late the oldest occurrence is that is not decided.",
-                 absl::ToDoubleSeconds(overdue)),
-           Gauge("callboard_schedule_jobs", "Jobs in the file.", status->jobs),
-           Gauge("callboard_schedule_paused_jobs", "Of these, paused.", status->paused_jobs),
-           Gauge("callboard_schedule_director_reachable", "Whether the director answers.",
-                 status->director_reachable ? 1 : 0),
-       }) {
-    families.push_back(family);
-  }
+  add("overdue_seconds", "How late the oldest occurrence is that is not decided.",
+      absl::ToDoubleSeconds(now - std::min(now, status->oldest_due)));
+  add("jobs", "Jobs in the file.", status->jobs);
+  add("paused_jobs", "Of these, paused.", status->paused_jobs);
+  add("director_reachable", "Whether the director answers.", status->director_reachable ? 1 : 0);
   return families;
 }
 
