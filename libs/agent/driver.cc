@@ -149,13 +149,14 @@ void AgentDriver::GetView(Reply<AgentView> reply) {
       reply);
 }
 
-void AgentDriver::StartDirect(core::SpecPtr spec, Reply<DirectStart> reply) {
+void AgentDriver::StartDirect(core::SpecPtr spec, const core::SpanContext& trace,
+                              Reply<DirectStart> reply) {
   PostCall(
-      [this, spec = std::move(spec), reply](absl::Duration) {
+      [this, spec = std::move(spec), trace, reply](absl::Duration) {
         const core::Ulid ulid =
             core::Ulid::At(world_.clock.WallNow(), {world_.random.Next(), world_.random.Next()});
         const absl::StatusOr<DirectStart> start = engine_.StartDirect(
-            {.queue_id = core::QueueId(ulid), .dispatch = core::DispatchNumber(1)}, spec);
+            {.queue_id = core::QueueId(ulid), .dispatch = core::DispatchNumber(1)}, spec, trace);
         Follow();
         if (!failure_.ok()) return reply(failure_);
         reply(start);

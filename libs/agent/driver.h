@@ -96,7 +96,7 @@ class AgentDriver final : public ports::RunWatcher {
 
   void GetView(Reply<AgentView> reply);
   // As AgentEngine's. When it is answered the run has begun.
-  void StartDirect(core::SpecPtr spec, Reply<DirectStart> reply);
+  void StartDirect(core::SpecPtr spec, const core::SpanContext& trace, Reply<DirectStart> reply);
   // As RunBook's Find().
   void GetRun(std::string task_id, Reply<RunView> reply);
 

@@ -150,7 +150,7 @@ class AgentDriverTest : public testing::Test {
     core::TaskSpec spec;
     spec.request_id = "r";
     std::promise<absl::StatusOr<DirectStart>> answer;
-    driver_->StartDirect(std::make_shared<const core::TaskSpec>(std::move(spec)),
+    driver_->StartDirect(std::make_shared<const core::TaskSpec>(std::move(spec)), {},
                          [&](auto start) { answer.set_value(std::move(start)); });
     return answer.get_future().get()->token;
   }

@@ -167,7 +167,7 @@ void AgentEngine::OnStart(const core::StartRun& start, absl::Duration now) {
   if (absl::Status answer = Consider(*start.spec); !answer.ok()) {
     return Refuse(token, std::move(answer), now);
   }
-  Begin(token, start.spec, fence_at);
+  Begin(token, start.spec, start.trace, fence_at);
   Say(core::AgentItem(core::StartAnswered{token, absl::OkStatus()}));
   SayLoad();
 }
@@ -183,7 +183,7 @@ absl::Status AgentEngine::Consider(const core::TaskSpec& spec) const {
 }
 
 AgentEngine::Run& AgentEngine::Begin(const FenceToken& token, core::SpecPtr spec,
-                                     absl::Duration fence_at) {
+                                     const core::SpanContext& trace, absl::Duration fence_at) {
   Run& run = runs_[token];
   run = {.lane = LaneOf(*spec), .fence_at = fence_at};
   ++load_[LaneOf(*spec)].used;
@@ -192,6 +192,7 @@ AgentEngine::Run& AgentEngine::Begin(const FenceToken& token, core::SpecPtr spec
       ports::RunOrder{.token = token,
                       .task_id = core::TaskIdText(token.queue_id, token.dispatch),
                       .spec = std::move(spec),
+                      .trace = trace,
                       .kill_grace = lease_.kill_grace,
                       .fence_at = fence_at});
   return run;
@@ -287,7 +288,8 @@ void AgentEngine::Forget(const FenceToken& token) {
 
 // ---- Starts past the queue ----------------------------------------------------------------------
 
-absl::StatusOr<DirectStart> AgentEngine::StartDirect(const FenceToken& token, core::SpecPtr spec) {
+absl::StatusOr<DirectStart> AgentEngine::StartDirect(const FenceToken& token, core::SpecPtr spec,
+                                                     const core::SpanContext& trace) {
   CHECK_EQ(token.director_epoch, 0u);
   CHECK(!spec->request_id.empty());
   if (!options_.allow_direct) return DirectDisabled();
@@ -305,7 +307,7 @@ absl::StatusOr<DirectStart> AgentEngine::StartDirect(const FenceToken& token, co
   }
   RETURN_IF_ERROR(Consider(*spec));
   requests_[spec->request_id] = {token, fingerprint};
-  Begin(token, spec, absl::InfiniteDuration()).request_id = spec->request_id;
+  Begin(token, spec, trace, absl::InfiniteDuration()).request_id = spec->request_id;
   SayLoad();
   return DirectStart{.token = token};
 }

@@ -113,7 +113,8 @@ class AgentEngine {
   // is another. FAILED_PRECONDITION/DIRECT_DISABLED or LABEL_MISSING, UNAVAILABLE/AGENT_DRAINING,
   // ABORTED/AGENT_BUSY, or why it cannot be run at all; a refusal is not remembered. REQUIRES: the
   // token is new, of epoch 0, and there is a request id.
-  absl::StatusOr<DirectStart> StartDirect(const core::FenceToken& token, core::SpecPtr spec);
+  absl::StatusOr<DirectStart> StartDirect(const core::FenceToken& token, core::SpecPtr spec,
+                                          const core::SpanContext& trace);
 
   // ---- Time, and the end ----
 
@@ -170,7 +171,8 @@ class AgentEngine {
 
   // OK when the task can be started now.
   absl::Status Consider(const core::TaskSpec& spec) const;
-  Run& Begin(const core::FenceToken& token, core::SpecPtr spec, absl::Duration fence_at);
+  Run& Begin(const core::FenceToken& token, core::SpecPtr spec, const core::SpanContext& trace,
+             absl::Duration fence_at);
   void OnDirectEnded(std::string request_id);
   void Refuse(const core::FenceToken& token, absl::Status answer, absl::Duration now);
   void Stop(const core::FenceToken& token, Run& run, Run::Stop why);

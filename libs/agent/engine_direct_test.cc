@@ -51,7 +51,7 @@ class DirectStartTest : public testing::Test {
   }
   // Under a token that is new.
   absl::StatusOr<DirectStart> Start(const core::TaskSpec& spec) {
-    return engine_->StartDirect(Direct(++last_), std::make_shared<const core::TaskSpec>(spec));
+    return engine_->StartDirect(Direct(++last_), std::make_shared<const core::TaskSpec>(spec), {});
   }
   void HearStart(uint64_t task) {
     engine_->Hear(kSession,

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/check.h"
+#include "libs/core/task_spans.h"
 
 namespace callboard::core {
 namespace {
@@ -98,11 +99,15 @@ struct Step {
     life.state = TaskState::kPending;
     life.sequence = change.sequence;
     life.admitted = change.sequence;
+    // What was stored before there were traces has none.
+    life.trace = change.trace == SpanContext() ? SubmitSpanOf(record.queue_id) : change.trace;
   }
 
   void operator()(const Dispatched& change) const {
     life.state = TaskState::kDispatching;
     Tries& tries = life.tries.Mutable();
+    const bool is_first = life.dispatch == DispatchNumber();
+    tries.begins_trace = !is_first && record.event.at - tries.since > kTraceGapMax;
     tries.not_before.reset();
     tries.backoff = absl::ZeroDuration();
     tries.since = record.event.at;
@@ -244,6 +249,7 @@ Task TaskFrom(absl::Span<const TaskRecord> records) {
     }
   }
   task.queue_id = life.queue_id;
+  task.trace_id = life.trace.trace_id;
   task.state = life.state;
   task.submitted_at = life.submitted_at;
   task.created_at = life.created_at;
@@ -270,6 +276,12 @@ std::vector<TaskEvent> EventsFrom(absl::Span<const TaskRecord> records) {
     events.push_back(record.event);
   }
   return events;
+}
+
+SpanContext Life::dispatch_trace() const {
+  return {.trace_id = tries->begins_trace ? DispatchTraceOf(queue_id, dispatch) : trace.trace_id,
+          .span_id = DispatchSpanOf(queue_id, dispatch),
+          .sampled = trace.sampled};
 }
 
 uint64_t& CountOf(core::StateCounts& counts, TaskState state) {

@@ -16,6 +16,7 @@
 #include "libs/core/queue.h"
 #include "libs/core/record.h"
 #include "libs/core/task.h"
+#include "libs/core/trace_context.h"
 
 namespace callboard::core {
 
@@ -78,6 +79,8 @@ struct Tries {
   std::string instance_id;
   uint64_t director_epoch = 0;
   absl::Time dispatched_at = absl::InfinitePast();
+  // Whether that came so long after the one before that it is a trace of its own.
+  bool begins_trace = false;
   // When it came into the state that it is in, or ended from.
   absl::Time since = absl::InfinitePast();
   uint32_t busy_rejections = 0;
@@ -127,6 +130,8 @@ struct Life {
   uint64_t sequence = 0;
   // The first place it had, which never changes: the order within its session.
   uint64_t admitted = 0;
+  // The span of its submit.
+  SpanContext trace;
   // The current or last one; 0 before the first.
   DispatchNumber dispatch;
   uint32_t attempts = 0;
@@ -145,6 +150,8 @@ struct Life {
     return state == TaskState::kWorking ? tries->agent : tries->ran_on;
   }
   FenceToken token() const { return {queue_id, dispatch, tries->director_epoch}; }
+  // The span of its current or last dispatch. REQUIRES: there was one.
+  SpanContext dispatch_trace() const;
 
   friend bool operator==(const Life&, const Life&) = default;
 };

@@ -12,6 +12,7 @@
 #include "libs/core/fingerprint.h"
 #include "libs/core/ids.h"
 #include "libs/core/task.h"
+#include "libs/core/trace_context.h"
 
 namespace callboard::core {
 
@@ -27,11 +28,13 @@ struct Admitted {
   absl::Time submitted_at = {};
   uint64_t sequence = 0;
   std::optional<QueueId> redrive_of = {};
+  // The span of its submit, which all others of the task hang from.
+  SpanContext trace = {};
 
   friend bool operator==(const Admitted& a, const Admitted& b) {
     return *a.spec == *b.spec && a.fingerprint == b.fingerprint && a.policy == b.policy &&
            a.identity == b.identity && a.submitted_at == b.submitted_at &&
-           a.sequence == b.sequence && a.redrive_of == b.redrive_of;
+           a.sequence == b.sequence && a.redrive_of == b.redrive_of && a.trace == b.trace;
   }
 };
 

@@ -81,6 +81,8 @@ struct StartRun {
   SpecPtr spec;
   // The agent's own time that the lease counts from.
   absl::Duration agent_time;
+  // The span that the run is part of; none when it is not traced.
+  SpanContext trace = {};
 };
 
 // Answered with a RunEnded, also by an agent that does not know the dispatch.

@@ -104,6 +104,8 @@ struct Submission {
   // A place reserved before; none when empty.
   std::string ticket;
   bool validate_only = false;
+  // The span of the submit; of a submitter that brings no trace, none.
+  SpanContext trace = {};
 
   friend bool operator==(const Submission&, const Submission&) = default;
 };
@@ -152,7 +154,7 @@ struct Task {
   std::string signal;
   std::string result;
   bool result_truncated = false;
-  // Of its first dispatch.
+  // Of its submit and its first dispatch.
   std::optional<TraceId> trace_id;
   std::optional<QueueId> redrive_of;
   std::optional<QueueId> redriven_as;

@@ -42,13 +42,12 @@ std::optional<TraceId> ParseTraceId(absl::string_view hex) {
 
 std::string ToString(const TraceId& id) { return ToHex(id.value()); }
 
+SpanId NewSpan(uint64_t chance) { return SpanId(std::bit_cast<std::array<uint8_t, 8>>(chance)); }
+
 SpanContext NewTrace(const std::array<uint64_t, 3>& chance) {
-  const auto bytes = std::bit_cast<std::array<uint8_t, 24>>(chance);
-  std::array<uint8_t, 16> trace_id;
-  std::array<uint8_t, 8> span_id;
-  std::copy_n(bytes.begin(), 16, trace_id.begin());
-  std::copy_n(bytes.begin() + 16, 8, span_id.begin());
-  return {.trace_id = TraceId(trace_id), .span_id = SpanId(span_id)};
+  const std::array<uint64_t, 2> of_trace = {chance[0], chance[1]};
+  return {.trace_id = TraceId(std::bit_cast<std::array<uint8_t, 16>>(of_trace)),
+          .span_id = NewSpan(chance[2])};
 }
 
 std::optional<SpanContext> ParseTraceparent(absl::string_view traceparent) {

@@ -30,6 +30,8 @@ struct SpanContext {
   friend bool operator==(const SpanContext&, const SpanContext&) = default;
 };
 
+// A span named by chance.
+SpanId NewSpan(uint64_t chance);
 // The first span of a trace that nobody has begun yet, named by chance.
 SpanContext NewTrace(const std::array<uint64_t, 3>& chance);
 

@@ -111,7 +111,11 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
                             .since = life.since(),
                             .submitted_at = life.submitted_at,
                             .attempts = life.attempts,
-                            .max_attempts = life.terms->max_attempts});
+                            .max_attempts = life.terms->max_attempts,
+                            .trace = life.trace,
+                            .dispatch = life.dispatch,
+                            .dispatch_trace = life.dispatch_trace(),
+                            .dispatched_at = life.tries->dispatched_at});
   const bool was_pending = life.is_pending();
   const bool was_in_flight = life.is_in_flight();
   const std::string held_by = life.tries->agent;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
 #include "libs/core/limits.h"
+#include "libs/core/task_spans.h"
 #include "libs/director/engine.h"
 
 namespace callboard::director {
@@ -243,11 +244,15 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
                              .identity = caller.identity,
                              .submitted_at = caller.arrived,
                              .sequence = book_.next_sequence(),
-                             .redrive_of = caller.redrive_of};
+                             .redrive_of = caller.redrive_of,
+                             .trace = submission.trace};
 
   // In the order of admission, which is also the one that the store likes best.
   last_id_ = core::Ulid::After(last_id_, now.wall, {random_.Next(), random_.Next()});
-  core::TaskRecord record = {.queue_id = core::QueueId(last_id_), .change = std::move(admitted)};
+  const core::QueueId id = core::QueueId(last_id_);
+  if (admitted.trace == core::SpanContext()) admitted.trace = core::SubmitSpanOf(id);
+  const core::SpanContext trace = admitted.trace;
+  core::TaskRecord record = {.queue_id = id, .change = std::move(admitted)};
   record.event = {.number = 1,
                   .kind = TaskEventKind::kAdmitted,
                   .at = now.wall,
@@ -255,7 +260,8 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
                   .place_after = book_.counts().pending + 1};
   outcome_.steps.push_back({.record = outcome_.records.size(),
                             .submitted_at = caller.arrived,
-                            .max_attempts = spec.max_attempts});
+                            .max_attempts = spec.max_attempts,
+                            .trace = trace});
   const core::TaskRecord& written = std::get<core::TaskRecord>(Write(std::move(record)));
   Entry& entry = *book_.Find(written.queue_id);
   Submitted submitted = {.queue_id = written.queue_id,

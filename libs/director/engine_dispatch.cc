@@ -62,7 +62,8 @@ void DirectorEngine::SayStart(Entry& entry) {
   const Agent& agent = fleet_.Get(entry.life.tries->agent);
   if (!agent.is_connected()) return;
   ++entry.clocks.starts_said;
-  Say(agent, core::StartRun{entry.life.token(), entry.spec, entry.clocks.agent_time});
+  Say(agent, core::StartRun{entry.life.token(), entry.spec, entry.clocks.agent_time,
+                            entry.life.dispatch_trace()});
 }
 
 void DirectorEngine::Accept(Entry& entry, Moment now) {

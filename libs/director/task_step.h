@@ -20,6 +20,13 @@ struct TaskStep {
   // Before it, out of how many.
   uint32_t attempts = 0;
   uint32_t max_attempts = 0;
+  // The span of its submit.
+  core::SpanContext trace = {};
+  // The current or last dispatch before: its number, its span, and when it began. Absent and never
+  // before the first.
+  core::DispatchNumber dispatch = {};
+  core::SpanContext dispatch_trace = {};
+  absl::Time dispatched_at = absl::InfinitePast();
 };
 
 }  // namespace callboard::director

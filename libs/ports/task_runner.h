@@ -19,9 +19,8 @@ struct RunOrder {
   // task-<ulid>-<dispatch>
   std::string task_id;
   core::SpecPtr spec;
-  // W3C trace context for the process; empty when it is not traced.
-  std::string traceparent = {};
-  std::string tracestate = {};
+  // The span that the process is part of; none when it is not traced.
+  core::SpanContext trace = {};
   // From SIGTERM to SIGKILL.
   absl::Duration kill_grace = absl::Seconds(10);
   // The agent's monotonic time at which the processes are killed without being asked to, unless it

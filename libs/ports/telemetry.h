@@ -2,13 +2,13 @@
 #define CALLBOARD_LIBS_PORTS_TELEMETRY_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/core/trace_context.h"
 
@@ -19,16 +19,29 @@ enum class SpanKind { kInternal, kServer, kClient, kProducer, kConsumer };
 
 using AttributeValue = std::variant<std::string, int64_t, double, bool>;
 
+// Names are of span_names.h.
+struct SpanAttribute {
+  absl::string_view name;
+  AttributeValue value;
+};
+
+// Something that happened within a span.
+struct SpanEvent {
+  absl::string_view name;
+  absl::Time at;
+};
+
 // A piece of work that is over. Never holds prompts, environment values or tokens.
 struct FinishedSpan {
   std::string name;
   SpanKind kind = SpanKind::kInternal;
-  core::SpanContext context;
+  core::SpanContext context = {};
   // The span of the same trace that this one is part of; absent for the first of a trace.
   std::optional<core::SpanId> parent = {};
-  absl::Time start;
-  absl::Time end;
-  std::map<std::string, AttributeValue> attributes = {};
+  absl::Time start = {};
+  absl::Time end = {};
+  std::vector<SpanAttribute> attributes = {};
+  std::vector<SpanEvent> events = {};
   // An error marks the span as failed, and its message says how.
   absl::Status status = {};
   // Spans of other traces that led to this one.
@@ -47,8 +60,17 @@ class Telemetry {
   // Flushes, for as long as the implementation was told to.
   virtual ~Telemetry() = default;
 
+  // False when nothing is ever handed over: then nobody has to make spans.
+  virtual bool is_on() const = 0;
+
+  // Whether a trace that begins here is kept.
+  virtual bool Keeps(const core::TraceId& trace) const = 0;
+
   // Hands over `span`, if its trace is kept.
-  virtual void Emit(const FinishedSpan& span) = 0;
+  virtual void Emit(FinishedSpan span) = 0;
+
+  // Spans that were lost so far.
+  virtual uint64_t lost() const = 0;
 
   // Returns when everything emitted before is delivered or lost, but after `timeout` at the latest.
   virtual void Flush(absl::Duration timeout) = 0;
@@ -57,7 +79,10 @@ class Telemetry {
 // For a process that nobody traces.
 class NoTelemetry final : public Telemetry {
  public:
-  void Emit(const FinishedSpan&) override {}
+  bool is_on() const override { return false; }
+  bool Keeps(const core::TraceId&) const override { return false; }
+  void Emit(FinishedSpan) override {}
+  uint64_t lost() const override { return 0; }
   void Flush(absl::Duration) override {}
 };
 

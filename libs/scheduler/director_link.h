@@ -47,12 +47,12 @@ class DirectorLink {
 
   virtual ~DirectorLink() = default;
 
-  // SubmitTask.
+  // SubmitTask. Either is part of the submission's trace.
   virtual void Submit(const core::Submission& submission, Reply<Accepted> reply) = 0;
   // GetTask of each; those that the director does not know are left out.
   virtual void AskEnds(std::vector<std::string> queue_ids, Reply<std::vector<TaskEnd>> reply) = 0;
   // StartTask on that agent; `queue_id` is what it calls the run.
-  virtual void StartDirect(const std::string& agent_url, const core::TaskSpec& spec,
+  virtual void StartDirect(const std::string& agent_url, const core::Submission& submission,
                            Reply<Accepted> reply) = 0;
 };
 

@@ -131,7 +131,9 @@ void Scheduler::Give(const Order& order) {
       scheduler.world_.director.Submit(submit.submission, Accept(submit.id));
     }
     void operator()(const DirectOrder& direct) const {
-      scheduler.world_.director.StartDirect(direct.agent_url, direct.spec, Accept(direct.id));
+      core::Submission submission;
+      submission.spec = direct.spec;
+      scheduler.world_.director.StartDirect(direct.agent_url, submission, Accept(direct.id));
     }
     void operator()(const AskEndsOrder& ask) const {
       scheduler.world_.director.AskEnds(

@@ -31,6 +31,7 @@
 #include "libs/base/bounded.h"
 #include "libs/base/mutex.h"
 #include "libs/server/call_deadlines.h"
+#include "libs/server/call_tracer.h"
 #include "libs/wire/status.h"
 
 namespace callboard::server {
@@ -41,6 +42,9 @@ inline constexpr char kIdentity[] = "anonymous";
 struct UnaryOptions {
   // The longest a call may wait for its answer.
   absl::Duration deadline_max = absl::Minutes(1);
+  // Makes the call a span, under the name of its method; null when it is none.
+  const CallTracer* tracer = nullptr;
+  absl::string_view method = {};
 };
 
 struct StreamOptions {
@@ -91,9 +95,19 @@ class UnaryState {
   void Abandon(absl::Status why) { End(std::move(why), Ending::kAbandoned); }
   void OnAbandoned(std::function<void()> hook) { hook_.Set(std::move(hook)); }
 
+  // Before anybody has the call.
+  void Trace(const CallTracer& tracer, absl::string_view method,
+             const grpc::CallbackServerContext& context) {
+    tracer_ = &tracer;
+    method_ = method;
+    span_ = tracer.Begin(TraceOf(context));
+  }
+  const core::SpanContext& trace() const { return span_.context; }
+
  private:
   void End(absl::StatusOr<Response> answer, Ending ending) {
-    const grpc::Status status = wire::ToGrpc(answer.status());
+    const absl::Status end = answer.status();
+    const grpc::Status status = wire::ToGrpc(end);
     grpc::ServerUnaryReactor* reactor = nullptr;
     {
       base::MutexLock lock(mutex_);
@@ -102,6 +116,7 @@ class UnaryState {
       if (answer.ok()) response_ = *std::move(answer);
     }
     hook_.End(ending);
+    if (tracer_ != nullptr) tracer_->End(span_, method_, end);
     // The reactor lives until gRPC has sent this.
     reactor->Finish(status);
   }
@@ -112,6 +127,10 @@ class UnaryState {
   // gRPC's; written before the end only.
   Response& response_ ABSL_GUARDED_BY(mutex_);
   AbandonmentHook hook_;
+  // Constant once somebody has the call; null when it is no span.
+  const CallTracer* tracer_ = nullptr;
+  absl::string_view method_;
+  CallSpan span_;
 };
 
 }  // namespace internal
@@ -123,6 +142,9 @@ class UnaryCall {
  public:
   explicit UnaryCall(std::shared_ptr<internal::UnaryState<Response>> state)
       : state_(std::move(state)) {}
+
+  // The span that the work it asks for is part of; none when it is not traced.
+  const core::SpanContext& trace() const { return state_->trace(); }
 
   // Answers. Does nothing when the call has ended.
   void Finish(absl::StatusOr<Response> answer) const { state_->Finish(std::move(answer)); }
@@ -149,6 +171,10 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
       if (auto state = weak.lock()) state->Abandon(DeadlineExceeded(deadline_max));
     });
   }
+  void Trace(const CallTracer& tracer, absl::string_view method,
+             const grpc::CallbackServerContext& context) {
+    state_->Trace(tracer, method, context);
+  }
   UnaryCall<Response> call() const { return UnaryCall<Response>(state_); }
 
  private:
@@ -169,6 +195,7 @@ template <class Response, class Handler>
 grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context, Response* response,
                                 Handler&& handler, const UnaryOptions& options = {}) {
   auto* reactor = new internal::UnaryReactor<Response>(*response);
+  if (options.tracer != nullptr) reactor->Trace(*options.tracer, options.method, *context);
   if (const auto wait = internal::OwnDeadline(*context, options.deadline_max)) {
     reactor->LimitTo(options.deadline_max, *wait);
   }

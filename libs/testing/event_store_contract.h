@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "libs/core/task_spans.h"
 #include "libs/ports/event_store.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/testing/stored_records.h"
@@ -101,6 +102,8 @@ class EventStoreContractTest : public testing::Test {
     admitted.submitted_at = absl::FromUnixMicros(3);
     admitted.sequence = uint64_t{1} << 40;
     admitted.redrive_of = kOtherTask;
+    admitted.trace = core::SubmitSpanOf(kOtherTask);
+    admitted.trace.sampled = false;
     return admitted;
   }
   // One of each kind of change, with every field set.

@@ -19,14 +19,15 @@ class FakeDirectorLink final : public scheduler::DirectorLink {
     Reply<scheduler::Accepted> reply;
     // Empty when it is a submit.
     std::string agent_url = {};
+    core::SpanContext trace = {};
   };
 
   void Submit(const core::Submission& submission, Reply<scheduler::Accepted> reply) override {
-    Add({submission.spec, std::move(reply)});
+    Add({submission.spec, std::move(reply), "", submission.trace});
   }
-  void StartDirect(const std::string& agent_url, const core::TaskSpec& spec,
+  void StartDirect(const std::string& agent_url, const core::Submission& submission,
                    Reply<scheduler::Accepted> reply) override {
-    Add({spec, std::move(reply), agent_url});
+    Add({submission.spec, std::move(reply), agent_url, submission.trace});
   }
   void AskEnds(std::vector<std::string>, Reply<std::vector<scheduler::TaskEnd>> reply) override {
     reply(ends_);

@@ -100,6 +100,9 @@ struct DirectorWriter {
     *item.mutable_start()->mutable_token() = ToProto(start.token);
     *item.mutable_start()->mutable_agent_time() = ToProto(start.agent_time);
     WriteSpec(*start.spec, *item.mutable_start()->mutable_task());
+    if (start.trace != core::SpanContext()) {
+      item.mutable_start()->set_traceparent(core::FormatTraceparent(start.trace));
+    }
   }
   void operator()(const core::CancelRun& cancel) const {
     *item.mutable_cancel()->mutable_token() = ToProto(cancel.token);
@@ -139,6 +142,8 @@ absl::StatusOr<core::DirectorWord> ReadStart(const Request::Start& proto) {
   core::StartRun start;
   ASSIGN_OR_RETURN(start.token, FromProto(proto.token()));
   ASSIGN_OR_RETURN(start.agent_time, ReadDuration("start.agent_time", proto.agent_time()));
+  // Whoever sends nonsense is not traced.
+  start.trace = core::ParseTraceparent(proto.traceparent()).value_or(core::SpanContext());
   FieldChecks checks;
   start.spec = std::make_shared<const core::TaskSpec>(ReadSpec(proto.task(), checks));
   RETURN_IF_ERROR(checks.status());

@@ -22,12 +22,14 @@ grpc::ServerUnaryReactor* AgentService::StartTask(grpc::CallbackServerContext* c
   const auto start = [&](const server::UnaryCall<v1::StartTaskResponse>& call) {
     absl::StatusOr<core::SpecPtr> spec = SpecFrom(*request);
     if (!spec.ok()) return call.Finish(spec.status());
-    driver_.StartDirect(*std::move(spec), [call](const absl::StatusOr<agent::DirectStart>& begun) {
-      if (!begun.ok()) return call.Finish(begun.status());
-      call.Finish(ToProto(*begun));
-    });
+    driver_.StartDirect(*std::move(spec), call.trace(),
+                        [call](const absl::StatusOr<agent::DirectStart>& begun) {
+                          if (!begun.ok()) return call.Finish(begun.status());
+                          call.Finish(ToProto(*begun));
+                        });
   };
-  return server::Unary(context, response, start);
+  return server::Unary(context, response, start,
+                       {.tracer = &tracer_, .method = "callboard.v1.AgentService/StartTask"});
 }
 
 grpc::ServerUnaryReactor* AgentService::GetTask(grpc::CallbackServerContext* context,

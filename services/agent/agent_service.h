@@ -6,15 +6,17 @@
 
 #include "callboard/v1/agent.grpc.pb.h"
 #include "libs/agent/driver.h"
+#include "libs/server/call_tracer.h"
 
 namespace callboard {
 
 // AgentService over an AgentDriver.
 class AgentService final : public v1::AgentService::CallbackService {
  public:
-  // `driver` outlives the service. `on_session_end` runs whenever a Session is over.
-  AgentService(agent::AgentDriver& driver, std::function<void()> on_session_end)
-      : driver_(driver), on_session_end_(std::move(on_session_end)) {}
+  // Driver and tracer outlive the service. `on_session_end` runs whenever a Session is over.
+  AgentService(agent::AgentDriver& driver, const server::CallTracer& tracer,
+               std::function<void()> on_session_end)
+      : driver_(driver), tracer_(tracer), on_session_end_(std::move(on_session_end)) {}
 
   grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
       grpc::CallbackServerContext* context) override;
@@ -32,6 +34,7 @@ class AgentService final : public v1::AgentService::CallbackService {
 
  private:
   agent::AgentDriver& driver_;
+  const server::CallTracer& tracer_;
   const std::function<void()> on_session_end_;
 };
 

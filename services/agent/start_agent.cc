@@ -14,6 +14,7 @@
 #include "libs/adapters/file_journal/file_journal.h"
 #include "libs/adapters/grpc_link/announcer.h"
 #include "libs/agent/driver.h"
+#include "libs/agent/traced_runner.h"
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/time.h"
@@ -44,6 +45,7 @@ class VitalJournal final : public agent::Journal {
 struct Parts {
   std::optional<VitalJournal> journal;
   std::unique_ptr<agent::AgentDriver> driver;
+  std::optional<server::CallTracer> tracer;
   std::optional<AgentService> service;
   // Ends first: nobody is to be told of an agent that goes.
   std::optional<adapters::Announcer> announcer;
@@ -71,6 +73,15 @@ agent::EngineOptions EngineOptionsFrom(const config::v1::AgentConfig& config,
           .allow_direct = config.agent().allow_direct()};
 }
 
+agent::AgentDriver::MakeRunner Traced(const agent::AgentDriver::MakeRunner& make,
+                                      const std::string& name, server::ServerContext& context) {
+  if (!context.telemetry().is_on()) return make;
+  return [make, name, &context](ports::RunWatcher& watcher) {
+    return agent::TracedRunner::Create(
+        name, {context.telemetry(), context.clock(), context.random()}, make, watcher);
+  };
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::AgentConfig& config,
@@ -80,13 +91,15 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
                    adapters::FileJournal::Open(absl::StrCat(config.data_dir(), "/journal")));
   parts->journal.emplace(std::move(opened.journal), context);
   const agent::EngineOptions options = EngineOptionsFrom(config, context.random());
-  ASSIGN_OR_RETURN(parts->driver,
-                   agent::AgentDriver::Start(options, opened.journaled,
-                                             {context.clock(), context.random(), *parts->journal},
-                                             RunnerFrom(config, context.clock())));
+  ASSIGN_OR_RETURN(
+      parts->driver,
+      agent::AgentDriver::Start(
+          options, opened.journaled, {context.clock(), context.random(), *parts->journal},
+          Traced(RunnerFrom(config, context.clock()), options.name, context)));
   agent::AgentDriver& driver = *parts->driver;
   adapters::Announcer& announcer = parts->announcer.emplace(config.director().address());
-  parts->service.emplace(driver, [&announcer] { announcer.Hurry(); });
+  parts->tracer.emplace(context.telemetry(), context.clock(), context.random());
+  parts->service.emplace(driver, *parts->tracer, [&announcer] { announcer.Hurry(); });
   const absl::Duration drain_timeout = *wire::FromProto(config.agent().drain_timeout());
   server::Surface surface = {
       .services = {{v1::AgentService::service_full_name(), &*parts->service}},

@@ -17,6 +17,9 @@ namespace callboard {
 // For calls that wait for a place, or for the disk.
 inline constexpr server::UnaryOptions kPatient = {.deadline_max = absl::Minutes(10)};
 
+// The span of a submit, also of one that came in a stream.
+inline constexpr absl::string_view kSubmitMethod = "callboard.v1.QueueService/SubmitTask";
+
 // The field `queue_id` of a request.
 inline absl::StatusOr<core::QueueId> QueueIdFrom(const std::string& text) {
   wire::FieldChecks checks;

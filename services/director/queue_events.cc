@@ -209,6 +209,7 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
     case QueueEvent::kSubmitRejected:
       break;
   }
+  fields.emplace_back("trace_id", ToString(step.trace.trace_id));
   return fields;
 }
 

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/core/task_spans.h"
 #include "libs/testing/file_text.h"
 
 namespace callboard {
@@ -34,7 +36,8 @@ const TaskStep kPending = {.from = TaskState::kPending,
                            .since = kNow - absl::Seconds(2),
                            .submitted_at = kNow - absl::Seconds(5),
                            .attempts = 0,
-                           .max_attempts = 3};
+                           .max_attempts = 3,
+                           .trace = core::SubmitSpanOf(kId)};
 
 TaskStep From(TaskState state) {
   TaskStep step = kPending;
@@ -56,14 +59,17 @@ core::Ended Failed(FailureReason reason) {
   return {.state = TaskState::kFailed, .reason = reason, .counts = true};
 }
 
-// What the log says of a step, one line each, without the time.
+// What the log says of a step, one line each, without the time and the trace, which is last.
 std::vector<std::string> LogOf(const core::TaskRecord& record, const TaskStep& step) {
   std::vector<std::string> log;
   for (const QueueLine& line : LinesOf(record, step)) {
     const std::string text =
         base::FormatLogLine(base::LogFormat::kLogfmt, kNow, line.level, "queue", Name(line.event),
                             FieldsOf(line.event, record, step));
-    log.push_back(text.substr(text.find(' ') + 1));
+    const std::string trace = absl::StrCat(" trace_id=", core::ToString(step.trace.trace_id));
+    EXPECT_TRUE(absl::EndsWith(text, trace)) << text;
+    const size_t first = text.find(' ') + 1;
+    log.push_back(text.substr(first, text.size() - trace.size() - first));
   }
   return log;
 }

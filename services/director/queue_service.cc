@@ -39,6 +39,7 @@ core::Task AdmittedTask(const director::Submitted& submitted) {
   task.submitted_at = submitted.admitted.submitted_at;
   task.created_at = submitted.created_at;
   task.redrive_of = submitted.admitted.redrive_of;
+  task.trace_id = submitted.admitted.trace.trace_id;
   return task;
 }
 
@@ -149,6 +150,7 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
     };
     absl::StatusOr<core::Submission> submission = wire::FromProto(*request);
     if (!submission.ok()) return refuse(submission.status());
+    submission->trace = call.trace();
     const director::CallId id = driver_.NextCall();
     driver_.Post(
         director::SubmitCommand(id, server::kIdentity, *std::move(submission), clock_.WallNow(),
@@ -160,14 +162,18 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
     // After it, so that it is not overtaken.
     call.OnAbandoned([this, id] { driver_.Post(director::LeaveCommand(id)); });
   };
-  return server::Unary(context, response, submit, kPatient);
+  server::UnaryOptions options = kPatient;
+  options.tracer = &tracer_;
+  options.method = kSubmitMethod;
+  return server::Unary(context, response, submit, options);
 }
 
 grpc::ServerBidiReactor<v1::SubmitTasksRequest, v1::SubmitTasksResponse>* QueueService::SubmitTasks(
     grpc::CallbackServerContext* context) {
   return server::Bidi<v1::SubmitTasksRequest, v1::SubmitTasksResponse>(
-      context, [this](const SubmitTasksCall::Call& call) {
-        std::make_shared<SubmitTasksCall>(call, driver_, observer_, clock_)->Begin();
+      context, [this, parent = server::TraceOf(*context)](const SubmitTasksCall::Call& call) {
+        std::make_shared<SubmitTasksCall>(call, driver_, observer_, clock_, tracer_, parent)
+            ->Begin();
       });
 }
 

@@ -6,6 +6,7 @@
 #include "libs/director/driver.h"
 #include "libs/director/observer.h"
 #include "libs/ports/clock.h"
+#include "libs/server/call_tracer.h"
 
 namespace callboard {
 
@@ -14,8 +15,9 @@ class QueueService final : public v1::QueueService::CallbackService {
  public:
   // All outlive the service.
   QueueService(director::DirectorDriver& driver, director::Observer& observer,
-               adapters::OutputKeeper& outputs, const ports::Clock& clock)
-      : driver_(driver), observer_(observer), outputs_(outputs), clock_(clock) {}
+               adapters::OutputKeeper& outputs, const ports::Clock& clock,
+               const server::CallTracer& tracer)
+      : driver_(driver), observer_(observer), outputs_(outputs), clock_(clock), tracer_(tracer) {}
 
   grpc::ServerUnaryReactor* SubmitTask(grpc::CallbackServerContext* context,
                                        const v1::SubmitTaskRequest* request,
@@ -78,6 +80,7 @@ class QueueService final : public v1::QueueService::CallbackService {
   director::Observer& observer_;
   adapters::OutputKeeper& outputs_;
   const ports::Clock& clock_;
+  const server::CallTracer& tracer_;
 };
 
 }  // namespace callboard

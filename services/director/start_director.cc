@@ -20,6 +20,7 @@
 #include "services/director/fleet_service.h"
 #include "services/director/queue_service.h"
 #include "services/director/status_page.h"
+#include "services/director/task_spans.h"
 
 namespace callboard {
 namespace {
@@ -65,6 +66,8 @@ struct Parts {
   std::optional<flow::ThreadPool> pool;
   std::optional<flow::Flow> flow;
   std::optional<DirectorWatch> watch;
+  std::optional<TaskSpans> spans;
+  std::optional<server::CallTracer> tracer;
   std::unique_ptr<adapters::OutputKeeper> outputs;
   std::unique_ptr<director::DirectorDriver> driver;
   std::optional<AgentGate> gate;
@@ -84,17 +87,22 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
   parts->flow.emplace(flow_options, *parts->pool, context.clock());
   parts->link.emplace(adapters::LinkOptions{.lease = options.engine.lease}, context.clock());
   parts->watch.emplace(context.metrics(), context.readiness());
-  ASSIGN_OR_RETURN(parts->driver,
-                   director::DirectorDriver::Open(options,
-                                                  {context.clock(), context.random(),
-                                                   *parts->stores, *parts->link, &*parts->watch},
-                                                  *parts->flow));
+  director::Observer* observer = &*parts->watch;
+  if (context.telemetry().is_on()) {
+    observer = &parts->spans.emplace(*parts->watch, context.telemetry());
+  }
+  parts->tracer.emplace(context.telemetry(), context.clock(), context.random());
+  ASSIGN_OR_RETURN(
+      parts->driver,
+      director::DirectorDriver::Open(
+          options, {context.clock(), context.random(), *parts->stores, *parts->link, observer},
+          *parts->flow));
   director::DirectorDriver& driver = *parts->driver;
   ASSIGN_OR_RETURN(
       parts->outputs,
       adapters::OutputKeeper::Start({.folder = std::filesystem::path(config.data_dir()) / "logs"},
                                     context.clock(), ForgottenBy(driver)));
-  parts->queue.emplace(driver, *parts->watch, *parts->outputs, context.clock());
+  parts->queue.emplace(driver, *parts->watch, *parts->outputs, context.clock(), *parts->tracer);
   parts->fleet.emplace(driver,
                        [&link = *parts->link](const std::string&, const std::string& address) {
                          link.Dial(address, adapters::GrpcAgentLink::Known::kWhileAnnounced);

@@ -30,21 +30,6 @@ absl::Status CheckSize(const v1::SubmitTasksRequest& request) {
   return checks.status();
 }
 
-std::vector<SubmitStream::Item> ItemsFrom(const v1::SubmitTasksRequest& request,
-                                          absl::Time arrived) {
-  std::vector<SubmitStream::Item> items;
-  items.reserve(static_cast<size_t>(request.items_size()));
-  for (const v1::SubmitTaskRequest& item : request.items()) {
-    absl::StatusOr<core::Submission> submission = wire::FromProto(item);
-    if (submission.ok()) {
-      items.push_back(director::Submitter(server::kIdentity, *std::move(submission), arrived));
-    } else {
-      items.push_back(submission.status());
-    }
-  }
-  return items;
-}
-
 void Write(const SubmitStream::Answer& answer, v1::SubmitTasksResponse::Item& item) {
   item.set_index(answer.index);
   if (const auto* refused = std::get_if<absl::Status>(&answer.decision)) {
@@ -80,6 +65,32 @@ void SubmitTasksCall::Begin() {
   ReadIfWanted();
 }
 
+std::vector<SubmitStream::Item> SubmitTasksCall::ItemsFrom(
+    const v1::SubmitTasksRequest& request) const {
+  const absl::Time arrived = clock_.WallNow();
+  std::vector<SubmitStream::Item> items;
+  items.reserve(static_cast<size_t>(request.items_size()));
+  for (const v1::SubmitTaskRequest& item : request.items()) {
+    absl::StatusOr<core::Submission> submission = wire::FromProto(item);
+    if (submission.ok()) {
+      submission->trace = tracer_.Begin(trace_).context;
+      items.push_back(director::Submitter(server::kIdentity, *std::move(submission), arrived));
+    } else {
+      items.push_back(submission.status());
+    }
+  }
+  return items;
+}
+
+void SubmitTasksCall::EndSpan(const SubmitStream::Answer& answer) const {
+  const auto* submitted = std::get_if<director::Submitted>(&answer.decision);
+  // Of one that was refused, or accepted before, nothing follows.
+  if (submitted == nullptr || submitted->admitted.spec == nullptr) return;
+  const core::Admitted& admitted = submitted->admitted;
+  tracer_.End({.context = admitted.trace, .parent = trace_, .began = admitted.submitted_at},
+              kSubmitMethod, absl::OkStatus());
+}
+
 void SubmitTasksCall::OnMessage(const v1::SubmitTasksRequest* request) {
   const absl::Status end = request == nullptr ? absl::OkStatus() : CheckSize(*request);
   if (request == nullptr || !end.ok()) {
@@ -89,7 +100,7 @@ void SubmitTasksCall::OnMessage(const v1::SubmitTasksRequest* request) {
     }
     return Send();
   }
-  std::vector<SubmitStream::Item> items = ItemsFrom(*request, clock_.WallNow());
+  std::vector<SubmitStream::Item> items = ItemsFrom(*request);
   {
     base::MutexLock lock(mutex_);
     open_ += items.size();
@@ -137,6 +148,7 @@ void SubmitTasksCall::Send() {
     if (answers.empty() && open_ == 0) end = end_;
   }
   for (const SubmitStream::Answer& answer : answers) {
+    EndSpan(answer);
     if (const auto* why = std::get_if<absl::Status>(&answer.decision)) observer_.OnRefused(*why);
   }
   if (end.has_value()) return call_.Finish(*std::move(end));

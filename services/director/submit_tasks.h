@@ -23,13 +23,23 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
   using Call = server::BidiCall<v1::SubmitTasksRequest, v1::SubmitTasksResponse>;
 
   // All outlive the call. `observer` hears of submits that are refused.
+  // `trace`: its caller's.
   SubmitTasksCall(Call call, director::DirectorDriver& driver, director::Observer& observer,
-                  const ports::Clock& clock)
-      : call_(std::move(call)), driver_(driver), observer_(observer), clock_(clock) {}
+                  const ports::Clock& clock, const server::CallTracer& tracer,
+                  const std::optional<core::SpanContext>& trace)
+      : call_(std::move(call)),
+        driver_(driver),
+        observer_(observer),
+        clock_(clock),
+        tracer_(tracer),
+        trace_(trace) {}
 
   void Begin();
 
  private:
+  // Each a span of its own.
+  std::vector<director::SubmitStream::Item> ItemsFrom(const v1::SubmitTasksRequest& request) const;
+  void EndSpan(const director::SubmitStream::Answer& answer) const;
   // Null at the end of messages.
   void OnMessage(const v1::SubmitTasksRequest* request);
   void OnRoom();
@@ -42,6 +52,8 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
   director::DirectorDriver& driver_;
   director::Observer& observer_;
   const ports::Clock& clock_;
+  const server::CallTracer& tracer_;
+  const std::optional<core::SpanContext> trace_;
   std::shared_ptr<director::SubmitStream> stream_;
 
   base::Mutex mutex_;

@@ -10,6 +10,7 @@
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/scheduler/driver.h"
+#include "libs/scheduler/traced_link.h"
 #include "services/scheduler/scheduler_service.h"
 #include "services/scheduler/scheduler_watch.h"
 
@@ -19,6 +20,8 @@ namespace {
 struct Parts {
   std::unique_ptr<adapters::RocksDbLedgers> ledgers;
   std::optional<SchedulerWatch> watch;
+  // Ends after the link, whose calls are answered through it.
+  std::optional<scheduler::TracedLink> traced_link;
   std::optional<adapters::GrpcDirectorLink> link;
   std::unique_ptr<scheduler::SchedulerDriver> driver;
   // Speaks to the driver.
@@ -33,10 +36,13 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(
   auto parts = std::make_shared<Parts>();
   ASSIGN_OR_RETURN(parts->ledgers, adapters::RocksDbLedgers::Lock(config.data_dir()));
   parts->watch.emplace(context.metrics(), context.readiness());
-  parts->link.emplace(config.director().address(), context.clock(), context.random());
+  parts->link.emplace(
+      config.director().address(),
+      adapters::ClientTracing{context.telemetry(), context.clock(), context.random()});
+  parts->traced_link.emplace(*parts->link, context.telemetry(), context.clock(), context.random());
   ASSIGN_OR_RETURN(parts->driver,
                    scheduler::SchedulerDriver::Open(
-                       {context.clock(), *parts->ledgers, *parts->link, &*parts->watch}));
+                       {context.clock(), *parts->ledgers, *parts->traced_link, &*parts->watch}));
   scheduler::SchedulerDriver& driver = *parts->driver;
   if (config.jobs_file().empty()) {
     base::LogWarning("jobs_file", "none", {{"next", "nothing is scheduled; set jobs_file"}});

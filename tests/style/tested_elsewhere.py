@@ -2,6 +2,8 @@
 
 # Sources without a test beside them, and the test that covers each instead.
 TESTED_ELSEWHERE = {
+    "libs/adapters/client_tracing/client_tracing.cc":
+        "libs/adapters/grpc_director_link/grpc_director_link_test.cc",
     "libs/adapters/jobs_file/task_fields.cc": "libs/adapters/jobs_file/job_reader_test.cc",
     "libs/adapters/rocksdb_store/big_endian.h": "libs/adapters/rocksdb_store/record_codec_test.cc",
     "libs/adapters/rocksdb_store/checkpoint.cc": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",

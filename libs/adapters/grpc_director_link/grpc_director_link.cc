@@ -5,6 +5,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/support/client_interceptor.h>
 
 #include <map>
 #include <optional>
@@ -37,8 +38,13 @@ namespace {
 // Questions after single tasks that are under way at once.
 constexpr size_t kQuestionsAtOnce = 16;
 
+void SetTrace(const core::SpanContext& trace, grpc::ClientContext& context) {
+  if (trace == core::SpanContext()) return;
+  context.AddMetadata(std::string(kTraceparent), core::FormatTraceparent(trace));
+}
+
 // By name, so that the peer of a call, which is an address, tells whether there was one.
-std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address) {
+std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address, const ClientTracing& tracing) {
   grpc::ChannelArguments arguments;
   // A server that is gone without a word is noticed, and one that is back is found soon.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
@@ -47,8 +53,9 @@ std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   // The scheduler tries again itself, and knows when.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(absl::StrCat("dns:///", address),
-                                   grpc::InsecureChannelCredentials(), arguments);
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      absl::StrCat("dns:///", address), grpc::InsecureChannelCredentials(), arguments,
+      TracingInterceptors(tracing));
 }
 
 // A call has a peer from before its first byte is sent.
@@ -138,11 +145,10 @@ using AgentStub = v1::AgentService::StubInterface::async_interface;
 
 class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
  public:
-  DirectorLinkCore(const std::string& director_address, const ports::Clock& clock,
-                   ports::Random& random)
-      : clock_(clock),
-        random_(random),
-        queue_(v1::QueueService::NewStub(ChannelTo(director_address))) {}
+  DirectorLinkCore(const std::string& director_address, const ClientTracing& tracing)
+      : clock_(tracing.clock),
+        tracing_(tracing),
+        queue_(v1::QueueService::NewStub(ChannelTo(director_address, tracing))) {}
 
   void Stop() {
     base::MutexLock lock(mutex_);
@@ -157,9 +163,7 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
   void Submit(const core::Submission& submission, Reply<Accepted> reply) {
     auto call = std::make_shared<Call<v1::SubmitTaskRequest, v1::SubmitTaskResponse>>();
     call->request = wire::ToProto(submission);
-    call->context->AddMetadata(
-        "traceparent",
-        core::FormatTraceparent(core::NewTrace({random_.Next(), random_.Next(), random_.Next()})));
+    SetTrace(submission.trace, *call->context);
     Begin<QueueStub, v1::SubmitTaskRequest, v1::SubmitTaskResponse>(
         *queue_->async(), &QueueStub::SubmitTask, scheduler::kCallTimeout, std::move(call),
         [reply = std::move(reply)](const absl::StatusOr<v1::SubmitTaskResponse>& answer) {
@@ -173,11 +177,12 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
                                       clock_.MonotonicNow() + scheduler::kCallTimeout));
   }
 
-  void StartDirect(const std::string& agent_url, const core::TaskSpec& spec,
+  void StartDirect(const std::string& agent_url, const core::Submission& submission,
                    Reply<Accepted> reply) {
     auto call = std::make_shared<Call<v1::StartTaskRequest, v1::StartTaskResponse>>();
-    call->request.set_request_id(spec.request_id);
-    wire::WriteSpec(spec, *call->request.mutable_task());
+    call->request.set_request_id(submission.spec.request_id);
+    wire::WriteSpec(submission.spec, *call->request.mutable_task());
+    SetTrace(submission.trace, *call->context);
     Begin<AgentStub, v1::StartTaskRequest, v1::StartTaskResponse>(
         AgentAt(agent_url), &AgentStub::StartTask, scheduler::kCallTimeout, std::move(call),
         [reply = std::move(reply)](const absl::StatusOr<v1::StartTaskResponse>& answer) {
@@ -243,12 +248,12 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
     absl::ConsumePrefix(&agent_url, "grpc://");
     base::MutexLock lock(mutex_);
     std::unique_ptr<v1::AgentService::Stub>& stub = agents_[std::string(agent_url)];
-    if (stub == nullptr) stub = v1::AgentService::NewStub(ChannelTo(agent_url));
+    if (stub == nullptr) stub = v1::AgentService::NewStub(ChannelTo(agent_url, tracing_));
     return *stub->async();
   }
 
   const ports::Clock& clock_;
-  ports::Random& random_;
+  const ClientTracing tracing_;
   // Both until Stop(), which nothing is begun after.
   std::unique_ptr<v1::QueueService::Stub> queue_;
   std::map<std::string, std::unique_ptr<v1::AgentService::Stub>> agents_ ABSL_GUARDED_BY(mutex_);
@@ -263,9 +268,9 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
 
 }  // namespace internal
 
-GrpcDirectorLink::GrpcDirectorLink(const std::string& director_address, const ports::Clock& clock,
-                                   ports::Random& random)
-    : core_(std::make_shared<internal::DirectorLinkCore>(director_address, clock, random)) {}
+GrpcDirectorLink::GrpcDirectorLink(const std::string& director_address,
+                                   const ClientTracing& tracing)
+    : core_(std::make_shared<internal::DirectorLinkCore>(director_address, tracing)) {}
 
 GrpcDirectorLink::~GrpcDirectorLink() { core_->Stop(); }
 
@@ -278,9 +283,9 @@ void GrpcDirectorLink::AskEnds(std::vector<std::string> queue_ids,
   core_->AskEnds(std::move(queue_ids), std::move(reply));
 }
 
-void GrpcDirectorLink::StartDirect(const std::string& agent_url, const core::TaskSpec& spec,
+void GrpcDirectorLink::StartDirect(const std::string& agent_url, const core::Submission& submission,
                                    Reply<Accepted> reply) {
-  core_->StartDirect(agent_url, spec, std::move(reply));
+  core_->StartDirect(agent_url, submission, std::move(reply));
 }
 
 }  // namespace callboard::adapters

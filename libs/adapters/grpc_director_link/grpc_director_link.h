@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libs/ports/clock.h"
-#include "libs/ports/random.h"
+#include "libs/adapters/client_tracing/client_tracing.h"
 #include "libs/scheduler/director_link.h"
 
 namespace callboard::adapters {
@@ -15,19 +14,18 @@ namespace internal {
 class DirectorLinkCore;
 }  // namespace internal
 
-// The scheduler's way to its director over gRPC. Every submit begins a trace of its own.
+// The scheduler's way to its director over gRPC.
 class GrpcDirectorLink final : public scheduler::DirectorLink {
  public:
-  // `director_address`: host:port. Clock and chance outlive it.
-  GrpcDirectorLink(const std::string& director_address, const ports::Clock& clock,
-                   ports::Random& random);
+  // `director_address`: host:port. What `tracing` has outlives it.
+  GrpcDirectorLink(const std::string& director_address, const ClientTracing& tracing);
   // Ends what is under way.
   ~GrpcDirectorLink() override;
 
   void Submit(const core::Submission& submission, Reply<scheduler::Accepted> reply) override;
   void AskEnds(std::vector<std::string> queue_ids,
                Reply<std::vector<scheduler::TaskEnd>> reply) override;
-  void StartDirect(const std::string& agent_url, const core::TaskSpec& spec,
+  void StartDirect(const std::string& agent_url, const core::Submission& submission,
                    Reply<scheduler::Accepted> reply) override;
 
  private:

@@ -21,6 +21,7 @@
 #include "libs/core/trace_context.h"
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/fake_random.h"
+#include "libs/testing/recorded_spans.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
 
@@ -153,11 +154,13 @@ class GrpcDirectorLinkTest : public testing::Test {
  protected:
   test::FakeClock clock_;
   test::FakeRandom random_;
+  ports::NoTelemetry nobody_;
+  const ClientTracing tracing_{nobody_, clock_, random_};
 };
 
 TEST_F(GrpcDirectorLinkTest, SubmitBringsTheTaskAndTheAnswer) {
   Peer director;
-  GrpcDirectorLink link(director.address(), clock_, random_);
+  GrpcDirectorLink link(director.address(), tracing_);
   EXPECT_EQ(*Submit(link, "first"), (Accepted{"queue-1", false}));
   EXPECT_EQ(*Submit(link, "again"), (Accepted{"queue-1", true}));
   ASSERT_EQ(director.submitted().size(), 2u);
@@ -165,21 +168,38 @@ TEST_F(GrpcDirectorLinkTest, SubmitBringsTheTaskAndTheAnswer) {
   EXPECT_EQ(director.submitted()[0].request_id(), "first");
 }
 
-TEST_F(GrpcDirectorLinkTest, EverySubmitBeginsATraceOfItsOwn) {
+TEST_F(GrpcDirectorLinkTest, SubmitCarriesItsTrace) {
   Peer director;
-  GrpcDirectorLink link(director.address(), clock_, random_);
-  ASSERT_THAT(Submit(link, "a"), IsOk());
-  ASSERT_THAT(Submit(link, "b"), IsOk());
-  ASSERT_EQ(director.traces().size(), 2u);
-  const auto first = core::ParseTraceparent(director.traces()[0]);
-  const auto second = core::ParseTraceparent(director.traces()[1]);
-  ASSERT_TRUE(first.has_value() && second.has_value());
-  EXPECT_NE(core::ToString(first->trace_id), core::ToString(second->trace_id));
+  GrpcDirectorLink link(director.address(), tracing_);
+  core::Submission submission = SubmissionOf("a");
+  submission.trace = core::NewTrace({1, 2, 3});
+  ASSERT_THAT(Answer<Accepted>([&](auto reply) { link.Submit(submission, std::move(reply)); }),
+              IsOk());
+  ASSERT_THAT(Submit(link, "of no trace"), IsOk());
+  EXPECT_THAT(director.traces(), testing::ElementsAre(core::FormatTraceparent(submission.trace)));
+}
+
+TEST_F(GrpcDirectorLinkTest, CallIsASpanBelowTheFireAndAboveTheServers) {
+  Peer director;
+  test::RecordedSpans spans;
+  GrpcDirectorLink link(director.address(), {spans, clock_, random_});
+  core::Submission submission = SubmissionOf("a");
+  submission.trace = core::NewTrace({1, 2, 3});
+  director.Refuse(absl::ResourceExhaustedError("canary"));
+  EXPECT_THAT(Answer<Accepted>([&](auto reply) { link.Submit(submission, std::move(reply)); }),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  const ports::FinishedSpan call = spans.Only();
+  EXPECT_EQ(call.name, "callboard.v1.QueueService/SubmitTask");
+  EXPECT_EQ(call.kind, ports::SpanKind::kClient);
+  EXPECT_TRUE(call.context.trace_id == submission.trace.trace_id);
+  EXPECT_TRUE(call.parent == submission.trace.span_id);
+  EXPECT_EQ(call.status, absl::ResourceExhaustedError("RESOURCE_EXHAUSTED"));
+  EXPECT_THAT(director.traces(), testing::ElementsAre(core::FormatTraceparent(call.context)));
 }
 
 TEST_F(GrpcDirectorLinkTest, RefusalKeepsItsDetails) {
   Peer director;
-  GrpcDirectorLink link(director.address(), clock_, random_);
+  GrpcDirectorLink link(director.address(), tracing_);
   director.Refuse(base::WithReason(absl::FailedPreconditionError("one is live"), "OVERLAP",
                                    {{"queue_id", "queue-7"}}));
   const absl::Status refused = Submit(link, "a").status();
@@ -189,7 +209,7 @@ TEST_F(GrpcDirectorLinkTest, RefusalKeepsItsDetails) {
 
 TEST_F(GrpcDirectorLinkTest, WhatNeverReachedAConnectionIsKnownNotToBeSent) {
   DeafPort port;
-  GrpcDirectorLink link(port.address(), clock_, random_);
+  GrpcDirectorLink link(port.address(), tracing_);
   // The first waits for the connection, the second finds that there is none.
   for (int i = 0; i < 2; ++i) {
     const absl::StatusOr<Accepted> answer = Submit(link, "a");
@@ -201,7 +221,7 @@ TEST_F(GrpcDirectorLinkTest, WhatNeverReachedAConnectionIsKnownNotToBeSent) {
 TEST_F(GrpcDirectorLinkTest, WhatWasCutOffMayHaveArrived) {
   DeafPort port;
   port.Listen();
-  GrpcDirectorLink link(port.address(), clock_, random_);
+  GrpcDirectorLink link(port.address(), tracing_);
   std::thread cutter([&port] {
     const base::Descriptor connection = port.Accept();
     // The preface and settings of a server that takes every call, and then nothing more.
@@ -223,7 +243,7 @@ TEST_F(GrpcDirectorLinkTest, WhatWasCutOffMayHaveArrived) {
 
 TEST_F(GrpcDirectorLinkTest, EndsAreThoseOfTheTasksThatTheDirectorKnows) {
   Peer director;
-  GrpcDirectorLink link(director.address(), clock_, random_);
+  GrpcDirectorLink link(director.address(), tracing_);
   std::vector<std::string> ids = {"unknown"};
   for (int i = 0; i < 100; ++i) {
     ids.push_back(absl::StrCat("queue-", i));
@@ -241,7 +261,7 @@ TEST_F(GrpcDirectorLinkTest, EndsAreThoseOfTheTasksThatTheDirectorKnows) {
 
 TEST_F(GrpcDirectorLinkTest, EndsOfNoTasksAreNone) {
   Peer director;
-  GrpcDirectorLink link(director.address(), clock_, random_);
+  GrpcDirectorLink link(director.address(), tracing_);
   const auto ends =
       Answer<std::vector<TaskEnd>>([&](auto reply) { link.AskEnds({}, std::move(reply)); });
   ASSERT_THAT(ends, IsOk());
@@ -250,7 +270,7 @@ TEST_F(GrpcDirectorLinkTest, EndsOfNoTasksAreNone) {
 
 TEST_F(GrpcDirectorLinkTest, EndsAreRefusedWhenOneCannotBeAskedFor) {
   Peer director;
-  GrpcDirectorLink link(director.address(), clock_, random_);
+  GrpcDirectorLink link(director.address(), tracing_);
   director.Has("queue-1", v1::Task::STATE_COMPLETED);
   director.Refuse(absl::UnavailableError("later"));
   const auto ends = Answer<std::vector<TaskEnd>>([&](auto reply) {
@@ -264,7 +284,7 @@ TEST_F(GrpcDirectorLinkTest, EndsAreAnsweredOnceHoweverFastTheCallsFail) {
   std::atomic<int> answers = 0;
   constexpr int kTimes = 200;
   {
-    GrpcDirectorLink link(port.address(), clock_, random_);
+    GrpcDirectorLink link(port.address(), tracing_);
     for (int i = 0; i < kTimes; ++i) {
       const auto ends = Answer<std::vector<TaskEnd>>([&](auto reply) {
         link.AskEnds({"queue-1", "queue-2"}, [&answers, reply](auto answer) {
@@ -280,9 +300,9 @@ TEST_F(GrpcDirectorLinkTest, EndsAreAnsweredOnceHoweverFastTheCallsFail) {
 
 TEST_F(GrpcDirectorLinkTest, DirectStartGoesToTheAgent) {
   Peer agent;
-  GrpcDirectorLink link("127.0.0.1:1", clock_, random_);
+  GrpcDirectorLink link("127.0.0.1:1", tracing_);
   const auto answer = Answer<Accepted>([&](auto reply) {
-    link.StartDirect("grpc://" + agent.address(), SubmissionOf("id").spec, std::move(reply));
+    link.StartDirect("grpc://" + agent.address(), SubmissionOf("id"), std::move(reply));
   });
   EXPECT_EQ(*answer, (Accepted{"id:do it", false}));
 }
@@ -293,7 +313,7 @@ TEST_F(GrpcDirectorLinkTest, WhatIsUnderWayAtItsEndIsNotAnswered) {
   std::atomic<bool> answered = false;
   base::Descriptor connection;
   {
-    GrpcDirectorLink link(port.address(), clock_, random_);
+    GrpcDirectorLink link(port.address(), tracing_);
     link.Submit(SubmissionOf("a"), [&answered](auto) { answered = true; });
     connection = port.Accept();
   }

@@ -1,5 +1,6 @@
 #include "libs/adapters/otel/otel_telemetry.h"
 
+#include <google/protobuf/arena.h>
 #include <grpcpp/client_context.h>
 #include <opentelemetry/exporters/otlp/otlp_grpc_client.h>
 #include <opentelemetry/exporters/otlp/otlp_grpc_exporter_options.h>
@@ -10,9 +11,11 @@
 #include <opentelemetry/sdk/resource/resource_detector.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +24,7 @@
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
 #include "libs/base/version.h"
+#include "libs/ports/span_names.h"
 
 namespace callboard::adapters {
 namespace {
@@ -70,8 +74,7 @@ proto::trace::v1::Span::SpanKind ToOtlp(ports::SpanKind kind) {
   CHECK(false) << "no SpanKind: " << static_cast<int>(kind);
 }
 
-proto::trace::v1::Span ToOtlp(const ports::FinishedSpan& span) {
-  proto::trace::v1::Span message;
+void Write(const ports::FinishedSpan& span, proto::trace::v1::Span& message) {
   message.set_name(span.name);
   message.set_kind(ToOtlp(span.kind));
   message.set_trace_id(Bytes(span.context.trace_id));
@@ -80,10 +83,15 @@ proto::trace::v1::Span ToOtlp(const ports::FinishedSpan& span) {
   message.set_start_time_unix_nano(absl::ToUnixNanos(span.start));
   // The wall clock may have been set back meanwhile.
   message.set_end_time_unix_nano(absl::ToUnixNanos(std::max(span.start, span.end)));
-  for (const auto& [key, value] : span.attributes) {
-    proto::common::v1::KeyValue& attribute = *message.add_attributes();
-    attribute.set_key(key);
-    std::visit(ValueSetter{*attribute.mutable_value()}, value);
+  for (const ports::SpanAttribute& attribute : span.attributes) {
+    proto::common::v1::KeyValue& added = *message.add_attributes();
+    added.set_key(attribute.name.data(), attribute.name.size());
+    std::visit(ValueSetter{*added.mutable_value()}, attribute.value);
+  }
+  for (const ports::SpanEvent& event : span.events) {
+    proto::trace::v1::Span::Event& added = *message.add_events();
+    added.set_name(event.name.data(), event.name.size());
+    added.set_time_unix_nano(absl::ToUnixNanos(event.at));
   }
   // OTLP's OK is for people who overrule an error; success is the absence of a status.
   if (!span.status.ok()) {
@@ -95,7 +103,6 @@ proto::trace::v1::Span ToOtlp(const ports::FinishedSpan& span) {
     added.set_trace_id(Bytes(link.trace_id));
     added.set_span_id(Bytes(link.span_id));
   }
-  return message;
 }
 
 // ---- The way to the collector -------------------------------------------------------------------
@@ -131,12 +138,17 @@ class OtelTelemetry final : public ports::Telemetry {
     LogLost(lost_ + static_cast<int64_t>(waiting_.size()));
   }
 
-  void Emit(const ports::FinishedSpan& span) override {
-    if (!span.context.sampled || !core::InSample(span.context.trace_id, sample_ratio_)) return;
-    proto::trace::v1::Span message = ToOtlp(span);
+  bool is_on() const override { return true; }
+
+  bool Keeps(const core::TraceId& trace) const override {
+    return core::InSample(trace, sample_ratio_);
+  }
+
+  void Emit(ports::FinishedSpan span) override {
+    if (!span.context.sampled || !Keeps(span.context.trace_id)) return;
     base::MutexLock lock(mutex_);
-    if (!waiting_.TryPush(std::move(message))) {
-      ++lost_;
+    if (!waiting_.TryPush(std::move(span))) {
+      Lose(1);
       return;
     }
     ++taken_;
@@ -154,20 +166,37 @@ class OtelTelemetry final : public ports::Telemetry {
     --flushes_;
   }
 
+  uint64_t lost() const override { return lost_in_all_; }
+
  private:
   struct Batch {
     std::unique_ptr<grpc::ClientContext> context;
-    ExportTraceServiceRequest request;
-    size_t size = 0;
+    std::vector<ports::FinishedSpan> spans;
   };
 
   void SendBatches() {
     while (const std::optional<Batch> batch = NextBatch()) {
+      google::protobuf::Arena arena;
       ExportTraceServiceResponse response;
-      const grpc::Status status = stub_->Export(batch->context.get(), batch->request, &response);
-      EndBatch(static_cast<int64_t>(batch->size), response.partial_success().rejected_spans(),
-               status);
+      const grpc::Status status =
+          stub_->Export(batch->context.get(), RequestWith(batch->spans, arena), &response);
+      EndBatch(static_cast<int64_t>(batch->spans.size()),
+               response.partial_success().rejected_spans(), status);
     }
+  }
+
+  const ExportTraceServiceRequest& RequestWith(const std::vector<ports::FinishedSpan>& spans,
+                                               google::protobuf::Arena& arena) const {
+    auto& request = *google::protobuf::Arena::CreateMessage<ExportTraceServiceRequest>(&arena);
+    proto::trace::v1::ResourceSpans& resource = *request.add_resource_spans();
+    *resource.mutable_resource() = resource_;
+    resource.set_schema_url(ports::span_names::kSchemaUrl);
+    proto::trace::v1::ScopeSpans& scope = *resource.add_scope_spans();
+    scope.mutable_scope()->set_name("callboard");
+    scope.mutable_scope()->set_version(std::string(base::kVersion));
+    scope.set_schema_url(ports::span_names::kSchemaUrl);
+    for (const ports::FinishedSpan& span : spans) Write(span, *scope.add_spans());
+    return request;
   }
 
   // Waits for spans; returns nothing at the end.
@@ -179,13 +208,8 @@ class OtelTelemetry final : public ports::Telemetry {
     });
     if (closing_) return std::nullopt;
     Batch batch;
-    proto::trace::v1::ResourceSpans& spans = *batch.request.add_resource_spans();
-    *spans.mutable_resource() = resource_;
-    proto::trace::v1::ScopeSpans& scope = *spans.add_scope_spans();
-    scope.mutable_scope()->set_name("callboard");
-    scope.mutable_scope()->set_version(std::string(base::kVersion));
-    for (; batch.size < kBatchMax && !waiting_.empty(); ++batch.size) {
-      *scope.add_spans() = waiting_.Pop();
+    while (batch.spans.size() < kBatchMax && !waiting_.empty()) {
+      batch.spans.push_back(waiting_.Pop());
     }
     batch.context = otlp::OtlpGrpcClient::MakeClientContext(collector_);
     // A collector that is being restarted is waited for, as long as a call may take.
@@ -200,7 +224,7 @@ class OtelTelemetry final : public ports::Telemetry {
       base::MutexLock lock(mutex_);
       call_ = nullptr;
       ended_ += size;
-      lost_ += status.ok() ? rejected : size;
+      Lose(status.ok() ? rejected : size);
       if (status.ok()) lost_until_now = std::exchange(lost_, 0);
       changed_.NotifyAll();
     }
@@ -211,6 +235,11 @@ class OtelTelemetry final : public ports::Telemetry {
     }
     failing_ = !status.ok();
     LogLost(lost_until_now);
+  }
+
+  void Lose(int64_t spans) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    lost_ += spans;
+    lost_in_all_ += static_cast<uint64_t>(spans);
   }
 
   static void LogLost(int64_t spans) {
@@ -229,12 +258,13 @@ class OtelTelemetry final : public ports::Telemetry {
 
   base::Mutex mutex_;
   base::CondVar changed_;
-  base::BoundedQueue<proto::trace::v1::Span> waiting_ ABSL_GUARDED_BY(mutex_);
+  base::BoundedQueue<ports::FinishedSpan> waiting_ ABSL_GUARDED_BY(mutex_);
   // Spans that were ever let wait, and those of them that are delivered or lost.
   int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
   // Spans lost since this was last logged.
   int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<uint64_t> lost_in_all_ = 0;
   // Calls of Flush() that wait.
   int flushes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -2,6 +2,8 @@
 
 #include <google/protobuf/repeated_field.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <utility>
@@ -185,6 +187,27 @@ void Write(const core::RunResult& run, disk::RunResult& proto) {
   SetText(proto, &disk::RunResult::mutable_error, run.error);
 }
 
+void Write(const core::SpanContext& trace, std::string& bytes) {
+  bytes.append(trace.trace_id.value().begin(), trace.trace_id.value().end());
+  bytes.append(trace.span_id.value().begin(), trace.span_id.value().end());
+  bytes.push_back(trace.sampled ? 1 : 0);
+}
+
+core::SpanContext ReadTrace(absl::string_view bytes, Doubts& doubts) {
+  std::array<uint8_t, 16> trace_id;
+  std::array<uint8_t, 8> span_id;
+  const bool has_flags = bytes.size() == trace_id.size() + span_id.size() + 1;
+  if (!has_flags || static_cast<uint8_t>(bytes.back()) > 1) {
+    doubts.About("trace");
+    return {};
+  }
+  std::copy_n(bytes.begin(), trace_id.size(), trace_id.begin());
+  std::copy_n(bytes.begin() + trace_id.size(), span_id.size(), span_id.begin());
+  return {.trace_id = core::TraceId(trace_id),
+          .span_id = core::SpanId(span_id),
+          .sampled = bytes.back() != 0};
+}
+
 // Writes a change into the message it belongs to.
 struct ChangeWriter {
   disk::TaskRecord& message;
@@ -202,6 +225,7 @@ struct ChangeWriter {
     if (admitted.redrive_of.has_value()) {
       AppendQueueId(*admitted.redrive_of, *proto.mutable_redrive_of());
     }
+    if (admitted.trace != core::SpanContext()) Write(admitted.trace, *proto.mutable_trace());
   }
   void operator()(const core::Dispatched& dispatched) const {
     Write(dispatched, *message.mutable_dispatched());
@@ -251,6 +275,7 @@ core::Admitted Read(const disk::Admitted& proto, Doubts& doubts) {
   if (!proto.redrive_of().empty()) {
     admitted.redrive_of = ReadQueueId("redrive_of", proto.redrive_of(), doubts);
   }
+  if (!proto.trace().empty()) admitted.trace = ReadTrace(proto.trace(), doubts);
   return admitted;
 }
 

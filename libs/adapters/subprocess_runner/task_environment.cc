@@ -59,8 +59,9 @@ std::vector<std::string> TaskEnvironment(const ports::RunOrder& order, const Run
     if (!spec.project->path.empty()) all["CALLBOARD_PROJECT_PATH"] = spec.project->path;
   }
   if (spec.thinking.has_value()) all["CALLBOARD_THINKING"] = *spec.thinking ? "true" : "false";
-  if (!order.traceparent.empty()) all["TRACEPARENT"] = order.traceparent;
-  if (!order.tracestate.empty()) all["TRACESTATE"] = order.tracestate;
+  if (order.trace != core::SpanContext()) {
+    all["TRACEPARENT"] = core::FormatTraceparent(order.trace);
+  }
   std::vector<std::string> lines;
   for (const auto& [name, value] : all) lines.push_back(absl::StrCat(name, "=", value));
   return lines;

@@ -41,14 +41,14 @@ TEST(TaskEnvironmentTest, WhatTheTaskSaysIsAdded) {
   spec.project = core::Project{.name = "callboard", .path = "/src"};
   spec.thinking = false;
   ports::RunOrder order = test::RunOrderOf(test::RunToken(1), spec);
-  order.traceparent = "00-1-2-01";
-  order.tracestate = "a=b";
+  const std::string traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  order.trace = *core::ParseTraceparent(traceparent);
   EXPECT_THAT(
       TaskEnvironment(order, kFolders, {}),
-      testing::IsSupersetOf({"CALLBOARD_PAYLOAD_FILE=/d/runs/t/payload", "CALLBOARD_MODEL=opus",
-                             "CALLBOARD_SESSION_ID=s", "CALLBOARD_PROJECT=callboard",
-                             "CALLBOARD_PROJECT_PATH=/src", "CALLBOARD_THINKING=false",
-                             "TRACEPARENT=00-1-2-01", "TRACESTATE=a=b"}));
+      testing::IsSupersetOf<std::string>(
+          {"CALLBOARD_PAYLOAD_FILE=/d/runs/t/payload", "CALLBOARD_MODEL=opus",
+           "CALLBOARD_SESSION_ID=s", "CALLBOARD_PROJECT=callboard", "CALLBOARD_PROJECT_PATH=/src",
+           "CALLBOARD_THINKING=false", "TRACEPARENT=" + traceparent}));
 }
 
 TEST(TaskEnvironmentTest, TaskIsOverTheAgentAndCallboardIsOverBoth) {

@@ -300,8 +300,9 @@ void Replica::AskEnds(std::vector<std::string> queue_ids,
   if (MayCall()) director_.AskEnds(queue_ids, reply);
 }
 
-void Replica::StartDirect(const std::string&, const core::TaskSpec& spec, Reply<Accepted> reply) {
-  if (MayCall()) director_.StartDirect(number_, spec.request_id, reply);
+void Replica::StartDirect(const std::string&, const core::Submission& submission,
+                          Reply<Accepted> reply) {
+  if (MayCall()) director_.StartDirect(number_, submission.spec.request_id, reply);
 }
 
 // ---- The world ----------------------------------------------------------------------------------

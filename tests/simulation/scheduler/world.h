@@ -95,7 +95,7 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   void Submit(const core::Submission& submission, Reply<scheduler::Accepted> reply) override;
   void AskEnds(std::vector<std::string> queue_ids,
                Reply<std::vector<scheduler::TaskEnd>> reply) override;
-  void StartDirect(const std::string& agent_url, const core::TaskSpec& spec,
+  void StartDirect(const std::string& agent_url, const core::Submission& submission,
                    Reply<scheduler::Accepted> reply) override;
 
  private:

@@ -1,0 +1,82 @@
+#ifndef CALLBOARD_LIBS_AGENT_TRACED_RUNNER_H_
+#define CALLBOARD_LIBS_AGENT_TRACED_RUNNER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libs/base/mutex.h"
+#include "libs/ports/clock.h"
+#include "libs/ports/random.h"
+#include "libs/ports/task_runner.h"
+#include "libs/ports/telemetry.h"
+
+namespace callboard::agent {
+
+// A runner whose runs are spans, each part of the dispatch it belongs to; its process is part of
+// it. Runs that are part of no trace are none.
+class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
+ public:
+  using MakeRunner =
+      std::function<absl::StatusOr<std::unique_ptr<ports::TaskRunner>>(ports::RunWatcher&)>;
+
+  // What it needs of the world. All outlive it.
+  struct World {
+    ports::Telemetry& telemetry;
+    const ports::Clock& clock;
+    ports::Random& random;
+  };
+
+  // Around the runner that `make` makes, on behalf of the agent of that name. That runner's error
+  // when there is none to be had.
+  static absl::StatusOr<std::unique_ptr<ports::TaskRunner>> Create(std::string agent,
+                                                                   const World& world,
+                                                                   const MakeRunner& make,
+                                                                   ports::RunWatcher& watcher);
+  ~TracedRunner() override;
+
+  absl::Status Check(const core::TaskSpec& spec) const override { return runner_->Check(spec); }
+  void Start(ports::RunOrder order) override;
+  void Stop(const core::FenceToken& token) override;
+  void SetFence(const core::FenceToken& token, absl::Duration fence_at) override {
+    runner_->SetFence(token, fence_at);
+  }
+  void Delivered(const core::FenceToken& token, uint64_t bytes) override {
+    runner_->Delivered(token, bytes);
+  }
+
+ private:
+  // A run that has begun.
+  struct Run {
+    core::SpanContext context;
+    core::SpanId parent;
+    absl::Time began;
+    // When it will have run for too long.
+    absl::Time times_out = absl::InfiniteFuture();
+    // When it was asked to end.
+    std::optional<absl::Time> stopped = {};
+  };
+
+  TracedRunner(std::string agent, const World& world, ports::RunWatcher& watcher)
+      : agent_(std::move(agent)), world_(world), watcher_(watcher) {}
+
+  void OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) override {
+    watcher_.OnOutput(token, std::move(chunk));
+  }
+  void OnEnded(const core::FenceToken& token, core::RunResult result) override;
+  void Emit(const core::FenceToken& token, const Run& run, const core::RunResult& result);
+
+  const std::string agent_;
+  const World world_;
+  ports::RunWatcher& watcher_;
+  std::unique_ptr<ports::TaskRunner> runner_;
+  base::Mutex mutex_;
+  std::map<core::FenceToken, Run> runs_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace callboard::agent
+
+#endif  // CALLBOARD_LIBS_AGENT_TRACED_RUNNER_H_

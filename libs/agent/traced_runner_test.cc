@@ -1,0 +1,136 @@
+#include "libs/agent/traced_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_task_runner.h"
+#include "libs/testing/recorded_runs.h"
+#include "libs/testing/recorded_spans.h"
+#include "libs/testing/run_orders.h"
+#include "libs/testing/task_runner_contract.h"
+
+namespace callboard::agent {
+namespace {
+
+using core::RunResult;
+using testing::IsEmpty;
+
+struct Traced {
+  explicit Traced(ports::RunWatcher& watcher) {
+    const auto make =
+        [this](ports::RunWatcher& watches) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
+      auto made = std::make_unique<test::FakeTaskRunner>(watches);
+      fake = made.get();
+      return made;
+    };
+    runner = *TracedRunner::Create("agent-1", {spans, clock, random}, make, watcher);
+  }
+
+  test::RecordedSpans spans;
+  test::FakeClock clock;
+  test::FakeRandom random;
+  test::FakeTaskRunner* fake = nullptr;
+  std::unique_ptr<ports::TaskRunner> runner;
+};
+
+struct TracedHarness {
+  static constexpr bool kLasts = true;
+
+  explicit TracedHarness(ports::RunWatcher& watcher) : traced(watcher) {}
+
+  ports::TaskRunner& runner() { return *traced.runner; }
+  void Destroy() { traced.runner.reset(); }
+  core::TaskSpec Spec() { return test::SpecOf("prompt"); }
+  void Finish(const core::FenceToken& run) { traced.fake->End(run); }
+  void Obey(const core::FenceToken& run) {
+    traced.fake->End(run, {.end = RunResult::End::kCancelled});
+  }
+
+  Traced traced;
+};
+
+class TracedRunnerTest : public testing::Test {
+ protected:
+  const core::SpanContext dispatch_ =
+      *core::ParseTraceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  const core::FenceToken token_ = test::RunToken(1);
+
+  void Start(const core::SpanContext& trace, absl::Duration timeout = absl::Hours(1)) {
+    core::TaskSpec spec = test::SpecOf("canary");
+    spec.timeout = timeout;
+    ports::RunOrder order = test::RunOrderOf(token_, spec);
+    order.trace = trace;
+    traced_.runner->Start(std::move(order));
+  }
+
+  test::RecordedRuns runs_;
+  Traced traced_{runs_};
+};
+
+TEST_F(TracedRunnerTest, RunIsPartOfItsDispatchAndItsProcessOfTheRun) {
+  Start(dispatch_);
+  const core::SpanContext given = traced_.fake->run(token_)->order.trace;
+  EXPECT_TRUE(given.trace_id == dispatch_.trace_id);
+  EXPECT_TRUE(given.span_id != dispatch_.span_id);
+  traced_.clock.Advance(absl::Seconds(3));
+  traced_.fake->End(token_, {.end = RunResult::End::kFailed, .exit_code = 7, .error = "canary"});
+  const ports::FinishedSpan span = traced_.spans.Only();
+  EXPECT_EQ(span.name, "agent.run");
+  EXPECT_EQ(span.context, given);
+  EXPECT_TRUE(span.parent == dispatch_.span_id);
+  EXPECT_EQ(span.end - span.start, absl::Seconds(3));
+  EXPECT_EQ(span.status, absl::UnknownError("failed"));
+  EXPECT_EQ(runs_.WaitForEnd(token_).exit_code, 7);
+}
+
+TEST_F(TracedRunnerTest, GraceOfAStoppedRunIsASpanBelowIt) {
+  Start(dispatch_);
+  traced_.clock.Advance(absl::Seconds(1));
+  traced_.runner->Stop(token_);
+  traced_.clock.Advance(absl::Seconds(2));
+  traced_.fake->End(token_, {.end = RunResult::End::kCancelled});
+  const std::vector<ports::FinishedSpan> spans = traced_.spans.All();
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0].name, "agent.kill_grace");
+  EXPECT_TRUE(spans[0].parent == spans[1].context.span_id);
+  EXPECT_EQ(spans[0].end - spans[0].start, absl::Seconds(2));
+  EXPECT_EQ(spans[1].name, "agent.run");
+}
+
+TEST_F(TracedRunnerTest, GraceOfARunThatTookTooLongBeginsAtItsTimeout) {
+  Start(dispatch_, absl::Seconds(5));
+  traced_.clock.Advance(absl::Seconds(6));
+  traced_.fake->End(token_, {.end = RunResult::End::kTimedOut});
+  ASSERT_EQ(traced_.spans.All().size(), 2u);
+  const ports::FinishedSpan grace = traced_.spans.All()[0];
+  EXPECT_EQ(grace.end - grace.start, absl::Seconds(1));
+}
+
+TEST_F(TracedRunnerTest, RunOfNoTraceAndRunOfOneThatIsNotKeptAreNoSpans) {
+  Start({});
+  EXPECT_EQ(traced_.fake->run(token_)->order.trace, core::SpanContext());
+  traced_.fake->End(token_);
+  EXPECT_THAT(traced_.spans.All(), IsEmpty());
+}
+
+TEST_F(TracedRunnerTest, ProcessOfATraceThatIsNotKeptHearsSo) {
+  core::SpanContext unsampled = dispatch_;
+  unsampled.sampled = false;
+  Start(unsampled);
+  EXPECT_EQ(traced_.fake->run(token_)->order.trace, unsampled);
+  traced_.fake->End(token_);
+  EXPECT_THAT(traced_.spans.All(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace callboard::agent
+
+namespace callboard::test {
+namespace {
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Traced, TaskRunnerContractTest, agent::TracedHarness);
+
+}  // namespace
+}  // namespace callboard::test

@@ -1,0 +1,41 @@
+#include "libs/core/task_spans.h"
+
+#include <cstdint>
+
+#include "libs/core/stable_hash.h"
+
+namespace callboard::core {
+namespace {
+
+// Never change: spans that are under way would end under other names.
+enum class Kind : uint64_t { kSubmit = 1, kWait = 2, kDispatch = 3, kDispatchTrace = 4 };
+
+StableHash HashOf(Kind kind, QueueId id, DispatchNumber dispatch) {
+  return StableHash()
+      .Add(static_cast<uint64_t>(kind))
+      .Add(id.value().high())
+      .Add(id.value().low())
+      .Add(dispatch.value());
+}
+
+}  // namespace
+
+SpanContext SubmitSpanOf(QueueId id) {
+  const StableHash hash = HashOf(Kind::kSubmit, id, DispatchNumber());
+  return NewTrace({hash.value(), hash.second_value(), hash.value()});
+}
+
+SpanId WaitSpanOf(QueueId id, DispatchNumber before) {
+  return NewSpan(HashOf(Kind::kWait, id, before).value());
+}
+
+SpanId DispatchSpanOf(QueueId id, DispatchNumber dispatch) {
+  return NewSpan(HashOf(Kind::kDispatch, id, dispatch).value());
+}
+
+TraceId DispatchTraceOf(QueueId id, DispatchNumber dispatch) {
+  const StableHash hash = HashOf(Kind::kDispatchTrace, id, dispatch);
+  return NewTrace({hash.value(), hash.second_value(), 0}).trace_id;
+}
+
+}  // namespace callboard::core

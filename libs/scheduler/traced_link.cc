@@ -1,0 +1,46 @@
+#include "libs/scheduler/traced_link.h"
+
+#include "libs/ports/span_names.h"
+
+namespace callboard::scheduler {
+
+namespace names = ports::span_names;
+
+void TracedLink::Submit(const core::Submission& submission, Reply<Accepted> reply) {
+  auto [traced, end] = Fire(submission, std::move(reply));
+  link_.Submit(traced, std::move(end));
+}
+
+void TracedLink::StartDirect(const std::string& agent_url, const core::Submission& submission,
+                             Reply<Accepted> reply) {
+  auto [traced, end] = Fire(submission, std::move(reply));
+  link_.StartDirect(agent_url, traced, std::move(end));
+}
+
+std::pair<core::Submission, DirectorLink::Reply<Accepted>> TracedLink::Fire(
+    const core::Submission& submission, Reply<Accepted> reply) {
+  core::Submission traced = submission;
+  traced.trace = core::NewTrace({random_.Next(), random_.Next(), random_.Next()});
+  if (!telemetry_.is_on()) return {std::move(traced), std::move(reply)};
+  traced.trace.sampled = telemetry_.Keeps(traced.trace.trace_id);
+  const auto end = [this, fire = traced.trace, job = submission.spec.source_job,
+                    began = clock_.WallNow(), reply](const absl::StatusOr<Accepted>& accepted) {
+    ports::FinishedSpan span = {.name = names::kFire,
+                                .kind = ports::SpanKind::kProducer,
+                                .context = fire,
+                                .start = began,
+                                .end = clock_.WallNow(),
+                                .attributes = {{names::kJob, job}}};
+    if (accepted.ok()) {
+      span.attributes.push_back({names::kMessageId, accepted->queue_id});
+    } else {
+      const absl::StatusCode code = accepted.status().code();
+      span.status = {code, absl::StatusCodeToString(code)};
+    }
+    telemetry_.Emit(std::move(span));
+    reply(accepted);
+  };
+  return {std::move(traced), end};
+}
+
+}  // namespace callboard::scheduler

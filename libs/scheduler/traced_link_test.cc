@@ -1,0 +1,78 @@
+#include "libs/scheduler/traced_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_director_link.h"
+#include "libs/testing/fake_random.h"
+#include "libs/testing/recorded_spans.h"
+
+namespace callboard::scheduler {
+namespace {
+
+using testing::IsEmpty;
+
+class TracedLinkTest : public testing::Test {
+ protected:
+  core::Submission JobsTask() {
+    core::Submission submission;
+    submission.spec.prompt = "canary";
+    submission.spec.source_job = "nightly";
+    return submission;
+  }
+
+  test::FakeDirectorLink director_;
+  test::RecordedSpans spans_;
+  test::FakeClock clock_;
+  test::FakeRandom random_;
+  TracedLink link_{director_, spans_, clock_, random_};
+  absl::StatusOr<Accepted> answer_ = Accepted{};
+  const DirectorLink::Reply<Accepted> reply_ = [this](absl::StatusOr<Accepted> answer) {
+    answer_ = std::move(answer);
+  };
+};
+
+TEST_F(TracedLinkTest, FireIsTheFirstSpanOfTheTrace) {
+  link_.Submit(JobsTask(), reply_);
+  const test::FakeDirectorLink::Asked asked = director_.Take();
+  EXPECT_NE(asked.trace, core::SpanContext());
+  clock_.Advance(absl::Seconds(1));
+  asked.reply(Accepted{.queue_id = "queue-1"});
+  EXPECT_EQ(answer_.value(), (Accepted{.queue_id = "queue-1"}));
+  const ports::FinishedSpan fire = spans_.Only();
+  EXPECT_EQ(fire.name, "scheduler.fire");
+  EXPECT_EQ(fire.context, asked.trace);
+  EXPECT_TRUE(fire.parent == std::nullopt);
+  EXPECT_EQ(fire.end - fire.start, absl::Seconds(1));
+  ASSERT_EQ(fire.attributes.size(), 2u);
+  EXPECT_EQ(fire.attributes[0].value, ports::AttributeValue("nightly"));
+  EXPECT_EQ(fire.attributes[1].value, ports::AttributeValue("queue-1"));
+}
+
+TEST_F(TracedLinkTest, FireThatIsRefusedSaysSo) {
+  link_.Submit(JobsTask(), reply_);
+  director_.Take().reply(absl::ResourceExhaustedError("canary"));
+  EXPECT_TRUE(absl::IsResourceExhausted(answer_.status()));
+  EXPECT_EQ(spans_.Only().status, absl::ResourceExhaustedError("RESOURCE_EXHAUSTED"));
+}
+
+TEST_F(TracedLinkTest, EveryTryIsATraceOfItsOwn) {
+  link_.Submit(JobsTask(), reply_);
+  link_.StartDirect("grpc://agent:1", JobsTask(), reply_);
+  const core::SpanContext first = director_.Take().trace;
+  const test::FakeDirectorLink::Asked second = director_.Take();
+  EXPECT_EQ(second.agent_url, "grpc://agent:1");
+  EXPECT_TRUE(first.trace_id != second.trace.trace_id);
+}
+
+TEST_F(TracedLinkTest, TaskHasATraceAlsoWhereNobodyCollectsSpans) {
+  ports::NoTelemetry nobody;
+  TracedLink link(director_, nobody, clock_, random_);
+  link.Submit(JobsTask(), reply_);
+  EXPECT_NE(director_.Take().trace, core::SpanContext());
+  EXPECT_THAT(spans_.All(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace callboard::scheduler

@@ -1,0 +1,52 @@
+#ifndef CALLBOARD_LIBS_TESTING_RECORDED_SPANS_H_
+#define CALLBOARD_LIBS_TESTING_RECORDED_SPANS_H_
+
+#include <utility>
+#include <vector>
+
+#include "libs/base/check.h"
+#include "libs/base/mutex.h"
+#include "libs/ports/telemetry.h"
+
+namespace callboard::test {
+
+// Keeps the spans that it is given. Thread-safe.
+class RecordedSpans final : public ports::Telemetry {
+ public:
+  bool is_on() const override { return true; }
+  bool Keeps(const core::TraceId&) const override {
+    base::MutexLock lock(mutex_);
+    return keeps_;
+  }
+  void Emit(ports::FinishedSpan span) override {
+    base::MutexLock lock(mutex_);
+    spans_.push_back(std::move(span));
+  }
+  uint64_t lost() const override { return 0; }
+  void Flush(absl::Duration) override {}
+
+  // Of traces that begin from now on.
+  void SetKeeps(bool keeps) {
+    base::MutexLock lock(mutex_);
+    keeps_ = keeps;
+  }
+  std::vector<ports::FinishedSpan> All() const {
+    base::MutexLock lock(mutex_);
+    return spans_;
+  }
+  // REQUIRES: there is one.
+  ports::FinishedSpan Only() const {
+    base::MutexLock lock(mutex_);
+    CHECK_EQ(spans_.size(), 1u);
+    return spans_.front();
+  }
+
+ private:
+  mutable base::Mutex mutex_;
+  bool keeps_ ABSL_GUARDED_BY(mutex_) = true;
+  std::vector<ports::FinishedSpan> spans_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace callboard::test
+
+#endif  // CALLBOARD_LIBS_TESTING_RECORDED_SPANS_H_

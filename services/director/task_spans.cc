@@ -1,0 +1,110 @@
+#include "services/director/task_spans.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "libs/core/task_spans.h"
+#include "libs/ports/span_names.h"
+#include "services/director/queue_events.h"
+
+namespace callboard {
+namespace {
+
+namespace names = ports::span_names;
+using core::TaskState;
+using director::TaskStep;
+
+ports::FinishedSpan SpanAt(const char* name, const core::TaskRecord& record,
+                           const core::SpanContext& context) {
+  return {.name = name,
+          .context = context,
+          .end = record.event.at,
+          .attributes = {{names::kMessagingSystem, names::kMessagingSystemValue},
+                         {names::kMessageId, core::ToString(record.queue_id)}}};
+}
+
+// How the task ended, if it did. What its error says may come from anywhere.
+void AddEnd(const core::TaskRecord& record, ports::FinishedSpan& span) {
+  const auto* ended = std::get_if<core::Ended>(&record.change);
+  if (ended == nullptr) return;
+  span.attributes.push_back({names::kTaskState, Name(ended->state)});
+  if (!ended->reason.has_value()) return;
+  span.attributes.push_back({names::kTaskReason, Name(*ended->reason)});
+  span.status = absl::UnknownError(Name(*ended->reason));
+}
+
+// Of a task that nobody submitted: an operator had it tried again.
+ports::FinishedSpan RedriveSpan(const core::TaskRecord& record, const TaskStep& step) {
+  ports::FinishedSpan span = SpanAt(names::kRedrive, record, step.trace);
+  span.kind = ports::SpanKind::kProducer;
+  span.start = step.submitted_at;
+  span.attributes.push_back(
+      {names::kRedriveOf, core::ToString(*std::get<core::Admitted>(record.change).redrive_of)});
+  return span;
+}
+
+ports::FinishedSpan WaitSpan(const core::TaskRecord& record, const TaskStep& step) {
+  core::SpanContext context = step.trace;
+  context.span_id = core::WaitSpanOf(record.queue_id, step.dispatch);
+  ports::FinishedSpan span = SpanAt(names::kWait, record, context);
+  span.parent = step.trace.span_id;
+  const bool is_first = step.dispatch == core::DispatchNumber();
+  span.start = is_first ? step.submitted_at : step.since;
+  if (is_first) span.events.push_back({names::kWaiting, step.submitted_at});
+  span.events.push_back({names::kPending, step.since});
+  AddEnd(record, span);
+  return span;
+}
+
+ports::FinishedSpan DispatchSpan(const core::TaskRecord& record, const TaskStep& step) {
+  ports::FinishedSpan span = SpanAt(names::kDispatch, record, step.dispatch_trace);
+  span.kind = ports::SpanKind::kProducer;
+  span.start = step.dispatched_at;
+  if (step.dispatch_trace.trace_id == step.trace.trace_id) {
+    span.parent = step.trace.span_id;
+  } else {
+    span.links.push_back(step.trace);
+  }
+  const DispatchOutcome outcome = OutcomeOf(record, step).value_or(DispatchOutcome::kAccepted);
+  span.attributes.push_back({names::kOutcome, std::string(Name(outcome))});
+  span.attributes.push_back({names::kAgent, record.event.agent});
+  span.attributes.push_back({names::kDispatchNumber, static_cast<int64_t>(step.dispatch.value())});
+  span.attributes.push_back({names::kAttempt, int64_t{step.attempts} + 1});
+  if (step.from == TaskState::kWorking) span.events.push_back({names::kAccepted, step.since});
+  if (std::holds_alternative<core::Returned>(record.change)) {
+    span.status = absl::UnknownError("returned to the queue");
+  }
+  AddEnd(record, span);
+  return span;
+}
+
+}  // namespace
+
+std::optional<ports::FinishedSpan> SpanOf(const core::TaskRecord& record, const TaskStep& step) {
+  if (const auto* admitted = std::get_if<core::Admitted>(&record.change)) {
+    if (!admitted->redrive_of.has_value()) return std::nullopt;
+    return RedriveSpan(record, step);
+  }
+  const bool is_over = std::holds_alternative<core::Ended>(record.change);
+  if (step.from == TaskState::kPending) {
+    const bool is_dispatched = std::holds_alternative<core::Dispatched>(record.change);
+    if (!is_dispatched && !is_over) return std::nullopt;
+    return WaitSpan(record, step);
+  }
+  const bool is_back = std::holds_alternative<core::Bounced>(record.change) ||
+                       std::holds_alternative<core::Returned>(record.change);
+  if (!is_back && !is_over) return std::nullopt;
+  return DispatchSpan(record, step);
+}
+
+void TaskSpans::OnTurn(absl::Span<const core::Record> records, absl::Span<const TaskStep> steps) {
+  observer_.OnTurn(records, steps);
+  for (const TaskStep& step : steps) {
+    if (!step.trace.sampled) continue;
+    const auto& record = std::get<core::TaskRecord>(records[step.record]);
+    if (auto span = SpanOf(record, step)) telemetry_.Emit(*std::move(span));
+  }
+}
+
+}  // namespace callboard

@@ -1,0 +1,41 @@
+#ifndef CALLBOARD_SERVICES_DIRECTOR_TASK_SPANS_H_
+#define CALLBOARD_SERVICES_DIRECTOR_TASK_SPANS_H_
+
+#include <optional>
+
+#include "libs/core/record.h"
+#include "libs/director/observer.h"
+#include "libs/director/task_step.h"
+#include "libs/ports/telemetry.h"
+
+namespace callboard {
+
+// The span that a step of a task ends: a stay in line, a dispatch. Nothing when it ends none.
+std::optional<ports::FinishedSpan> SpanOf(const core::TaskRecord& record,
+                                          const director::TaskStep& step);
+
+// An observer that makes spans of what it sees, and tells another one of it.
+class TaskSpans final : public director::Observer {
+ public:
+  // Both outlive it.
+  TaskSpans(director::Observer& observer, ports::Telemetry& telemetry)
+      : observer_(observer), telemetry_(telemetry) {}
+
+  void OnService(director::Service service, const absl::Status& why) override {
+    observer_.OnService(service, why);
+  }
+  void OnCommit(size_t records, absl::Duration took) override { observer_.OnCommit(records, took); }
+  void OnTurn(absl::Span<const core::Record> records,
+              absl::Span<const director::TaskStep> steps) override;
+  void OnRefused(const absl::Status& why) override { observer_.OnRefused(why); }
+  void OnLevels(const director::QueueLevels& levels) override { observer_.OnLevels(levels); }
+  void OnAgents(const director::AgentCounts& agents) override { observer_.OnAgents(agents); }
+
+ private:
+  director::Observer& observer_;
+  ports::Telemetry& telemetry_;
+};
+
+}  // namespace callboard
+
+#endif  // CALLBOARD_SERVICES_DIRECTOR_TASK_SPANS_H_

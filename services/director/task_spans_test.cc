@@ -1,0 +1,167 @@
+#include "services/director/task_spans.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "libs/core/task_spans.h"
+#include "libs/testing/recorded_spans.h"
+
+namespace callboard {
+namespace {
+
+using core::TaskState;
+using director::TaskStep;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr core::QueueId kTask = core::QueueId(core::Ulid(1, 2));
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
+const core::SpanContext kSubmit = core::SubmitSpanOf(core::QueueId(core::Ulid(3, 4)));
+const core::SpanContext kSecondDispatch = {kSubmit.trace_id,
+                                           core::DispatchSpanOf(kTask, core::DispatchNumber(2))};
+
+core::TaskRecord Record(core::TaskChange change) {
+  return {
+      .queue_id = kTask, .event = {.at = kNow, .agent = "agent-1"}, .change = std::move(change)};
+}
+
+// Of a task that is in its state for two seconds, and was submitted eight before.
+TaskStep From(TaskState state, uint64_t dispatch) {
+  return {.from = state,
+          .since = kNow - absl::Seconds(2),
+          .submitted_at = kNow - absl::Seconds(10),
+          .attempts = 1,
+          .max_attempts = 3,
+          .trace = kSubmit,
+          .dispatch = core::DispatchNumber(dispatch),
+          .dispatch_trace = kSecondDispatch,
+          .dispatched_at = kNow - absl::Seconds(3)};
+}
+
+std::string TextOf(const ports::FinishedSpan& span, absl::string_view name) {
+  for (const ports::SpanAttribute& attribute : span.attributes) {
+    if (attribute.name == name) return std::get<std::string>(attribute.value);
+  }
+  return "";
+}
+
+std::vector<std::string> EventsOf(const ports::FinishedSpan& span) {
+  std::vector<std::string> events;
+  for (const ports::SpanEvent& event : span.events) {
+    events.push_back(absl::StrCat(event.name, " ", absl::ToInt64Seconds(kNow - event.at)));
+  }
+  return events;
+}
+
+TEST(TaskSpansTest, FirstStayInLineBeginsAtTheDoor) {
+  const auto span = SpanOf(Record(core::Dispatched{}), From(TaskState::kPending, 0));
+  ASSERT_TRUE(span.has_value());
+  EXPECT_EQ(span->name, "queue.wait");
+  EXPECT_TRUE(span->context.trace_id == kSubmit.trace_id);
+  EXPECT_TRUE(span->context.span_id == core::WaitSpanOf(kTask, core::DispatchNumber(0)));
+  EXPECT_TRUE(span->parent == kSubmit.span_id);
+  EXPECT_EQ(span->start, kNow - absl::Seconds(10));
+  EXPECT_EQ(span->end, kNow);
+  EXPECT_THAT(EventsOf(*span), ElementsAre("waiting 10", "pending 2"));
+  EXPECT_TRUE(span->status.ok());
+}
+
+TEST(TaskSpansTest, EveryFurtherStayIsASpanOfItsOwn) {
+  const auto span = SpanOf(Record(core::Dispatched{}), From(TaskState::kPending, 2));
+  ASSERT_TRUE(span.has_value());
+  EXPECT_TRUE(span->context.span_id == core::WaitSpanOf(kTask, core::DispatchNumber(2)));
+  EXPECT_EQ(span->start, kNow - absl::Seconds(2));
+  EXPECT_THAT(EventsOf(*span), ElementsAre("pending 2"));
+}
+
+TEST(TaskSpansTest, TaskThatEndsInLineEndsItsStay) {
+  const auto span = SpanOf(
+      Record(core::Ended{.state = TaskState::kFailed, .reason = core::FailureReason::kExpired}),
+      From(TaskState::kPending, 0));
+  ASSERT_TRUE(span.has_value());
+  EXPECT_EQ(span->name, "queue.wait");
+  EXPECT_EQ(TextOf(*span, "callboard.task.state"), "failed");
+  EXPECT_EQ(span->status, absl::UnknownError("expired"));
+}
+
+TEST(TaskSpansTest, DispatchLastsUntilItsRunIsOver) {
+  const auto span =
+      SpanOf(Record(core::Ended{.state = TaskState::kCompleted, .run = core::RunResult{}}),
+             From(TaskState::kWorking, 2));
+  ASSERT_TRUE(span.has_value());
+  EXPECT_EQ(span->name, "dispatch");
+  EXPECT_EQ(span->context, kSecondDispatch);
+  EXPECT_TRUE(span->parent == kSubmit.span_id);
+  EXPECT_THAT(span->links, IsEmpty());
+  EXPECT_EQ(span->start, kNow - absl::Seconds(3));
+  EXPECT_THAT(EventsOf(*span), ElementsAre("accepted 2"));
+  EXPECT_EQ(TextOf(*span, "callboard.dispatch.outcome"), "accepted");
+  EXPECT_EQ(TextOf(*span, "callboard.agent.name"), "agent-1");
+  EXPECT_EQ(TextOf(*span, "callboard.task.state"), "completed");
+}
+
+TEST(TaskSpansTest, DispatchSaysHowItCameToNothing) {
+  const auto busy = SpanOf(Record(core::Bounced{}), From(TaskState::kDispatching, 2));
+  ASSERT_TRUE(busy.has_value());
+  EXPECT_EQ(TextOf(*busy, "callboard.dispatch.outcome"), "busy");
+  EXPECT_TRUE(busy->status.ok());
+  const auto failed =
+      SpanOf(Record(core::Returned{.error = "canary"}), From(TaskState::kDispatching, 2));
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(TextOf(*failed, "callboard.dispatch.outcome"), "failed");
+  EXPECT_EQ(failed->status, absl::UnknownError("returned to the queue"));
+}
+
+TEST(TaskSpansTest, DispatchWithATraceOfItsOwnIsLinkedToTheSubmit) {
+  TaskStep step = From(TaskState::kWorking, 2);
+  step.dispatch_trace.trace_id = core::DispatchTraceOf(kTask, core::DispatchNumber(2));
+  const auto span = SpanOf(Record(core::Returned{}), step);
+  ASSERT_TRUE(span.has_value());
+  EXPECT_TRUE(span->parent == std::nullopt);
+  EXPECT_THAT(span->links, ElementsAre(kSubmit));
+}
+
+TEST(TaskSpansTest, TaskThatIsTriedAgainBeginsATrace) {
+  const auto span = SpanOf(Record(core::Admitted{.redrive_of = core::QueueId(core::Ulid(5, 6))}),
+                           From(TaskState::kPending, 0));
+  ASSERT_TRUE(span.has_value());
+  EXPECT_EQ(span->name, "queue.redrive");
+  EXPECT_EQ(span->context, kSubmit);
+  EXPECT_TRUE(span->parent == std::nullopt);
+}
+
+TEST(TaskSpansTest, StepsWithinASpanEndNone) {
+  EXPECT_EQ(SpanOf(Record(core::Admitted{}), From(TaskState::kPending, 0)), std::nullopt);
+  EXPECT_EQ(SpanOf(Record(core::Noted{}), From(TaskState::kPending, 0)), std::nullopt);
+  EXPECT_EQ(SpanOf(Record(core::Accepted{}), From(TaskState::kDispatching, 1)), std::nullopt);
+  EXPECT_EQ(SpanOf(Record(core::CancelRequested{}), From(TaskState::kWorking, 1)), std::nullopt);
+}
+
+class Nobody final : public director::Observer {
+  void OnService(director::Service, const absl::Status&) override {}
+  void OnCommit(size_t, absl::Duration) override {}
+  void OnTurn(absl::Span<const core::Record>, absl::Span<const TaskStep>) override {}
+  void OnRefused(const absl::Status&) override {}
+  void OnLevels(const director::QueueLevels&) override {}
+  void OnAgents(const director::AgentCounts&) override {}
+};
+
+TEST(TaskSpansTest, TraceThatItsCallerDoesNotKeepHasNoSpans) {
+  Nobody nobody;
+  test::RecordedSpans spans;
+  TaskSpans task_spans(nobody, spans);
+  const std::vector<core::Record> records = {Record(core::Dispatched{})};
+  TaskStep step = From(TaskState::kPending, 0);
+  step.trace.sampled = false;
+  task_spans.OnTurn(records, {step});
+  EXPECT_THAT(spans.All(), IsEmpty());
+  step.trace.sampled = true;
+  task_spans.OnTurn(records, {step});
+  EXPECT_EQ(spans.Only().name, "queue.wait");
+}
+
+}  // namespace
+}  // namespace callboard
