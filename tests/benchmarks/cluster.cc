@@ -100,16 +100,19 @@ Cycles MeasureCycles(LiveCluster& cluster) {
           (cluster.CpuSeconds() - cpu_before) / cycles * 1e6};
 }
 
-Cycles UnaryCycles() {
-  LiveCluster cluster({.agents = 8, .slots = 1, .flags = {"--queue.policy=block"}});
+Cycles UnaryCycles(const std::vector<std::string>& tracing) {
+  LiveCluster cluster(
+      {.agents = 8, .slots = 1, .flags = {"--queue.policy=block"}, .common_flags = tracing});
   Meter meter(kClock);
   Callers callers(64, cluster.Submit(), meter);
   return MeasureCycles(cluster);
 }
 
-Cycles StreamedCycles() {
-  LiveCluster cluster(
-      {.agents = 8, .slots = 16, .flags = {"--queue.policy=block", "--queue.max_size=2000"}});
+Cycles StreamedCycles(const std::vector<std::string>& tracing) {
+  LiveCluster cluster({.agents = 8,
+                       .slots = 16,
+                       .flags = {"--queue.policy=block", "--queue.max_size=2000"},
+                       .common_flags = tracing});
   Meter meter(kClock);
   const auto stream = cluster.Stream(1024, 256, meter);
   return MeasureCycles(cluster);
@@ -220,12 +223,15 @@ void StreamedSubmitFigures(RawGrpc& raw, Report& report) {
   }
 }
 
+// Of a cluster with these flags of tracing.
+using MeasureFunction = Cycles (*)(const std::vector<std::string>& tracing);
+
 // Cycles beside what is asked of gRPC alone.
-void CompareCycles(const std::string& name, Cycles (*measure)(), const Report::Bar& bar,
+void CompareCycles(const std::string& name, MeasureFunction measure, const Report::Bar& bar,
                    const std::function<double()>& raw, Report& report) {
   double cpu = 0;
   const auto ours = [&cpu, measure] {
-    const Cycles cycles = measure();
+    const Cycles cycles = measure({});
     cpu = cycles.cpu_micros;
     return cycles.per_second;
   };
@@ -245,6 +251,28 @@ void StreamedCycleFigures(RawGrpc& raw, Report& report) {
   CompareCycles(
       "cycles, 8 agents x 16 slots, streamed", StreamedCycles, {.bar = 0.25, .goal = 0.6},
       [&] { return raw.ItemsPerSecond(1024); }, report);
+}
+
+// Cycles with every task traced beside cycles with none; and with a collector that is sent nothing.
+void TracingFigures(RawGrpc& raw, Report& report) {
+  const std::string endpoint = absl::StrCat("--telemetry.otlp_endpoint=", raw.address());
+  const auto compare = [](MeasureFunction measure, const std::vector<std::string>& tracing) {
+    return Compare([&] { return measure(tracing).per_second; },
+                   [&] { return measure({}).per_second; });
+  };
+  const std::pair<const char*, MeasureFunction> shapes[] = {
+      {"8 agents x 1 slot", UnaryCycles}, {"8 agents x 16 slots", StreamedCycles}};
+  for (const auto& [name, measure] : shapes) {
+    const auto detail = [](const Compared& compared) {
+      return absl::StrFormat("x without (%.0f cycles/s of %.0f/s)", compared.ours, compared.raw);
+    };
+    const Compared traced = compare(measure, {endpoint});
+    report.Check(absl::StrCat("all traced, ", name), traced.ratio, {.bar = 0.9, .goal = 0.95},
+                 detail(traced));
+    const Compared none = compare(measure, {endpoint, "--telemetry.sample_ratio=0"});
+    report.Say(absl::StrCat("none of them kept, ", name),
+               absl::StrFormat("%.2f %s", none.ratio, detail(none)));
+  }
 }
 
 void LatencyFigures(RawGrpc& raw, Report& report) {
@@ -317,8 +345,8 @@ int Main(const std::vector<std::string>& wanted) {
   const std::vector<std::pair<std::string, void (*)(RawGrpc&, Report&)>> groups = {
       {"unary", UnarySubmitFigures},       {"streamed", StreamedSubmitFigures},
       {"unary_cycles", UnaryCycleFigures}, {"streamed_cycles", StreamedCycleFigures},
-      {"latency", LatencyFigures},         {"memory", MemoryFigures},
-      {"recovery", RecoveryFigures}};
+      {"tracing", TracingFigures},         {"latency", LatencyFigures},
+      {"memory", MemoryFigures},           {"recovery", RecoveryFigures}};
   const auto is_wanted = [&wanted](const std::string& name) {
     return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
   };

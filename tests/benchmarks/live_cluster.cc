@@ -20,6 +20,7 @@ namespace {
 std::vector<std::string> DirectorFlags(const LiveCluster::Shape& shape,
                                        const std::filesystem::path& folder) {
   std::vector<std::string> flags = shape.flags;
+  flags.insert(flags.end(), shape.common_flags.begin(), shape.common_flags.end());
   const std::filesystem::path store = shape.store.empty() ? folder / "director" : shape.store;
   flags.push_back(absl::StrCat("--data_dir=", store.string()));
   return flags;
@@ -57,12 +58,13 @@ LiveCluster::LiveCluster(const Shape& shape)
       stub_(v1::QueueService::NewStub(director_.NewChannel())) {
   for (int i = 1; i <= shape.agents; ++i) {
     const std::string name = absl::StrCat("agent-", i);
-    agents_.push_back(std::make_unique<test::RunningServer>(
-        "services/agent/callboard-agent",
-        std::vector<std::string>{absl::StrCat("--director.address=", director_.grpc_address()),
-                                 absl::StrCat("--agent.name=", name), "--runner.kind=noop",
-                                 absl::StrCat("--lanes=default=", shape.slots),
-                                 absl::StrCat("--data_dir=", (folder_ / name).string())}));
+    std::vector<std::string> flags = {absl::StrCat("--director.address=", director_.grpc_address()),
+                                      absl::StrCat("--agent.name=", name), "--runner.kind=noop",
+                                      absl::StrCat("--lanes=default=", shape.slots),
+                                      absl::StrCat("--data_dir=", (folder_ / name).string())};
+    flags.insert(flags.end(), shape.common_flags.begin(), shape.common_flags.end());
+    agents_.push_back(
+        std::make_unique<test::RunningServer>("services/agent/callboard-agent", flags));
   }
   while (Status().max_in_flight() < static_cast<uint32_t>(shape.agents * shape.slots)) {
     std::this_thread::yield();

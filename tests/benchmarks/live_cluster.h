@@ -28,6 +28,8 @@ class LiveCluster {
     int agents = 0;
     int slots = 1;
     std::vector<std::string> flags = {};
+    // Of the director and of the agents.
+    std::vector<std::string> common_flags = {};
     // The director's data folder; stays as it is left.
     std::filesystem::path store = {};
   };

@@ -18,14 +18,17 @@ using test::v1::ProbeService;
 
 struct RawGrpc::Server {
   test::Process process{{test::BuiltBinary("tests/benchmarks/raw_server")}};
-  std::unique_ptr<ProbeService::Stub> stub = ProbeService::NewStub(grpc::CreateChannel(
-      absl::StrCat("127.0.0.1:", test::FieldOf(process.WaitForLine("port="), "port")),
-      grpc::InsecureChannelCredentials()));
+  const std::string address =
+      absl::StrCat("127.0.0.1:", test::FieldOf(process.WaitForLine("port="), "port"));
+  std::unique_ptr<ProbeService::Stub> stub =
+      ProbeService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
 };
 
 RawGrpc::RawGrpc(const ports::Clock& clock) : clock_(clock), server_(new Server) {}
 
 RawGrpc::~RawGrpc() = default;
+
+const std::string& RawGrpc::address() const { return server_->address; }
 
 Callers::Call RawGrpc::Call() {
   ProbeRequest request;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "libs/ports/clock.h"
 #include "tests/benchmarks/calls.h"
@@ -18,6 +19,9 @@ class RawGrpc {
   // `clock` outlives it.
   explicit RawGrpc(const ports::Clock& clock);
   ~RawGrpc();
+
+  // host:port; takes spans, too.
+  const std::string& address() const;
 
   Callers::Call Call();
   double CallsPerSecond(int outstanding);

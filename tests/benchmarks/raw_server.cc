@@ -1,5 +1,7 @@
 // gRPC with nothing behind it, to compare with: answers every call and every message of a stream at
-// once. Prints `listening port=<n>` and runs until it is killed.
+// once, and takes whatever else it is sent, as a collector of spans does. Prints `listening
+// port=<n>` and runs until it is killed.
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
@@ -48,12 +50,37 @@ class RawService final : public test::v1::ProbeService::CallbackService {
   }
 };
 
+// Reads a message of any call, and answers with an empty one.
+class Taker final : public grpc::ServerGenericBidiReactor {
+ public:
+  Taker() { StartRead(&message_); }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return Finish(grpc::Status::OK);
+    message_ = grpc::ByteBuffer(&empty_, 1);
+    StartWriteAndFinish(&message_, {}, grpc::Status::OK);
+  }
+  void OnDone() override { delete this; }
+
+  const grpc::Slice empty_;
+  grpc::ByteBuffer message_;
+};
+
+class Sink final : public grpc::CallbackGenericService {
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+    return new Taker;
+  }
+};
+
 int Main() {
   RawService service;
+  Sink sink;
   int port = 0;
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);
+  builder.RegisterCallbackGenericService(&sink);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   CHECK(server != nullptr);
   std::fprintf(stderr, "listening port=%d\n", port);
