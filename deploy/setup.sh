@@ -19,8 +19,10 @@ readonly PACKAGES=(
   librapidcheck-dev
 )
 # What tests run or read, and no build does.
-readonly TOOLS=(fish tzdata zsh)
+readonly TOOLS=(fish python3-yaml tzdata zsh)
 readonly BACKPORTS=(libopentelemetry-proto-dev opentelemetry-cpp-dev)
+# Checks rules and metrics. Its package, prometheus, would start a server: it is only unpacked.
+readonly PROMTOOL=tests/tools/bin/promtool
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -61,6 +63,16 @@ enable_backports() {
   as_root apt-get update -qq
 }
 
+unpack_promtool() {
+  local folder
+  folder=$(mktemp -d)
+  (cd "$folder" && apt-get download -qq -o APT::Sandbox::User=root prometheus &&
+    dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool)
+  mkdir -p "$(dirname $PROMTOOL)"
+  mv "$folder/usr/bin/promtool" $PROMTOOL
+  rm -r "$folder"
+}
+
 main() {
   [[ -r /etc/os-release ]] && grep -q '^VERSION_CODENAME=bookworm' /etc/os-release ||
     die "this script knows Debian 12 (bookworm) only; install the packages it lists by hand"
@@ -71,7 +83,7 @@ main() {
   local packages backports
   mapfile -t packages < <(missing "${wanted[@]}")
   mapfile -t backports < <(missing "${BACKPORTS[@]}")
-  if ((${#packages[@]} + ${#backports[@]})); then
+  if ((${#packages[@]} + ${#backports[@]})) || [[ ! -x $PROMTOOL ]]; then
     say "reading the package lists"
     as_root apt-get update -qq
   fi
@@ -83,6 +95,10 @@ main() {
     enable_backports
     say "installing from backports ${backports[*]}"
     install_packages -t "$(. /etc/os-release && echo "$VERSION_CODENAME")-backports" "${backports[@]}"
+  fi
+  if [[ ! -x $PROMTOOL ]]; then
+    say "unpacking promtool"
+    unpack_promtool
   fi
 
   local tools=tests/tools

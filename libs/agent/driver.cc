@@ -26,6 +26,7 @@ absl::StatusOr<std::unique_ptr<AgentDriver>> AgentDriver::Start(EngineOptions op
                                                                 const MakeRunner& make_runner) {
   auto driver = std::unique_ptr<AgentDriver>(new AgentDriver(std::move(options), journaled, world));
   ASSIGN_OR_RETURN(driver->runner_, make_runner(*driver));
+  driver->ShowLevels();
   driver->thread_ = std::thread([&driver = *driver] { driver.Run(); });
   return driver;
 }
@@ -214,6 +215,7 @@ void AgentDriver::OnEnded(const core::FenceToken& token, core::RunResult result)
       if (output->second.unacknowledged.empty()) outputs_.erase(output);
     }
     book_.OnEnded(token, result, world_.clock.WallNow());
+    if (world_.observer != nullptr) world_.observer->OnRunEnded(result.end);
     engine_.OnEnded(token, std::move(result));
   });
 }
@@ -264,6 +266,8 @@ void AgentDriver::TakeTurn() {
   DecideWaiting();
   // A run that has ended by now is told of in the same message as its start.
   DecideWaiting();
+  // Before anybody hears of it.
+  ShowLevels();
   Speak();
   base::MutexLock lock(mutex_);
   turn_is_taken_ = false;
@@ -307,6 +311,14 @@ void AgentDriver::Follow() {
 void AgentDriver::Speak() {
   if (line_ != nullptr && !unsaid_.empty()) line_->Say(unsaid_);
   unsaid_.clear();
+}
+
+void AgentDriver::ShowLevels() const {
+  if (world_.observer == nullptr) return;
+  world_.observer->OnLevels({.lanes = engine_.load(),
+                             .unacknowledged_results = engine_.unacknowledged(),
+                             .connected = engine_.is_connected(),
+                             .draining = engine_.is_draining()});
 }
 
 void AgentDriver::Do(const RunnerOrder& order) {

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "libs/agent/engine.h"
 #include "libs/agent/journal.h"
+#include "libs/agent/observer.h"
 #include "libs/agent/run_book.h"
 #include "libs/base/mutex.h"
 #include "libs/core/session.h"
@@ -41,6 +42,8 @@ struct World {
   const ports::Clock& clock;
   ports::Random& random;
   Journal& journal;
+  // May be null.
+  Observer* observer = nullptr;
 };
 
 // What somebody outside sees of an agent.
@@ -145,6 +148,7 @@ class AgentDriver final : public ports::RunWatcher {
   void Follow();
   // Says what has not been said yet.
   void Speak();
+  void ShowLevels() const;
   void Do(const RunnerOrder& order);
   void SayOutput(const core::FenceToken& token, core::OutputChunk chunk);
   void OnOutputAcknowledged(const core::OutputAcknowledged& acknowledged);

@@ -136,6 +136,31 @@ class QuickRunner final : public ports::TaskRunner {
   ports::RunWatcher& watcher_;
 };
 
+class Heard final : public Observer {
+ public:
+  void OnRunEnded(core::RunResult::End end) override {
+    base::MutexLock lock(mutex_);
+    ends_.push_back(end);
+  }
+  void OnLevels(const AgentLevels& levels) override {
+    base::MutexLock lock(mutex_);
+    levels_ = levels;
+  }
+  std::vector<core::RunResult::End> ends() {
+    base::MutexLock lock(mutex_);
+    return ends_;
+  }
+  AgentLevels levels() {
+    base::MutexLock lock(mutex_);
+    return levels_;
+  }
+
+ private:
+  base::Mutex mutex_;
+  std::vector<core::RunResult::End> ends_ ABSL_GUARDED_BY(mutex_);
+  AgentLevels levels_ ABSL_GUARDED_BY(mutex_);
+};
+
 class AgentDriverTest : public testing::Test {
  protected:
   std::shared_ptr<FakeLine> OpenSession(uint64_t epoch = 3) {
@@ -164,10 +189,11 @@ class AgentDriverTest : public testing::Test {
   test::FakeClock clock_;
   test::FakeRandom random_;
   MemoryJournal journal_;
+  Heard heard_;
   test::FakeTaskRunner* runner_ = nullptr;
   std::unique_ptr<AgentDriver> driver_ = *AgentDriver::Start(
       {.name = "agent-1", .instance_id = "i", .allow_direct = true}, {},
-      {clock_, random_, journal_},
+      {clock_, random_, journal_, &heard_},
       [this](ports::RunWatcher& watcher) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
         auto runner = std::make_unique<test::FakeTaskRunner>(watcher);
         runner_ = runner.get();
@@ -293,6 +319,22 @@ TEST_F(AgentDriverTest, ViewTellsWhatRuns) {
   EXPECT_TRUE(view.draining);
   EXPECT_EQ(view.lanes.at("default").used, 1u);
   EXPECT_EQ(view.running_task_ids.size(), 1u);
+}
+
+TEST_F(AgentDriverTest, ObserverSeesEveryTurnBeforeTheDirectorHearsOfIt) {
+  const AgentLevels idle = {.lanes = {{"default", {.slots = 1}}}};
+  EXPECT_EQ(heard_.levels(), idle);
+  const std::shared_ptr<FakeLine> line = OpenSession();
+  Hear(Start(1, clock_.MonotonicNow()));
+  line->NextItem<core::StartAnswered>();
+  const AgentLevels busy = {.lanes = {{"default", {.slots = 1, .used = 1}}}, .connected = true};
+  EXPECT_EQ(heard_.levels(), busy);
+  runner_->End(Token(1), {.end = core::RunResult::End::kFailed});
+  line->NextItem<core::RunEnded>();
+  EXPECT_THAT(heard_.ends(), ElementsAre(core::RunResult::End::kFailed));
+  const AgentLevels reported = {
+      .lanes = {{"default", {.slots = 1}}}, .unacknowledged_results = 1, .connected = true};
+  EXPECT_EQ(heard_.levels(), reported);
 }
 
 // ---- Callers ------------------------------------------------------------------------------------

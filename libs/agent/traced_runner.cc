@@ -73,7 +73,7 @@ void TracedRunner::OnEnded(const core::FenceToken& token, core::RunResult result
     base::MutexLock lock(mutex_);
     if (auto node = runs_.extract(token); !node.empty()) run = node.mapped();
   }
-  if (run.has_value()) Emit(token, *run, result);
+  if (run.has_value() && world_.telemetry.Wants(run->context)) Emit(token, *run, result);
   watcher_.OnEnded(token, std::move(result));
 }
 

@@ -223,7 +223,8 @@ void Director::ShowLevels() const {
   QueueLevels levels = {.pending = book.counts().pending,
                         .in_flight = book.counts().dispatching + book.counts().working,
                         .waiting = engine_->waiting_line().size(),
-                        .max_size = options_.queue.max_size};
+                        .max_size = options_.queue.max_size,
+                        .remembered_requests = book.remembered().size()};
   if (const Entry* oldest = book.OldestPending()) levels.oldest = oldest->life.created_at;
   world_.observer->OnLevels(levels);
 }

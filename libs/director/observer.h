@@ -25,6 +25,8 @@ struct QueueLevels {
   uint64_t waiting = 0;
   // 0 when there is no bound.
   uint64_t max_size = 0;
+  // Request ids that outlive their task.
+  uint64_t remembered_requests = 0;
   // When the pending task that was accepted first was; the future when none is pending.
   absl::Time oldest = absl::InfiniteFuture();
 

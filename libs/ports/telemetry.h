@@ -66,6 +66,10 @@ class Telemetry {
   // Whether a trace that begins here is kept.
   virtual bool Keeps(const core::TraceId& trace) const = 0;
 
+  // Whether it is worth the while to make a span of that context. False when its trace is not kept;
+  // or when the span would be lost, and then it is, as if it had been emitted.
+  virtual bool Wants(const core::SpanContext& context) = 0;
+
   // Hands over `span`, if its trace is kept.
   virtual void Emit(FinishedSpan span) = 0;
 
@@ -81,6 +85,7 @@ class NoTelemetry final : public Telemetry {
  public:
   bool is_on() const override { return false; }
   bool Keeps(const core::TraceId&) const override { return false; }
+  bool Wants(const core::SpanContext&) override { return false; }
   void Emit(FinishedSpan) override {}
   uint64_t lost() const override { return 0; }
   void Flush(absl::Duration) override {}

@@ -30,7 +30,7 @@ CallSpan CallTracer::Begin(const std::optional<core::SpanContext>& parent) const
 
 void CallTracer::End(const CallSpan& span, absl::string_view method,
                      const absl::Status& status) const {
-  if (!telemetry_.is_on() || !span.context.sampled) return;
+  if (!telemetry_.Wants(span.context)) return;
   ports::FinishedSpan finished = ports::RpcSpan(ports::SpanKind::kServer, method, status.code());
   finished.context = span.context;
   if (span.parent.has_value()) finished.parent = span.parent->span_id;

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "libs/base/nearest.h"
 #include "libs/base/status_macros.h"
+#include "libs/server/gauge.h"
 
 namespace callboard::server {
 namespace {
@@ -77,17 +78,10 @@ std::vector<prometheus::MetricFamily> FlowMetrics(const flow::Flow& flow) {
   std::vector<prometheus::MetricFamily> families;
   const auto add = [&](const std::string& name, const std::string& help,
                        uint32_t flow::LaneCounts::*count) {
-    prometheus::MetricFamily family;
-    family.name = absl::StrCat("callboard_flow_", name);
-    family.help = help;
-    family.type = prometheus::MetricType::Gauge;
+    families.push_back(Gauges(absl::StrCat("callboard_flow_", name), help));
     for (const flow::Lane& lane : flow.lanes()) {
-      prometheus::ClientMetric metric;
-      metric.label = {{"lane", lane.name()}};
-      metric.gauge.value = lane.counts().*count;
-      family.metric.push_back(std::move(metric));
+      AddGauge("lane", lane.name(), lane.counts().*count, families.back());
     }
-    families.push_back(std::move(family));
   };
   add("waiting", "Callers inside the process that wait for a place in a lane.",
       &flow::LaneCounts::waiting);

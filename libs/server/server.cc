@@ -24,6 +24,15 @@ http::Response StatusResponse(const absl::StatusOr<std::string>& json) {
   return http::ErrorResponse(503, json.status().message());
 }
 
+prometheus::MetricFamily SpansDropped(const ports::Telemetry& telemetry) {
+  prometheus::MetricFamily family;
+  family.name = "callboard_spans_dropped_total";
+  family.help = "Spans that did not get to the collector of traces.";
+  family.type = prometheus::MetricType::Counter;
+  family.metric.emplace_back().counter.value = static_cast<double>(telemetry.lost());
+  return family;
+}
+
 // The paths that every HTTP port has.
 http::GetRoutes AdminRoutes(const Surface& surface, ServerContext& context,
                             const std::atomic<bool>& open) {
@@ -38,6 +47,7 @@ http::GetRoutes AdminRoutes(const Surface& surface, ServerContext& context,
   };
   routes["/metrics"] = [&](const http::Request&, const http::Respond& respond) {
     std::vector<prometheus::MetricFamily> families = context.metrics().Collect();
+    families.push_back(SpansDropped(context.telemetry()));
     if (surface.metrics) {
       for (prometheus::MetricFamily& family : surface.metrics()) {
         families.push_back(std::move(family));

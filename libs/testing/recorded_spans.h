@@ -18,6 +18,7 @@ class RecordedSpans final : public ports::Telemetry {
     base::MutexLock lock(mutex_);
     return keeps_;
   }
+  bool Wants(const core::SpanContext& context) override { return context.sampled; }
   void Emit(ports::FinishedSpan span) override {
     base::MutexLock lock(mutex_);
     spans_.push_back(std::move(span));

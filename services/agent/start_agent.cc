@@ -20,6 +20,7 @@
 #include "libs/wire/time.h"
 #include "services/agent/agent_runner.h"
 #include "services/agent/agent_service.h"
+#include "services/agent/agent_watch.h"
 #include "services/agent/status_page.h"
 
 namespace callboard {
@@ -44,6 +45,7 @@ class VitalJournal final : public agent::Journal {
 
 struct Parts {
   std::optional<VitalJournal> journal;
+  std::optional<AgentWatch> watch;
   std::unique_ptr<agent::AgentDriver> driver;
   std::optional<server::CallTracer> tracer;
   std::optional<AgentService> service;
@@ -90,12 +92,13 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
   ASSIGN_OR_RETURN(adapters::FileJournal::Opened opened,
                    adapters::FileJournal::Open(absl::StrCat(config.data_dir(), "/journal")));
   parts->journal.emplace(std::move(opened.journal), context);
+  const AgentWatch& watch = parts->watch.emplace(context.metrics());
   const agent::EngineOptions options = EngineOptionsFrom(config, context.random());
-  ASSIGN_OR_RETURN(
-      parts->driver,
-      agent::AgentDriver::Start(
-          options, opened.journaled, {context.clock(), context.random(), *parts->journal},
-          Traced(RunnerFrom(config, context.clock()), options.name, context)));
+  ASSIGN_OR_RETURN(parts->driver,
+                   agent::AgentDriver::Start(
+                       options, opened.journaled,
+                       {context.clock(), context.random(), *parts->journal, &*parts->watch},
+                       Traced(RunnerFrom(config, context.clock()), options.name, context)));
   agent::AgentDriver& driver = *parts->driver;
   adapters::Announcer& announcer = parts->announcer.emplace(config.director().address());
   parts->tracer.emplace(context.telemetry(), context.clock(), context.random());
@@ -112,6 +115,7 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
           },
       .drain = [&driver] { driver.BeginDrain(); },
       .finish = [&driver, drain_timeout] { driver.WaitUntilIdle(drain_timeout); },
+      .metrics = [&watch] { return watch.Gauges(); },
       // A Session lasts as long as both of its ends.
       .connection_age_max = absl::InfiniteDuration(),
   };

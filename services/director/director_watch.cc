@@ -8,6 +8,7 @@
 #include "services/director/queue_events.h"
 
 namespace callboard {
+
 DirectorWatch::DirectorWatch(prometheus::Registry& metrics, server::Readiness& readiness)
     : readiness_(readiness), metrics_(metrics) {}
 
@@ -61,6 +62,11 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
                         {"draining", marked->draining},
                         {"cordoned", !marked->cordoned_instance.empty()},
                         {"why", marked->why}});
+    } else if (const auto* task = std::get_if<core::TaskRecord>(&record);
+               task != nullptr && IsOrphanResult(*task)) {
+      metrics_.CountOrphanResult();
+      base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kOrphanResult),
+                  [task] { return OrphanFieldsOf(*task); });
     }
   }
 }
@@ -86,13 +92,17 @@ void DirectorWatch::OnAgents(const director::AgentCounts& agents) {
 std::vector<prometheus::MetricFamily> DirectorWatch::Gauges(absl::Time now) const {
   std::optional<director::QueueLevels> levels;
   director::AgentCounts agents;
+  director::Service service = director::Service::kNone;
   {
     base::MutexLock lock(mutex_);
     levels = levels_;
     agents = agents_;
+    if (said_.has_value()) service = said_->first;
   }
-  if (!levels.has_value()) return {};
-  return QueueGauges(*levels, agents, now);
+  std::vector<prometheus::MetricFamily> families;
+  if (levels.has_value()) families = QueueGauges(*levels, agents, now);
+  families.push_back(StoreGauge(service));
+  return families;
 }
 
 }  // namespace callboard

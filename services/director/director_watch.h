@@ -32,8 +32,8 @@ class DirectorWatch final : public director::Observer {
   void OnLevels(const director::QueueLevels& levels) override;
   void OnAgents(const director::AgentCounts& agents) override;
 
-  // What is not counted but looked at, as it was last seen; nothing while the director knows
-  // nothing.
+  // What is not counted but looked at, as it was last seen; only the state of the store while
+  // the director knows nothing else.
   std::vector<prometheus::MetricFamily> Gauges(absl::Time now) const;
 
  private:

@@ -28,6 +28,9 @@ class DirectorWatchTest : public testing::Test {
   std::string Metrics() const {
     return prometheus::TextSerializer().Serialize(registry_.Collect());
   }
+  std::string Gauges() const {
+    return prometheus::TextSerializer().Serialize(watch_.Gauges(absl::UnixEpoch()));
+  }
 
   std::ostringstream log_;
   prometheus::Registry registry_;
@@ -46,6 +49,35 @@ TEST_F(DirectorWatchTest, CallerWhoLeavesWasNotRefused) {
 TEST_F(DirectorWatchTest, AgentThatIsMarkedIsNamed) {
   watch_.OnTurn({core::Record(core::AgentMarked{.name = "a", .draining = true})}, {});
   EXPECT_THAT(log_.str(), HasSubstr("WARN agent=marked name=a draining=true"));
+}
+
+TEST_F(DirectorWatchTest, ResultThatIsThrownAwayIsCountedAndNamesItsDispatch) {
+  EXPECT_THAT(Metrics(), HasSubstr("callboard_orphan_results_total 0\n"));
+  core::TaskRecord record = {.change = core::Noted()};
+  record.event.kind = core::TaskEventKind::kOrphanResult;
+  record.event.dispatch = core::DispatchNumber(2);
+  record.event.who = "agent-1";
+  core::TaskRecord denial = {.change = core::Noted()};
+  denial.event.kind = core::TaskEventKind::kDenied;
+  watch_.OnTurn({core::Record(record), core::Record(denial)}, {});
+  EXPECT_THAT(Metrics(), HasSubstr("callboard_orphan_results_total 1\n"));
+  EXPECT_THAT(log_.str(), AllOf(HasSubstr("WARN queue=orphan_result queue_id=queue-"),
+                                HasSubstr("-2 agent=agent-1")));
+}
+
+TEST_F(DirectorWatchTest, StateOfTheStoreIsShownAlsoWhenNothingElseIsKnown) {
+  EXPECT_THAT(Gauges(), HasSubstr("callboard_store_state{state=\"away\"} 1\n"));
+  watch_.OnService(director::Service::kFull, absl::OkStatus());
+  watch_.OnLevels({.pending = 1});
+  EXPECT_THAT(Gauges(), AllOf(HasSubstr("callboard_store_state{state=\"open\"} 1\n"),
+                              HasSubstr("callboard_store_state{state=\"away\"} 0\n"),
+                              HasSubstr("callboard_queue_pending 1\n")));
+  watch_.OnService(director::Service::kReadOnly, absl::ResourceExhaustedError("no space"));
+  EXPECT_THAT(Gauges(), AllOf(HasSubstr("callboard_store_state{state=\"full\"} 1\n"),
+                              HasSubstr("callboard_store_state{state=\"open\"} 0\n")));
+  watch_.OnService(director::Service::kNone, absl::InternalError("I/O error"));
+  EXPECT_THAT(Gauges(), AllOf(HasSubstr("callboard_store_state{state=\"away\"} 1\n"),
+                              Not(HasSubstr("callboard_queue_pending"))));
 }
 
 }  // namespace

@@ -74,6 +74,8 @@ absl::string_view Name(QueueEvent event) {
       return "cancel_requested";
     case QueueEvent::kTaskEnded:
       return "task_ended";
+    case QueueEvent::kOrphanResult:
+      return "orphan_result";
     case QueueEvent::kSubmitRejected:
       return "submit_rejected";
   }
@@ -206,11 +208,22 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
       if (step.from == TaskState::kWorking) add_error();
       break;
     case QueueEvent::kDispatchSuccess:
+    case QueueEvent::kOrphanResult:
     case QueueEvent::kSubmitRejected:
       break;
   }
   fields.emplace_back("trace_id", ToString(step.trace.trace_id));
   return fields;
+}
+
+bool IsOrphanResult(const core::TaskRecord& record) {
+  return record.event.kind == core::TaskEventKind::kOrphanResult;
+}
+
+std::vector<base::LogField> OrphanFieldsOf(const core::TaskRecord& record) {
+  return {{"queue_id", ToString(record.queue_id)},
+          {"task_id", TaskIdText(record.queue_id, record.event.dispatch)},
+          {"agent", record.event.who}};
 }
 
 std::vector<base::LogField> FieldsOf(const absl::Status& refusal) {

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "libs/server/gauge.h"
 #include "libs/wire/enum_pairs.h"
 #include "libs/wire/enum_text.h"
 #include "services/director/agent_list.h"
@@ -38,16 +39,6 @@ void Observe(Histogram& histogram, const std::optional<absl::Duration>& time) {
   if (time.has_value()) histogram.Observe(absl::ToDoubleSeconds(*time));
 }
 
-prometheus::MetricFamily Gauge(const std::string& name, const std::string& help) {
-  return {.name = name, .help = help, .type = prometheus::MetricType::Gauge, .metric = {}};
-}
-
-prometheus::ClientMetric Value(double value) {
-  prometheus::ClientMetric metric;
-  metric.gauge.value = value;
-  return metric;
-}
-
 }  // namespace
 
 QueueMetrics::QueueMetrics(prometheus::Registry& metrics)
@@ -66,7 +57,10 @@ QueueMetrics::QueueMetrics(prometheus::Registry& metrics)
                                      kAnswers)),
       run_seconds_(NewHistogram(metrics, "callboard_run_seconds",
                                 "From the agent's acceptance until the run was over.", kRuns)),
-      commits_(metrics) {
+      commits_(metrics),
+      orphan_results_(NewCounters(metrics, "callboard_orphan_results_total",
+                                  "Results of dispatches that no longer counted, thrown away.")
+                          .Add({})) {
   auto& tasks =
       NewCounters(metrics, "callboard_tasks_total", "Tasks that have ended, by how and why.");
   const auto add = [&](TaskState state, std::optional<core::FailureReason> reason) {
@@ -96,6 +90,8 @@ void QueueMetrics::Count(const core::TaskRecord& record, const director::TaskSte
   Observe(run_seconds_, times.run);
 }
 
+void QueueMetrics::CountOrphanResult() { orphan_results_.Increment(); }
+
 void QueueMetrics::CountCommit(size_t records, absl::Duration took) {
   commits_.Count(records, took);
 }
@@ -109,8 +105,7 @@ std::vector<prometheus::MetricFamily> QueueGauges(const director::QueueLevels& l
                                                   absl::Time now) {
   std::vector<prometheus::MetricFamily> families;
   const auto add = [&families](const std::string& name, const std::string& help, double value) {
-    families.push_back(Gauge(absl::StrCat("callboard_queue_", name), help));
-    families.back().metric.push_back(Value(value));
+    families.push_back(server::Gauge(absl::StrCat("callboard_queue_", name), help, value));
   };
   add("pending", "Tasks in line, those that may not start yet included.", levels.pending);
   add("in_flight", "Tasks that an agent was given.", levels.in_flight);
@@ -118,14 +113,26 @@ std::vector<prometheus::MetricFamily> QueueGauges(const director::QueueLevels& l
   add("max_size", "Bound on the tasks in line; 0 is none.", levels.max_size);
   add("oldest_age_seconds", "How long ago the first accepted of the tasks in line was.",
       absl::ToDoubleSeconds(std::max(absl::ZeroDuration(), now - levels.oldest)));
-  families.push_back(Gauge("callboard_agents", "Agents that are known, by state."));
+  add("remembered_requests", "Request ids that outlive their task.", levels.remembered_requests);
+  families.push_back(server::Gauges("callboard_agents", "Agents that are known, by state."));
   for (const auto& [state, proto] : kAgentStates) {
     const auto count = agents.find(state);
-    prometheus::ClientMetric metric = Value(count == agents.end() ? 0 : count->second);
-    metric.label = {{"state", wire::EnumText(*v1::Agent::State_descriptor(), proto)}};
-    families.back().metric.push_back(std::move(metric));
+    server::AddGauge("state", wire::EnumText(*v1::Agent::State_descriptor(), proto),
+                     count == agents.end() ? 0 : static_cast<double>(count->second),
+                     families.back());
   }
   return families;
+}
+
+prometheus::MetricFamily StoreGauge(director::Service service) {
+  prometheus::MetricFamily gauges =
+      server::Gauges("callboard_store_state", "1 for the state that the store is in.");
+  for (const auto& [state, name] : {std::pair(director::Service::kFull, "open"),
+                                    std::pair(director::Service::kReadOnly, "full"),
+                                    std::pair(director::Service::kNone, "away")}) {
+    server::AddGauge("state", name, state == service ? 1 : 0, gauges);
+  }
+  return gauges;
 }
 
 }  // namespace callboard

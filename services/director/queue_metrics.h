@@ -30,6 +30,8 @@ class QueueMetrics {
   explicit QueueMetrics(prometheus::Registry& metrics);
 
   void Count(const core::TaskRecord& record, const director::TaskStep& step);
+  // The result of a dispatch that no longer counts was thrown away.
+  void CountOrphanResult();
   // A batch is on disk.
   void CountCommit(size_t records, absl::Duration took);
   void CountRefused(const absl::Status& why);
@@ -47,12 +49,16 @@ class QueueMetrics {
   prometheus::Histogram& dispatch_seconds_;
   prometheus::Histogram& run_seconds_;
   server::CommitMetrics commits_;
+  prometheus::Counter& orphan_results_;
 };
 
 // How the queue and its agents stand, as callboard_queue_* and callboard_agents{state}.
 std::vector<prometheus::MetricFamily> QueueGauges(const director::QueueLevels& levels,
                                                   const director::AgentCounts& agents,
                                                   absl::Time now);
+
+// What the store is, in the words of the log: open, full or away.
+prometheus::MetricFamily StoreGauge(director::Service service);
 
 }  // namespace callboard
 

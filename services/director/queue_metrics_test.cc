@@ -88,13 +88,14 @@ TEST(QueueGaugesTest, ShowTheQueueAndEveryStateOfAgents) {
                                         .in_flight = 2,
                                         .waiting = 3,
                                         .max_size = 50,
+                                        .remembered_requests = 7,
                                         .oldest = kNow - absl::Seconds(90)};
-  EXPECT_THAT(
-      LinesOf(QueueGauges(levels, {{AgentState::kBusy, 2}}, kNow)),
-      IsSupersetOf({"callboard_queue_pending 5", "callboard_queue_in_flight 2",
-                    "callboard_queue_waiting 3", "callboard_queue_max_size 50",
-                    "callboard_queue_oldest_age_seconds 90", "callboard_agents{state=\"busy\"} 2",
-                    "callboard_agents{state=\"idle\"} 0"}));
+  EXPECT_THAT(LinesOf(QueueGauges(levels, {{AgentState::kBusy, 2}}, kNow)),
+              IsSupersetOf(
+                  {"callboard_queue_pending 5", "callboard_queue_in_flight 2",
+                   "callboard_queue_waiting 3", "callboard_queue_max_size 50",
+                   "callboard_queue_oldest_age_seconds 90", "callboard_queue_remembered_requests 7",
+                   "callboard_agents{state=\"busy\"} 2", "callboard_agents{state=\"idle\"} 0"}));
 }
 
 TEST(QueueGaugesTest, NothingIsOldInAnEmptyQueue) {

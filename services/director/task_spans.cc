@@ -81,29 +81,32 @@ ports::FinishedSpan DispatchSpan(const core::TaskRecord& record, const TaskStep&
 
 }  // namespace
 
-std::optional<ports::FinishedSpan> SpanOf(const core::TaskRecord& record, const TaskStep& step) {
-  if (const auto* admitted = std::get_if<core::Admitted>(&record.change)) {
-    if (!admitted->redrive_of.has_value()) return std::nullopt;
-    return RedriveSpan(record, step);
-  }
-  const bool is_over = std::holds_alternative<core::Ended>(record.change);
-  if (step.from == TaskState::kPending) {
-    const bool is_dispatched = std::holds_alternative<core::Dispatched>(record.change);
-    if (!is_dispatched && !is_over) return std::nullopt;
-    return WaitSpan(record, step);
-  }
-  const bool is_back = std::holds_alternative<core::Bounced>(record.change) ||
-                       std::holds_alternative<core::Returned>(record.change);
-  if (!is_back && !is_over) return std::nullopt;
-  return DispatchSpan(record, step);
+bool EndsSpan(const core::TaskRecord& record) {
+  struct Verdict {
+    bool operator()(const core::Admitted& admitted) const {
+      return admitted.redrive_of.has_value();
+    }
+    bool operator()(const core::Dispatched&) const { return true; }
+    bool operator()(const core::Accepted&) const { return false; }
+    bool operator()(const core::Bounced&) const { return true; }
+    bool operator()(const core::Returned&) const { return true; }
+    bool operator()(const core::CancelRequested&) const { return false; }
+    bool operator()(const core::Ended&) const { return true; }
+    bool operator()(const core::Noted&) const { return false; }
+  };
+  return std::visit(Verdict(), record.change);
+}
+
+ports::FinishedSpan SpanOf(const core::TaskRecord& record, const TaskStep& step) {
+  if (std::holds_alternative<core::Admitted>(record.change)) return RedriveSpan(record, step);
+  return step.from == TaskState::kPending ? WaitSpan(record, step) : DispatchSpan(record, step);
 }
 
 void TaskSpans::OnTurn(absl::Span<const core::Record> records, absl::Span<const TaskStep> steps) {
   observer_.OnTurn(records, steps);
   for (const TaskStep& step : steps) {
-    if (!step.trace.sampled) continue;
     const auto& record = std::get<core::TaskRecord>(records[step.record]);
-    if (auto span = SpanOf(record, step)) telemetry_.Emit(*std::move(span));
+    if (EndsSpan(record) && telemetry_.Wants(step.trace)) telemetry_.Emit(SpanOf(record, step));
   }
 }
 

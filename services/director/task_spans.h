@@ -1,8 +1,6 @@
 #ifndef CALLBOARD_SERVICES_DIRECTOR_TASK_SPANS_H_
 #define CALLBOARD_SERVICES_DIRECTOR_TASK_SPANS_H_
 
-#include <optional>
-
 #include "libs/core/record.h"
 #include "libs/director/observer.h"
 #include "libs/director/task_step.h"
@@ -10,9 +8,9 @@
 
 namespace callboard {
 
-// The span that a step of a task ends: a stay in line, a dispatch. Nothing when it ends none.
-std::optional<ports::FinishedSpan> SpanOf(const core::TaskRecord& record,
-                                          const director::TaskStep& step);
+// Whether a step of a task ends a span; and which: a stay in line, or a dispatch.
+bool EndsSpan(const core::TaskRecord& record);
+ports::FinishedSpan SpanOf(const core::TaskRecord& record, const director::TaskStep& step);
 
 // An observer that makes spans of what it sees, and tells another one of it.
 class TaskSpans final : public director::Observer {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/log.h"
+#include "libs/server/gauge.h"
 
 namespace callboard {
 namespace {
@@ -29,12 +30,6 @@ bool IsWarning(core::FiringOutcome outcome) {
       return false;
   }
   return true;
-}
-
-prometheus::MetricFamily Gauge(const std::string& name, const std::string& help, double value) {
-  prometheus::ClientMetric metric;
-  metric.gauge.value = value;
-  return {.name = name, .help = help, .type = prometheus::MetricType::Gauge, .metric = {metric}};
 }
 
 }  // namespace
@@ -100,16 +95,19 @@ void SchedulerWatch::OnStatus(const scheduler::StatusView& status) {
 std::vector<prometheus::MetricFamily> SchedulerWatch::Gauges(absl::Time now,
                                                              bool file_refused) const {
   std::optional<scheduler::StatusView> status;
+  bool is_open = false;
   {
     base::MutexLock lock(mutex_);
     status = status_;
+    is_open = said_ == absl::StatusCode::kOk;
   }
   std::vector<prometheus::MetricFamily> families;
   const auto add = [&families](const std::string& name, const std::string& help, double value) {
-    families.push_back(Gauge(absl::StrCat("callboard_schedule_", name), help, value));
+    families.push_back(server::Gauge(absl::StrCat("callboard_schedule_", name), help, value));
   };
   add("file_refused", "Whether the newest version of the jobs file is not in use.",
       file_refused ? 1 : 0);
+  add("ledger_open", "Whether the ledger can be read and written.", is_open ? 1 : 0);
   if (!status.has_value()) return families;
   add("overdue_seconds", "How late the oldest occurrence is that is not decided.",
       absl::ToDoubleSeconds(now - std::min(now, status->oldest_due)));

@@ -78,6 +78,7 @@ TEST_F(SchedulerWatchTest, LedgerThatIsAwayIsSaidOnceAndKeepsItFromBeingReady) {
   watch_.OnService(absl::UnavailableError("disk 1"));
   watch_.OnService(absl::UnavailableError("disk 2"));
   EXPECT_EQ(readiness_.why_not(), "the ledger is away: disk 2");
+  EXPECT_THAT(GaugesAt(kNow), HasSubstr("callboard_schedule_ledger_open 0\n"));
   EXPECT_THAT(log_.str(),
               AllOf(HasSubstr("ERROR ledger=away error=\"disk 1\""), Not(HasSubstr("disk 2"))));
   // What is due stays so.
@@ -85,6 +86,7 @@ TEST_F(SchedulerWatchTest, LedgerThatIsAwayIsSaidOnceAndKeepsItFromBeingReady) {
               HasSubstr("callboard_schedule_overdue_seconds 7\n"));
   watch_.OnService(absl::OkStatus());
   EXPECT_THAT(readiness_.why_not(), IsEmpty());
+  EXPECT_THAT(GaugesAt(kNow), HasSubstr("callboard_schedule_ledger_open 1\n"));
   EXPECT_THAT(log_.str(), HasSubstr("INFO ledger=open"));
 }
 

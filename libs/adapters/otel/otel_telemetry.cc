@@ -9,6 +9,8 @@
 #include <opentelemetry/sdk/common/global_log_handler.h>
 #include <opentelemetry/sdk/resource/resource.h>
 #include <opentelemetry/sdk/resource/resource_detector.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +20,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "libs/base/bounded.h"
 #include "libs/base/check.h"
 #include "libs/base/log.h"
@@ -41,6 +45,9 @@ constexpr size_t kWaitingMax = 2048;
 // Spans that go together, and how long the first waits for company.
 constexpr size_t kBatchMax = 512;
 constexpr absl::Duration kBatchDelay = absl::Milliseconds(500);
+
+// The processor's share of who sends, beside one of somebody who works: a tenth.
+constexpr int kNiceness = 10;
 
 // ---- A span as OTLP writes it -------------------------------------------------------------------
 
@@ -135,7 +142,7 @@ class OtelTelemetry final : public ports::Telemetry {
     }
     sender_.join();
     base::MutexLock lock(mutex_);
-    LogLost(lost_ + static_cast<int64_t>(waiting_.size()));
+    LogLost(TakeLost() + static_cast<uint64_t>(waiting_.size()));
   }
 
   bool is_on() const override { return true; }
@@ -144,13 +151,18 @@ class OtelTelemetry final : public ports::Telemetry {
     return core::InSample(trace, sample_ratio_);
   }
 
+  bool Wants(const core::SpanContext& context) override {
+    if (!IsKept(context)) return false;
+    const bool is_full = is_full_;
+    if (is_full) Lose(1);
+    return !is_full;
+  }
+
   void Emit(ports::FinishedSpan span) override {
-    if (!span.context.sampled || !Keeps(span.context.trace_id)) return;
+    if (!IsKept(span.context)) return;
     base::MutexLock lock(mutex_);
-    if (!waiting_.TryPush(std::move(span))) {
-      Lose(1);
-      return;
-    }
+    if (!waiting_.TryPush(std::move(span))) return Lose(1);
+    is_full_ = waiting_.size() == kWaitingMax;
     ++taken_;
     // The sender waits for the first, and then for a full batch.
     if (waiting_.size() == 1 || waiting_.size() == kBatchMax) changed_.NotifyAll();
@@ -166,7 +178,7 @@ class OtelTelemetry final : public ports::Telemetry {
     --flushes_;
   }
 
-  uint64_t lost() const override { return lost_in_all_; }
+  uint64_t lost() const override { return lost_; }
 
  private:
   struct Batch {
@@ -175,6 +187,9 @@ class OtelTelemetry final : public ports::Telemetry {
   };
 
   void SendBatches() {
+    // Whoever is traced goes before who tells of it. On Linux a thread has a priority of its own;
+    // where it cannot be set, all are equal.
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
     while (const std::optional<Batch> batch = NextBatch()) {
       google::protobuf::Arena arena;
       ExportTraceServiceResponse response;
@@ -211,6 +226,7 @@ class OtelTelemetry final : public ports::Telemetry {
     while (batch.spans.size() < kBatchMax && !waiting_.empty()) {
       batch.spans.push_back(waiting_.Pop());
     }
+    is_full_ = false;
     batch.context = otlp::OtlpGrpcClient::MakeClientContext(collector_);
     // A collector that is being restarted is waited for, as long as a call may take.
     batch.context->set_wait_for_ready(true);
@@ -219,13 +235,11 @@ class OtelTelemetry final : public ports::Telemetry {
   }
 
   void EndBatch(int64_t size, int64_t rejected, const grpc::Status& status) {
-    int64_t lost_until_now = 0;
     {
       base::MutexLock lock(mutex_);
       call_ = nullptr;
       ended_ += size;
-      Lose(status.ok() ? rejected : size);
-      if (status.ok()) lost_until_now = std::exchange(lost_, 0);
+      Lose(static_cast<uint64_t>(status.ok() ? rejected : size));
       changed_.NotifyAll();
     }
     // Once per outage; when it is over, how much it cost.
@@ -234,15 +248,21 @@ class OtelTelemetry final : public ports::Telemetry {
                        {{"endpoint", collector_.endpoint}, {"error", status.error_message()}});
     }
     failing_ = !status.ok();
-    LogLost(lost_until_now);
+    if (status.ok()) LogLost(TakeLost());
   }
 
-  void Lose(int64_t spans) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    lost_ += spans;
-    lost_in_all_ += static_cast<uint64_t>(spans);
+  bool IsKept(const core::SpanContext& context) const {
+    return context.sampled && Keeps(context.trace_id);
   }
 
-  static void LogLost(int64_t spans) {
+  void Lose(uint64_t spans) { lost_ += spans; }
+  // Those that were not logged yet.
+  uint64_t TakeLost() {
+    const uint64_t lost = lost_;
+    return lost - std::exchange(lost_logged_, lost);
+  }
+
+  static void LogLost(uint64_t spans) {
     if (spans > 0) base::LogWarning("telemetry", "spans_lost", {{"count", spans}});
   }
 
@@ -253,8 +273,13 @@ class OtelTelemetry final : public ports::Telemetry {
   const double sample_ratio_;
   const absl::Duration flush_timeout_;
 
-  // Touched by the sender only.
+  // Touched by the sender only, and at the end.
   bool failing_ = false;
+  uint64_t lost_logged_ = 0;
+
+  std::atomic<uint64_t> lost_ = 0;
+  // Whether no more can wait; may be behind.
+  std::atomic<bool> is_full_ = false;
 
   base::Mutex mutex_;
   base::CondVar changed_;
@@ -262,9 +287,6 @@ class OtelTelemetry final : public ports::Telemetry {
   // Spans that were ever let wait, and those of them that are delivered or lost.
   int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Spans lost since this was last logged.
-  int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::atomic<uint64_t> lost_in_all_ = 0;
   // Calls of Flush() that wait.
   int flushes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
@@ -296,6 +318,23 @@ bool EnvironmentHasEndpoint() {
   return Variable("OTEL_TRACES_EXPORTER") != "none" &&
          !(Variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").empty() &&
            Variable("OTEL_EXPORTER_OTLP_ENDPOINT").empty());
+}
+
+// The share of traces that OTEL_TRACES_SAMPLER and its argument ask for; null when they do not.
+// Whether a caller's trace is kept, the caller decides, in either of OpenTelemetry's two forms.
+std::optional<double> EnvironmentRatio() {
+  const std::string name = Variable("OTEL_TRACES_SAMPLER");
+  const absl::string_view sampler = absl::StripPrefix(name, "parentbased_");
+  if (sampler == "always_on") return 1;
+  if (sampler == "always_off") return 0;
+  if (sampler != "traceidratio") return std::nullopt;
+  const std::string argument = Variable("OTEL_TRACES_SAMPLER_ARG");
+  double ratio = 1;
+  if (!argument.empty() && (!absl::SimpleAtod(argument, &ratio) || !(ratio >= 0 && ratio <= 1))) {
+    base::LogWarning("telemetry", "sampler_ignored", {{"OTEL_TRACES_SAMPLER_ARG", argument}});
+    return std::nullopt;
+  }
+  return ratio;
 }
 
 bool IsDisabled() {
@@ -340,8 +379,10 @@ absl::StatusOr<std::unique_ptr<ports::Telemetry>> StartTelemetry(const Telemetry
         options.endpoint.empty() ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "telemetry.otlp_endpoint", ": '",
         collector.endpoint, "' is no address; wanted: host:port, as in 127.0.0.1:4317"));
   }
+  TelemetryOptions sampled = options;
+  if (options.sample_ratio == 1) sampled.sample_ratio = EnvironmentRatio().value_or(1);
   return std::make_unique<OtelTelemetry>(std::move(collector), channel, ResourceFor(options),
-                                         options);
+                                         sampled);
 }
 
 }  // namespace callboard::adapters

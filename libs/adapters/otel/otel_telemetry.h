@@ -19,7 +19,8 @@ struct TelemetryOptions {
   // says, or else the name of the binary.
   std::string service_name = {};
   std::string binary_name = {};
-  // Share of traces that are kept, chosen by trace id (core::InSample).
+  // Share of traces that are kept, chosen by trace id (core::InSample). When 1, what
+  // OTEL_TRACES_SAMPLER says.
   double sample_ratio = 1;
   // The longest that the end of the telemetry waits for the last spans to be delivered.
   absl::Duration flush_timeout = absl::Seconds(1);

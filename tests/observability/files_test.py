@@ -1,0 +1,121 @@
+"""The files of deploy/observability fit together. No engine runs them here."""
+
+import glob
+import os
+import re
+import subprocess
+import unittest
+
+import yaml
+
+from tests.observability import names
+from tests.observability.names import FOLDER, ROOT, text_of
+
+
+def anchors(text):
+    """How the headings of a page are linked to."""
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+class FilesTest(unittest.TestCase):
+    def run_promtool(self, *arguments):
+        done = subprocess.run([f"{ROOT}/tests/tools/bin/promtool", *arguments], cwd=FOLDER,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+
+    def test_promtool_finds_rules_and_configuration_right(self):
+        self.run_promtool("check", "rules", "--lint-fatal", "alerts.yaml")
+        self.run_promtool("check", "config", "prometheus.yaml")
+
+    def test_alerts_fire_when_they_should(self):
+        self.run_promtool("test", "rules", "alerts_test.yaml")
+
+    def test_each_alert_has_a_test_of_when_it_fires(self):
+        tests = yaml.safe_load(text_of(f"{FOLDER}/alerts_test.yaml"))["tests"]
+        fired = set(re.findall(r'alertname="(\w+)"', str(tests)))
+        self.assertEqual({alert["alert"] for alert in names.alerts()}, fired)
+        for test in tests:
+            checks = test.get("promql_expr_test")
+            if checks is not None:
+                self.assertTrue(any(not check["exp_samples"] for check in checks), test["name"])
+
+    def test_each_alert_says_how_bad_it_is_and_what_to_do(self):
+        page = text_of(f"{ROOT}/docs/OPERATIONS.md")
+        for alert in names.alerts():
+            with self.subTest(alert["alert"]):
+                self.assertIn(alert["labels"]["severity"], ("critical", "warning", "info"))
+                for annotation in ("summary", "description"):
+                    self.assertRegex(alert["annotations"][annotation], r"\.$")
+                path, anchor = alert["annotations"]["runbook"].split("#")
+                self.assertEqual("docs/OPERATIONS.md", path)
+                self.assertIn(anchor, anchors(page))
+                self.assertIn(f"| `{alert['alert']}` | {alert['labels']['severity']} |", page)
+
+    def test_documents_list_no_alert_that_does_not_exist(self):
+        listed = re.findall(r"^\| `(Callboard\w+)` \|", text_of(f"{ROOT}/docs/OPERATIONS.md"), re.M)
+        self.assertEqual(sorted(alert["alert"] for alert in names.alerts()), sorted(listed))
+
+    def test_documents_list_every_event_of_the_log(self):
+        page = text_of(f"{ROOT}/docs/OPERATIONS.md")
+        for path in glob.glob(f"{ROOT}/libs/**/*.cc", recursive=True) + glob.glob(
+                f"{ROOT}/services/**/*.cc", recursive=True):
+            if path.endswith("_test.cc"):
+                continue
+            for area, event in re.findall(r'base::Log\w+\(\s*"(\w+)",\s*"(\w+)"', text_of(path)):
+                with self.subTest(path):
+                    self.assertIn(f"`{area}={event}`", page)
+
+    def test_what_the_containers_mount_exists(self):
+        services = yaml.safe_load(text_of(f"{FOLDER}/compose.yaml"))["services"]
+        self.assertEqual({"jaeger", "prometheus", "grafana"}, set(services))
+        for name, service in services.items():
+            with self.subTest(name):
+                self.assertRegex(service["image"], r"^[a-z]+/[a-z-]+:v?\d+\.\d+")
+                for volume in service.get("volumes", []):
+                    self.assertTrue(os.path.exists(f"{FOLDER}/{volume.split(':')[0]}"), volume)
+                for port in service.get("ports", []):
+                    self.assertRegex(port, r"^127\.0\.0\.1:")
+
+    def test_what_the_configuration_names_is_mounted_there(self):
+        services = yaml.safe_load(text_of(f"{FOLDER}/compose.yaml"))["services"]
+        mounted = {volume.split(":")[1] for service in services.values()
+                   for volume in service.get("volumes", [])}
+        config = yaml.safe_load(text_of(f"{FOLDER}/prometheus.yaml"))
+        for path in config["rule_files"]:
+            self.assertIn(f"/etc/prometheus/{path}", mounted)
+        provider = yaml.safe_load(text_of(f"{FOLDER}/grafana/provisioning/dashboards/callboard.yaml"))
+        self.assertIn(provider["providers"][0]["options"]["path"], mounted)
+
+    def test_panels_ask_a_datasource_that_is_provisioned(self):
+        provisioned = yaml.safe_load(
+            text_of(f"{FOLDER}/grafana/provisioning/datasources/callboard.yaml"))["datasources"]
+        known = {(source["type"], source["uid"]) for source in provisioned}
+        self.assertEqual({"prometheus", "jaeger"}, {kind for kind, _ in known})
+        for panel in names.panels():
+            with self.subTest(panel["title"]):
+                self.assertTrue(panel["targets"])
+                for asker in [panel] + panel["targets"]:
+                    source = asker["datasource"]
+                    self.assertIn((source["type"], source["uid"]), known)
+
+    def test_panels_are_in_nobodys_way(self):
+        taken = {}
+        for panel in names.panels():
+            place = panel["gridPos"]
+            for x in range(place["x"], place["x"] + place["w"]):
+                for y in range(place["y"], place["y"] + place["h"]):
+                    self.assertLess(x, 24, panel["title"])
+                    self.assertNotIn((x, y), taken, panel["title"])
+                    taken[x, y] = panel["title"]
+
+    def test_scrape_jobs_are_those_that_alerts_and_panels_know(self):
+        config = yaml.safe_load(text_of(f"{FOLDER}/prometheus.yaml"))
+        jobs = {job["job_name"] for job in config["scrape_configs"]}
+        named = set(re.findall(r'job="([\w-]+)"', " ".join(names.expressions())))
+        self.assertEqual({"callboard-director", "callboard-scheduler", "callboard-agent"}, jobs)
+        self.assertEqual(jobs, named)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,58 @@
+"""Which metrics the files of this repository name."""
+
+import json
+import os
+import re
+
+import yaml
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+FOLDER = f"{ROOT}/deploy/observability"
+
+# Named before the binaries have it: it comes with what counts it.
+AHEAD = {"callboard_spans_dropped_total"}
+
+SUFFIXES = ("_bucket", "_count", "_sum")
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def alerts():
+    """Every alert of the rules."""
+    rules = yaml.safe_load(text_of(f"{FOLDER}/alerts.yaml"))
+    return [rule for group in rules["groups"] for rule in group["rules"]]
+
+
+def panels():
+    """Every panel of the dashboards that shows something."""
+    folder = f"{FOLDER}/grafana/dashboards"
+    dashboards = [json.loads(text_of(f"{folder}/{name}")) for name in sorted(os.listdir(folder))]
+    return [panel for dashboard in dashboards for panel in dashboard["panels"]
+            if panel["type"] != "row"]
+
+
+def expressions():
+    """Every expression of rules and dashboards."""
+    return ([alert["expr"] for alert in alerts()] +
+            [target["expr"] for panel in panels() for target in panel["targets"]
+             if "expr" in target])
+
+
+def families(text):
+    """The metrics named in a text; a histogram by the name of its family."""
+    found = set()
+    for name in re.findall(r"\bcallboard_[a-z_]+[a-z]\b", text):
+        ends = [suffix for suffix in SUFFIXES if name.endswith(suffix)]
+        found.add(name[:-len(ends[0])] if ends else name)
+    return found
+
+
+def documented():
+    """The metrics that the tables of docs/OPERATIONS.md list: those of their first columns."""
+    lines = text_of(f"{ROOT}/docs/OPERATIONS.md").split("\n")
+    firsts = [line.split("|")[1] for line in lines
+              if re.match(r"\| `callboard_.*\| (gauge|counter|histogram) \|", line)]
+    return families(" ".join(firsts))
