@@ -141,6 +141,8 @@ void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
     }
   }
   CollectAnswers();
+  // Who begins to wait, or leaves, makes no turn.
+  if (engine_ != nullptr && engine_->waiting_line().size() != waiting_shown_) ShowLevels();
 }
 
 void Director::FireTimers(Moment now) {
@@ -217,7 +219,7 @@ absl::Status Director::SayToAgents(std::vector<Outcome::Message> messages) {
   return absl::OkStatus();
 }
 
-void Director::ShowLevels() const {
+void Director::ShowLevels() {
   if (world_.observer == nullptr || engine_ == nullptr) return;
   const Book& book = engine_->book();
   QueueLevels levels = {.pending = book.counts().pending,
@@ -226,6 +228,7 @@ void Director::ShowLevels() const {
                         .max_size = options_.queue.max_size,
                         .remembered_requests = book.remembered().size()};
   if (const Entry* oldest = book.OldestPending()) levels.oldest = oldest->life.created_at;
+  waiting_shown_ = levels.waiting;
   world_.observer->OnLevels(levels);
 }
 

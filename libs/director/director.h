@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_DIRECTOR_DIRECTOR_H_
 #define CALLBOARD_LIBS_DIRECTOR_DIRECTOR_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -117,7 +118,7 @@ class Director {
   void CollectAnswers();
   absl::Status SayToAgents(std::vector<Outcome::Message> messages);
   // To the observer, if there is one.
-  void ShowLevels() const;
+  void ShowLevels();
   void ShowAgents(Moment now);
 
   const EngineOptions options_;
@@ -130,6 +131,8 @@ class Director {
   bool disk_full_ = false;
   bool shutting_down_ = false;
   absl::Duration reopen_at_ = absl::InfiniteDuration();
+  // Callers at the door, as they were last shown.
+  uint64_t waiting_shown_ = 0;
   // When the agents are shown again; never, when nobody looks.
   absl::Duration show_agents_at_;
   std::unique_ptr<ports::EventStore> store_;

@@ -299,6 +299,13 @@ TEST_F(DirectorTest, ObserverSeesHowFullTheQueueIsWithEveryTurn) {
   EXPECT_EQ(heard_.levels, running);
 }
 
+TEST_F(DirectorTest, ObserverSeesWhoWaitsAlsoWithoutATurn) {
+  Turn(Submit(1));
+  Decide(Submit(2));
+  EXPECT_FALSE(director_.has_turn());
+  EXPECT_EQ(heard_.levels.waiting, 1u);
+}
+
 TEST_F(DirectorTest, ObserverSeesTheAgentsOnceASecondAlsoWhenNothingHappens) {
   Turn(Open(1));
   Turn(Submit(1));

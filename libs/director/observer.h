@@ -49,7 +49,7 @@ class Observer {
   virtual void OnTurn(absl::Span<const core::Record> records, absl::Span<const TaskStep> steps) = 0;
   // A submit was refused, or nobody knows what became of it.
   virtual void OnRefused(const absl::Status& why) = 0;
-  // With every turn, before anybody hears of it.
+  // With every turn, before anybody hears of it, and when somebody begins to wait or leaves.
   virtual void OnLevels(const QueueLevels& levels) = 0;
   // About every second.
   virtual void OnAgents(const AgentCounts& agents) = 0;

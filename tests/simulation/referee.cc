@@ -116,6 +116,7 @@ void Referee::OnAdmitted(const core::TaskRecord& record, const core::Admitted& a
   const uint64_t before = Pending() - 1 + std::exchange(dropped_for_next_, 0) + tickets_;
   told.spec = *admitted.spec;
   told.identity = admitted.identity;
+  told.created_at = record.event.at;
   told.sequence = 0;
   if (admitted.sequence < BackOfLine()) return Fail("a submit did not go to the back of the line");
   told.sequence = told.admitted = admitted.sequence;
@@ -374,7 +375,7 @@ void Referee::OnProcessGone(const std::string& agent, const core::FenceToken& to
 // ---- Looking in ----
 
 void Referee::OnTurn(const director::DirectorEngine& engine, const test::MemoryDisk& disk,
-                     Moment now) {
+                     const Gauges& gauges, Moment now) {
   ++counts_.turns;
   dropped_for_next_ = 0;
   for (const auto& [call, knock] : waiting_) {
@@ -383,6 +384,7 @@ void Referee::OnTurn(const director::DirectorEngine& engine, const test::MemoryD
   last_let_in_ = 0;
   tickets_ = engine.Status(now).tickets;
   CheckWorkConservation(engine, now);
+  CheckGauges(engine, gauges);
   if (counts_.turns % kTurnsBetweenReloads == 0) CheckAgainstDisk(engine, disk);
 }
 
@@ -406,6 +408,26 @@ void Referee::CheckWorkConservation(const director::DirectorEngine& engine, Mome
       return Fail(absl::StrCat(name, " idles although ", ToString(life.queue_id), " is ready"));
     }
   }
+}
+
+// What it shows is what a recount of the disk, or of its own lists, finds.
+void Referee::CheckGauges(const director::DirectorEngine& engine, const Gauges& gauges) {
+  director::QueueLevels counted = {.waiting = engine.waiting_line().size(),
+                                   .max_size = settings_.engine.queue.max_size,
+                                   .remembered_requests = engine.book().remembered().size()};
+  uint64_t first = 0;
+  for (const auto& [id, told] : told_) {
+    if (told.is_in_flight()) ++counted.in_flight;
+    if (told.state != TaskState::kPending) continue;
+    if (counted.pending++ > 0 && told.admitted > first) continue;
+    first = told.admitted;
+    counted.oldest = told.created_at;
+  }
+  const director::QueueLevels& shown = gauges.levels();
+  if (!(shown == counted)) {
+    return Fail(absl::StrCat("gauges show ", ToText(shown), "; there are ", ToText(counted)));
+  }
+  if (gauges.service() != director::Service::kFull) Fail("the store is open and shown as not");
 }
 
 void Referee::CheckAgainstDisk(const director::DirectorEngine& engine,

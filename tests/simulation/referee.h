@@ -14,6 +14,7 @@
 #include "libs/core/stable_hash.h"
 #include "libs/director/engine.h"
 #include "libs/testing/memory_event_store.h"
+#include "tests/simulation/gauges.h"
 #include "tests/simulation/settings.h"
 #include "tests/simulation/timeline.h"
 
@@ -82,7 +83,7 @@ class Referee {
 
   // After every turn of a director that serves.
   void OnTurn(const director::DirectorEngine& engine, const test::MemoryDisk& disk,
-              director::Moment now);
+              const Gauges& gauges, director::Moment now);
   // After the quiet phase: everything has to be over.
   void OnEnd();
 
@@ -96,6 +97,7 @@ class Referee {
     uint64_t sequence = 0;
     // Its first sequence number.
     uint64_t admitted = 0;
+    absl::Time created_at = absl::InfiniteFuture();
     uint64_t dispatch = 0;
     uint32_t attempts = 0;
     uint32_t bounces = 0;
@@ -147,6 +149,7 @@ class Referee {
                    const Told& told);
   void CheckFirstInLine(const Told& told, const std::string& agent, director::Moment now);
   void CheckWorkConservation(const director::DirectorEngine& engine, director::Moment now);
+  void CheckGauges(const director::DirectorEngine& engine, const Gauges& gauges);
   void CheckAgainstDisk(const director::DirectorEngine& engine, const test::MemoryDisk& disk);
   // Larger than every sequence number of a live task.
   uint64_t BackOfLine() const;

@@ -30,7 +30,8 @@ void SimulatedDirector::Start() {
   says_left_ = -1;
   stores_.FailToOpen(absl::OkStatus());
   director_ = std::make_unique<director::Director>(
-      ground_.settings.engine, director::World{ground_.clock, ground_.random, stores_, *this});
+      ground_.settings.engine,
+      director::World{ground_.clock, ground_.random, stores_, *this, &gauges_});
   director_->Open().IgnoreError();
   if (dying_) return Die();
   PlanTurn(director_->UntilNextTurn());
@@ -146,7 +147,7 @@ void SimulatedDirector::BeginCommit() {
   while (!committing_.has_value() && !dying_) {
     if (!director_->has_turn()) {
       if (director_->service() == director::Service::kFull) {
-        ground_.referee.OnTurn(*director_->engine(), stores_.disk(), Now());
+        ground_.referee.OnTurn(*director_->engine(), stores_.disk(), gauges_, Now());
       }
       return;
     }

@@ -13,6 +13,7 @@
 #include "libs/director/director.h"
 #include "libs/ports/agent_link.h"
 #include "libs/testing/faulty_event_stores.h"
+#include "tests/simulation/gauges.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/referee.h"
 #include "tests/simulation/settings.h"
@@ -96,6 +97,10 @@ class SimulatedDirector final : public ports::AgentLink {
   Ground& ground_;
   test::FaultyEventStores stores_;
   std::vector<SimulatedAgent*> agents_;
+  Gauges gauges_{[this](const director::AgentCounts& agents) {
+    const std::string wrong = WhatIsWrong(agents, *director_->engine());
+    if (!wrong.empty()) ground_.referee.Fail(wrong);
+  }};
   std::unique_ptr<director::Director> director_;
   std::function<void()> on_death_;
   std::vector<director::CommandPtr> inbox_;
