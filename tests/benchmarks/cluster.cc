@@ -87,17 +87,21 @@ double RawRecords(int batch) {
 struct Cycles {
   double per_second = 0;
   double cpu_micros = 0;
+  // Spans that were lost, of each.
+  double dropped = 0;
 };
 Cycles MeasureCycles(LiveCluster& cluster) {
   Meter idle(kClock);
   idle.Rate({absl::ZeroDuration(), absl::Seconds(1)});
   const uint64_t before = cluster.Status().dispatched_count();
+  const double dropped_before = cluster.SpansDropped();
   const double cpu_before = cluster.CpuSeconds();
   const absl::Duration began = kClock.MonotonicNow();
   idle.Rate({absl::ZeroDuration(), absl::Seconds(4)});
   const auto cycles = static_cast<double>(cluster.Status().dispatched_count() - before);
   return {cycles / absl::ToDoubleSeconds(kClock.MonotonicNow() - began),
-          (cluster.CpuSeconds() - cpu_before) / cycles * 1e6};
+          (cluster.CpuSeconds() - cpu_before) / cycles * 1e6,
+          (cluster.SpansDropped() - dropped_before) / cycles};
 }
 
 Cycles UnaryCycles(const std::vector<std::string>& tracing) {
@@ -256,9 +260,14 @@ void StreamedCycleFigures(RawGrpc& raw, Report& report) {
 // Cycles with every task traced beside cycles with none; and with a collector that is sent nothing.
 void TracingFigures(RawGrpc& raw, Report& report) {
   const std::string endpoint = absl::StrCat("--telemetry.otlp_endpoint=", raw.address());
-  const auto compare = [](MeasureFunction measure, const std::vector<std::string>& tracing) {
-    return Compare([&] { return measure(tracing).per_second; },
-                   [&] { return measure({}).per_second; });
+  double dropped = 0;
+  const auto compare = [&](MeasureFunction measure, const std::vector<std::string>& tracing) {
+    const auto traced = [&] {
+      const Cycles cycles = measure(tracing);
+      dropped = cycles.dropped;
+      return cycles.per_second;
+    };
+    return Compare(traced, [&] { return measure({}).per_second; });
   };
   const std::pair<const char*, MeasureFunction> shapes[] = {
       {"8 agents x 1 slot", UnaryCycles}, {"8 agents x 16 slots", StreamedCycles}};
@@ -268,7 +277,7 @@ void TracingFigures(RawGrpc& raw, Report& report) {
     };
     const Compared traced = compare(measure, {endpoint});
     report.Check(absl::StrCat("all traced, ", name), traced.ratio, {.bar = 0.9, .goal = 0.95},
-                 detail(traced));
+                 absl::StrFormat("%s, %.1f of 4 spans each lost", detail(traced), dropped));
     const Compared none = compare(measure, {endpoint, "--telemetry.sample_ratio=0"});
     report.Say(absl::StrCat("none of them kept, ", name),
                absl::StrFormat("%.2f %s", none.ratio, detail(none)));

@@ -9,8 +9,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "libs/base/check.h"
 #include "libs/testing/file_text.h"
+#include "libs/testing/http_client.h"
 #include "libs/testing/process.h"
 #include "tests/benchmarks/raw_grpc.h"
 
@@ -34,6 +36,20 @@ double CpuSecondsOf(pid_t pid) {
   double system = 0;
   CHECK(absl::SimpleAtod(fields.at(11), &user) && absl::SimpleAtod(fields.at(12), &system));
   return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double DroppedBy(const test::RunningServer& server) {
+  const std::string page = test::HttpGet(server.http_port(), "/metrics").body;
+  for (const absl::string_view line : absl::StrSplit(page, '\n')) {
+    double dropped = 0;
+    absl::string_view value = line;
+    if (absl::ConsumePrefix(&value, "callboard_spans_dropped_total ")) {
+      CHECK(absl::SimpleAtod(value, &dropped)) << line;
+      return dropped;
+    }
+  }
+  CHECK(false) << page;
+  return 0;
 }
 
 }  // namespace
@@ -137,6 +153,12 @@ double LiveCluster::CpuSeconds() {
   double seconds = CpuSecondsOf(director_.process().pid());
   for (const auto& agent : agents_) seconds += CpuSecondsOf(agent->process().pid());
   return seconds;
+}
+
+double LiveCluster::SpansDropped() {
+  double dropped = DroppedBy(director_);
+  for (const auto& agent : agents_) dropped += DroppedBy(*agent);
+  return dropped;
 }
 
 double LiveCluster::DirectorPssMib() {

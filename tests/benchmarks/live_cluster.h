@@ -49,6 +49,8 @@ class LiveCluster {
 
   // Spent so far by the director and the agents.
   double CpuSeconds();
+  // Spans that did not get to the collector so far, of the director and the agents.
+  double SpansDropped();
   // What the director has in memory: its share of the pages it maps.
   double DirectorPssMib();
 

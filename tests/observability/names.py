@@ -9,9 +9,6 @@ import yaml
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 FOLDER = f"{ROOT}/deploy/observability"
 
-# Named before the binaries have it: it comes with what counts it.
-AHEAD = {"callboard_spans_dropped_total"}
-
 SUFFIXES = ("_bucket", "_count", "_sum")
 
 

@@ -66,7 +66,7 @@ LAYERS = {
     "libs/adapters/jobs_file": ["libs/base", "libs/core", "libs/ports", "libs/wire"],
     # Its port is the scheduler's own.
     "libs/adapters/grpc_director_link": ["libs/base", "libs/core", "libs/ports", "libs/wire",
-                                         "libs/scheduler"],
+                                         "libs/scheduler", "libs/adapters/client_tracing"],
     # Its port is the scheduler's own; its database is opened, locked and looked after as the
     # director's is.
     "libs/adapters/rocksdb_ledger": ["libs/base", "libs/core", "libs/ports", "libs/wire",
