@@ -316,6 +316,14 @@ TEST(DevTest, StopsInOrderOnEitherSignal) {
   }
 }
 
+TEST(DevTest, SignalMakesTheLogOfAllMoreDetailed) {
+  RunningDev dev;
+  dev.process().Signal(SIGUSR1);
+  EXPECT_EQ(FieldOf(dev.process().WaitForLine(" log=level "), "level"), "debug");
+  dev.process().Signal(SIGUSR2);
+  EXPECT_EQ(FieldOf(dev.process().WaitForLine(" log=level "), "level"), "info");
+}
+
 TEST(DevTest, NeitherSilentCollectorNorOpenStreamsHoldItUp) {
   OtlpCollector silent;
   silent.Hold();
