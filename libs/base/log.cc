@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <utility>
@@ -47,6 +48,40 @@ class Log {
     if (level < level_.load(std::memory_order_relaxed)) return;
     const absl::Time now = absl::Now();
     MutexLock lock(mutex_);
+    WriteLine(now, level, area, event, fields);
+  }
+
+  // By so many levels, towards kError.
+  void ShiftLevel(int levels) {
+    const absl::Time now = absl::Now();
+    MutexLock lock(mutex_);
+    level_ = static_cast<LogLevel>(std::clamp(static_cast<int>(level_.load()) + levels,
+                                              static_cast<int>(LogLevel::kDebug),
+                                              static_cast<int>(LogLevel::kError)));
+    WriteLine(now, LogLevel::kInfo, "log", "level", [this] {
+      return std::vector<LogField>{{"level", SettingOf(level_)}};
+    });
+  }
+
+ private:
+  // As --log.level has it.
+  static absl::string_view SettingOf(LogLevel level) {
+    switch (level) {
+      case LogLevel::kDebug:
+        return "debug";
+      case LogLevel::kInfo:
+        return "info";
+      case LogLevel::kWarning:
+        return "warning";
+      case LogLevel::kError:
+        break;
+    }
+    return "error";
+  }
+
+  void WriteLine(absl::Time now, LogLevel level, absl::string_view area, absl::string_view event,
+                 absl::FunctionRef<std::vector<LogField>()> fields)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const std::string name = absl::StrCat(area, "=", event);
     const std::optional<int64_t> suppressed = limiter_->Admit(name, now);
     if (!suppressed.has_value()) return;
@@ -61,7 +96,6 @@ class Log {
     logger_->log(spdlog::level::info, spdlog::string_view_t(line));
   }
 
- private:
   std::atomic<LogLevel> level_;
   Mutex mutex_;
   bool is_standard_error_ ABSL_GUARDED_BY(mutex_) = true;
@@ -79,6 +113,9 @@ Log& TheLog() {
 }  // namespace
 
 void StartLogging(const LogOptions& options) { TheLog().Start(options); }
+
+void LogMore() { TheLog().ShiftLevel(-1); }
+void LogLess() { TheLog().ShiftLevel(1); }
 
 void LogAt(LogLevel level, absl::string_view area, absl::string_view event,
            absl::FunctionRef<std::vector<LogField>()> fields) {

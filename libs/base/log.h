@@ -36,6 +36,11 @@ struct LogOptions {
 
 void StartLogging(const LogOptions& options);
 
+// Makes the log more detailed by one level, or less, as far as there are levels. Either says in a
+// line which level it has then, and no level hides that line.
+void LogMore();
+void LogLess();
+
 void LogDebug(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields = {});
 void LogInfo(absl::string_view area, absl::string_view event,

@@ -10,6 +10,7 @@
 #include <array>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -53,6 +54,39 @@ TEST_F(LogTest, FloodOfOneEventIsCutAndOtherEventsStillPass) {
   LogInfo("queue", "task_added");
   EXPECT_THAT(Lines(), SizeIs(testing::Lt(100u)));
   EXPECT_THAT(Lines().back(), EndsWith("queue=task_added"));
+}
+
+TEST_F(LogTest, LevelGoesUpAndDownToTheEndsOfTheScaleAndSaysSoAtEveryLevel) {
+  StartWith({.level = LogLevel::kWarning});
+  LogLess();
+  LogLess();
+  LogWarning("agent", "busy");
+  for (int i = 0; i < 4; ++i) LogMore();
+  LogDebug("queue", "turn");
+  LogLess();
+  LogDebug("queue", "turn");
+  EXPECT_THAT(
+      Lines(),
+      ElementsAre(
+          EndsWith("Z INFO log=level level=error"), EndsWith("Z INFO log=level level=error"),
+          EndsWith("Z INFO log=level level=warning"), EndsWith("Z INFO log=level level=info"),
+          EndsWith("Z INFO log=level level=debug"), EndsWith("Z INFO log=level level=debug"),
+          EndsWith("Z DEBUG queue=turn"), EndsWith("Z INFO log=level level=info")));
+}
+
+TEST_F(LogTest, LevelIsChangedWhileOthersLog) {
+  StartWith({.level = LogLevel::kInfo, .lines_per_second = 1'000'000});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] {
+      for (int line = 0; line < 1000; ++line) {
+        LogError("queue", "turn");
+        line % 2 == 0 ? LogMore() : LogLess();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(Lines(), SizeIs(8000));
 }
 
 TEST_F(LogTest, FieldsAreMadeOnlyForALineThatIsWritten) {

@@ -43,11 +43,12 @@ TEST(SpawnTest, SignalsThatAreBlockedOrIgnoredHereAreNotThere) {
   const auto handler = signal(SIGINT, SIG_IGN);
   sigset_t blocked;
   sigemptyset(&blocked);
-  sigaddset(&blocked, SIGTERM);
+  for (const int number : {SIGTERM, SIGUSR1}) sigaddset(&blocked, number);
   sigset_t before;
   ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
   EXPECT_EQ(WTERMSIG(RunScript("kill -INT $$; exit 1")), SIGINT);
   EXPECT_EQ(WTERMSIG(RunScript("kill -TERM $$; exit 1")), SIGTERM);
+  EXPECT_EQ(WTERMSIG(RunScript("kill -USR1 $$; exit 1")), SIGUSR1);
   ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
   signal(SIGINT, handler);
 }

@@ -85,7 +85,8 @@ core::TaskEvent DirectorEngine::EventOf(const core::Life& life, const Remark& re
           .who = remark.who,
           .why = remark.why,
           .fault = remark.fault,
-          .place_before = book_.Position(life)};
+          .place_before = book_.Position(life),
+          .agent = remark.agent};
 }
 
 void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskChange change,
@@ -94,7 +95,6 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
   core::TaskRecord record = {.queue_id = life.queue_id, .event = EventOf(life, remark, now)};
   if (const auto* dispatched = std::get_if<core::Dispatched>(&change)) {
     record.event.dispatch = dispatched->dispatch;
-    record.event.agent = remark.who;
   } else if (life.is_in_flight()) {
     record.event.dispatch = life.dispatch;
     record.event.agent = life.tries->agent;

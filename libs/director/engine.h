@@ -289,6 +289,8 @@ class DirectorEngine {
     std::string who;
     std::string why;
     std::optional<core::Fault> fault = {};
+    // Of an event whose task no agent has, if it belongs to one all the same.
+    std::string agent = {};
   };
   // How a dispatch came to nothing.
   struct Return {

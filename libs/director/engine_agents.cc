@@ -286,7 +286,8 @@ void DirectorEngine::OnRunEnded(Agent& agent, const core::RunEnded& ended, Momen
   }
   Note(*entry,
        {TaskEventKind::kOrphanResult, agent.name,
-        "the result of a dispatch that no longer counts was thrown away", core::Fault::kAgent},
+        "the result of a dispatch that no longer counts was thrown away", core::Fault::kAgent,
+        agent.name},
        now, token.dispatch);
 }
 

@@ -37,7 +37,10 @@ absl::StatusOr<CancelAnswer> DirectorEngine::Cancel(core::QueueId id, const std:
     answer = CancelAnswer::kCancelled;
     EndCancelled(entry, who, why.empty() ? "cancelled while it waited" : why, {}, now);
   } else if (!entry.life.is_cancel_requested()) {
-    WriteTask(entry, {TaskEventKind::kCancelRequested, who, why}, core::CancelRequested(), now);
+    WriteTask(entry,
+              {TaskEventKind::kCancelRequested, who, why.empty() ? "somebody asked" : why,
+               core::Fault::kCaller},
+              core::CancelRequested(), now);
     SayTo(entry.life.tries->agent, core::CancelRun{entry.life.token()});
   }
   Settle(now);

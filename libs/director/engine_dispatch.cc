@@ -43,7 +43,7 @@ TaskEventKind FailureEvent(FailureReason reason) {
 }  // namespace
 
 void DirectorEngine::Dispatch(Entry& entry, Agent& agent, Moment now) {
-  WriteTask(entry, {TaskEventKind::kDispatching, agent.name, ""},
+  WriteTask(entry, {TaskEventKind::kDispatching, "director", "", /*fault=*/{}, agent.name},
             core::Dispatched{
                 .dispatch = core::DispatchNumber(entry.life.dispatch.value() + 1),
                 .director_epoch = book_.epoch(),
@@ -115,7 +115,7 @@ void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
                   .blame = Blame::kAgentFailedIt,
                   .backoff = core::BackoffAfter(life.queue_id, life.attempts + 1, {}),
                   .who = agent,
-                  .why = result.error,
+                  .why = result.error.empty() ? "the agent could not start it" : result.error,
                   .fault = Fault::kAgent,
                   .run = result},
                  now);
@@ -249,7 +249,7 @@ void DirectorEngine::EndCancelled(Entry& entry, const std::string& who, const st
     run->result_truncated = false;
   }
   End(entry, {.state = TaskState::kCancelled, .run = std::move(run)},
-      {TaskEventKind::kCanceled, who, why}, now);
+      {TaskEventKind::kCanceled, who, why, Fault::kCaller}, now);
 }
 
 }  // namespace callboard::director

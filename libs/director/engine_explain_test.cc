@@ -227,6 +227,7 @@ TEST(EngineExplainTest, EventsTellWhoWhyWhoseFaultAndThePlaces) {
   EXPECT_EQ(events[0].place_before, 0u);
   EXPECT_EQ(events[0].place_after, 1u);
   EXPECT_EQ(events[1].kind, TaskEventKind::kDispatching);
+  EXPECT_EQ(events[1].who, "director");
   EXPECT_EQ(events[1].agent, "a");
   EXPECT_EQ(events[1].dispatch, core::DispatchNumber(1));
   EXPECT_EQ(events[1].place_before, 1u);
@@ -264,6 +265,7 @@ TEST(EngineExplainTest, EndsTellWhoseFaultTheyWere) {
   const TaskEvent cancel = director.Events(cancelled).back();
   EXPECT_EQ(cancel.kind, TaskEventKind::kCanceled);
   EXPECT_EQ(cancel.who, "you");
+  EXPECT_EQ(cancel.fault, Fault::kCaller);
   const TaskEvent failure = director.Events(failed).back();
   EXPECT_EQ(failure.kind, TaskEventKind::kFailed);
   EXPECT_THAT(failure.why, HasSubstr("7"));
@@ -272,6 +274,38 @@ TEST(EngineExplainTest, EndsTellWhoseFaultTheyWere) {
   const TaskEvent loss = director.Events(lost).back();
   EXPECT_EQ(loss.who, "director");
   EXPECT_EQ(loss.fault, Fault::kAgent);
+}
+
+TEST(EngineExplainTest, CancelOfARunSaysWhoAskedAndWhy) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.Accept(task);
+  director.Cancel(task, "you");
+  const TaskEvent asked = director.Events(task).back();
+  EXPECT_EQ(asked.kind, TaskEventKind::kCancelRequested);
+  EXPECT_EQ(asked.who, "you");
+  EXPECT_EQ(asked.why, "somebody asked") << "none was given";
+  EXPECT_EQ(asked.fault, Fault::kCaller);
+  EXPECT_EQ(asked.agent, "a");
+  director.Finish(task, {.end = core::RunResult::End::kCancelled});
+  const TaskEvent ended = director.Events(task).back();
+  EXPECT_EQ(ended.kind, TaskEventKind::kCanceled);
+  EXPECT_EQ(ended.who, "a");
+  EXPECT_EQ(ended.why, "the run is over");
+  EXPECT_EQ(ended.fault, Fault::kCaller);
+}
+
+TEST(EngineExplainTest, StartThatFailedWithoutAWordIsExplained) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.Accept(task);
+  director.Finish(task, {.end = core::RunResult::End::kNotStarted});
+  const TaskEvent retry = director.Events(task).back();
+  EXPECT_EQ(retry.kind, TaskEventKind::kRetry);
+  EXPECT_EQ(retry.why, "the agent could not start it");
+  EXPECT_EQ(retry.fault, Fault::kAgent);
 }
 
 TEST(EngineExplainTest, LifeOfATaskIsItsEvents) {

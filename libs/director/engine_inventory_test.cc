@@ -238,6 +238,8 @@ TEST(EngineInventoryTest, OrphanResultIsNotedOnceAndChangesNothing) {
     director.Say("a", core::RunEnded{director.token, {}});
     EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
     EXPECT_EQ(Orphans(director, director.task), 1u);
+    EXPECT_EQ(director.Events(director.task).back().agent, "a");
+    EXPECT_EQ(director.Events(director.task).back().dispatch, director.token.dispatch);
     EXPECT_EQ(director.Reason(director.task), FailureReason::kAgentLost);
     EXPECT_EQ(director.Lives(), director.ReloadedLives());
     director.Restart();

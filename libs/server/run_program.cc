@@ -14,6 +14,7 @@
 #include "libs/ports/event_store.h"
 #include "libs/server/exit_code.h"
 #include "libs/server/listen_address.h"
+#include "libs/server/log_signals.h"
 #include "libs/wire/time.h"
 
 namespace callboard::server {
@@ -78,9 +79,10 @@ int RunProgramWith(std::span<const char* const> arguments, const config::Program
   }
   // Debian builds Abseil so that every lock, gRPC's too, is looked up in a graph of who holds what.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // Before anything that starts a thread.
-  Termination termination;
   base::StartLogging(LogOptionsFrom(log()));
+  // Before anything else that starts a thread.
+  const LogSignals log_signals;
+  Termination termination;
   const absl::Status status = body(termination);
   if (status.ok()) return static_cast<int>(ExitCode::kDone);
   return Fail(program.name, status, ExitCodeOf(status));

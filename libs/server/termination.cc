@@ -9,7 +9,8 @@
 
 namespace callboard::server {
 
-Termination::Termination() : thread_([this](int number) { OnSignal(number); }) {
+Termination::Termination()
+    : thread_({SIGTERM, SIGINT, SIGHUP}, [this](int number) { OnSignal(number); }) {
   // A peer that hangs up is an error of one call, not the end of the process.
   signal(SIGPIPE, SIG_IGN);
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "libs/wire/json.h"
+#include "libs/wire/time.h"
 
 namespace callboard::cli {
 
@@ -23,6 +25,22 @@ std::string Plain(std::string text) {
     if (byte < 0x20 || byte == 0x7f || is_second) text[i] = ' ';
   }
   return text;
+}
+
+std::string Cut(const std::string& text, size_t columns) {
+  size_t characters = 0;
+  size_t kept = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    // Bytes that continue a character take no room.
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
+    if (++characters == columns) kept = i;
+  }
+  return characters <= columns ? text : text.substr(0, kept) + "…";
+}
+
+std::string TimeText(const google::protobuf::Timestamp& proto) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC",
+                          wire::FromProto(proto).value_or(absl::UnixEpoch()), absl::UTCTimeZone());
 }
 
 std::string Columns(const std::vector<std::vector<std::string>>& rows) {

@@ -3,6 +3,7 @@
 #define CALLBOARD_SERVICES_CLI_ANSWER_TEXT_H_
 
 #include <google/protobuf/message.h>
+#include <google/protobuf/timestamp.pb.h>
 
 #include <string>
 #include <vector>
@@ -17,6 +18,12 @@ std::string Written(const config::v1::CliConfig& config, const google::protobuf:
 
 // On one line, and nothing that a terminal would obey.
 std::string Plain(std::string text);
+
+// At most so many characters, the last of them an ellipsis when something is cut.
+std::string Cut(const std::string& text, size_t columns);
+
+// In UTC, to the millisecond.
+std::string TimeText(const google::protobuf::Timestamp& proto);
 
 // A line for each row, Plain(), its cells below each other.
 std::string Columns(const std::vector<std::vector<std::string>>& rows);

@@ -21,6 +21,18 @@ TEST(AnswerTextTest, NothingThatATerminalWouldObeyIsLeft) {
   EXPECT_EQ(Plain("\xc3\xa4\xc2\xa0"), "\xc3\xa4\xc2\xa0") << "letters stay";
 }
 
+TEST(AnswerTextTest, LongTextIsCutBetweenCharacters) {
+  EXPECT_EQ(Cut("\xc3\xa4\xc3\xb6", 2), "\xc3\xa4\xc3\xb6");
+  EXPECT_EQ(Cut("\xc3\xa4\xc3\xb6\xc3\xbc", 2), "\xc3\xa4…");
+}
+
+TEST(AnswerTextTest, TimeIsUtcToTheMillisecond) {
+  google::protobuf::Timestamp time;
+  time.set_seconds(1);
+  time.set_nanos(2'345'678);
+  EXPECT_EQ(TimeText(time), "1970-01-01 00:00:01.002 UTC");
+}
+
 TEST(AnswerTextTest, CellsStandBelowEachOtherAndLinesEndWithWhatIsThere) {
   EXPECT_EQ(Columns({{"NAME", "STATE", "WHY"}, {"nightly", "a", ""}, {"x", "paused", "a\nb"}}),
             "NAME     STATE   WHY\n"

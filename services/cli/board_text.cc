@@ -81,18 +81,6 @@ std::string WordsOf(const v1::WatchTasksResponse::Change& change) {
   }
 }
 
-// At most so many characters, the last of them an ellipsis when something is cut.
-std::string Cut(const std::string& text, size_t columns) {
-  size_t characters = 0;
-  size_t kept = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    // Bytes that continue a character take no room.
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
-    if (++characters == columns) kept = i;
-  }
-  return characters <= columns ? text : text.substr(0, kept) + "…";
-}
-
 const char* ColourOf(v1::Task::State state) {
   switch (state) {
     case v1::Task::STATE_DISPATCHING:

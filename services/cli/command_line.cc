@@ -31,6 +31,7 @@
 #include "services/cli/job_flags.h"
 #include "services/cli/logs.h"
 #include "services/cli/queue_status.h"
+#include "services/cli/show_task.h"
 #include "services/cli/task_commands.h"
 #include "services/cli/watch.h"
 
@@ -225,11 +226,13 @@ class CommandLine {
         ->delimiter(',')
         ->allow_extra_args(false);
     CLI::App& status = AddCommand(
-        "queue-status", "Show how full the queue is, or where a task stands.",
+        "queue-status",
+        "Show how full the queue is, or where a task stands and all that happened to it.",
         {"callboard queue-status", "callboard queue-status queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
          "callboard queue-status --director.address=host:7070"},
         [this](const CliConfig& config) {
-          return task_.queue_id.empty() ? ShowQueueStatus(config) : ShowTask(config, task_);
+          return task_.queue_id.empty() ? ShowQueueStatus(config)
+                                        : ShowTask(config, task_.queue_id);
         });
     status.add_option("queue_id", task_.queue_id, "The task; the whole queue when not given.");
     CLI::App& cancel =

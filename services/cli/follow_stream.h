@@ -70,6 +70,7 @@ absl::Status FollowStream(const config::v1::CliConfig& config,
   RETURN_IF_ERROR(source.AwaitConnection());
   for (bool is_broken = false, is_told = false;;) {
     grpc::ClientContext context;
+    internal::JoinTrace(context);
     const std::unique_ptr<grpc::ClientReader<Response>> reader = following.open(stub, context);
     Response response;
     while (reader->Read(&response)) {

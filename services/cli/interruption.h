@@ -1,6 +1,8 @@
 #ifndef CALLBOARD_SERVICES_CLI_INTERRUPTION_H_
 #define CALLBOARD_SERVICES_CLI_INTERRUPTION_H_
 
+#include <signal.h>
+
 #include <atomic>
 #include <stop_token>
 
@@ -15,7 +17,7 @@ namespace callboard::cli {
 // Make it before any other thread; one per process.
 class Interruption {
  public:
-  Interruption() : thread_([this](int) { OnSignal(); }) {}
+  Interruption() : thread_({SIGTERM, SIGINT, SIGHUP}, [this](int) { OnSignal(); }) {}
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 

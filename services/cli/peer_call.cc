@@ -3,9 +3,15 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <map>
+#include <optional>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/error.h"
+#include "libs/config/settings.h"
+#include "libs/core/trace_context.h"
 #include "libs/wire/status.h"
 #include "libs/wire/time.h"
 #include "services/cli/exit_code.h"
@@ -35,6 +41,14 @@ std::shared_ptr<grpc::Channel> Connect(const Peer& peer) {
 void LimitTo(const config::v1::CliConfig& config, grpc::ClientContext& context) {
   context.set_deadline(gpr_time_from_millis(
       absl::ToInt64Milliseconds(*wire::FromProto(config.timeout())), GPR_TIMESPAN));
+}
+
+void JoinTrace(grpc::ClientContext& context) {
+  const std::map<std::string, std::string> environment = config::ProcessEnvironment();
+  const auto found = environment.find("TRACEPARENT");
+  if (found == environment.end()) return;
+  const std::optional<core::SpanContext> parent = core::ParseTraceparent(found->second);
+  if (parent.has_value()) context.AddMetadata("traceparent", core::FormatTraceparent(*parent));
 }
 
 absl::Status ErrorOf(const grpc::Status& status, grpc::Channel& channel, const Peer& peer,

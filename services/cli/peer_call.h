@@ -23,6 +23,8 @@ Peer SchedulerOf(const config::v1::CliConfig& config);
 
 std::shared_ptr<grpc::Channel> Connect(const Peer& peer);
 void LimitTo(const config::v1::CliConfig& config, grpc::ClientContext& context);
+// Makes the call part of the trace that TRACEPARENT in the environment names, if it names one.
+void JoinTrace(grpc::ClientContext& context);
 // The peer's own error, or that it is not there, or that it is but does not answer.
 absl::Status ErrorOf(const grpc::Status& status, grpc::Channel& channel, const Peer& peer,
                      const config::v1::CliConfig& config);
@@ -32,6 +34,7 @@ absl::StatusOr<Response> Call(const Peer& peer, const config::v1::CliConfig& con
                               PeerMethod<Stub, Request, Response> method, const Request& request) {
   grpc::ClientContext context;
   LimitTo(config, context);
+  JoinTrace(context);
   const std::shared_ptr<grpc::Channel> channel = Connect(peer);
   Stub stub(channel);
   Response response;

@@ -6,13 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/time.h"
 #include "callboard/v1/fleet.grpc.pb.h"
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/enum_text.h"
-#include "libs/wire/time.h"
 #include "services/cli/answer_text.h"
 #include "services/cli/exit_code.h"
 #include "services/cli/peer_call.h"
@@ -22,11 +20,6 @@ namespace {
 
 using config::v1::CliConfig;
 using QueueStub = v1::QueueService::Stub;
-
-std::string TimeText(const google::protobuf::Timestamp& proto) {
-  return absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC",
-                          wire::FromProto(proto).value_or(absl::UnixEpoch()), absl::UTCTimeZone());
-}
 
 std::string StateText(const v1::Task& task) {
   std::string text(wire::EnumText(*v1::Task::State_descriptor(), task.state()));
@@ -48,7 +41,7 @@ absl::StatusOr<v1::QueuePolicy> PolicyFrom(const std::string& text) {
 }
 
 void AddLine(const std::string& name, const std::string& value, std::string& text) {
-  if (!value.empty()) absl::StrAppend(&text, absl::StrFormat("%-10s %s\n", name, value));
+  if (!value.empty()) absl::StrAppend(&text, absl::StrFormat("%-10s %s\n", name, Plain(value)));
 }
 
 }  // namespace
@@ -93,15 +86,8 @@ std::string TaskTable(const v1::Task& task) {
   AddLine("signal", task.signal(), text);
   AddLine("last error", task.last_error(), text);
   if (!task.result().empty()) AddLine("result", base::JsonQuoted(task.result()), text);
+  AddLine("trace", task.trace_id(), text);
   return text;
-}
-
-absl::StatusOr<std::string> ShowTask(const CliConfig& config, const TaskArguments& arguments) {
-  v1::GetTaskRequest request;
-  request.set_queue_id(arguments.queue_id);
-  request.set_view(v1::TASK_VIEW_FULL);
-  ASSIGN_OR_RETURN(const v1::Task task, CallDirector(config, &QueueStub::GetTask, request));
-  return Written(config, task, TaskTable(task));
 }
 
 absl::StatusOr<std::string> CancelTask(const CliConfig& config, const TaskArguments& arguments) {

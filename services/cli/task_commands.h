@@ -31,9 +31,6 @@ struct TaskArguments {
 // Submits a task; says its name and place. RESOURCE_EXHAUSTED/QUEUE_FULL.
 absl::StatusOr<std::string> SubmitTask(const config::v1::CliConfig& config,
                                        const TaskArguments& arguments);
-// Where a task stands. NOT_FOUND.
-absl::StatusOr<std::string> ShowTask(const config::v1::CliConfig& config,
-                                     const TaskArguments& arguments);
 absl::StatusOr<std::string> CancelTask(const config::v1::CliConfig& config,
                                        const TaskArguments& arguments);
 // Why a task has not started.

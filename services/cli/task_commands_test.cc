@@ -26,6 +26,10 @@ TEST(TaskCommandsTest, TaskIsShownWithWhatThereIsToSayOfIt) {
             "finished   1970-01-01 00:00:01.000 UTC\n"
             "attempts   1 of 3\n"
             "exit code  7\n");
+  task.set_last_error("two\nlines\x1b[2J");
+  task.set_trace_id("0af7651916cd43dd8448eb211c80319c");
+  EXPECT_THAT(TaskTable(task), HasSubstr("last error two lines [2J\n"
+                                         "trace      0af7651916cd43dd8448eb211c80319c\n"));
   task.set_state(v1::Task::STATE_PENDING);
   task.clear_reason();
   task.set_position(4);

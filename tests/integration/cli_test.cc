@@ -36,6 +36,7 @@ using test::RunningServer;
 using test::RunToEnd;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Optional;
 using ::testing::StartsWith;
 
@@ -228,6 +229,26 @@ TEST(CliTest, SubmitSaysWhichEndsAreTriedAgain) {
   EXPECT_THAT(RunCallboard({"queue", address, "--retry_on=sometimes", "x"}).exit_code, Optional(1));
 }
 
+TEST(CliTest, TaskJoinsTheTraceOfWhoeverSubmitsIt) {
+  RunningServer director("services/director/callboard-director");
+  const std::string address = absl::StrCat("--director.address=", director.grpc_address());
+  const std::string trace_id = "0af7651916cd43dd8448eb211c80319c";
+  const auto submit = [&address](const std::string& traceparent) {
+    std::vector<std::string> command = Command({"queue", address, "-o", "json", "echo"});
+    command.insert(command.begin(), {"/usr/bin/env", "TRACEPARENT=" + traceparent});
+    return RunToEnd(command).output;
+  };
+  const std::string joined = submit(absl::StrCat("00-", trace_id, "-b7ad6b7169203331-01"));
+  EXPECT_THAT(joined, HasSubstr(absl::StrCat("\"trace_id\":\"", trace_id, "\"")));
+  const size_t begin = joined.find("queue-");
+  EXPECT_THAT(RunCallboard({"queue-status", address, joined.substr(begin, 32)}).output,
+              HasSubstr(absl::StrCat("\ntrace      ", trace_id, "\n")));
+  // A span of zeros is none, and no trace has one.
+  const std::string alone = submit(absl::StrCat("00-", trace_id, "-0000000000000000-01"));
+  EXPECT_THAT(alone, AllOf(HasSubstr("\"state\":\"pending\""), HasSubstr("\"trace_id\":\""),
+                           Not(HasSubstr(trace_id))));
+}
+
 TEST(DevTest, RunsFourServersAndWritesTheirPorts) {
   const std::string path = absl::StrCat(testing::TempDir(), "/dev-ports.json");
   RunningDev dev({absl::StrCat("--port_file=", path), "--queue.max_size=5"});
@@ -314,6 +335,14 @@ TEST(DevTest, StopsInOrderOnEitherSignal) {
     EXPECT_LT(agent, director);
     EXPECT_NE(director, std::string::npos);
   }
+}
+
+TEST(DevTest, SignalMakesTheLogOfAllMoreDetailed) {
+  RunningDev dev;
+  dev.process().Signal(SIGUSR1);
+  EXPECT_EQ(FieldOf(dev.process().WaitForLine(" log=level "), "level"), "debug");
+  dev.process().Signal(SIGUSR2);
+  EXPECT_EQ(FieldOf(dev.process().WaitForLine(" log=level "), "level"), "info");
 }
 
 TEST(DevTest, NeitherSilentCollectorNorOpenStreamsHoldItUp) {

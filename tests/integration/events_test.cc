@@ -15,6 +15,7 @@
 #include "libs/testing/file_text.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/new_folder.h"
+#include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/scripted_agent.h"
 #include "tests/integration/task_client.h"
@@ -25,6 +26,7 @@ namespace {
 using core::FenceToken;
 using core::StartRun;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -157,6 +159,40 @@ TEST_F(EventsTest, CancelIsSeenWhenItIsAskedForAndWhenItIsDone) {
   EXPECT_THAT(Line("task_ended"),
               AllOf(HasSubstr(running), HasSubstr("state=cancelled signal=SIGTERM run_seconds=")));
   WaitForMetric(R"(callboard_tasks_total{reason="",state="cancelled"} 2)");
+}
+
+TEST_F(EventsTest, CommandLineShowsTheLifeOfATask) {
+  const std::string retried = client_.Submit("task");
+  agent_.Refuse(agent_.NextItem<StartRun>().token, absl::UnavailableError("no\nmemory"));
+  Line("dispatch_failed");
+  client_.Kick();
+  const FenceToken token = agent_.NextItem<StartRun>().token;
+  agent_.Accept(token);
+  client_.WaitFor(retried, v1::Task::STATE_WORKING);
+  const std::string cancelled = client_.Submit("pending");
+  client_.Cancel(cancelled);
+  agent_.Finish(token, {.exit_code = 0});
+  client_.WaitFor(retried, v1::Task::STATE_COMPLETED);
+
+  const auto shown = [this](const std::string& id) {
+    return test::RunToEnd({test::BuiltBinary("services/cli/callboard"), "queue-status", id,
+                           "--director.address=" + director_.grpc_address()})
+        .output;
+  };
+  const std::string when = "[-0-9]+ [:.0-9]+ UTC +\\+[.0-9a-z]+ +";
+  EXPECT_THAT(shown(retried),
+              ContainsRegex(absl::StrCat(
+                  "\ntrace      [0-9a-f]{32}\n\n"
+                  "TIME +AFTER +EVENT +WHO +FAULT +PLACE +RUN +AGENT +WHY\n",                   //
+                  when, "SUBMITTED +anonymous +- +- +- +-\n",                                   //
+                  when, "ADMITTED +anonymous +- +- -> 1 +- +-\n",                               //
+                  when, "DISPATCHING +director +- +1 -> - +1 +agent-1\n",                       //
+                  when, "RETRY +agent-1 +agent +- -> 1 +1 +agent-1  UNAVAILABLE: no memory\n",  //
+                  when, "DISPATCHING +director +- +1 -> - +2 +agent-1\n",                       //
+                  when, "RUNNING +agent-1 +- +- +2 +agent-1\n",                                 //
+                  when, "DONE +agent-1 +- +- +2 +agent-1\n$")));
+  EXPECT_THAT(shown(cancelled), ContainsRegex(absl::StrCat(
+                                    when, "CANCELED +anonymous +caller +1 -> - +- +- +.+\n$")));
 }
 
 TEST_F(EventsTest, GaugesShowTheQueueAsItIsWhenACallIsAnswered) {

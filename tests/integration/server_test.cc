@@ -19,6 +19,7 @@ namespace callboard {
 namespace {
 
 using test::Ended;
+using test::FieldOf;
 using test::FileText;
 using test::HeldStream;
 using test::HttpGet;
@@ -30,6 +31,7 @@ using test::RunToEnd;
 using test::ServerCommand;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Optional;
 using ::testing::StartsWith;
 
@@ -174,6 +176,22 @@ TEST_P(ServerTest, NeitherSilentNorMissingCollectorNorOpenStreamHoldsItUp) {
     server.process().Signal(SIGTERM);
     EXPECT_THAT(server.process().WaitForExit(kStopsWithin), Optional(0));
   }
+}
+
+TEST_P(ServerTest, SignalsMakeItsLogMoreAndLessDetailedWhileItRuns) {
+  RunningServer server(binary());
+  const std::pair<int, std::string> steps[] = {
+      {SIGUSR1, "debug"},   {SIGUSR1, "debug"}, {SIGUSR2, "info"},
+      {SIGUSR2, "warning"}, {SIGUSR2, "error"}, {SIGUSR2, "error"},
+  };
+  for (const auto& [signal, level] : steps) {
+    server.process().Signal(signal);
+    EXPECT_EQ(FieldOf(server.process().WaitForLine(" log=level "), "level"), level);
+  }
+  EXPECT_EQ(server.Health(""), "SERVING");
+  server.process().Signal(SIGTERM);
+  EXPECT_THAT(server.process().WaitForExit(kStopsWithin), Optional(0));
+  EXPECT_THAT(server.process().Output(), Not(HasSubstr("server=stopped")));
 }
 
 TEST_P(ServerTest, HelpAndVersionSucceed) {

@@ -1,0 +1,128 @@
+#include "services/cli/show_task.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "callboard/v1/queue.grpc.pb.h"
+#include "libs/base/check.h"
+#include "libs/testing/status_matchers.h"
+#include "libs/wire/time.h"
+#include "services/cli/exit_code.h"
+
+namespace callboard::cli {
+namespace {
+
+using config::v1::CliConfig;
+using test::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+// A director that knows one task, with an event on each of two pages. Calls come one after another.
+class ScriptedDirector final : public v1::QueueService::Service {
+ public:
+  ScriptedDirector() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    CHECK(server_ != nullptr);
+  }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+  // How the second page, and all of them, are answered.
+  grpc::Status second = grpc::Status::OK;
+  grpc::Status every = grpc::Status::OK;
+  std::vector<std::string> page_tokens = {};
+
+ private:
+  grpc::Status GetTask(grpc::ServerContext*, const v1::GetTaskRequest* request,
+                       v1::Task* task) override {
+    if (request->queue_id() != "queue-1") return {grpc::StatusCode::NOT_FOUND, "no such task"};
+    task->set_queue_id("queue-1");
+    task->set_trace_id("0af7651916cd43dd8448eb211c80319c");
+    return grpc::Status::OK;
+  }
+  grpc::Status ListTaskEvents(grpc::ServerContext*, const v1::ListTaskEventsRequest* request,
+                              v1::ListTaskEventsResponse* response) override {
+    page_tokens.push_back(request->page_token());
+    const bool is_first = request->page_token().empty();
+    response->add_events()->set_kind(is_first ? v1::TaskEvent::KIND_SUBMITTED
+                                              : v1::TaskEvent::KIND_ADMITTED);
+    if (is_first) response->set_next_page_token("more");
+    return is_first ? every : second;
+  }
+
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+class ShowTaskTest : public testing::Test {
+ protected:
+  ShowTaskTest() {
+    config_.mutable_director()->set_address(director_.address());
+    *config_.mutable_timeout() = wire::ToProto(absl::Seconds(30));
+  }
+
+  // What the command prints.
+  std::string Shown(const std::string& queue_id) {
+    const absl::StatusOr<std::string> shown = ShowTask(config_, queue_id);
+    return shown.ok() ? *shown : absl::StrCat("Error: ", shown.status().message());
+  }
+
+  ScriptedDirector director_;
+  CliConfig config_;
+};
+
+TEST_F(ShowTaskTest, EventsOfAllPagesAreBelowTheTask) {
+  EXPECT_THAT(Shown("queue-1"), MatchesRegex("task       queue-1\n.*"
+                                             "trace      0af7651916cd43dd8448eb211c80319c\n"
+                                             "\nTIME .*\n.* SUBMITTED .*\n.* ADMITTED .*\n"));
+  EXPECT_THAT(director_.page_tokens, ElementsAre("", "more"));
+}
+
+TEST_F(ShowTaskTest, JsonIsOneDocumentWithThem) {
+  config_.set_output(CliConfig::OUTPUT_JSON);
+  EXPECT_THAT(Shown("queue-1"),
+              AllOf(StartsWith("{\"prompt\":"), HasSubstr("\"kind\":\"SUBMITTED\""),
+                    HasSubstr("\"kind\":\"ADMITTED\""), EndsWith("}]}\n")));
+}
+
+TEST_F(ShowTaskTest, UnknownTaskIsNotFoundAndItsEventsAreNotAskedFor) {
+  EXPECT_EQ(ExitCodeOf(ShowTask(config_, "queue-2").status()), ExitCode::kNotFound);
+  EXPECT_THAT(director_.page_tokens, ElementsAre());
+}
+
+TEST_F(ShowTaskTest, OlderDirectorShowsTheTaskAndSaysWhatIsMissing) {
+  director_.every = {grpc::StatusCode::UNIMPLEMENTED, ""};
+  EXPECT_THAT(Shown("queue-1"),
+              AllOf(StartsWith("task       queue-1\n"),
+                    EndsWith("\n\nthis director is too old to tell the events of a "
+                             "task\n")));
+  config_.set_output(CliConfig::OUTPUT_JSON);
+  EXPECT_THAT(Shown("queue-1"), EndsWith(",\"events\":null}\n"));
+}
+
+TEST_F(ShowTaskTest, DirectorThatGoesAwayMeanwhileIsAnErrorAndNotHalfAnAnswer) {
+  const grpc::Status gone = {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
+  for (grpc::Status* answer : {&director_.second, &director_.every}) {
+    *answer = gone;
+    const absl::StatusOr<std::string> shown = ShowTask(config_, "queue-1");
+    EXPECT_THAT(shown, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no director answers")));
+    EXPECT_EQ(ExitCodeOf(shown.status()), ExitCode::kUnreachable);
+  }
+}
+
+}  // namespace
+}  // namespace callboard::cli
