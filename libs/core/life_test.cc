@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "libs/core/task_spans.h"
+
 namespace callboard::core {
 namespace {
 
@@ -170,6 +172,29 @@ TEST(LifeTest, BounceThatReplacesRecordsLeavesWhatTheyWouldHave) {
   EXPECT_EQ(recovered.life(), live.life());
   EXPECT_EQ(recovered.task().dispatch, DispatchNumber(2));
   EXPECT_EQ(recovered.task().busy_rejections, 2u);
+}
+
+TEST(LifeTest, DispatchBelongsToTheTraceOfTheSubmitUnlessItComesLongAfterTheOneBefore) {
+  for (const bool is_late : {false, true}) {
+    Story story;
+    // However long the first one waits.
+    TaskRecord first = {.queue_id = kId, .change = Dispatched{.dispatch = DispatchNumber(1)}};
+    first.event = {.number = 2, .at = At(100'000)};
+    story.ThenRecord(first);
+    EXPECT_TRUE(story.life().dispatch_trace().trace_id == story.life().trace.trace_id);
+    TaskRecord back = {.queue_id = kId, .change = Returned{}};
+    back.event = {.number = 3, .at = At(200'000)};
+    story.ThenRecord(back);
+    TaskRecord second = {.queue_id = kId, .change = Dispatched{.dispatch = DispatchNumber(2)}};
+    second.event = {.number = 4, .at = At(200'000 + 5 * 60 + (is_late ? 1 : 0))};
+    story.ThenRecord(second);
+    EXPECT_EQ(story.life().dispatch_trace().trace_id != story.life().trace.trace_id, is_late);
+    EXPECT_TRUE(story.task().trace_id == story.life().trace.trace_id);
+  }
+}
+
+TEST(LifeTest, TaskFromBeforeThereWereTracesHasOneAllTheSame) {
+  EXPECT_TRUE(Story().life().trace == SubmitSpanOf(kId));
 }
 
 TEST(LifeDeathTest, NothingLeavesATerminalState) {

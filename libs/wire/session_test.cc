@@ -54,11 +54,16 @@ TEST(SessionWireTest, StartComesThroughWithAllThatWasAskedFor) {
   spec.env = {{"A", "1"}};
   spec.session_id = "s";
   spec.timeout = absl::Seconds(20);
-  const auto start = std::get<core::StartRun>(HeardItem(core::DirectorItem(core::StartRun{
-      kToken, std::make_shared<const core::TaskSpec>(spec), absl::Milliseconds(123456)})));
+  core::StartRun said;
+  said.token = kToken;
+  said.spec = std::make_shared<const core::TaskSpec>(spec);
+  said.agent_time = absl::Milliseconds(123456);
+  said.trace = core::NewTrace({1, 2, 3});
+  const auto start = std::get<core::StartRun>(HeardItem(core::DirectorItem(said)));
   EXPECT_EQ(start.token, kToken);
   EXPECT_EQ(*start.spec, spec);
   EXPECT_EQ(start.agent_time, absl::Milliseconds(123456));
+  EXPECT_EQ(start.trace, said.trace);
 }
 
 TEST(SessionWireTest, WordsAboutADispatchComeThrough) {

@@ -17,11 +17,12 @@ using director::TaskStep;
 
 ports::FinishedSpan SpanAt(const char* name, const core::TaskRecord& record,
                            const core::SpanContext& context) {
-  return {.name = name,
-          .context = context,
-          .end = record.event.at,
-          .attributes = {{names::kMessagingSystem, names::kMessagingSystemValue},
-                         {names::kMessageId, core::ToString(record.queue_id)}}};
+  ports::FinishedSpan span = {.name = name, .context = context, .end = record.event.at};
+  // As many as a dispatch has.
+  span.attributes.reserve(8);
+  span.attributes.push_back({names::kMessagingSystem, names::kMessagingSystemValue});
+  span.attributes.push_back({names::kMessageId, core::ToString(record.queue_id)});
+  return span;
 }
 
 // How the task ended, if it did. What its error says may come from anywhere.

@@ -11,10 +11,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/base/check.h"
 #include "libs/testing/file_text.h"
+#include "libs/testing/http_client.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/otlp_collector.h"
 #include "libs/testing/running_server.h"
@@ -32,7 +34,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr absl::Duration kPatience = absl::Minutes(1);
-// What nobody may find in a span.
+// What nobody may find in a span, a log or a metric.
 constexpr char kCanary[] = "canary-5f3a";
 
 // The spans of one trace.
@@ -119,6 +121,21 @@ class TraceTest : public testing::Test {
                         absl::BytesToHexString(span.span_id()), "-01");
   }
 
+  // In nothing that a server shows to everybody.
+  static void ExpectNoCanary(test::Process& process) {
+    const std::string log = process.Output();
+    EXPECT_FALSE(absl::StrContains(log, kCanary)) << log;
+    const std::string listening = log.substr(log.find("server=listening"));
+    const std::string address = test::FieldOf(listening.substr(0, listening.find('\n')), "http");
+    int port = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port)) << address;
+    for (const char* path : {"/metrics", "/status", "/readyz"}) {
+      const std::string page = test::HttpGet(static_cast<uint16_t>(port), path).body;
+      EXPECT_FALSE(page.empty()) << path;
+      EXPECT_FALSE(absl::StrContains(page, kCanary)) << page;
+    }
+  }
+
   const std::filesystem::path folder_ = test::NewFolder();
   test::OtlpCollector collector_;
   const std::string endpoint_ = absl::StrCat("--telemetry.otlp_endpoint=", collector_.address());
@@ -192,6 +209,10 @@ TEST_F(TraceTest, CronTaskIsOneTreeFromTheFireToTheProcessAlsoWhenTheDirectorIsK
   EXPECT_EQ(Traceparent("seen"), Expected(run));
   for (const ReceivedSpan& span : collector_.WaitForSpans(0, absl::ZeroDuration())) {
     EXPECT_FALSE(absl::StrContains(span.span.SerializeAsString(), kCanary)) << span.span.name();
+  }
+  for (test::Process* process : {&cluster_.director().process(), &cluster_.agent(1).process(),
+                                 &cluster_.agent(2).process(), &scheduler.process()}) {
+    ExpectNoCanary(*process);
   }
 }
 

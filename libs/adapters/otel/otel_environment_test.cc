@@ -98,6 +98,17 @@ TEST_F(OtelEnvironmentTest, SwitchesTelemetryOff) {
   EXPECT_THAT(collector_.WaitForSpans(0, absl::ZeroDuration()), IsEmpty());
 }
 
+TEST_F(OtelEnvironmentTest, SaysWhichShareOfTracesIsKept) {
+  Emit({endpoint_, "OTEL_TRACES_SAMPLER=always_off"});
+  Emit({endpoint_, "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0"});
+  EXPECT_THAT(collector_.WaitForSpans(0, absl::ZeroDuration()), IsEmpty());
+  Emit({endpoint_, "OTEL_TRACES_SAMPLER=always_on"});
+  const std::string output = Emit({endpoint_, "OTEL_TRACES_SAMPLER=traceidratio",  //
+                                   "OTEL_TRACES_SAMPLER_ARG=2"});
+  EXPECT_THAT(output, HasSubstr(" WARN telemetry=sampler_ignored OTEL_TRACES_SAMPLER_ARG=2"));
+  EXPECT_EQ(collector_.WaitForSpans(2, absl::Seconds(10)).size(), 2u);
+}
+
 TEST_F(OtelEnvironmentTest, ComplaintsAboutItAreLogged) {
   const std::string output = Emit({endpoint_, "OTEL_EXPORTER_OTLP_TIMEOUT=soon"});
   EXPECT_THAT(output, HasSubstr(" WARN telemetry=sdk_message "));

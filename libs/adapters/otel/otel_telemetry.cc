@@ -321,7 +321,7 @@ bool EnvironmentHasEndpoint() {
 }
 
 // The share of traces that OTEL_TRACES_SAMPLER and its argument ask for; null when they do not.
-// Whether a caller's trace is kept, the caller decides, in either of OpenTelemetry's two forms.
+// With `parentbased_` or without: what a caller does not keep is not kept in either case.
 std::optional<double> EnvironmentRatio() {
   const std::string name = Variable("OTEL_TRACES_SAMPLER");
   const absl::string_view sampler = absl::StripPrefix(name, "parentbased_");

@@ -135,6 +135,23 @@ TEST(RecordCodecTest, EveryEnumHasEveryValueOnce) {
   EXPECT_TRUE(IsComplete(kQueuePolicies, *storage::v1::QueuePolicy_descriptor()));
 }
 
+TEST(RecordCodecTest, TraceIsKeptOrRefusedWhenItIsNone) {
+  storage::v1::TaskRecord message = SmallMessage();
+  for (const char flags : {0, 1}) {
+    message.mutable_admitted()->set_trace(std::string(24, 'x') + flags);
+    core::Record record;
+    ASSERT_THAT(RecordDecoder().Decode(TaskKey(kTask, 3), message.SerializeAsString(), record),
+                IsOk());
+    const auto& admitted = std::get<core::Admitted>(std::get<core::TaskRecord>(record).change);
+    EXPECT_EQ(admitted.trace.sampled, flags == 1);
+    EXPECT_EQ(PutOf(record).value, message.SerializeAsString());
+  }
+  for (const std::string& wrong : {std::string(24, 'x'), std::string(25, 'x')}) {
+    message.mutable_admitted()->set_trace(wrong);
+    EXPECT_THAT(Decode(message), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("trace")));
+  }
+}
+
 TEST(RecordCodecTest, KeysAreThoseOfTheFormat) {
   const auto key = [](const core::Record& record) { return PutOf(record).key; };
   EXPECT_EQ(key(core::EpochBegan{1}), "queue/epoch");
