@@ -122,6 +122,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                     .query = question == absl::string_view::npos
                                  ? ""
                                  : std::string(target.substr(question + 1)),
+                    .accept = std::string(message[beast::http::field::accept]),
                     .body = message.body()};
     const auto route = shared_->routes.find(request.path);
     if (route == shared_->routes.end()) {

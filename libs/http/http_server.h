@@ -18,6 +18,8 @@ struct Request {
   std::string path;
   // Without the question mark.
   std::string query;
+  // What kinds of answer the client takes; empty when it does not say.
+  std::string accept;
   std::string body;
 };
 

@@ -11,6 +11,7 @@
 #include "libs/base/version.h"
 #include "libs/core/trace_context.h"
 #include "libs/server/descriptor_shares.h"
+#include "libs/server/open_metrics.h"
 
 namespace callboard::server {
 namespace {
@@ -45,13 +46,17 @@ http::GetRoutes AdminRoutes(const Surface& surface, ServerContext& context,
     respond(why_not.empty() ? PlainText(200, "ready\n")
                             : PlainText(503, absl::StrCat(why_not, "\n")));
   };
-  routes["/metrics"] = [&](const http::Request&, const http::Respond& respond) {
+  routes["/metrics"] = [&](const http::Request& request, const http::Respond& respond) {
     std::vector<prometheus::MetricFamily> families = context.metrics().Collect();
     families.push_back(SpansDropped(context.telemetry()));
     if (surface.metrics) {
       for (prometheus::MetricFamily& family : surface.metrics()) {
         families.push_back(std::move(family));
       }
+    }
+    if (TakesOpenMetrics(request.accept)) {
+      return respond(
+          {.content_type = kOpenMetricsType, .body = OpenMetrics(families, context.exemplars())});
     }
     respond({.content_type = "text/plain; version=0.0.4; charset=utf-8",
              .body = prometheus::TextSerializer().Serialize(families)});

@@ -20,6 +20,7 @@
 #include "libs/ports/clock.h"
 #include "libs/ports/random.h"
 #include "libs/ports/telemetry.h"
+#include "libs/server/exemplars.h"
 #include "libs/server/grpc_server.h"
 #include "libs/server/listen_address.h"
 #include "libs/server/port_file.h"
@@ -52,6 +53,8 @@ class ServerContext {
   Readiness& readiness() { return readiness_; }
   // Metrics registered here are shown at /metrics.
   prometheus::Registry& metrics() { return *metrics_; }
+  // And with them these, to who takes them.
+  Exemplars& exemplars() { return exemplars_; }
 
   // A part cannot go on: the program ends as after a signal, and with this error. Thread-safe.
   void Fail(const absl::Status& why);
@@ -67,6 +70,7 @@ class ServerContext {
   Readiness readiness_;
   // Shared as prometheus-cpp wants it.
   const std::shared_ptr<prometheus::Registry> metrics_;
+  Exemplars exemplars_;
   mutable base::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };

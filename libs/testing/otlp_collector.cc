@@ -1,6 +1,5 @@
 #include "libs/testing/otlp_collector.h"
 
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
 #include "absl/strings/str_cat.h"
@@ -22,9 +21,9 @@ class OtlpCollector::Service final : public TraceService::CallbackService {
     if (failing_) {
       reactor->Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "overloaded"));
     } else if (holding_) {
-      held_.push_back({reactor, *request});
+      held_.push_back({reactor, *request, HeadersOf(*context)});
     } else {
-      Answer(reactor, *request);
+      Answer({reactor, *request, HeadersOf(*context)});
     }
     return reactor;
   }
@@ -42,7 +41,7 @@ class OtlpCollector::Service final : public TraceService::CallbackService {
   void Release() {
     base::MutexLock lock(mutex_);
     holding_ = false;
-    for (const auto& [reactor, request] : held_) Answer(reactor, request);
+    for (const Call& call : held_) Answer(call);
     held_.clear();
   }
 
@@ -55,35 +54,48 @@ class OtlpCollector::Service final : public TraceService::CallbackService {
   }
 
  private:
-  void Answer(grpc::ServerUnaryReactor* reactor, const ExportTraceServiceRequest& request)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    for (const auto& group : request.resource_spans()) {
+  struct Call {
+    grpc::ServerUnaryReactor* reactor;
+    ExportTraceServiceRequest request;
+    std::map<std::string, std::string> headers;
+  };
+
+  static std::map<std::string, std::string> HeadersOf(const grpc::CallbackServerContext& context) {
+    std::map<std::string, std::string> headers;
+    for (const auto& [key, value] : context.client_metadata()) {
+      headers[{key.data(), key.size()}] = {value.data(), value.size()};
+    }
+    return headers;
+  }
+
+  void Answer(const Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    for (const auto& group : call.request.resource_spans()) {
       std::map<std::string, std::string> resource;
       for (const auto& attribute : group.resource().attributes()) {
         resource[attribute.key()] = attribute.value().string_value();
       }
       for (const auto& scope : group.scope_spans()) {
-        for (const auto& span : scope.spans()) spans_.push_back({span, resource});
+        for (const auto& span : scope.spans()) spans_.push_back({span, resource, call.headers});
       }
     }
     changed_.NotifyAll();
-    reactor->Finish(grpc::Status::OK);
+    call.reactor->Finish(grpc::Status::OK);
   }
 
   base::Mutex mutex_;
   base::CondVar changed_;
   bool holding_ ABSL_GUARDED_BY(mutex_) = false;
   bool failing_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::pair<grpc::ServerUnaryReactor*, ExportTraceServiceRequest>> held_
-      ABSL_GUARDED_BY(mutex_);
+  std::vector<Call> held_ ABSL_GUARDED_BY(mutex_);
   std::vector<ReceivedSpan> spans_ ABSL_GUARDED_BY(mutex_);
 };
 
-OtlpCollector::OtlpCollector(uint16_t port) : service_(std::make_unique<Service>()) {
+OtlpCollector::OtlpCollector(uint16_t port,
+                             const std::shared_ptr<grpc::ServerCredentials>& credentials)
+    : service_(std::make_unique<Service>()) {
   int chosen = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
-                           &chosen);
+  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), credentials, &chosen);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
   CHECK(server_ != nullptr) << "no collector on port " << port;

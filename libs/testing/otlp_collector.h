@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_TESTING_OTLP_COLLECTOR_H_
 #define CALLBOARD_LIBS_TESTING_OTLP_COLLECTOR_H_
 
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h>
 
@@ -20,13 +21,17 @@ struct ReceivedSpan {
   opentelemetry::proto::trace::v1::Span span;
   // The sender's attributes that are text: service.name and others.
   std::map<std::string, std::string> resource;
+  // Of the call that brought it.
+  std::map<std::string, std::string> headers;
 };
 
 // An OpenTelemetry collector inside the test, on 127.0.0.1. Thread-safe.
 class OtlpCollector {
  public:
   // On a free port, unless one is given.
-  explicit OtlpCollector(uint16_t port = 0);
+  explicit OtlpCollector(uint16_t port = 0,
+                         const std::shared_ptr<grpc::ServerCredentials>& credentials =
+                             grpc::InsecureServerCredentials());
   // Answers what is still held.
   ~OtlpCollector();
   OtlpCollector(const OtlpCollector&) = delete;

@@ -9,8 +9,9 @@
 
 namespace callboard {
 
-DirectorWatch::DirectorWatch(prometheus::Registry& metrics, server::Readiness& readiness)
-    : readiness_(readiness), metrics_(metrics) {}
+DirectorWatch::DirectorWatch(const QueueMetrics::Registries& registries,
+                             server::Readiness& readiness)
+    : readiness_(readiness), metrics_(registries) {}
 
 void DirectorWatch::OnService(director::Service service, const absl::Status& why) {
   const std::string error(why.message());

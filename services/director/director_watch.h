@@ -21,8 +21,8 @@ namespace callboard {
 // Thread-safe.
 class DirectorWatch final : public director::Observer {
  public:
-  // Both outlive it.
-  DirectorWatch(prometheus::Registry& metrics, server::Readiness& readiness);
+  // All outlive it.
+  DirectorWatch(const QueueMetrics::Registries& registries, server::Readiness& readiness);
 
   void OnService(director::Service service, const absl::Status& why) override;
   void OnCommit(size_t records, absl::Duration took) override;

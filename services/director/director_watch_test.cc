@@ -35,7 +35,7 @@ class DirectorWatchTest : public testing::Test {
   std::ostringstream log_;
   prometheus::Registry registry_;
   server::Readiness readiness_;
-  DirectorWatch watch_{registry_, readiness_};
+  DirectorWatch watch_{{registry_}, readiness_};
 };
 
 TEST_F(DirectorWatchTest, CallerWhoLeavesWasNotRefused) {

@@ -25,44 +25,55 @@ const Histogram::BucketBoundaries kAnswers = {0.0005, 0.001, 0.0025, 0.005, 0.01
                                               0.1,    0.5,   1,      5,     30,   75};
 const Histogram::BucketBoundaries kRuns = {0.01, 0.1, 0.5, 1,    5,    15,
                                            60,   300, 900, 1800, 3600, 14400};
-Histogram& NewHistogram(prometheus::Registry& metrics, const std::string& name,
-                        const std::string& help, const Histogram::BucketBoundaries& buckets) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(metrics).Add({}, buckets);
-}
-
 prometheus::Family<Counter>& NewCounters(prometheus::Registry& metrics, const std::string& name,
                                          const std::string& help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(metrics);
 }
 
-void Observe(Histogram& histogram, const std::optional<absl::Duration>& time) {
-  if (time.has_value()) histogram.Observe(absl::ToDoubleSeconds(*time));
-}
-
 }  // namespace
 
-QueueMetrics::QueueMetrics(prometheus::Registry& metrics)
-    : refused_(NewCounters(metrics, "callboard_submit_rejected_total",
+QueueMetrics::Times::Times(const Registries& registries, const std::string& name,
+                           const std::string& help, const Histogram::BucketBoundaries& buckets)
+    : name_(name),
+      histogram_(prometheus::BuildHistogram()
+                     .Name(name)
+                     .Help(help)
+                     .Register(registries.metrics)
+                     .Add({}, buckets)),
+      exemplars_(registries.exemplars) {
+  if (exemplars_ != nullptr) exemplars_->Add(name, buckets);
+}
+
+void QueueMetrics::Times::Observe(const std::optional<absl::Duration>& time,
+                                  const core::TaskRecord& record, const director::TaskStep& step) {
+  if (!time.has_value()) return;
+  const double seconds = absl::ToDoubleSeconds(*time);
+  histogram_.Observe(seconds);
+  if (exemplars_ == nullptr || !step.trace.sampled) return;
+  exemplars_->Note(name_, {step.trace.trace_id, seconds, record.event.at});
+}
+
+QueueMetrics::QueueMetrics(const Registries& registries)
+    : refused_(NewCounters(registries.metrics, "callboard_submit_rejected_total",
                            "Submits that were refused, by the reason they were given.")),
-      wait_seconds_(NewHistogram(metrics, "callboard_queue_wait_seconds",
-                                 "From the arrival of a submit, or the return of a task, until "
-                                 "its dispatch.",
-                                 kWaits)),
-      waiting_seconds_(NewHistogram(metrics, "callboard_queue_waiting_seconds",
-                                    "From the arrival of a submit until it was accepted.", kWaits)),
-      pending_seconds_(NewHistogram(metrics, "callboard_queue_pending_seconds",
-                                    "From coming into line until the dispatch.", kWaits)),
-      dispatch_seconds_(NewHistogram(metrics, "callboard_dispatch_seconds",
-                                     "From the dispatch until it was answered or given up.",
-                                     kAnswers)),
-      run_seconds_(NewHistogram(metrics, "callboard_run_seconds",
-                                "From the agent's acceptance until the run was over.", kRuns)),
-      commits_(metrics),
-      orphan_results_(NewCounters(metrics, "callboard_orphan_results_total",
+      wait_seconds_(registries, "callboard_queue_wait_seconds",
+                    "From the arrival of a submit, or the return of a task, until "
+                    "its dispatch.",
+                    kWaits),
+      waiting_seconds_(registries, "callboard_queue_waiting_seconds",
+                       "From the arrival of a submit until it was accepted.", kWaits),
+      pending_seconds_(registries, "callboard_queue_pending_seconds",
+                       "From coming into line until the dispatch.", kWaits),
+      dispatch_seconds_(registries, "callboard_dispatch_seconds",
+                        "From the dispatch until it was answered or given up.", kAnswers),
+      run_seconds_(registries, "callboard_run_seconds",
+                   "From the agent's acceptance until the run was over.", kRuns),
+      commits_(registries.metrics),
+      orphan_results_(NewCounters(registries.metrics, "callboard_orphan_results_total",
                                   "Results of dispatches that no longer counted, thrown away.")
                           .Add({})) {
-  auto& tasks =
-      NewCounters(metrics, "callboard_tasks_total", "Tasks that have ended, by how and why.");
+  auto& tasks = NewCounters(registries.metrics, "callboard_tasks_total",
+                            "Tasks that have ended, by how and why.");
   const auto add = [&](TaskState state, std::optional<core::FailureReason> reason) {
     tasks_[{state, reason}] =
         &tasks.Add({{"state", Name(state)}, {"reason", reason.has_value() ? Name(*reason) : ""}});
@@ -70,7 +81,7 @@ QueueMetrics::QueueMetrics(prometheus::Registry& metrics)
   add(TaskState::kCompleted, std::nullopt);
   add(TaskState::kCancelled, std::nullopt);
   for (const auto& [reason, proto] : wire::kFailureReasons) add(TaskState::kFailed, reason);
-  auto& dispatches = NewCounters(metrics, "callboard_dispatch_total",
+  auto& dispatches = NewCounters(registries.metrics, "callboard_dispatch_total",
                                  "Dispatches that were answered or given up, by how.");
   for (const DispatchOutcome outcome : kDispatchOutcomes) {
     dispatches_[outcome] = &dispatches.Add({{"outcome", std::string(Name(outcome))}});
@@ -83,11 +94,11 @@ void QueueMetrics::Count(const core::TaskRecord& record, const director::TaskSte
     tasks_.at({ended->state, ended->reason})->Increment();
   }
   const QueueTimes times = TimesOf(record, step);
-  Observe(wait_seconds_, times.wait);
-  Observe(waiting_seconds_, times.waiting);
-  Observe(pending_seconds_, times.pending);
-  Observe(dispatch_seconds_, times.dispatch);
-  Observe(run_seconds_, times.run);
+  wait_seconds_.Observe(times.wait, record, step);
+  waiting_seconds_.Observe(times.waiting, record, step);
+  pending_seconds_.Observe(times.pending, record, step);
+  dispatch_seconds_.Observe(times.dispatch, record, step);
+  run_seconds_.Observe(times.run, record, step);
 }
 
 void QueueMetrics::CountOrphanResult() { orphan_results_.Increment(); }

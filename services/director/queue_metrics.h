@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "libs/director/observer.h"
 #include "libs/director/task_step.h"
 #include "libs/server/commit_metrics.h"
+#include "libs/server/exemplars.h"
 #include "services/director/queue_events.h"
 
 namespace callboard {
@@ -26,8 +28,13 @@ namespace callboard {
 // Counts what a director does. docs/OPERATIONS.md says what each number means. Thread-safe.
 class QueueMetrics {
  public:
-  // `metrics` outlives it.
-  explicit QueueMetrics(prometheus::Registry& metrics);
+  // What shows the numbers, and which traces they come from: to nobody, when null. Both outlive it.
+  struct Registries {
+    prometheus::Registry& metrics;
+    server::Exemplars* exemplars = nullptr;
+  };
+
+  explicit QueueMetrics(const Registries& registries);
 
   void Count(const core::TaskRecord& record, const director::TaskStep& step);
   // The result of a dispatch that no longer counts was thrown away.
@@ -37,17 +44,34 @@ class QueueMetrics {
   void CountRefused(const absl::Status& why);
 
  private:
+  // A histogram of how long something takes.
+  class Times {
+   public:
+    Times(const Registries& registries, const std::string& name, const std::string& help,
+          const prometheus::Histogram::BucketBoundaries& buckets);
+
+    // Nothing, when there is no time.
+    void Observe(const std::optional<absl::Duration>& time, const core::TaskRecord& record,
+                 const director::TaskStep& step);
+
+   private:
+    const std::string name_;
+    // The registry's.
+    prometheus::Histogram& histogram_;
+    server::Exemplars* const exemplars_;
+  };
+
   using End = std::pair<core::TaskState, std::optional<core::FailureReason>>;
 
   // All the registry's. What can be named beforehand is there from the start, at 0.
   std::map<End, prometheus::Counter*> tasks_;
   std::map<DispatchOutcome, prometheus::Counter*> dispatches_;
   prometheus::Family<prometheus::Counter>& refused_;
-  prometheus::Histogram& wait_seconds_;
-  prometheus::Histogram& waiting_seconds_;
-  prometheus::Histogram& pending_seconds_;
-  prometheus::Histogram& dispatch_seconds_;
-  prometheus::Histogram& run_seconds_;
+  Times wait_seconds_;
+  Times waiting_seconds_;
+  Times pending_seconds_;
+  Times dispatch_seconds_;
+  Times run_seconds_;
   server::CommitMetrics commits_;
   prometheus::Counter& orphan_results_;
 };

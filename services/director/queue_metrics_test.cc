@@ -20,6 +20,7 @@ using director::TaskStep;
 using ::testing::Contains;
 using ::testing::IsSupersetOf;
 
+const core::SpanContext kTrace = core::NewTrace({1, 2, 3});
 const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
 
 std::vector<std::string> LinesOf(const std::vector<prometheus::MetricFamily>& families) {
@@ -34,14 +35,23 @@ class QueueMetricsTest : public testing::Test {
     record.event.at = kNow;
     const absl::Time since = kNow - absl::Seconds(seconds);
     const TaskStep step = {
-        .from = state, .since = since, .submitted_at = since - absl::Seconds(10)};
+        .from = state, .since = since, .submitted_at = since - absl::Seconds(10), .trace = kTrace};
     metrics_.Count(record, step);
   }
   std::vector<std::string> Lines() const { return LinesOf(registry_.Collect()); }
 
   prometheus::Registry registry_;
-  QueueMetrics metrics_{registry_};
+  server::Exemplars exemplars_;
+  QueueMetrics metrics_{{registry_, &exemplars_}};
 };
+
+TEST_F(QueueMetricsTest, TimeOfATaskIsShownWithItsTrace) {
+  Count(TaskState::kWorking, core::Ended(), 20);
+  const std::optional<server::Exemplar> exemplar = exemplars_.Find("callboard_run_seconds", 60);
+  ASSERT_TRUE(exemplar.has_value());
+  EXPECT_EQ(exemplar->value, 20);
+  EXPECT_TRUE(exemplar->trace_id == kTrace.trace_id);
+}
 
 TEST_F(QueueMetricsTest, WhatCanBeNamedIsThereFromTheStart) {
   EXPECT_THAT(Lines(), IsSupersetOf({"callboard_tasks_total{reason=\"\",state=\"completed\"} 0",

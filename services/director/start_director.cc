@@ -86,9 +86,12 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
   parts->pool.emplace(flow::ThreadsFor(flow_options));
   parts->flow.emplace(flow_options, *parts->pool, context.clock());
   parts->link.emplace(adapters::LinkOptions{.lease = options.engine.lease}, context.clock());
-  parts->watch.emplace(context.metrics(), context.readiness());
+  const bool is_traced = context.telemetry().is_on();
+  parts->watch.emplace(
+      QueueMetrics::Registries{context.metrics(), is_traced ? &context.exemplars() : nullptr},
+      context.readiness());
   director::Observer* observer = &*parts->watch;
-  if (context.telemetry().is_on()) {
+  if (is_traced) {
     observer = &parts->spans.emplace(*parts->watch, context.telemetry());
   }
   parts->tracer.emplace(context.telemetry(), context.clock(), context.random());

@@ -78,7 +78,7 @@ void BM_WatchTask(benchmark::State& state) {
   base::StartLogging({.lines_per_second = 1});
   prometheus::Registry metrics;
   server::Readiness readiness;
-  DirectorWatch watch(metrics, readiness);
+  DirectorWatch watch({metrics}, readiness);
   const std::vector<core::Record> records = {
       core::TaskRecord{.change = core::Admitted{.spec = std::make_shared<core::TaskSpec>()}},
       core::TaskRecord{.change = core::Dispatched{.dispatch = core::DispatchNumber(1)}},

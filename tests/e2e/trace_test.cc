@@ -47,7 +47,7 @@ class Trace {
   // Below that span, or without a parent: what it is, and who sent it, in the order of beginning.
   std::vector<std::string> Below(const std::string& parent = "") const {
     std::map<uint64_t, std::string> found;
-    for (const auto& [span, resource] : spans_) {
+    for (const auto& [span, resource, headers] : spans_) {
       if (span.parent_span_id() != parent) continue;
       found[span.start_time_unix_nano()] =
           absl::StrCat(resource.at("service.name"), " ", span.name());
@@ -59,7 +59,7 @@ class Trace {
   // Of that name, the i-th to begin. REQUIRES: there is one.
   const Span& Get(const std::string& name, size_t i = 0) const {
     std::map<uint64_t, const Span*> found;
-    for (const auto& [span, resource] : spans_) {
+    for (const auto& [span, resource, headers] : spans_) {
       if (span.name() == name) found[span.start_time_unix_nano()] = &span;
     }
     CHECK(i < found.size()) << name << " " << i;
@@ -121,16 +121,19 @@ class TraceTest : public testing::Test {
                         absl::BytesToHexString(span.span_id()), "-01");
   }
 
-  // In nothing that a server shows to everybody.
-  static void ExpectNoCanary(test::Process& process) {
+  static uint16_t HttpPort(test::Process& process) {
     const std::string log = process.Output();
-    EXPECT_FALSE(absl::StrContains(log, kCanary)) << log;
     const std::string listening = log.substr(log.find("server=listening"));
     const std::string address = test::FieldOf(listening.substr(0, listening.find('\n')), "http");
     int port = 0;
-    ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port)) << address;
+    CHECK(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port)) << address;
+    return static_cast<uint16_t>(port);
+  }
+  // In nothing that a server shows to everybody.
+  static void ExpectNoCanary(test::Process& process) {
+    EXPECT_FALSE(absl::StrContains(process.Output(), kCanary)) << process.Output();
     for (const char* path : {"/metrics", "/status", "/readyz"}) {
-      const std::string page = test::HttpGet(static_cast<uint16_t>(port), path).body;
+      const std::string page = test::HttpGet(HttpPort(process), path).body;
       EXPECT_FALSE(page.empty()) << path;
       EXPECT_FALSE(absl::StrContains(page, kCanary)) << page;
     }
@@ -214,6 +217,13 @@ TEST_F(TraceTest, CronTaskIsOneTreeFromTheFireToTheProcessAlsoWhenTheDirectorIsK
                                  &cluster_.agent(2).process(), &scheduler.process()}) {
     ExpectNoCanary(*process);
   }
+  // The time that it took is shown with it.
+  test::HttpConnection connection(HttpPort(cluster_.director().process()));
+  connection.Send(
+      "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\n\r\n");
+  EXPECT_THAT(connection.ReadResponse(),
+              testing::ContainsRegex(
+                  absl::StrCat("\ncallboard_run_seconds_bucket.* # .trace_id=\"", trace_id, "\"")));
 }
 
 TEST_F(TraceTest, RetriedTaskHasASpanForEachStayInLineAndForEachDispatch) {

@@ -4,15 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "libs/base/error.h"
-#include "libs/testing/file_text.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/process.h"
@@ -205,31 +202,6 @@ TEST_F(EventsTest, GaugesShowTheQueueAsItIsWhenACallIsAnswered) {
                                HasSubstr("\ncallboard_queue_max_size 1\n"),
                                HasSubstr("\ncallboard_queue_oldest_age_seconds ")));
   WaitForMetric(R"(callboard_agents{state="busy"} 1)");
-}
-
-// Each metric that the text names, without what Prometheus adds to histograms.
-std::set<std::string> MetricsIn(const std::string& text) {
-  std::set<std::string> names;
-  for (const absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \n`{},|"))) {
-    if (!absl::StartsWith(word, "callboard_")) continue;
-    std::string name(word);
-    for (const char* suffix : {"_bucket", "_count", "_sum"}) {
-      if (absl::EndsWith(name, suffix)) name.resize(name.size() - std::string(suffix).size());
-    }
-    names.insert(name);
-  }
-  return names;
-}
-
-TEST_F(EventsTest, OperatorsPageListsTheMetricsThatThereAre) {
-  FenceToken token;
-  Run(token);
-  client_.Submit("pending");
-  SubmitTogether({Task(""), Task("refused")});
-  WaitForMetric(R"(callboard_submit_rejected_total{reason="queue_full"} 1)");
-  const std::string page = test::FileText("docs/OPERATIONS.md");
-  // A scheduler has some of its own, in a chapter of its own.
-  EXPECT_EQ(MetricsIn(page.substr(0, page.find("\n## A scheduler"))), MetricsIn(Metrics()));
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/otel/otel_telemetry.h"
 #include "libs/base/check.h"
+#include "libs/testing/file_text.h"
+#include "libs/testing/new_folder.h"
 #include "libs/testing/otlp_collector.h"
 #include "libs/testing/process.h"
 
@@ -96,6 +98,26 @@ TEST_F(OtelEnvironmentTest, SwitchesTelemetryOff) {
   Emit({endpoint_, "OTEL_TRACES_EXPORTER=none"});
   Emit({"OTEL_SDK_DISABLED=true"}, {.endpoint = collector_.address()});
   EXPECT_THAT(collector_.WaitForSpans(0, absl::ZeroDuration()), IsEmpty());
+}
+
+TEST_F(OtelEnvironmentTest, CollectorWithTlsIsTrustedByItsCertificateAndGetsTheHeaders) {
+  const std::filesystem::path folder = test::NewFolder();
+  const std::string key = folder / "key.pem";
+  const std::string certificate = folder / "certificate.pem";
+  test::Process openssl({"/usr/bin/openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                         "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+                         "/CN=collector", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key,
+                         "-out", certificate});
+  ASSERT_THAT(openssl.WaitForExit(absl::Minutes(1)), Optional(0)) << openssl.Output();
+  grpc::SslServerCredentialsOptions options;
+  options.pem_key_cert_pairs = {{test::FileText(key), test::FileText(certificate)}};
+  OtlpCollector secure(0, grpc::SslServerCredentials(options));
+  Emit({absl::StrCat("OTEL_EXPORTER_OTLP_ENDPOINT=https://", secure.address()),
+        absl::StrCat("OTEL_EXPORTER_OTLP_CERTIFICATE=", certificate),
+        "OTEL_EXPORTER_OTLP_HEADERS=x-tenant=a,x-token=b"});
+  const auto spans = secure.WaitForSpans(1, absl::Seconds(30));
+  ASSERT_THAT(spans, SizeIs(1));
+  EXPECT_THAT(spans[0].headers, IsSupersetOf({Pair("x-tenant", "a"), Pair("x-token", "b")}));
 }
 
 TEST_F(OtelEnvironmentTest, SaysWhichShareOfTracesIsKept) {
