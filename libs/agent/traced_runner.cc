@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "libs/agent/run_end_name.h"
 #include "libs/base/status_macros.h"
 #include "libs/ports/span_names.h"
 
@@ -10,22 +11,6 @@ namespace {
 
 namespace names = ports::span_names;
 using End = core::RunResult::End;
-
-const char* NameOf(End end) {
-  switch (end) {
-    case End::kCompleted:
-      return "completed";
-    case End::kFailed:
-      return "failed";
-    case End::kTimedOut:
-      return "timed_out";
-    case End::kCancelled:
-      return "cancelled";
-    case End::kNotStarted:
-      return "not_started";
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -83,8 +68,8 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
   // What a run says of its failure may be anything.
   const absl::Status status = result.end == End::kCompleted ? absl::OkStatus()
                               : result.end == End::kCancelled
-                                  ? absl::CancelledError(NameOf(result.end))
-                                  : absl::UnknownError(NameOf(result.end));
+                                  ? absl::CancelledError(Name(result.end))
+                                  : absl::UnknownError(Name(result.end));
   std::optional<absl::Time> stopped = run.stopped;
   if (result.end == End::kTimedOut && !stopped.has_value()) stopped = run.times_out;
   if (stopped.has_value()) {
@@ -107,7 +92,7 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
                      {names::kMessageId, core::ToString(token.queue_id)},
                      {names::kTaskId, core::TaskIdText(token.queue_id, token.dispatch)},
                      {names::kAgent, agent_},
-                     {names::kRunEnd, NameOf(result.end)}},
+                     {names::kRunEnd, Name(result.end)}},
       .status = status};
   if (result.exit_code.has_value()) {
     span.attributes.push_back({names::kExitCode, int64_t{*result.exit_code}});

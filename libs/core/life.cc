@@ -123,6 +123,8 @@ struct Step {
     SetDispatch(change.dispatched, change.dispatched_at);
     life.state = TaskState::kPending;
     Tries& tries = life.tries.Mutable();
+    // The record may have taken the place of the one that says it, and nobody asks any more.
+    tries.begins_trace = false;
     tries.since = record.event.at;
     tries.busy_rejections = change.busy_rejections;
     life.sequence = change.sequence;

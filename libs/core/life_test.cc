@@ -193,6 +193,17 @@ TEST(LifeTest, DispatchBelongsToTheTraceOfTheSubmitUnlessItComesLongAfterTheOneB
   }
 }
 
+TEST(LifeTest, BounceForgetsWhoseTraceItsDispatchWas) {
+  Story story;
+  story.Dispatch(1).Then(Bounced{.dispatched = {.dispatch = DispatchNumber(1)}});
+  TaskRecord late = {.queue_id = kId, .change = Dispatched{.dispatch = DispatchNumber(2)}};
+  late.event = {.number = 4, .at = At(1'000)};
+  story.ThenRecord(late);
+  EXPECT_TRUE(story.life().tries->begins_trace);
+  story.Then(Bounced{.dispatched = {.dispatch = DispatchNumber(2)}});
+  EXPECT_FALSE(story.life().tries->begins_trace);
+}
+
 TEST(LifeTest, TaskFromBeforeThereWereTracesHasOneAllTheSame) {
   EXPECT_TRUE(Story().life().trace == SubmitSpanOf(kId));
 }

@@ -22,7 +22,9 @@ StableHash HashOf(Kind kind, QueueId id, DispatchNumber dispatch) {
 
 SpanContext SubmitSpanOf(QueueId id) {
   const StableHash hash = HashOf(Kind::kSubmit, id, DispatchNumber());
-  return NewTrace({hash.value(), hash.second_value(), hash.value()});
+  SpanContext submit = NewTrace({hash.value(), hash.second_value(), hash.value()});
+  submit.sampled = false;
+  return submit;
 }
 
 SpanId WaitSpanOf(QueueId id, DispatchNumber before) {

@@ -35,7 +35,7 @@ TEST(TaskSpansTest, TasksAndLateDispatchesHaveTracesOfTheirOwn) {
 // A director of a later version ends what one of an earlier began.
 TEST(TaskSpansTest, NamesNeverChange) {
   EXPECT_EQ(FormatTraceparent(SubmitSpanOf(kTask)),
-            "00-deeff5733407247685c9a5d60886ac36-deeff57334072476-01");
+            "00-deeff5733407247685c9a5d60886ac36-deeff57334072476-00");
   const SpanContext wait = {SubmitSpanOf(kTask).trace_id, WaitSpanOf(kTask, DispatchNumber(1))};
   EXPECT_EQ(FormatTraceparent(wait), "00-deeff5733407247685c9a5d60886ac36-d2afdaae92aef554-01");
   const SpanContext dispatch = {DispatchTraceOf(kTask, DispatchNumber(2)),

@@ -114,7 +114,9 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
                             .max_attempts = life.terms->max_attempts,
                             .trace = life.trace,
                             .dispatch = life.dispatch,
-                            .dispatch_trace = life.dispatch_trace(),
+                            .dispatch_trace = life.dispatch == core::DispatchNumber()
+                                                  ? core::SpanContext()
+                                                  : life.dispatch_trace(),
                             .dispatched_at = life.tries->dispatched_at});
   const bool was_pending = life.is_pending();
   const bool was_in_flight = life.is_in_flight();
@@ -149,6 +151,10 @@ void DirectorEngine::Note(const Entry& entry, const Remark& remark, Moment now,
   if (remark.kind == TaskEventKind::kDenied && life.last_event == TaskEventKind::kDenied) {
     record.replaces = 1;
     record.event.number = life.events;
+  }
+  if (remark.kind == TaskEventKind::kOrphanResult) {
+    outcome_.steps.push_back(
+        {.record = outcome_.records.size(), .from = life.state, .trace = life.trace});
   }
   Write(std::move(record));
 }

@@ -250,7 +250,12 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
   // In the order of admission, which is also the one that the store likes best.
   last_id_ = core::Ulid::After(last_id_, now.wall, {random_.Next(), random_.Next()});
   const core::QueueId id = core::QueueId(last_id_);
-  if (admitted.trace == core::SpanContext()) admitted.trace = core::SubmitSpanOf(id);
+  if (admitted.trace == core::SpanContext()) {
+    admitted.trace = core::SubmitSpanOf(id);
+    // One that is tried again is looked at if the first try was.
+    const Entry* old = caller.redrive_of.has_value() ? book_.Find(*caller.redrive_of) : nullptr;
+    admitted.trace.sampled = old != nullptr && old->life.trace.sampled;
+  }
   const core::SpanContext trace = admitted.trace;
   core::TaskRecord record = {.queue_id = id, .change = std::move(admitted)};
   record.event = {.number = 1,

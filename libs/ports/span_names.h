@@ -10,7 +10,7 @@ inline constexpr char kSchemaUrl[] = "https://opentelemetry.io/schemas/1.29.0";
 
 // ---- Spans. Those of calls have the name of the method ----
 
-// The scheduler's decision that a job is due, until its task was accepted or refused.
+// A try of the scheduler to submit the task of a job that is due.
 inline constexpr char kFire[] = "scheduler.fire";
 // The submit of a task that nobody submitted but an operator who wants it tried again.
 inline constexpr char kRedrive[] = "queue.redrive";

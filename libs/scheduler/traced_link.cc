@@ -19,9 +19,10 @@ void TracedLink::StartDirect(const std::string& agent_url, const core::Submissio
 
 std::pair<core::Submission, DirectorLink::Reply<Accepted>> TracedLink::Fire(
     const core::Submission& submission, Reply<Accepted> reply) {
+  // A question fires nothing.
+  if (!telemetry_.is_on() || submission.validate_only) return {submission, std::move(reply)};
   core::Submission traced = submission;
   traced.trace = core::NewTrace({random_.Next(), random_.Next(), random_.Next()});
-  if (!telemetry_.is_on()) return {std::move(traced), std::move(reply)};
   traced.trace.sampled = telemetry_.Keeps(traced.trace.trace_id);
   const auto end = [this, fire = traced.trace, job = submission.spec.source_job,
                     began = clock_.WallNow(), reply](const absl::StatusOr<Accepted>& accepted) {

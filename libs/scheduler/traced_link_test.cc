@@ -66,11 +66,20 @@ TEST_F(TracedLinkTest, EveryTryIsATraceOfItsOwn) {
   EXPECT_TRUE(first.trace_id != second.trace.trace_id);
 }
 
-TEST_F(TracedLinkTest, TaskHasATraceAlsoWhereNobodyCollectsSpans) {
+TEST_F(TracedLinkTest, WhereNobodyCollectsSpansTheTraceIsLeftToTheDirector) {
   ports::NoTelemetry nobody;
   TracedLink link(director_, nobody, clock_, random_);
   link.Submit(JobsTask(), reply_);
-  EXPECT_NE(director_.Take().trace, core::SpanContext());
+  EXPECT_EQ(director_.Take().trace, core::SpanContext());
+}
+
+TEST_F(TracedLinkTest, QuestionIsNoFire) {
+  core::Submission question = JobsTask();
+  question.validate_only = true;
+  link_.Submit(question, reply_);
+  const test::FakeDirectorLink::Asked asked = director_.Take();
+  EXPECT_EQ(asked.trace, core::SpanContext());
+  asked.reply(Accepted{});
   EXPECT_THAT(spans_.All(), IsEmpty());
 }
 

@@ -19,12 +19,10 @@ CallSpan CallTracer::Begin(const std::optional<core::SpanContext>& parent) const
       .parent = parent,
       .began = clock_.WallNow(),
   };
-  if (parent.has_value()) {
-    span.context.trace_id = parent->trace_id;
-    span.context.sampled = parent->sampled;
-  } else {
-    span.context.sampled = telemetry_.Keeps(span.context.trace_id);
-  }
+  if (parent.has_value()) span.context.trace_id = parent->trace_id;
+  // Decided here, once; all that follows from the call does as it is told.
+  const bool by_caller = !parent.has_value() || parent->sampled;
+  span.context.sampled = by_caller && telemetry_.Keeps(span.context.trace_id);
   return span;
 }
 

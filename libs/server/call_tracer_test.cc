@@ -54,6 +54,15 @@ TEST_F(CallTracerTest, TraceOutsideTheSampleSaysSoToThoseWhoFollow) {
   EXPECT_THAT(spans_.All(), testing::IsEmpty());
 }
 
+TEST_F(CallTracerTest, CallersTraceIsKeptWhenBothKeepIt) {
+  core::SpanContext unsampled = CallersSpan();
+  unsampled.sampled = false;
+  EXPECT_FALSE(tracer_.Begin(unsampled).context.sampled);
+  EXPECT_TRUE(tracer_.Begin(CallersSpan()).context.sampled);
+  spans_.SetKeeps(false);
+  EXPECT_FALSE(tracer_.Begin(CallersSpan()).context.sampled);
+}
+
 TEST_F(CallTracerTest, FailedCallSaysItsCodeAndNothingThatTheCallerSent) {
   tracer_.End(tracer_.Begin(std::nullopt), kMethod,
               absl::InvalidArgumentError("prompt is too long: canary"));

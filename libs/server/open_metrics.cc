@@ -17,6 +17,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 
 std::string Number(double value) {
+  if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
   // 17 digits bring every number back; fewer do for most.
   std::string text = absl::StrFormat("%.15g", value);

@@ -81,8 +81,9 @@ int RunProgramWith(std::span<const char* const> arguments, const config::Program
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   base::StartLogging(LogOptionsFrom(log()));
   // Before anything else that starts a thread.
-  const LogSignals log_signals;
   Termination termination;
+  // Ends first: a log that nobody reads may stall it, and then a second signal still ends all.
+  const LogSignals log_signals;
   const absl::Status status = body(termination);
   if (status.ok()) return static_cast<int>(ExitCode::kDone);
   return Fail(program.name, status, ExitCodeOf(status));

@@ -2,28 +2,13 @@
 
 #include <string>
 
+#include "libs/agent/run_end_name.h"
 #include "libs/server/gauge.h"
 
 namespace callboard {
 namespace {
 
 using core::RunResult;
-
-std::string Name(RunResult::End end) {
-  switch (end) {
-    case RunResult::End::kCompleted:
-      return "completed";
-    case RunResult::End::kFailed:
-      return "failed";
-    case RunResult::End::kTimedOut:
-      return "timed_out";
-    case RunResult::End::kCancelled:
-      return "cancelled";
-    case RunResult::End::kNotStarted:
-      return "not_started";
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -35,7 +20,7 @@ AgentWatch::AgentWatch(prometheus::Registry& metrics) {
   for (const RunResult::End end :
        {RunResult::End::kCompleted, RunResult::End::kFailed, RunResult::End::kTimedOut,
         RunResult::End::kCancelled, RunResult::End::kNotStarted}) {
-    runs_[end] = &runs.Add({{"outcome", Name(end)}});
+    runs_[end] = &runs.Add({{"outcome", agent::Name(end)}});
   }
 }
 

@@ -63,11 +63,6 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
                         {"draining", marked->draining},
                         {"cordoned", !marked->cordoned_instance.empty()},
                         {"why", marked->why}});
-    } else if (const auto* task = std::get_if<core::TaskRecord>(&record);
-               task != nullptr && IsOrphanResult(*task)) {
-      metrics_.CountOrphanResult();
-      base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kOrphanResult),
-                  [task] { return OrphanFieldsOf(*task); });
     }
   }
 }

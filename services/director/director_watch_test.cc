@@ -56,13 +56,15 @@ TEST_F(DirectorWatchTest, ResultThatIsThrownAwayIsCountedAndNamesItsDispatch) {
   core::TaskRecord record = {.change = core::Noted()};
   record.event.kind = core::TaskEventKind::kOrphanResult;
   record.event.dispatch = core::DispatchNumber(2);
-  record.event.who = "agent-1";
+  record.event.agent = "agent-1";
   core::TaskRecord denial = {.change = core::Noted()};
   denial.event.kind = core::TaskEventKind::kDenied;
-  watch_.OnTurn({core::Record(record), core::Record(denial)}, {});
+  const std::vector<core::Record> records = {record, denial};
+  const std::vector<director::TaskStep> steps = {{.record = 0}, {.record = 1}};
+  watch_.OnTurn(records, steps);
   EXPECT_THAT(Metrics(), HasSubstr("callboard_orphan_results_total 1\n"));
   EXPECT_THAT(log_.str(), AllOf(HasSubstr("WARN queue=orphan_result queue_id=queue-"),
-                                HasSubstr("-2 agent=agent-1")));
+                                HasSubstr("-2 agent=agent-1 trace_id=")));
 }
 
 TEST_F(DirectorWatchTest, StateOfTheStoreIsShownAlsoWhenNothingElseIsKnown) {

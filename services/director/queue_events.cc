@@ -156,11 +156,15 @@ absl::InlinedVector<QueueLine, 2> LinesOf(const core::TaskRecord& record, const 
       lines.push_back({QueueEvent::kTaskEnded,
                        ended.state == TaskState::kFailed ? LogLevel::kWarning : LogLevel::kInfo});
     }
-    void operator()(const core::Noted&) const {}
+    void operator()(const core::Noted&) const {
+      if (kind != core::TaskEventKind::kOrphanResult) return;
+      lines.push_back({QueueEvent::kOrphanResult, LogLevel::kWarning});
+    }
+    core::TaskEventKind kind;
     TaskState from;
     absl::InlinedVector<QueueLine, 2>& lines;
   };
-  std::visit(Step{step.from, lines}, record.change);
+  std::visit(Step{record.event.kind, step.from, lines}, record.change);
   return lines;
 }
 
@@ -214,16 +218,6 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
   }
   fields.emplace_back("trace_id", ToString(step.trace.trace_id));
   return fields;
-}
-
-bool IsOrphanResult(const core::TaskRecord& record) {
-  return record.event.kind == core::TaskEventKind::kOrphanResult;
-}
-
-std::vector<base::LogField> OrphanFieldsOf(const core::TaskRecord& record) {
-  return {{"queue_id", ToString(record.queue_id)},
-          {"task_id", TaskIdText(record.queue_id, record.event.dispatch)},
-          {"agent", record.event.who}};
 }
 
 std::vector<base::LogField> FieldsOf(const absl::Status& refusal) {

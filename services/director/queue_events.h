@@ -74,10 +74,6 @@ absl::InlinedVector<QueueLine, 2> LinesOf(const core::TaskRecord& record,
 // The fields of one of them. Nothing that a task was given is among them.
 std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& record,
                                      const director::TaskStep& step);
-// Whether the record, which is no step, says that the result of a dispatch was thrown away; and its
-// fields.
-bool IsOrphanResult(const core::TaskRecord& record);
-std::vector<base::LogField> OrphanFieldsOf(const core::TaskRecord& record);
 // Of a submit that was refused.
 std::vector<base::LogField> FieldsOf(const absl::Status& refusal);
 

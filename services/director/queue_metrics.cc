@@ -44,13 +44,13 @@ QueueMetrics::Times::Times(const Registries& registries, const std::string& name
   if (exemplars_ != nullptr) exemplars_->Add(name, buckets);
 }
 
-void QueueMetrics::Times::Observe(const std::optional<absl::Duration>& time,
-                                  const core::TaskRecord& record, const director::TaskStep& step) {
+void QueueMetrics::Times::Observe(const std::optional<absl::Duration>& time, absl::Time at,
+                                  const core::SpanContext& trace) {
   if (!time.has_value()) return;
   const double seconds = absl::ToDoubleSeconds(*time);
   histogram_.Observe(seconds);
-  if (exemplars_ == nullptr || !step.trace.sampled) return;
-  exemplars_->Note(name_, {step.trace.trace_id, seconds, record.event.at});
+  if (exemplars_ == nullptr || !trace.sampled) return;
+  exemplars_->Note(name_, {trace.trace_id, seconds, at});
 }
 
 QueueMetrics::QueueMetrics(const Registries& registries)
@@ -93,15 +93,14 @@ void QueueMetrics::Count(const core::TaskRecord& record, const director::TaskSte
   if (const auto* ended = std::get_if<core::Ended>(&record.change)) {
     tasks_.at({ended->state, ended->reason})->Increment();
   }
+  if (record.event.kind == core::TaskEventKind::kOrphanResult) orphan_results_.Increment();
   const QueueTimes times = TimesOf(record, step);
-  wait_seconds_.Observe(times.wait, record, step);
-  waiting_seconds_.Observe(times.waiting, record, step);
-  pending_seconds_.Observe(times.pending, record, step);
-  dispatch_seconds_.Observe(times.dispatch, record, step);
-  run_seconds_.Observe(times.run, record, step);
+  wait_seconds_.Observe(times.wait, record.event.at, step.trace);
+  waiting_seconds_.Observe(times.waiting, record.event.at, step.trace);
+  pending_seconds_.Observe(times.pending, record.event.at, step.trace);
+  dispatch_seconds_.Observe(times.dispatch, record.event.at, step.dispatch_trace);
+  run_seconds_.Observe(times.run, record.event.at, step.dispatch_trace);
 }
-
-void QueueMetrics::CountOrphanResult() { orphan_results_.Increment(); }
 
 void QueueMetrics::CountCommit(size_t records, absl::Duration took) {
   commits_.Count(records, took);

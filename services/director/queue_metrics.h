@@ -37,8 +37,6 @@ class QueueMetrics {
   explicit QueueMetrics(const Registries& registries);
 
   void Count(const core::TaskRecord& record, const director::TaskStep& step);
-  // The result of a dispatch that no longer counts was thrown away.
-  void CountOrphanResult();
   // A batch is on disk.
   void CountCommit(size_t records, absl::Duration took);
   void CountRefused(const absl::Status& why);
@@ -51,8 +49,9 @@ class QueueMetrics {
           const prometheus::Histogram::BucketBoundaries& buckets);
 
     // Nothing, when there is no time.
-    void Observe(const std::optional<absl::Duration>& time, const core::TaskRecord& record,
-                 const director::TaskStep& step);
+    // `trace`: the one that shows how it came about.
+    void Observe(const std::optional<absl::Duration>& time, absl::Time at,
+                 const core::SpanContext& trace);
 
    private:
     const std::string name_;

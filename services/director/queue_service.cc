@@ -39,7 +39,9 @@ core::Task AdmittedTask(const director::Submitted& submitted) {
   task.submitted_at = submitted.admitted.submitted_at;
   task.created_at = submitted.created_at;
   task.redrive_of = submitted.admitted.redrive_of;
-  task.trace_id = submitted.admitted.trace.trace_id;
+  if (submitted.admitted.trace != core::SpanContext()) {
+    task.trace_id = submitted.admitted.trace.trace_id;
+  }
   return task;
 }
 

@@ -84,8 +84,8 @@ std::vector<SubmitStream::Item> SubmitTasksCall::ItemsFrom(
 
 void SubmitTasksCall::EndSpan(const SubmitStream::Answer& answer) const {
   const auto* submitted = std::get_if<director::Submitted>(&answer.decision);
-  // Of one that was refused, or accepted before, nothing follows.
-  if (submitted == nullptr || submitted->admitted.spec == nullptr) return;
+  // Of one that was refused, or accepted before, or only asked after, nothing follows.
+  if (submitted == nullptr || submitted->admitted.trace == core::SpanContext()) return;
   const core::Admitted& admitted = submitted->admitted;
   tracer_.End({.context = admitted.trace, .parent = trace_, .began = admitted.submitted_at},
               kSubmitMethod, absl::OkStatus());

@@ -139,6 +139,12 @@ class TraceTest : public testing::Test {
     }
   }
 
+  void ExpectNoCanaryInSpans() {
+    for (const ReceivedSpan& span : collector_.WaitForSpans(0, absl::ZeroDuration())) {
+      EXPECT_FALSE(absl::StrContains(span.span.SerializeAsString(), kCanary)) << span.span.name();
+    }
+  }
+
   const std::filesystem::path folder_ = test::NewFolder();
   test::OtlpCollector collector_;
   const std::string endpoint_ = absl::StrCat("--telemetry.otlp_endpoint=", collector_.address());
@@ -210,9 +216,7 @@ TEST_F(TraceTest, CronTaskIsOneTreeFromTheFireToTheProcessAlsoWhenTheDirectorIsK
   const Span& run = trace.Get("agent.run");
   EXPECT_EQ(TextOf(run, "callboard.run.end"), "completed");
   EXPECT_EQ(Traceparent("seen"), Expected(run));
-  for (const ReceivedSpan& span : collector_.WaitForSpans(0, absl::ZeroDuration())) {
-    EXPECT_FALSE(absl::StrContains(span.span.SerializeAsString(), kCanary)) << span.span.name();
-  }
+  ExpectNoCanaryInSpans();
   for (test::Process* process : {&cluster_.director().process(), &cluster_.agent(1).process(),
                                  &cluster_.agent(2).process(), &scheduler.process()}) {
     ExpectNoCanary(*process);
@@ -228,7 +232,8 @@ TEST_F(TraceTest, CronTaskIsOneTreeFromTheFireToTheProcessAlsoWhenTheDirectorIsK
 
 TEST_F(TraceTest, RetriedTaskHasASpanForEachStayInLineAndForEachDispatch) {
   v1::SubmitTaskRequest request = cluster_.Task(absl::StrCat(
-      NoteTraceparent("run-$CALLBOARD_TASK_ID"), "case $CALLBOARD_TASK_ID in *-1) exit 7;; esac"));
+      NoteTraceparent("run-$CALLBOARD_TASK_ID"), "case $CALLBOARD_TASK_ID in *-1) echo ", kCanary,
+      " | tee /dev/stderr; exit 7;; esac"));
   request.add_retry_on("exit:7");
   const std::string id = client_.Submit(request);
   const std::string trace_id = client_.Get(id).trace_id();
@@ -262,6 +267,10 @@ TEST_F(TraceTest, RetriedTaskHasASpanForEachStayInLineAndForEachDispatch) {
     EXPECT_EQ(TextOf(run, "callboard.run.end"), i == 0 ? "failed" : "completed");
     EXPECT_EQ(Traceparent(absl::StrCat("run-", TextOf(run, "callboard.task.id"))), Expected(run));
   }
+  ExpectNoCanaryInSpans();
+  ExpectNoCanary(cluster_.director().process());
+  ExpectNoCanary(cluster_.agent(1).process());
+  ExpectNoCanary(cluster_.agent(2).process());
 }
 
 TEST_F(TraceTest, DispatchLongAfterTheOneBeforeIsATraceOfItsOwnWithALink) {

@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "libs/testing/otlp_collector.h"
 #include "tests/integration/director_fixture.h"
 
 namespace callboard {
@@ -147,6 +150,37 @@ TEST_F(SubmitTasksTest, DirectorThatStopsSaysSoToThoseThatWait) {
   }
   EXPECT_EQ(director_->process().WaitForExit(absl::Seconds(10)), 0);
   EXPECT_FALSE(End().ok());
+}
+
+TEST_F(SubmitTasksTest, EveryTaskIsASpanInTheTraceOfTheStream) {
+  constexpr char kTraceId[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+  test::OtlpCollector collector;
+  Start({absl::StrCat("--telemetry.otlp_endpoint=", collector.address())});
+  context_.AddMetadata("traceparent", absl::StrCat("00-", kTraceId, "-00f067aa0ba902b7-01"));
+  Open();
+  v1::SubmitTaskRequest task = Prompt("echo");
+  task.set_request_id("once");
+  v1::SubmitTaskRequest question = Prompt("echo");
+  question.set_validate_only(true);
+  // Of those that add nothing there is nothing to tell.
+  Write({task, task, question, Prompt("echo")});
+  const Answers answers = Take(4);
+  EXPECT_EQ(Get(answers[0].accepted().queue_id())->trace_id(), kTraceId);
+  EXPECT_EQ(Get(answers[3].accepted().queue_id())->trace_id(), kTraceId);
+  stream_->WritesDone();
+  EXPECT_THAT(End(), IsOk());
+  director_->process().Signal(SIGTERM);
+  EXPECT_EQ(director_->process().WaitForExit(absl::Seconds(10)), 0);
+  std::vector<std::string> spans;
+  for (const test::ReceivedSpan& received : collector.WaitForSpans(3, absl::Minutes(1))) {
+    if (received.span.name() == "server.start") continue;
+    spans.push_back(absl::StrCat(received.span.name(), " ",
+                                 absl::BytesToHexString(received.span.trace_id()), " ",
+                                 absl::BytesToHexString(received.span.parent_span_id())));
+  }
+  const std::string submit =
+      absl::StrCat("callboard.v1.QueueService/SubmitTask ", kTraceId, " 00f067aa0ba902b7");
+  EXPECT_THAT(spans, ElementsAre(submit, submit));
 }
 
 TEST_F(SubmitTasksTest, WhatWasAnsweredSurvivesAKill) {

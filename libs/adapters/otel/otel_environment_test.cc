@@ -33,9 +33,12 @@ void EmitOneSpan(const std::string& endpoint, const std::string& service_name) {
                                          .binary_name = "callboard-tested",
                                          .flush_timeout = absl::Seconds(30)});
   CHECK_OK(telemetry.status());
+  const core::TraceId trace_id({1});
   (*telemetry)
       ->Emit({.name = "fire",
-              .context = {.trace_id = core::TraceId({1}), .span_id = core::SpanId({1})},
+              .context = {.trace_id = trace_id,
+                          .span_id = core::SpanId({1}),
+                          .sampled = (*telemetry)->Keeps(trace_id)},
               .start = absl::UnixEpoch(),
               .end = absl::UnixEpoch()});
 }

@@ -14,10 +14,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -40,10 +41,10 @@ using opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
 using opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse;
 using opentelemetry::proto::collector::trace::v1::TraceService;
 
-// Spans that may wait; more are lost.
+// Spans that may wait; more are lost. All that wait go together.
 constexpr size_t kWaitingMax = 2048;
-// Spans that go together, and how long the first waits for company.
-constexpr size_t kBatchMax = 512;
+// For how many the first waits, and how long.
+constexpr size_t kBatchMin = 512;
 constexpr absl::Duration kBatchDelay = absl::Milliseconds(500);
 
 // The processor's share of who sends, beside one of somebody who works: a tenth.
@@ -142,7 +143,7 @@ class OtelTelemetry final : public ports::Telemetry {
     }
     sender_.join();
     base::MutexLock lock(mutex_);
-    LogLost(TakeLost() + static_cast<uint64_t>(waiting_.size()));
+    LogLost(TakeLost() + (taken_ - ended_));
   }
 
   bool is_on() const override { return true; }
@@ -152,20 +153,20 @@ class OtelTelemetry final : public ports::Telemetry {
   }
 
   bool Wants(const core::SpanContext& context) override {
-    if (!IsKept(context)) return false;
+    if (!context.sampled) return false;
     const bool is_full = is_full_;
     if (is_full) Lose(1);
     return !is_full;
   }
 
   void Emit(ports::FinishedSpan span) override {
-    if (!IsKept(span.context)) return;
+    if (!span.context.sampled) return;
     base::MutexLock lock(mutex_);
     if (!waiting_.TryPush(std::move(span))) return Lose(1);
     is_full_ = waiting_.size() == kWaitingMax;
     ++taken_;
     // The sender waits for the first, and then for a full batch.
-    if (waiting_.size() == 1 || waiting_.size() == kBatchMax) changed_.NotifyAll();
+    if (waiting_.size() == 1 || waiting_.size() == kBatchMin) changed_.NotifyAll();
   }
 
   void Flush(absl::Duration timeout) override {
@@ -181,26 +182,25 @@ class OtelTelemetry final : public ports::Telemetry {
   uint64_t lost() const override { return lost_; }
 
  private:
-  struct Batch {
-    std::unique_ptr<grpc::ClientContext> context;
-    std::vector<ports::FinishedSpan> spans;
-  };
-
   void SendBatches() {
     // Whoever is traced goes before who tells of it. On Linux a thread has a priority of its own;
     // where it cannot be set, all are equal.
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
-    while (const std::optional<Batch> batch = NextBatch()) {
+    for (std::deque<ports::FinishedSpan> spans = NextBatch(); !spans.empty(); spans = NextBatch()) {
       google::protobuf::Arena arena;
+      const ExportTraceServiceRequest& request = RequestWith(spans, arena);
+      const std::unique_ptr<grpc::ClientContext> context =
+          otlp::OtlpGrpcClient::MakeClientContext(collector_);
+      // A collector that is being restarted is waited for, as long as a call may take.
+      context->set_wait_for_ready(true);
+      if (!BeginCall(*context)) return;
       ExportTraceServiceResponse response;
-      const grpc::Status status =
-          stub_->Export(batch->context.get(), RequestWith(batch->spans, arena), &response);
-      EndBatch(static_cast<int64_t>(batch->spans.size()),
-               response.partial_success().rejected_spans(), status);
+      const grpc::Status status = stub_->Export(context.get(), request, &response);
+      EndBatch(spans.size(), response.partial_success().rejected_spans(), status);
     }
   }
 
-  const ExportTraceServiceRequest& RequestWith(const std::vector<ports::FinishedSpan>& spans,
+  const ExportTraceServiceRequest& RequestWith(const std::deque<ports::FinishedSpan>& spans,
                                                google::protobuf::Arena& arena) const {
     auto& request = *google::protobuf::Arena::CreateMessage<ExportTraceServiceRequest>(&arena);
     proto::trace::v1::ResourceSpans& resource = *request.add_resource_spans();
@@ -214,32 +214,31 @@ class OtelTelemetry final : public ports::Telemetry {
     return request;
   }
 
-  // Waits for spans; returns nothing at the end.
-  std::optional<Batch> NextBatch() {
+  // Waits for spans; returns none at the end.
+  std::deque<ports::FinishedSpan> NextBatch() {
     base::MutexLock lock(mutex_);
     while (waiting_.empty() && !closing_) changed_.Wait(mutex_);
     changed_.WaitFor(mutex_, kBatchDelay, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return waiting_.size() >= kBatchMax || flushes_ > 0 || closing_;
+      return waiting_.size() >= kBatchMin || flushes_ > 0 || closing_;
     });
-    if (closing_) return std::nullopt;
-    Batch batch;
-    while (batch.spans.size() < kBatchMax && !waiting_.empty()) {
-      batch.spans.push_back(waiting_.Pop());
-    }
+    if (closing_) return {};
     is_full_ = false;
-    batch.context = otlp::OtlpGrpcClient::MakeClientContext(collector_);
-    // A collector that is being restarted is waited for, as long as a call may take.
-    batch.context->set_wait_for_ready(true);
-    call_ = batch.context.get();
-    return batch;
+    return waiting_.TakeAll();
   }
 
-  void EndBatch(int64_t size, int64_t rejected, const grpc::Status& status) {
+  // False when it is too late for one.
+  bool BeginCall(grpc::ClientContext& context) {
+    base::MutexLock lock(mutex_);
+    if (!closing_) call_ = &context;
+    return !closing_;
+  }
+
+  void EndBatch(size_t size, int64_t rejected, const grpc::Status& status) {
     {
       base::MutexLock lock(mutex_);
       call_ = nullptr;
       ended_ += size;
-      Lose(static_cast<uint64_t>(status.ok() ? rejected : size));
+      Lose(status.ok() ? static_cast<uint64_t>(rejected) : size);
       changed_.NotifyAll();
     }
     // Once per outage; when it is over, how much it cost.
@@ -249,10 +248,6 @@ class OtelTelemetry final : public ports::Telemetry {
     }
     failing_ = !status.ok();
     if (status.ok()) LogLost(TakeLost());
-  }
-
-  bool IsKept(const core::SpanContext& context) const {
-    return context.sampled && Keeps(context.trace_id);
   }
 
   void Lose(uint64_t spans) { lost_ += spans; }
@@ -285,8 +280,8 @@ class OtelTelemetry final : public ports::Telemetry {
   base::CondVar changed_;
   base::BoundedQueue<ports::FinishedSpan> waiting_ ABSL_GUARDED_BY(mutex_);
   // Spans that were ever let wait, and those of them that are delivered or lost.
-  int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
   // Calls of Flush() that wait.
   int flushes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

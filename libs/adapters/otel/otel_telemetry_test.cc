@@ -126,15 +126,16 @@ TEST(OtelTelemetryTest, EndDeliversWhatIsLeft) {
   EXPECT_THAT(collector.WaitForSpans(0, absl::ZeroDuration()), SizeIs(1));
 }
 
-TEST(OtelTelemetryTest, OnlyTracesOfTheSampleAreSent) {
+TEST(OtelTelemetryTest, OnlyTracesThatAreKeptAreSent) {
   OtlpCollector collector;
   const auto telemetry = Started({.endpoint = collector.address(), .sample_ratio = 0.5});
-  FinishedSpan out_of_the_sample = TestSpan("out of the sample");
-  out_of_the_sample.context.trace_id = TestTrace(0x7f);
-  FinishedSpan unsampled_by_caller = TestSpan("unsampled by the caller");
-  unsampled_by_caller.context.sampled = false;
-  telemetry->Emit(out_of_the_sample);
-  telemetry->Emit(unsampled_by_caller);
+  EXPECT_FALSE(telemetry->Keeps(TestTrace(0x7f)));
+  EXPECT_TRUE(telemetry->Keeps(TestTrace(0x80)));
+  FinishedSpan unsampled = TestSpan("of a trace that is not kept");
+  unsampled.context.sampled = false;
+  EXPECT_FALSE(telemetry->Wants(unsampled.context));
+  EXPECT_TRUE(telemetry->Wants(TestSpan().context));
+  telemetry->Emit(unsampled);
   telemetry->Emit(TestSpan("kept"));
   telemetry->Flush(absl::Minutes(1));
   const std::vector<ReceivedSpan> received = collector.WaitForSpans(0, absl::ZeroDuration());
