@@ -19,7 +19,7 @@ readonly PACKAGES=(
   librapidcheck-dev
 )
 # What tests run or read, and no build does.
-readonly TOOLS=(fish python3-yaml tzdata zsh)
+readonly TOOLS=(fish openssl python3-yaml tzdata zsh)
 readonly BACKPORTS=(libopentelemetry-proto-dev opentelemetry-cpp-dev)
 # Checks rules and metrics. Its package, prometheus, would start a server: it is only unpacked.
 readonly PROMTOOL=tests/tools/bin/promtool
