@@ -14,17 +14,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "libs/base/bounded.h"
 #include "libs/base/check.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
@@ -51,11 +50,6 @@ constexpr absl::Duration kBatchDelay = absl::Milliseconds(500);
 constexpr int kNiceness = 10;
 
 // ---- A span as OTLP writes it -------------------------------------------------------------------
-
-template <class Id>
-std::string Bytes(const Id& id) {
-  return std::string(id.value().begin(), id.value().end());
-}
 
 struct ValueSetter {
   void operator()(const std::string& text) { value.set_string_value(text); }
@@ -85,9 +79,12 @@ proto::trace::v1::Span::SpanKind ToOtlp(ports::SpanKind kind) {
 void Write(const ports::FinishedSpan& span, proto::trace::v1::Span& message) {
   message.set_name(span.name);
   message.set_kind(ToOtlp(span.kind));
-  message.set_trace_id(Bytes(span.context.trace_id));
-  message.set_span_id(Bytes(span.context.span_id));
-  if (span.parent.has_value()) message.set_parent_span_id(Bytes(*span.parent));
+  const core::SpanContext& context = span.context;
+  message.set_trace_id(context.trace_id.value().data(), context.trace_id.value().size());
+  message.set_span_id(context.span_id.value().data(), context.span_id.value().size());
+  if (span.parent.has_value()) {
+    message.set_parent_span_id(span.parent->value().data(), span.parent->value().size());
+  }
   message.set_start_time_unix_nano(absl::ToUnixNanos(span.start));
   // The wall clock may have been set back meanwhile.
   message.set_end_time_unix_nano(absl::ToUnixNanos(std::max(span.start, span.end)));
@@ -108,8 +105,8 @@ void Write(const ports::FinishedSpan& span, proto::trace::v1::Span& message) {
   }
   for (const core::SpanContext& link : span.links) {
     proto::trace::v1::Span::Link& added = *message.add_links();
-    added.set_trace_id(Bytes(link.trace_id));
-    added.set_span_id(Bytes(link.span_id));
+    added.set_trace_id(link.trace_id.value().data(), link.trace_id.value().size());
+    added.set_span_id(link.span_id.value().data(), link.span_id.value().size());
   }
 }
 
@@ -130,7 +127,6 @@ class OtelTelemetry final : public ports::Telemetry {
         resource_(std::move(resource)),
         sample_ratio_(options.sample_ratio),
         flush_timeout_(options.flush_timeout),
-        waiting_(kWaitingMax),
         sender_([this] { SendBatches(); }) {}
 
   ~OtelTelemetry() override {
@@ -162,7 +158,8 @@ class OtelTelemetry final : public ports::Telemetry {
   void Emit(ports::FinishedSpan span) override {
     if (!span.context.sampled) return;
     base::MutexLock lock(mutex_);
-    if (!waiting_.TryPush(std::move(span))) return Lose(1);
+    if (waiting_.size() == kWaitingMax) return Lose(1);
+    waiting_.push_back(std::move(span));
     is_full_ = waiting_.size() == kWaitingMax;
     ++taken_;
     // The sender waits for the first, and then for a full batch.
@@ -186,7 +183,8 @@ class OtelTelemetry final : public ports::Telemetry {
     // Whoever is traced goes before who tells of it. On Linux a thread has a priority of its own;
     // where it cannot be set, all are equal.
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
-    for (std::deque<ports::FinishedSpan> spans = NextBatch(); !spans.empty(); spans = NextBatch()) {
+    std::vector<ports::FinishedSpan> spans;
+    while (TakeBatch(spans)) {
       google::protobuf::Arena arena;
       const ExportTraceServiceRequest& request = RequestWith(spans, arena);
       const std::unique_ptr<grpc::ClientContext> context =
@@ -200,7 +198,7 @@ class OtelTelemetry final : public ports::Telemetry {
     }
   }
 
-  const ExportTraceServiceRequest& RequestWith(const std::deque<ports::FinishedSpan>& spans,
+  const ExportTraceServiceRequest& RequestWith(const std::vector<ports::FinishedSpan>& spans,
                                                google::protobuf::Arena& arena) const {
     auto& request = *google::protobuf::Arena::CreateMessage<ExportTraceServiceRequest>(&arena);
     proto::trace::v1::ResourceSpans& resource = *request.add_resource_spans();
@@ -214,16 +212,17 @@ class OtelTelemetry final : public ports::Telemetry {
     return request;
   }
 
-  // Waits for spans; returns none at the end.
-  std::deque<ports::FinishedSpan> NextBatch() {
+  // Waits for spans, and exchanges them for those of before; false at the end.
+  bool TakeBatch(std::vector<ports::FinishedSpan>& spans) {
+    spans.clear();
     base::MutexLock lock(mutex_);
     while (waiting_.empty() && !closing_) changed_.Wait(mutex_);
     changed_.WaitFor(mutex_, kBatchDelay, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return waiting_.size() >= kBatchMin || flushes_ > 0 || closing_;
     });
-    if (closing_) return {};
+    waiting_.swap(spans);
     is_full_ = false;
-    return waiting_.TakeAll();
+    return !closing_;
   }
 
   // False when it is too late for one.
@@ -278,7 +277,7 @@ class OtelTelemetry final : public ports::Telemetry {
 
   base::Mutex mutex_;
   base::CondVar changed_;
-  base::BoundedQueue<ports::FinishedSpan> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ports::FinishedSpan> waiting_ ABSL_GUARDED_BY(mutex_);
   // Spans that were ever let wait, and those of them that are delivered or lost.
   size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
