@@ -5,6 +5,7 @@
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -28,6 +29,13 @@
 
 namespace callboard::adapters {
 namespace {
+
+// Whose record it is; nobody's are the first.
+core::QueueId TaskOf(const core::Record& record) {
+  if (const auto* task = std::get_if<core::TaskRecord>(&record)) return task->queue_id;
+  if (const auto* forgotten = std::get_if<core::TaskForgotten>(&record)) return forgotten->queue_id;
+  return {};
+}
 
 // ---- The store ----------------------------------------------------------------------------------
 
@@ -104,8 +112,13 @@ class RocksDbStore final : public ports::EventStore {
   }
 
   absl::Status Write(absl::Span<const core::Record> records) {
+    // RocksDB puts a key in its place fast when it is close to the one before. A batch is written
+    // as a whole, so that only what is said of one task has to keep its order.
+    by_task_.clear();
+    for (const core::Record& record : records) by_task_.push_back({TaskOf(record), &record});
+    std::sort(by_task_.begin(), by_task_.end());
     batch_.Clear();
-    for (const core::Record& record : records) encoder_.Append(record, batch_);
+    for (const auto& [task, record] : by_task_) encoder_.Append(*record, batch_);
     rocksdb::WriteOptions options;
     options.sync = true;
     const rocksdb::Status status = db_->Write(options, &batch_);
@@ -134,6 +147,7 @@ class RocksDbStore final : public ports::EventStore {
 
   // Touched by Commit() only.
   const std::unique_ptr<HighWater> high_water_;
+  std::vector<std::pair<core::QueueId, const core::Record*>> by_task_;
   RecordEncoder encoder_;
   rocksdb::WriteBatch batch_;
   bool failed_ = false;
