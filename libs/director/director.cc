@@ -272,12 +272,12 @@ absl::Status Director::Unserved() const {
   return service_ == Service::kReadOnly ? StoreFull() : StoreUnavailable();
 }
 
-absl::Duration Director::UntilNextTurn() const {
+absl::Duration Director::NextTurnAt() const {
   const Moment now = Now();
   const absl::Duration due =
       service_ == Service::kFull ? now.monotonic + engine_->UntilNextTimer(now) : reopen_at_;
   const absl::Duration shown = engine_ == nullptr ? absl::InfiniteDuration() : show_agents_at_;
-  return std::max(std::min(due, shown) - now.monotonic, absl::ZeroDuration());
+  return std::min(due, shown);
 }
 
 }  // namespace callboard::director

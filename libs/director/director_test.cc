@@ -219,7 +219,7 @@ TEST_F(DirectorTest, WithoutAStoreNothingIsServedAndTheProcessGoesOn) {
   Turn(Submit(2), GetStatus());
   EXPECT_THAT(ErrorOf(2), HasReason("STORE_UNAVAILABLE"));
   EXPECT_THAT(status_, HasReason("STORE_UNAVAILABLE"));
-  EXPECT_EQ(director_.UntilNextTurn(), absl::Seconds(1));
+  EXPECT_EQ(director_.NextTurnAt(), clock_.MonotonicNow() + absl::Seconds(1));
 }
 
 TEST_F(DirectorTest, FullDiskLeavesReadsAndEndsByItself) {
@@ -310,11 +310,18 @@ TEST_F(DirectorTest, ObserverSeesTheAgentsOnceASecondAlsoWhenNothingHappens) {
   Turn(Open(1));
   Turn(Submit(1));
   EXPECT_THAT(heard_.agents, SizeIs(1));
-  EXPECT_LE(director_.UntilNextTurn(), absl::Seconds(1));
+  EXPECT_LE(director_.NextTurnAt(), clock_.MonotonicNow() + absl::Seconds(1));
   clock_.Advance(absl::Seconds(1));
   Turn();
   EXPECT_THAT(heard_.agents.back(), ElementsAre(Pair(AgentState::kBusy, 1u)));
   EXPECT_THAT(heard_.agents, SizeIs(2));
+}
+
+TEST_F(DirectorTest, WhatIsDueNextIsDueWhenItWasHoweverLateOneAsks) {
+  Turn(Open(1), Submit(1));
+  const absl::Duration due = director_.NextTurnAt();
+  clock_.Advance(absl::Milliseconds(300));
+  EXPECT_EQ(director_.NextTurnAt(), due);
 }
 
 TEST_F(DirectorTest, ResultsAreNotAcknowledgedWhileTheDiskIsFull) {

@@ -329,10 +329,9 @@ void DirectorDriver::WaitForWork() {
       continue;
     }
     // No timer fires before what has arrived is decided; the writing thread ends the wait.
-    const absl::Duration wait =
-        turn_is_full_ ? kIdleMax : std::min(director_->UntilNextTurn(), kIdleMax);
+    wakes_at_ = turn_is_full_ ? absl::InfiniteDuration() : director_->NextTurnAt();
+    const absl::Duration wait = std::min(wakes_at_ - director_->Now().monotonic, kIdleMax);
     if (HasWork() || wait <= absl::ZeroDuration()) return;
-    wakes_at_ = director_->Now().monotonic + wait;
     something_to_decide_.WaitFor(mutex_, wait);
   }
 }
@@ -433,7 +432,7 @@ bool DirectorDriver::TakeNext() {
   deciding_ = has_turn_ = turn_is_full_ = false;
   const bool has_next = director_->has_turn();
   if (has_next) turn_ = director_->TakeTurn();
-  const bool is_due_earlier = now.monotonic + director_->UntilNextTurn() < wakes_at_;
+  const bool is_due_earlier = director_->NextTurnAt() < wakes_at_;
   if (HasWork() || is_due_earlier) something_to_decide_.NotifyOne();
   return has_next;
 }

@@ -34,7 +34,11 @@ void SimulatedDirector::Start() {
       director::World{ground_.clock, ground_.random, stores_, *this, &gauges_});
   director_->Open().IgnoreError();
   if (dying_) return Die();
-  PlanTurn(director_->UntilNextTurn());
+  PlanTurn(UntilNextTurn());
+}
+
+absl::Duration SimulatedDirector::UntilNextTurn() const {
+  return std::max(director_->NextTurnAt() - director_->Now().monotonic, absl::ZeroDuration());
 }
 
 core::TaskSpec SimulatedDirector::SpecOf(core::QueueId id) const {
@@ -139,7 +143,7 @@ void SimulatedDirector::Turn() {
   if (dying_) return Die();
   // What comes at the very end of a timer's time must not lead to a turn in the same moment for
   // ever.
-  PlanTurn(inbox_.empty() ? std::max(director_->UntilNextTurn(), absl::Microseconds(1))
+  PlanTurn(inbox_.empty() ? std::max(UntilNextTurn(), absl::Microseconds(1))
                           : absl::ZeroDuration());
 }
 

@@ -84,6 +84,7 @@ class SimulatedDirector final : public ports::AgentLink {
   // Whether the process still speaks; one that dies while it speaks says no more.
   bool Speaks();
   void SayOne(core::SessionId session, const core::DirectorItem& item);
+  absl::Duration UntilNextTurn() const;
   void PlanTurn(absl::Duration delay);
   void Turn();
   director::Moment TakeCommitMoment();
