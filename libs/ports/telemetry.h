@@ -2,6 +2,7 @@
 #define CALLBOARD_LIBS_PORTS_TELEMETRY_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -72,6 +73,9 @@ class Telemetry {
 
   // Hands over `span`, if its trace is kept.
   virtual void Emit(FinishedSpan span) = 0;
+  // The same for a span of which only its context is there yet: `make` makes it, once, later and on
+  // a thread that nobody waits for. It may be kept for long, and had better be small.
+  virtual void EmitLater(const core::SpanContext& context, std::function<FinishedSpan()> make) = 0;
 
   // Spans that were lost so far.
   virtual uint64_t lost() const = 0;
@@ -87,6 +91,7 @@ class NoTelemetry final : public Telemetry {
   bool Keeps(const core::TraceId&) const override { return false; }
   bool Wants(const core::SpanContext&) override { return false; }
   void Emit(FinishedSpan) override {}
+  void EmitLater(const core::SpanContext&, std::function<FinishedSpan()>) override {}
   uint64_t lost() const override { return 0; }
   void Flush(absl::Duration) override {}
 };

@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_TESTING_RECORDED_SPANS_H_
 #define CALLBOARD_LIBS_TESTING_RECORDED_SPANS_H_
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,10 @@ class RecordedSpans final : public ports::Telemetry {
   void Emit(ports::FinishedSpan span) override {
     base::MutexLock lock(mutex_);
     spans_.push_back(std::move(span));
+  }
+  void EmitLater(const core::SpanContext& context,
+                 std::function<ports::FinishedSpan()> make) override {
+    if (context.sampled) Emit(make());
   }
   uint64_t lost() const override { return 0; }
   void Flush(absl::Duration) override {}

@@ -80,6 +80,31 @@ ports::FinishedSpan DispatchSpan(const core::TaskRecord& record, const TaskStep&
   return span;
 }
 
+// What SpanOf() needs of a record, without prompts and results.
+core::TaskRecord GistOf(const core::TaskRecord& record) {
+  struct Gist {
+    core::TaskChange operator()(const core::Admitted& admitted) const {
+      return core::Admitted{.redrive_of = admitted.redrive_of};
+    }
+    core::TaskChange operator()(const core::Returned& returned) const {
+      return core::Returned{.reported = returned.reported};
+    }
+    core::TaskChange operator()(const core::Ended& ended) const {
+      core::Ended gist = {.state = ended.state, .reason = ended.reason};
+      if (ended.run.has_value()) gist.run.emplace();
+      return gist;
+    }
+    core::TaskChange operator()(const core::Dispatched&) const { return core::Dispatched(); }
+    core::TaskChange operator()(const core::Accepted& same) const { return same; }
+    core::TaskChange operator()(const core::Bounced&) const { return core::Bounced(); }
+    core::TaskChange operator()(const core::CancelRequested& same) const { return same; }
+    core::TaskChange operator()(const core::Noted& same) const { return same; }
+  };
+  return {.queue_id = record.queue_id,
+          .event = {.at = record.event.at, .agent = record.event.agent},
+          .change = std::visit(Gist(), record.change)};
+}
+
 }  // namespace
 
 bool EndsSpan(const core::TaskRecord& record) {
@@ -107,7 +132,8 @@ void TaskSpans::OnTurn(absl::Span<const core::Record> records, absl::Span<const 
   observer_.OnTurn(records, steps);
   for (const TaskStep& step : steps) {
     const auto& record = std::get<core::TaskRecord>(records[step.record]);
-    if (EndsSpan(record) && telemetry_.Wants(step.trace)) telemetry_.Emit(SpanOf(record, step));
+    if (!EndsSpan(record) || !telemetry_.Wants(step.trace)) continue;
+    telemetry_.EmitLater(step.trace, [gist = GistOf(record), step] { return SpanOf(gist, step); });
   }
 }
 

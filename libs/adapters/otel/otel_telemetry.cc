@@ -1,7 +1,7 @@
 #include "libs/adapters/otel/otel_telemetry.h"
 
-#include <google/protobuf/arena.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <opentelemetry/exporters/otlp/otlp_grpc_client.h>
 #include <opentelemetry/exporters/otlp/otlp_grpc_exporter_options.h>
 #include <opentelemetry/exporters/otlp/otlp_populate_attribute_utils.h>
@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -24,11 +25,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "libs/base/check.h"
+#include "absl/types/span.h"
+#include "libs/adapters/otel/otlp_writer.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
 #include "libs/base/version.h"
-#include "libs/ports/span_names.h"
 
 namespace callboard::adapters {
 namespace {
@@ -36,83 +37,28 @@ namespace {
 namespace otlp = opentelemetry::exporter::otlp;
 namespace sdk = opentelemetry::sdk;
 namespace proto = opentelemetry::proto;
-using opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
-using opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse;
-using opentelemetry::proto::collector::trace::v1::TraceService;
+using proto::collector::trace::v1::ExportTraceServiceResponse;
 
-// Spans that may wait; more are lost. All that wait go together.
-constexpr size_t kWaitingMax = 2048;
+// Spans that may wait; more are lost. A tenth of a second of as many as a director ever ends.
+constexpr size_t kWaitingMax = 8192;
 // For how many the first waits, and how long.
 constexpr size_t kBatchMin = 512;
 constexpr absl::Duration kBatchDelay = absl::Milliseconds(500);
+// How many a call takes: less than a collector's usual 4 MiB.
+constexpr size_t kBatchMax = 2048;
 
-// The processor's share of who sends, beside one of somebody who works: a tenth.
+// What is called. Not with OpenTelemetry's stub, which takes a message, and polls until it has the
+// answer: the thread of least priority would do that for the whole process.
+constexpr char kExport[] = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
+// The processor's share of who sends, beside one of somebody who works: a tenth. And how many spans
+// it makes before it looks whether somebody waits for the processor.
 constexpr int kNiceness = 10;
-
-// ---- A span as OTLP writes it -------------------------------------------------------------------
-
-struct ValueSetter {
-  void operator()(const std::string& text) { value.set_string_value(text); }
-  void operator()(int64_t number) { value.set_int_value(number); }
-  void operator()(double number) { value.set_double_value(number); }
-  void operator()(bool truth) { value.set_bool_value(truth); }
-
-  proto::common::v1::AnyValue& value;
-};
-
-proto::trace::v1::Span::SpanKind ToOtlp(ports::SpanKind kind) {
-  switch (kind) {
-    case ports::SpanKind::kInternal:
-      return proto::trace::v1::Span::SPAN_KIND_INTERNAL;
-    case ports::SpanKind::kServer:
-      return proto::trace::v1::Span::SPAN_KIND_SERVER;
-    case ports::SpanKind::kClient:
-      return proto::trace::v1::Span::SPAN_KIND_CLIENT;
-    case ports::SpanKind::kProducer:
-      return proto::trace::v1::Span::SPAN_KIND_PRODUCER;
-    case ports::SpanKind::kConsumer:
-      return proto::trace::v1::Span::SPAN_KIND_CONSUMER;
-  }
-  CHECK(false) << "no SpanKind: " << static_cast<int>(kind);
-}
-
-void Write(const ports::FinishedSpan& span, proto::trace::v1::Span& message) {
-  message.set_name(span.name);
-  message.set_kind(ToOtlp(span.kind));
-  const core::SpanContext& context = span.context;
-  message.set_trace_id(context.trace_id.value().data(), context.trace_id.value().size());
-  message.set_span_id(context.span_id.value().data(), context.span_id.value().size());
-  if (span.parent.has_value()) {
-    message.set_parent_span_id(span.parent->value().data(), span.parent->value().size());
-  }
-  message.set_start_time_unix_nano(absl::ToUnixNanos(span.start));
-  // The wall clock may have been set back meanwhile.
-  message.set_end_time_unix_nano(absl::ToUnixNanos(std::max(span.start, span.end)));
-  for (const ports::SpanAttribute& attribute : span.attributes) {
-    proto::common::v1::KeyValue& added = *message.add_attributes();
-    added.set_key(attribute.name.data(), attribute.name.size());
-    std::visit(ValueSetter{*added.mutable_value()}, attribute.value);
-  }
-  for (const ports::SpanEvent& event : span.events) {
-    proto::trace::v1::Span::Event& added = *message.add_events();
-    added.set_name(event.name.data(), event.name.size());
-    added.set_time_unix_nano(absl::ToUnixNanos(event.at));
-  }
-  // OTLP's OK is for people who overrule an error; success is the absence of a status.
-  if (!span.status.ok()) {
-    message.mutable_status()->set_code(proto::trace::v1::Status::STATUS_CODE_ERROR);
-    message.mutable_status()->set_message(std::string(span.status.message()));
-  }
-  for (const core::SpanContext& link : span.links) {
-    proto::trace::v1::Span::Link& added = *message.add_links();
-    added.set_trace_id(link.trace_id.value().data(), link.trace_id.value().size());
-    added.set_span_id(link.span_id.value().data(), link.span_id.value().size());
-  }
-}
+constexpr size_t kSpansAtOnce = 64;
 
 // ---- The way to the collector -------------------------------------------------------------------
 
-// Sends spans from one thread, batch after batch.
+// Makes and sends spans from one thread, batch after batch.
 //
 // The SDK's batch processor is not used: its end waits for a silent collector longer than any limit
 // it is given, and what it drops it does not count.
@@ -121,13 +67,13 @@ class OtelTelemetry final : public ports::Telemetry {
   // `collector` says how to call it, `channel` leads there.
   OtelTelemetry(otlp::OtlpGrpcExporterOptions collector,
                 const std::shared_ptr<grpc::Channel>& channel,
-                proto::resource::v1::Resource resource, const TelemetryOptions& options)
+                const proto::resource::v1::Resource& resource, const TelemetryOptions& options)
       : collector_(std::move(collector)),
-        stub_(TraceService::NewStub(channel)),
-        resource_(std::move(resource)),
         sample_ratio_(options.sample_ratio),
         flush_timeout_(options.flush_timeout),
-        sender_([this] { SendBatches(); }) {}
+        stub_(channel),
+        writer_(resource),
+        sender_([this] { SendAll(); }) {}
 
   ~OtelTelemetry() override {
     Flush(flush_timeout_);
@@ -156,10 +102,16 @@ class OtelTelemetry final : public ports::Telemetry {
   }
 
   void Emit(ports::FinishedSpan span) override {
-    if (!span.context.sampled) return;
+    const core::SpanContext context = span.context;
+    EmitLater(context, [span = std::move(span)]() mutable { return std::move(span); });
+  }
+
+  void EmitLater(const core::SpanContext& context,
+                 std::function<ports::FinishedSpan()> make) override {
+    if (!context.sampled) return;
     base::MutexLock lock(mutex_);
     if (waiting_.size() == kWaitingMax) return Lose(1);
-    waiting_.push_back(std::move(span));
+    waiting_.push_back(std::move(make));
     is_full_ = waiting_.size() == kWaitingMax;
     ++taken_;
     // The sender waits for the first, and then for a full batch.
@@ -179,41 +131,56 @@ class OtelTelemetry final : public ports::Telemetry {
   uint64_t lost() const override { return lost_; }
 
  private:
-  void SendBatches() {
+  // Each is made when it is written.
+  using SpanMaker = std::function<ports::FinishedSpan()>;
+  using Spans = std::vector<SpanMaker>;
+
+  void SendAll() {
     // Whoever is traced goes before who tells of it. On Linux a thread has a priority of its own;
     // where it cannot be set, all are equal.
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
-    std::vector<ports::FinishedSpan> spans;
-    while (TakeBatch(spans)) {
-      google::protobuf::Arena arena;
-      const ExportTraceServiceRequest& request = RequestWith(spans, arena);
-      const std::unique_ptr<grpc::ClientContext> context =
-          otlp::OtlpGrpcClient::MakeClientContext(collector_);
-      // A collector that is being restarted is waited for, as long as a call may take.
-      context->set_wait_for_ready(true);
-      if (!BeginCall(*context)) return;
-      ExportTraceServiceResponse response;
-      const grpc::Status status = stub_->Export(context.get(), request, &response);
-      EndBatch(spans.size(), response.partial_success().rejected_spans(), status);
+    Spans waited;
+    while (TakeWaiting(waited)) {
+      for (size_t sent = 0; sent < waited.size(); sent += kBatchMax) {
+        if (!SendBatch(absl::MakeSpan(waited).subspan(sent, kBatchMax))) return;
+      }
     }
   }
 
-  const ExportTraceServiceRequest& RequestWith(const std::vector<ports::FinishedSpan>& spans,
-                                               google::protobuf::Arena& arena) const {
-    auto& request = *google::protobuf::Arena::CreateMessage<ExportTraceServiceRequest>(&arena);
-    proto::trace::v1::ResourceSpans& resource = *request.add_resource_spans();
-    *resource.mutable_resource() = resource_;
-    resource.set_schema_url(ports::span_names::kSchemaUrl);
-    proto::trace::v1::ScopeSpans& scope = *resource.add_scope_spans();
-    scope.mutable_scope()->set_name("callboard");
-    scope.mutable_scope()->set_version(std::string(base::kVersion));
-    scope.set_schema_url(ports::span_names::kSchemaUrl);
-    for (const ports::FinishedSpan& span : spans) Write(span, *scope.add_spans());
-    return request;
+  // False when it is too late for one.
+  bool SendBatch(absl::Span<const SpanMaker> spans) {
+    for (size_t i = 0; i < spans.size(); ++i) {
+      // Low priority alone does not help those who wake up while this runs: they would wait until
+      // its time is up.
+      if (i % kSpansAtOnce == 0) std::this_thread::yield();
+      writer_.Add(spans[i]());
+    }
+    const grpc::ByteBuffer request = writer_.Take();
+    const std::unique_ptr<grpc::ClientContext> context =
+        otlp::OtlpGrpcClient::MakeClientContext(collector_);
+    // A collector that is being restarted is waited for, as long as a call may take.
+    context->set_wait_for_ready(true);
+    if (!BeginCall(*context)) return false;
+    ExportTraceServiceResponse response;
+    const grpc::Status status = Export(*context, request, response);
+    EndBatch(spans.size(), response.partial_success().rejected_spans(), status);
+    return true;
+  }
+
+  grpc::Status Export(grpc::ClientContext& context, const grpc::ByteBuffer& request,
+                      ExportTraceServiceResponse& response) {
+    stub_.UnaryCall(&context, kExport, {}, &request, &response, [this](const grpc::Status& status) {
+      base::MutexLock lock(mutex_);
+      answer_ = status;
+      changed_.NotifyAll();
+    });
+    base::MutexLock lock(mutex_);
+    while (!answer_.has_value()) changed_.Wait(mutex_);
+    return *std::exchange(answer_, std::nullopt);
   }
 
   // Waits for spans, and exchanges them for those of before; false at the end.
-  bool TakeBatch(std::vector<ports::FinishedSpan>& spans) {
+  bool TakeWaiting(Spans& spans) {
     spans.clear();
     base::MutexLock lock(mutex_);
     while (waiting_.empty() && !closing_) changed_.Wait(mutex_);
@@ -262,12 +229,12 @@ class OtelTelemetry final : public ports::Telemetry {
 
   // Constant after construction.
   const otlp::OtlpGrpcExporterOptions collector_;
-  const std::unique_ptr<TraceService::Stub> stub_;
-  const proto::resource::v1::Resource resource_;
   const double sample_ratio_;
   const absl::Duration flush_timeout_;
 
   // Touched by the sender only, and at the end.
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, ExportTraceServiceResponse> stub_;
+  OtlpWriter writer_;
   bool failing_ = false;
   uint64_t lost_logged_ = 0;
 
@@ -277,7 +244,7 @@ class OtelTelemetry final : public ports::Telemetry {
 
   base::Mutex mutex_;
   base::CondVar changed_;
-  std::vector<ports::FinishedSpan> waiting_ ABSL_GUARDED_BY(mutex_);
+  Spans waiting_ ABSL_GUARDED_BY(mutex_);
   // Spans that were ever let wait, and those of them that are delivered or lost.
   size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -286,6 +253,7 @@ class OtelTelemetry final : public ports::Telemetry {
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   // What is under way; the sender's.
   grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::optional<grpc::Status> answer_ ABSL_GUARDED_BY(mutex_);
 
   std::thread sender_;
 };
