@@ -20,10 +20,9 @@ absl::Status Overloaded() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AgentDriver>> AgentDriver::Start(EngineOptions options,
-                                                                const Journaled& journaled,
-                                                                const World& world,
-                                                                const MakeRunner& make_runner) {
+absl::StatusOr<std::unique_ptr<AgentDriver>> AgentDriver::Start(
+    EngineOptions options, const Journaled& journaled, const World& world,
+    const ports::MakeRunner& make_runner) {
   auto driver = std::unique_ptr<AgentDriver>(new AgentDriver(std::move(options), journaled, world));
   ASSIGN_OR_RETURN(driver->runner_, make_runner(*driver));
   driver->ShowLevels();

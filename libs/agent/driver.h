@@ -69,9 +69,6 @@ struct AgentView {
 // Thread-safe. No call waits but WaitUntilIdle() and the end.
 class AgentDriver final : public ports::RunWatcher {
  public:
-  using MakeRunner =
-      std::function<absl::StatusOr<std::unique_ptr<ports::TaskRunner>>(ports::RunWatcher&)>;
-
   // Calls that may wait for their turn; more are refused with UNAVAILABLE/OVERLOADED.
   static constexpr size_t kCallsMax = 1024;
 
@@ -79,7 +76,7 @@ class AgentDriver final : public ports::RunWatcher {
   static absl::StatusOr<std::unique_ptr<AgentDriver>> Start(EngineOptions options,
                                                             const Journaled& journaled,
                                                             const World& world,
-                                                            const MakeRunner& make_runner);
+                                                            const ports::MakeRunner& make_runner);
   // Ends what runs, with the runner.
   ~AgentDriver() override;
   AgentDriver(const AgentDriver&) = delete;

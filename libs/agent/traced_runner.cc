@@ -15,8 +15,9 @@ using End = core::RunResult::End;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ports::TaskRunner>> TracedRunner::Create(
-    std::string agent, const World& world, const MakeRunner& make, ports::RunWatcher& watcher) {
-  auto traced = std::unique_ptr<TracedRunner>(new TracedRunner(std::move(agent), world, watcher));
+    std::string agent, const ports::Tracing& tracing, const ports::MakeRunner& make,
+    ports::RunWatcher& watcher) {
+  auto traced = std::unique_ptr<TracedRunner>(new TracedRunner(std::move(agent), tracing, watcher));
   ASSIGN_OR_RETURN(traced->runner_, make(*traced));
   return traced;
 }
@@ -31,8 +32,8 @@ void TracedRunner::Start(ports::RunOrder order) {
     Run run;
     run.context = order.trace;
     run.parent = order.trace.span_id;
-    run.context.span_id = core::NewSpan(world_.random.Next());
-    run.began = world_.clock.WallNow();
+    run.context.span_id = core::NewSpan(tracing_.random.Next());
+    run.began = tracing_.clock.WallNow();
     if (order.spec->timeout > absl::ZeroDuration()) run.times_out = run.began + order.spec->timeout;
     order.trace = run.context;
     base::MutexLock lock(mutex_);
@@ -46,7 +47,7 @@ void TracedRunner::Stop(const core::FenceToken& token) {
     base::MutexLock lock(mutex_);
     const auto run = runs_.find(token);
     if (run != runs_.end() && !run->second.stopped.has_value()) {
-      run->second.stopped = world_.clock.WallNow();
+      run->second.stopped = tracing_.clock.WallNow();
     }
   }
   runner_->Stop(token);
@@ -58,13 +59,13 @@ void TracedRunner::OnEnded(const core::FenceToken& token, core::RunResult result
     base::MutexLock lock(mutex_);
     if (auto node = runs_.extract(token); !node.empty()) run = node.mapped();
   }
-  if (run.has_value() && world_.telemetry.Wants(run->context)) Emit(token, *run, result);
+  if (run.has_value() && tracing_.telemetry.Wants(run->context)) Emit(token, *run, result);
   watcher_.OnEnded(token, std::move(result));
 }
 
 void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
                         const core::RunResult& result) {
-  const absl::Time now = world_.clock.WallNow();
+  const absl::Time now = tracing_.clock.WallNow();
   // What a run says of its failure may be anything.
   const absl::Status status = result.end == End::kCompleted ? absl::OkStatus()
                               : result.end == End::kCancelled
@@ -78,8 +79,8 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
                                  .parent = run.context.span_id,
                                  .start = *stopped,
                                  .end = now};
-    grace.context.span_id = core::NewSpan(world_.random.Next());
-    world_.telemetry.Emit(std::move(grace));
+    grace.context.span_id = core::NewSpan(tracing_.random.Next());
+    tracing_.telemetry.Emit(std::move(grace));
   }
   ports::FinishedSpan span = {
       .name = names::kRun,
@@ -98,7 +99,7 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
     span.attributes.push_back({names::kExitCode, int64_t{*result.exit_code}});
   }
   if (!result.signal.empty()) span.attributes.push_back({names::kSignal, result.signal});
-  world_.telemetry.Emit(std::move(span));
+  tracing_.telemetry.Emit(std::move(span));
 }
 
 }  // namespace callboard::agent

@@ -1,7 +1,6 @@
 #ifndef CALLBOARD_LIBS_AGENT_TRACED_RUNNER_H_
 #define CALLBOARD_LIBS_AGENT_TRACED_RUNNER_H_
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,10 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "libs/base/mutex.h"
-#include "libs/ports/clock.h"
-#include "libs/ports/random.h"
 #include "libs/ports/task_runner.h"
-#include "libs/ports/telemetry.h"
+#include "libs/ports/tracing.h"
 
 namespace callboard::agent {
 
@@ -20,21 +17,11 @@ namespace callboard::agent {
 // it. Runs that are part of no trace are none.
 class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
  public:
-  using MakeRunner =
-      std::function<absl::StatusOr<std::unique_ptr<ports::TaskRunner>>(ports::RunWatcher&)>;
-
-  // What it needs of the world. All outlive it.
-  struct World {
-    ports::Telemetry& telemetry;
-    const ports::Clock& clock;
-    ports::Random& random;
-  };
-
   // Around the runner that `make` makes, on behalf of the agent of that name. That runner's error
   // when there is none to be had.
   static absl::StatusOr<std::unique_ptr<ports::TaskRunner>> Create(std::string agent,
-                                                                   const World& world,
-                                                                   const MakeRunner& make,
+                                                                   const ports::Tracing& tracing,
+                                                                   const ports::MakeRunner& make,
                                                                    ports::RunWatcher& watcher);
   ~TracedRunner() override;
 
@@ -60,8 +47,8 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
     std::optional<absl::Time> stopped = {};
   };
 
-  TracedRunner(std::string agent, const World& world, ports::RunWatcher& watcher)
-      : agent_(std::move(agent)), world_(world), watcher_(watcher) {}
+  TracedRunner(std::string agent, const ports::Tracing& tracing, ports::RunWatcher& watcher)
+      : agent_(std::move(agent)), tracing_(tracing), watcher_(watcher) {}
 
   void OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) override {
     watcher_.OnOutput(token, std::move(chunk));
@@ -70,7 +57,7 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
   void Emit(const core::FenceToken& token, const Run& run, const core::RunResult& result);
 
   const std::string agent_;
-  const World world_;
+  const ports::Tracing tracing_;
   ports::RunWatcher& watcher_;
   std::unique_ptr<ports::TaskRunner> runner_;
   base::Mutex mutex_;

@@ -2,9 +2,12 @@
 #define CALLBOARD_LIBS_PORTS_TASK_RUNNER_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/core/ids.h"
 #include "libs/core/record.h"
@@ -64,6 +67,9 @@ class TaskRunner {
   // not, and drops what comes beyond.
   virtual void Delivered(const core::FenceToken& token, uint64_t bytes) = 0;
 };
+
+// Makes a runner that tells the watcher, which outlives it; its error when there is none to be had.
+using MakeRunner = std::function<absl::StatusOr<std::unique_ptr<TaskRunner>>(RunWatcher&)>;
 
 }  // namespace callboard::ports
 

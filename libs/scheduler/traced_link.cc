@@ -20,17 +20,18 @@ void TracedLink::StartDirect(const std::string& agent_url, const core::Submissio
 std::pair<core::Submission, DirectorLink::Reply<Accepted>> TracedLink::Fire(
     const core::Submission& submission, Reply<Accepted> reply) {
   // A question fires nothing.
-  if (!telemetry_.is_on() || submission.validate_only) return {submission, std::move(reply)};
+  if (!tracing_.telemetry.is_on() || submission.validate_only)
+    return {submission, std::move(reply)};
   core::Submission traced = submission;
-  traced.trace = core::NewTrace({random_.Next(), random_.Next(), random_.Next()});
-  traced.trace.sampled = telemetry_.Keeps(traced.trace.trace_id);
+  traced.trace = ports::BeginTrace(tracing_);
   const auto end = [this, fire = traced.trace, job = submission.spec.source_job,
-                    began = clock_.WallNow(), reply](const absl::StatusOr<Accepted>& accepted) {
+                    began = tracing_.clock.WallNow(),
+                    reply](const absl::StatusOr<Accepted>& accepted) {
     ports::FinishedSpan span = {.name = names::kFire,
                                 .kind = ports::SpanKind::kProducer,
                                 .context = fire,
                                 .start = began,
-                                .end = clock_.WallNow(),
+                                .end = tracing_.clock.WallNow(),
                                 .attributes = {{names::kJob, job}}};
     if (accepted.ok()) {
       span.attributes.push_back({names::kMessageId, accepted->queue_id});
@@ -38,7 +39,7 @@ std::pair<core::Submission, DirectorLink::Reply<Accepted>> TracedLink::Fire(
       const absl::StatusCode code = accepted.status().code();
       span.status = {code, absl::StatusCodeToString(code)};
     }
-    telemetry_.Emit(std::move(span));
+    tracing_.telemetry.Emit(std::move(span));
     reply(accepted);
   };
   return {std::move(traced), end};

@@ -5,9 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "libs/ports/clock.h"
-#include "libs/ports/random.h"
-#include "libs/ports/telemetry.h"
+#include "libs/ports/tracing.h"
 #include "libs/scheduler/director_link.h"
 
 namespace callboard::scheduler {
@@ -16,10 +14,8 @@ namespace callboard::scheduler {
 // or refused, and which the task is part of.
 class TracedLink final : public DirectorLink {
  public:
-  // All outlive it, the telemetry also every call that is under way.
-  TracedLink(DirectorLink& link, ports::Telemetry& telemetry, const ports::Clock& clock,
-             ports::Random& random)
-      : link_(link), telemetry_(telemetry), clock_(clock), random_(random) {}
+  // `link` outlives it, and it every call that is under way.
+  TracedLink(DirectorLink& link, const ports::Tracing& tracing) : link_(link), tracing_(tracing) {}
 
   void Submit(const core::Submission& submission, Reply<Accepted> reply) override;
   void AskEnds(std::vector<std::string> queue_ids, Reply<std::vector<TaskEnd>> reply) override {
@@ -34,9 +30,7 @@ class TracedLink final : public DirectorLink {
                                                     Reply<Accepted> reply);
 
   DirectorLink& link_;
-  ports::Telemetry& telemetry_;
-  const ports::Clock& clock_;
-  ports::Random& random_;
+  const ports::Tracing tracing_;
 };
 
 }  // namespace callboard::scheduler

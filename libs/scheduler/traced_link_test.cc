@@ -26,7 +26,7 @@ class TracedLinkTest : public testing::Test {
   test::RecordedSpans spans_;
   test::FakeClock clock_;
   test::FakeRandom random_;
-  TracedLink link_{director_, spans_, clock_, random_};
+  TracedLink link_{director_, {spans_, clock_, random_}};
   absl::StatusOr<Accepted> answer_ = Accepted{};
   const DirectorLink::Reply<Accepted> reply_ = [this](absl::StatusOr<Accepted> answer) {
     answer_ = std::move(answer);
@@ -68,7 +68,7 @@ TEST_F(TracedLinkTest, EveryTryIsATraceOfItsOwn) {
 
 TEST_F(TracedLinkTest, WhereNobodyCollectsSpansTheTraceIsLeftToTheDirector) {
   ports::NoTelemetry nobody;
-  TracedLink link(director_, nobody, clock_, random_);
+  TracedLink link(director_, {nobody, clock_, random_});
   link.Submit(JobsTask(), reply_);
   EXPECT_EQ(director_.Take().trace, core::SpanContext());
 }

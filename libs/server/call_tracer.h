@@ -9,9 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/core/trace_context.h"
-#include "libs/ports/clock.h"
-#include "libs/ports/random.h"
-#include "libs/ports/telemetry.h"
+#include "libs/ports/tracing.h"
 
 namespace callboard::server {
 
@@ -31,9 +29,7 @@ std::optional<core::SpanContext> TraceOf(const grpc::CallbackServerContext& cont
 // Makes spans of calls. Thread-safe.
 class CallTracer {
  public:
-  // All outlive it.
-  CallTracer(ports::Telemetry& telemetry, const ports::Clock& clock, ports::Random& random)
-      : telemetry_(telemetry), clock_(clock), random_(random) {}
+  explicit CallTracer(const ports::Tracing& tracing) : tracing_(tracing) {}
 
   // A part of its caller's trace, or the first span of a new one.
   CallSpan Begin(const std::optional<core::SpanContext>& parent) const;
@@ -41,9 +37,7 @@ class CallTracer {
   void End(const CallSpan& span, absl::string_view method, const absl::Status& status) const;
 
  private:
-  ports::Telemetry& telemetry_;
-  const ports::Clock& clock_;
-  ports::Random& random_;
+  const ports::Tracing tracing_;
 };
 
 }  // namespace callboard::server

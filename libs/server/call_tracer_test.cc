@@ -21,7 +21,7 @@ class CallTracerTest : public testing::Test {
   test::RecordedSpans spans_;
   test::FakeClock clock_;
   test::FakeRandom random_;
-  const CallTracer tracer_{spans_, clock_, random_};
+  const CallTracer tracer_{{spans_, clock_, random_}};
 };
 
 TEST_F(CallTracerTest, CallIsPartOfItsCallersTrace) {
@@ -71,7 +71,7 @@ TEST_F(CallTracerTest, FailedCallSaysItsCodeAndNothingThatTheCallerSent) {
 
 TEST_F(CallTracerTest, WhereNobodyCollectsSpansWorkHangsFromTheCallersOwn) {
   ports::NoTelemetry nobody;
-  const CallTracer tracer(nobody, clock_, random_);
+  const CallTracer tracer({nobody, clock_, random_});
   EXPECT_EQ(tracer.Begin(CallersSpan()).context, CallersSpan());
   EXPECT_EQ(tracer.Begin(std::nullopt).context, core::SpanContext());
 }

@@ -9,7 +9,6 @@
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/version.h"
-#include "libs/core/trace_context.h"
 #include "libs/ports/span_names.h"
 #include "libs/server/descriptor_shares.h"
 #include "libs/server/open_metrics.h"
@@ -132,11 +131,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Su
                  {"version", base::kVersion},
                  {"grpc", server->addresses_.grpc.ToString()},
                  {"http", server->addresses_.http.ToString()}});
-  core::SpanContext start =
-      core::NewTrace({context.random().Next(), context.random().Next(), context.random().Next()});
-  start.sampled = context.telemetry().Keeps(start.trace_id);
   context.telemetry().Emit({.name = ports::span_names::kServerStart,
-                            .context = start,
+                            .context = ports::BeginTrace(context.tracing()),
                             .start = began,
                             .end = context.clock().WallNow()});
   return server;

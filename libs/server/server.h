@@ -20,6 +20,7 @@
 #include "libs/ports/clock.h"
 #include "libs/ports/random.h"
 #include "libs/ports/telemetry.h"
+#include "libs/ports/tracing.h"
 #include "libs/server/exemplars.h"
 #include "libs/server/grpc_server.h"
 #include "libs/server/listen_address.h"
@@ -49,6 +50,8 @@ class ServerContext {
   ports::Random& random() { return random_; }
   // Sends what is left when the context ends.
   ports::Telemetry& telemetry() { return *telemetry_; }
+  // For who makes spans.
+  ports::Tracing tracing() { return {*telemetry_, clock_, random_}; }
   // For parts that cannot always do their work.
   Readiness& readiness() { return readiness_; }
   // Metrics registered here are shown at /metrics.

@@ -34,8 +34,7 @@ bool HasCommand(const config::v1::AgentConfig& config) {
   return config.runner().kind() != RunnerConfig::KIND_EXEC || !config.runner().argv().empty();
 }
 
-agent::AgentDriver::MakeRunner RunnerFrom(const config::v1::AgentConfig& config,
-                                          const ports::Clock& clock) {
+ports::MakeRunner RunnerFrom(const config::v1::AgentConfig& config, const ports::Clock& clock) {
   if (config.runner().kind() == RunnerConfig::KIND_NOOP || !HasCommand(config)) {
     return [](ports::RunWatcher& watcher) -> absl::StatusOr<RunnerPtr> {
       return std::make_unique<adapters::NoopRunner>(watcher);

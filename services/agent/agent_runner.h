@@ -11,8 +11,7 @@ namespace callboard {
 bool HasCommand(const config::v1::AgentConfig& config);
 
 // What runs tasks, as the settings say; nothing where they do not. `clock` outlives the runner.
-agent::AgentDriver::MakeRunner RunnerFrom(const config::v1::AgentConfig& config,
-                                          const ports::Clock& clock);
+ports::MakeRunner RunnerFrom(const config::v1::AgentConfig& config, const ports::Clock& clock);
 
 }  // namespace callboard
 

@@ -1,16 +1,11 @@
 #include "services/agent/agent_watch.h"
 
-#include <string>
-
 #include "libs/agent/run_end_name.h"
 #include "libs/server/gauge.h"
 
 namespace callboard {
-namespace {
 
 using core::RunResult;
-
-}  // namespace
 
 AgentWatch::AgentWatch(prometheus::Registry& metrics) {
   auto& runs = prometheus::BuildCounter()

@@ -75,12 +75,11 @@ agent::EngineOptions EngineOptionsFrom(const config::v1::AgentConfig& config,
           .allow_direct = config.agent().allow_direct()};
 }
 
-agent::AgentDriver::MakeRunner Traced(const agent::AgentDriver::MakeRunner& make,
-                                      const std::string& name, server::ServerContext& context) {
+ports::MakeRunner Traced(const ports::MakeRunner& make, const std::string& name,
+                         server::ServerContext& context) {
   if (!context.telemetry().is_on()) return make;
   return [make, name, &context](ports::RunWatcher& watcher) {
-    return agent::TracedRunner::Create(
-        name, {context.telemetry(), context.clock(), context.random()}, make, watcher);
+    return agent::TracedRunner::Create(name, context.tracing(), make, watcher);
   };
 }
 
@@ -101,7 +100,7 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
                        Traced(RunnerFrom(config, context.clock()), options.name, context)));
   agent::AgentDriver& driver = *parts->driver;
   adapters::Announcer& announcer = parts->announcer.emplace(config.director().address());
-  parts->tracer.emplace(context.telemetry(), context.clock(), context.random());
+  parts->tracer.emplace(context.tracing());
   parts->service.emplace(driver, *parts->tracer, [&announcer] { announcer.Hurry(); });
   const absl::Duration drain_timeout = *wire::FromProto(config.agent().drain_timeout());
   server::Surface surface = {

@@ -1,19 +1,16 @@
 #include "services/cli/job_commands.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "callboard/v1/queue.grpc.pb.h"
 #include "callboard/v1/scheduler.grpc.pb.h"
-#include "libs/base/check.h"
 #include "libs/base/error.h"
+#include "libs/testing/running_service.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
 #include "libs/wire/time.h"
@@ -111,23 +108,6 @@ class PausableQueue final : public v1::QueueService::Service {
   }
 };
 
-class RunningService {
- public:
-  explicit RunningService(grpc::Service& service) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(&service);
-    server_ = builder.BuildAndStart();
-    CHECK(server_ != nullptr);
-  }
-
-  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
-
- private:
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
-};
-
 // What a command prints.
 std::string Said(const absl::StatusOr<std::string>& answer) {
   return answer.ok() ? *answer : absl::StrCat("Error: ", answer.status().message());
@@ -145,8 +125,8 @@ class JobCommandsTest : public testing::Test {
 
   ScriptedScheduler scheduler_;
   PausableQueue queue_;
-  RunningService running_scheduler_{scheduler_};
-  RunningService running_queue_{queue_};
+  test::RunningService running_scheduler_{{&scheduler_}};
+  test::RunningService running_queue_{{&queue_}};
   CliConfig config_;
 };
 

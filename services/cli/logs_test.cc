@@ -1,8 +1,6 @@
 #include "services/cli/logs.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -13,6 +11,7 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
+#include "libs/testing/running_service.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
 #include "libs/wire/time.h"
@@ -47,15 +46,9 @@ class ScriptedLogs final : public v1::QueueService::Service {
     absl::Status end = absl::OkStatus();
   };
 
-  explicit ScriptedLogs(std::vector<Answer> answers) : answers_(std::move(answers)) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    CHECK(server_ != nullptr);
-  }
+  explicit ScriptedLogs(std::vector<Answer> answers) : answers_(std::move(answers)) {}
 
-  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  std::string address() const { return running_.address(); }
   // What was asked, as dispatch/after_number.
   std::vector<std::string> Asked() {
     base::MutexLock lock(mutex_);
@@ -82,8 +75,7 @@ class ScriptedLogs final : public v1::QueueService::Service {
   const std::vector<Answer> answers_;
   base::Mutex mutex_;
   std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
+  const test::RunningService running_{{this}};
 };
 
 class LogsTest : public testing::Test {

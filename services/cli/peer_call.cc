@@ -12,6 +12,7 @@
 #include "libs/base/error.h"
 #include "libs/config/settings.h"
 #include "libs/core/trace_context.h"
+#include "libs/ports/tracing.h"
 #include "libs/wire/status.h"
 #include "libs/wire/time.h"
 #include "services/cli/exit_code.h"
@@ -48,7 +49,8 @@ void JoinTrace(grpc::ClientContext& context) {
   const auto found = environment.find("TRACEPARENT");
   if (found == environment.end()) return;
   const std::optional<core::SpanContext> parent = core::ParseTraceparent(found->second);
-  if (parent.has_value()) context.AddMetadata("traceparent", core::FormatTraceparent(*parent));
+  if (parent.has_value())
+    context.AddMetadata(ports::kTraceparent, core::FormatTraceparent(*parent));
 }
 
 absl::Status ErrorOf(const grpc::Status& status, grpc::Channel& channel, const Peer& peer,

@@ -1,17 +1,14 @@
 #include "services/cli/show_task.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "callboard/v1/queue.grpc.pb.h"
-#include "libs/base/check.h"
+#include "libs/testing/running_service.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/time.h"
 #include "services/cli/exit_code.h"
@@ -31,15 +28,7 @@ using ::testing::StartsWith;
 // A director that knows one task, with an event on each of two pages. Calls come one after another.
 class ScriptedDirector final : public v1::QueueService::Service {
  public:
-  ScriptedDirector() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    CHECK(server_ != nullptr);
-  }
-
-  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  std::string address() const { return running_.address(); }
 
   // How the second page, and all of them, are answered.
   grpc::Status second = grpc::Status::OK;
@@ -64,8 +53,7 @@ class ScriptedDirector final : public v1::QueueService::Service {
     return is_first ? every : second;
   }
 
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
+  const test::RunningService running_{{this}};
 };
 
 class ShowTaskTest : public testing::Test {

@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
   if (is_traced) {
     observer = &parts->spans.emplace(*parts->watch, context.telemetry());
   }
-  parts->tracer.emplace(context.telemetry(), context.clock(), context.random());
+  parts->tracer.emplace(context.tracing());
   ASSIGN_OR_RETURN(
       parts->driver,
       director::DirectorDriver::Open(

@@ -36,10 +36,8 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(
   auto parts = std::make_shared<Parts>();
   ASSIGN_OR_RETURN(parts->ledgers, adapters::RocksDbLedgers::Lock(config.data_dir()));
   parts->watch.emplace(context.metrics(), context.readiness());
-  parts->link.emplace(
-      config.director().address(),
-      adapters::ClientTracing{context.telemetry(), context.clock(), context.random()});
-  parts->traced_link.emplace(*parts->link, context.telemetry(), context.clock(), context.random());
+  parts->link.emplace(config.director().address(), context.tracing());
+  parts->traced_link.emplace(*parts->link, context.tracing());
   ASSIGN_OR_RETURN(parts->driver,
                    scheduler::SchedulerDriver::Open(
                        {context.clock(), *parts->ledgers, *parts->traced_link, &*parts->watch}));

@@ -90,6 +90,7 @@ TESTED_ELSEWHERE = {
     "libs/testing/runner_host.cc": "libs/adapters/subprocess_runner/supervisor_test.cc",
     "libs/testing/run_fixture.h": "libs/flow/run_with_queue_test.cc",
     "libs/testing/running_server.cc": "tests/integration/server_test.cc",
+    "libs/testing/running_service.h": "services/cli/show_task_test.cc",
     "libs/testing/scheduler_fixture.h": "libs/scheduler/engine_test.cc",
     "libs/testing/shell_runs.h": "libs/adapters/subprocess_runner/subprocess_runner_test.cc",
     "libs/testing/status_matchers.h": "libs/wire/status_test.cc",

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "libs/core/trace_context.h"
 #include "libs/ports/rpc_span.h"
@@ -20,7 +21,7 @@ using grpc::experimental::Interceptor;
 // One call.
 class CallInterceptor final : public Interceptor {
  public:
-  CallInterceptor(const ClientTracing& tracing, absl::string_view method)
+  CallInterceptor(const ports::Tracing& tracing, absl::string_view method)
       : tracing_(tracing), method_(absl::StripPrefix(method, "/")) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
@@ -36,7 +37,7 @@ class CallInterceptor final : public Interceptor {
 
  private:
   void Begin(std::multimap<std::string, std::string>& metadata) {
-    const auto found = metadata.find(std::string(kTraceparent));
+    const auto found = metadata.find(ports::kTraceparent);
     if (found == metadata.end()) return;
     parent_ = core::ParseTraceparent(found->second);
     if (!parent_.has_value()) return;
@@ -55,7 +56,7 @@ class CallInterceptor final : public Interceptor {
     tracing_.telemetry.Emit(std::move(span));
   }
 
-  const ClientTracing tracing_;
+  const ports::Tracing tracing_;
   const std::string method_;
   // Absent when the call is part of no trace.
   std::optional<core::SpanContext> parent_;
@@ -65,20 +66,20 @@ class CallInterceptor final : public Interceptor {
 
 class CallInterceptors final : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit CallInterceptors(const ClientTracing& tracing) : tracing_(tracing) {}
+  explicit CallInterceptors(const ports::Tracing& tracing) : tracing_(tracing) {}
 
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
     return new CallInterceptor(tracing_, info->method());
   }
 
  private:
-  const ClientTracing tracing_;
+  const ports::Tracing tracing_;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
-TracingInterceptors(const ClientTracing& tracing) {
+TracingInterceptors(const ports::Tracing& tracing) {
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> all;
   if (tracing.telemetry.is_on()) all.push_back(std::make_unique<CallInterceptors>(tracing));
   return all;

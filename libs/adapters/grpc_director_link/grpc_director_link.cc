@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "callboard/v1/agent.grpc.pb.h"
 #include "callboard/v1/queue.grpc.pb.h"
+#include "libs/adapters/client_tracing/client_tracing.h"
 #include "libs/base/error.h"
 #include "libs/base/mutex.h"
 #include "libs/core/trace_context.h"
@@ -40,11 +41,11 @@ constexpr size_t kQuestionsAtOnce = 16;
 
 void SetTrace(const core::SpanContext& trace, grpc::ClientContext& context) {
   if (trace == core::SpanContext()) return;
-  context.AddMetadata(std::string(kTraceparent), core::FormatTraceparent(trace));
+  context.AddMetadata(ports::kTraceparent, core::FormatTraceparent(trace));
 }
 
 // By name, so that the peer of a call, which is an address, tells whether there was one.
-std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address, const ClientTracing& tracing) {
+std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address, const ports::Tracing& tracing) {
   grpc::ChannelArguments arguments;
   // A server that is gone without a word is noticed, and one that is back is found soon.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
@@ -145,7 +146,7 @@ using AgentStub = v1::AgentService::StubInterface::async_interface;
 
 class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
  public:
-  DirectorLinkCore(const std::string& director_address, const ClientTracing& tracing)
+  DirectorLinkCore(const std::string& director_address, const ports::Tracing& tracing)
       : clock_(tracing.clock),
         tracing_(tracing),
         queue_(v1::QueueService::NewStub(ChannelTo(director_address, tracing))) {}
@@ -253,7 +254,7 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
   }
 
   const ports::Clock& clock_;
-  const ClientTracing tracing_;
+  const ports::Tracing tracing_;
   // Both until Stop(), which nothing is begun after.
   std::unique_ptr<v1::QueueService::Stub> queue_;
   std::map<std::string, std::unique_ptr<v1::AgentService::Stub>> agents_ ABSL_GUARDED_BY(mutex_);
@@ -269,7 +270,7 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
 }  // namespace internal
 
 GrpcDirectorLink::GrpcDirectorLink(const std::string& director_address,
-                                   const ClientTracing& tracing)
+                                   const ports::Tracing& tracing)
     : core_(std::make_shared<internal::DirectorLinkCore>(director_address, tracing)) {}
 
 GrpcDirectorLink::~GrpcDirectorLink() { core_->Stop(); }

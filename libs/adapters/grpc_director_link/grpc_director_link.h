@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libs/adapters/client_tracing/client_tracing.h"
+#include "libs/ports/tracing.h"
 #include "libs/scheduler/director_link.h"
 
 namespace callboard::adapters {
@@ -18,7 +18,7 @@ class DirectorLinkCore;
 class GrpcDirectorLink final : public scheduler::DirectorLink {
  public:
   // `director_address`: host:port. What `tracing` has outlives it.
-  GrpcDirectorLink(const std::string& director_address, const ClientTracing& tracing);
+  GrpcDirectorLink(const std::string& director_address, const ports::Tracing& tracing);
   // Ends what is under way.
   ~GrpcDirectorLink() override;
 

@@ -1,7 +1,6 @@
 #include "libs/adapters/grpc_director_link/grpc_director_link.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -22,6 +21,7 @@
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/fake_random.h"
 #include "libs/testing/recorded_spans.h"
+#include "libs/testing/running_service.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
 
@@ -41,14 +41,7 @@ const std::string kUnreachable(scheduler::kDirectorUnreachable);
 // A director, and an agent, that say what a test tells them to.
 class Peer final : public v1::QueueService::Service {
  public:
-  Peer() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(this);
-    builder.RegisterService(&agent_);
-    server_ = builder.BuildAndStart();
-  }
-  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  std::string address() const { return running_.address(); }
 
   grpc::Status SubmitTask(grpc::ServerContext* context, const v1::SubmitTaskRequest* request,
                           v1::SubmitTaskResponse* response) override {
@@ -100,13 +93,12 @@ class Peer final : public v1::QueueService::Service {
   };
 
   Agent agent_;
-  int port_ = 0;
   base::Mutex mutex_;
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::SubmitTaskRequest> submitted_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> traces_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, v1::Task::State> states_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<grpc::Server> server_;
+  const test::RunningService running_{{this, &agent_}};
 };
 
 // A port that nobody listens on, or that takes connections and says nothing.
@@ -155,7 +147,7 @@ class GrpcDirectorLinkTest : public testing::Test {
   test::FakeClock clock_;
   test::FakeRandom random_;
   ports::NoTelemetry nobody_;
-  const ClientTracing tracing_{nobody_, clock_, random_};
+  const ports::Tracing tracing_{nobody_, clock_, random_};
 };
 
 TEST_F(GrpcDirectorLinkTest, SubmitBringsTheTaskAndTheAnswer) {

@@ -35,7 +35,7 @@ absl::Status CheckEnvironment(const core::TaskSpec& spec);
 //   CALLBOARD_ARTIFACTS                      folder for what is to be kept when the run succeeds
 //   CALLBOARD_MODEL, CALLBOARD_SESSION_ID, CALLBOARD_PROJECT, CALLBOARD_PROJECT_PATH,
 //   CALLBOARD_THINKING (true or false)       when the task says
-//   TRACEPARENT, TRACESTATE                  when it is traced
+//   TRACEPARENT                              when it is traced
 std::vector<std::string> TaskEnvironment(const ports::RunOrder& order, const RunFolders& folders,
                                          const Environment& allowed);
 

@@ -1,0 +1,31 @@
+#include "libs/ports/tracing.h"
+
+#include <gtest/gtest.h>
+
+#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_random.h"
+#include "libs/testing/recorded_spans.h"
+
+namespace callboard::ports {
+namespace {
+
+class TracingTest : public testing::Test {
+ protected:
+  test::RecordedSpans spans_;
+  test::FakeClock clock_;
+  test::FakeRandom random_;
+  const Tracing tracing_{spans_, clock_, random_};
+};
+
+TEST_F(TracingTest, EveryTraceThatBeginsHasANameOfItsOwn) {
+  EXPECT_FALSE(BeginTrace(tracing_).trace_id == BeginTrace(tracing_).trace_id);
+}
+
+TEST_F(TracingTest, WhetherATraceIsKeptIsDecidedWhenItBegins) {
+  EXPECT_TRUE(BeginTrace(tracing_).sampled);
+  spans_.SetKeeps(false);
+  EXPECT_FALSE(BeginTrace(tracing_).sampled);
+}
+
+}  // namespace
+}  // namespace callboard::ports
