@@ -82,8 +82,8 @@ class Director {
   void FireTimers(Moment now);
   // Stops admission, whatever happens to the store.
   void BeginShutdown(Moment now);
-  // When something is due although nobody asks, on the monotonic clock; the same whenever it is
-  // asked, until something changes.
+  // When something is due although nobody asks, on the monotonic clock: the same whenever it is
+  // asked, until something changes; what goes by the wall clock, as the two stand now.
   absl::Duration NextTurnAt() const;
 
   // Whether the open turn has anything in it, and how many calls are to be answered.

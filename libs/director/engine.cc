@@ -234,6 +234,7 @@ bool DirectorEngine::IsReady(core::QueueId id) const {
 }
 
 void DirectorEngine::Settle(Moment now) {
+  settled_at_ = now.monotonic;
   while (WakeNext(now) || DispatchNext(now) || AdmitNextWaiter(now) || Retain(now)) {
   }
   NoteDenials(now);

@@ -414,6 +414,8 @@ class DirectorEngine {
   Agenda<absl::Duration> pending_agenda_;
   Agenda<absl::Time> wall_agenda_;
   Agenda<absl::Duration> in_flight_agenda_;
+  // When it was last seen to that no free slot and no place is left to whoever could have it.
+  absl::Duration settled_at_ = -absl::InfiniteDuration();
   core::DrainRate drain_rate_;
   uint64_t dispatched_count_ = 0;
   core::Ulid last_id_;

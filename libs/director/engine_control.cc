@@ -127,7 +127,8 @@ absl::Duration DirectorEngine::UntilNextTimer(Moment now) const {
       std::min({in_flight_agenda_.Next().value_or(absl::InfiniteDuration()),
                 pending_agenda_.Next().value_or(absl::InfiniteDuration()), tickets_.NextEnd()});
   for (const auto& [name, agent] : fleet_.agents()) {
-    if (agent.suspect_until > now.monotonic) next = std::min(next, agent.suspect_until);
+    // One that is over counts until somebody has looked who gets its agent.
+    if (agent.suspect_until > settled_at_) next = std::min(next, agent.suspect_until);
     if (agent.is_forgettable()) next = std::min(next, agent.heard_at + kAgentMemory);
   }
   absl::Time wall = wall_agenda_.Next().value_or(absl::InfiniteFuture());

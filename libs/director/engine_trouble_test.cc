@@ -354,5 +354,16 @@ TEST(EngineTroubleTest, StartOfWhichOneCopyWasWrittenIsNotUnreachable) {
   EXPECT_EQ(director.State(task), core::TaskState::kPending);
 }
 
+TEST(EngineTroubleTest, EndOfASuspicionIsDueUntilItIsActedUpon) {
+  EngineFixture director;
+  director.Connect("a");
+  director.engine().OnUnreachable("a", director.now());
+  Moment late = director.now();
+  late.monotonic += absl::Seconds(6);
+  EXPECT_EQ(director.engine().UntilNextTimer(late), absl::ZeroDuration());
+  director.engine().FireTimers(late);
+  EXPECT_GT(director.engine().UntilNextTimer(late), absl::ZeroDuration());
+}
+
 }  // namespace
 }  // namespace callboard::director

@@ -73,8 +73,8 @@ class Telemetry {
 
   // Hands over `span`, if its trace is kept.
   virtual void Emit(FinishedSpan span) = 0;
-  // The same for a span of which only its context is there yet: `make` makes it, once, later and on
-  // a thread that nobody waits for. It may be kept for long, and had better be small.
+  // The same for a span of a trace that is not made yet: `make` makes it, once, or never when it is
+  // lost; later, and on a thread that nobody waits for. It owns what it needs, and that is little.
   virtual void EmitLater(const core::SpanContext& context, std::function<FinishedSpan()> make) = 0;
 
   // Spans that were lost so far.

@@ -249,6 +249,29 @@ TYPED_TEST_P(EventStoreContractTest, OneBatchMayWriteAndForgetTheSameThing) {
   EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{2}});
 }
 
+TYPED_TEST_P(EventStoreContractTest, RecordsOfManyTasksInOneBatchCountInTheOrderOfEach) {
+  constexpr uint64_t kTasks = 20;
+  const auto task = [](uint64_t i) { return core::QueueId(core::Ulid(kTasks - i, i)); };
+  std::vector<core::Record> batch;
+  for (const uint64_t number : {1, 2, 3}) {
+    for (uint64_t i = 0; i < kTasks; ++i) {
+      batch.push_back(this->RecordOf(task(i), number, core::Noted()));
+    }
+  }
+  // Every other one is forgotten, and begins again.
+  for (uint64_t i = 0; i < kTasks; i += 2) batch.push_back(core::TaskForgotten{task(i), 3});
+  for (uint64_t i = 0; i < kTasks; i += 2) {
+    batch.push_back(this->RecordOf(task(i), 1, core::Accepted()));
+  }
+  this->Commit(batch);
+  this->Reopen();
+  for (uint64_t i = 0; i < kTasks; ++i) {
+    const auto records = this->store_->TaskRecords(task(i));
+    ASSERT_EQ(records->size(), i % 2 == 0 ? 1u : 3u) << i;
+    EXPECT_EQ(std::holds_alternative<core::Accepted>(records->at(0).change), i % 2 == 0) << i;
+  }
+}
+
 TYPED_TEST_P(EventStoreContractTest, StoreOpenForReadingShowsEverythingAndTakesNothing) {
   this->Commit({core::EpochBegan{1}});
   this->Reopen(ports::StoreAccess::kReadOnly);
@@ -276,6 +299,7 @@ REGISTER_TYPED_TEST_SUITE_P(
     RecordsOfATaskComeInTheOrderOfTheirNumbers, RecordTakesThePlaceOfThoseFromItsNumberOn,
     NothingIsLeftOfAForgottenTask, OfTheQueueTheLastRecordOfEachKindCounts,
     UnmarkedAgentsAndForgottenRequestsHaveNoRecord, OneBatchMayWriteAndForgetTheSameThing,
+    RecordsOfManyTasksInOneBatchCountInTheOrderOfEach,
     StoreOpenForReadingShowsEverythingAndTakesNothing, LoadingEndsAtARecordThatIsNotTaken);
 
 }  // namespace callboard::test

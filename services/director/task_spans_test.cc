@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "libs/core/task_spans.h"
 #include "libs/testing/recorded_spans.h"
 
@@ -132,6 +135,22 @@ TEST(TaskSpansTest, StepsWithinASpanEndNone) {
   EXPECT_FALSE(EndsSpan(Record(core::CancelRequested{})));
 }
 
+// All that a span says.
+std::string TextOf(const ports::FinishedSpan& span) {
+  std::string text = absl::StrCat(span.name, " ", span.status.ToString(), " ", span.links.size(),
+                                  " ", absl::FormatTime(span.start), absl::FormatTime(span.end),
+                                  absl::StrJoin(EventsOf(span), ","));
+  for (const ports::SpanAttribute& attribute : span.attributes) {
+    absl::StrAppend(&text, " ", attribute.name, "=");
+    if (const auto* value = std::get_if<std::string>(&attribute.value)) {
+      absl::StrAppend(&text, *value);
+    } else {
+      absl::StrAppend(&text, std::get<int64_t>(attribute.value));
+    }
+  }
+  return text;
+}
+
 class Nobody final : public director::Observer {
   void OnService(director::Service, const absl::Status&) override {}
   void OnCommit(size_t, absl::Duration) override {}
@@ -153,6 +172,34 @@ TEST(TaskSpansTest, TraceThatItsCallerDoesNotKeepHasNoSpans) {
   step.trace.sampled = true;
   task_spans.OnTurn(records, {step});
   EXPECT_EQ(spans.Only().name, "queue.wait");
+}
+
+TEST(TaskSpansTest, SpanThatIsMadeLaterSaysAllThatTheRecordSaid) {
+  const std::vector<std::pair<core::TaskChange, TaskState>> steps = {
+      {core::Admitted{.redrive_of = core::QueueId(core::Ulid(5, 6))}, TaskState::kPending},
+      {core::Dispatched{.instance_id = "i"}, TaskState::kPending},
+      {core::Bounced{.busy_rejections = 2}, TaskState::kDispatching},
+      {core::Returned{.error = "why"}, TaskState::kDispatching},
+      {core::Returned{.reported = true, .error = "why"}, TaskState::kDispatching},
+      {core::Ended{.state = TaskState::kCancelled}, TaskState::kDispatching},
+      {core::Ended{.state = TaskState::kFailed, .reason = core::FailureReason::kAgentRejected},
+       TaskState::kDispatching},
+      {core::Ended{.state = TaskState::kFailed,
+                   .reason = core::FailureReason::kExecFailed,
+                   .run = core::RunResult{.exit_code = 7, .result = "result"},
+                   .error = "why"},
+       TaskState::kDispatching},
+      {core::Ended{.state = TaskState::kCompleted, .run = core::RunResult{}}, TaskState::kWorking}};
+  for (const auto& [change, from] : steps) {
+    Nobody nobody;
+    test::RecordedSpans spans;
+    TaskSpans task_spans(nobody, spans);
+    const core::TaskRecord record = Record(change);
+    TaskStep step = From(from, 2);
+    step.trace.sampled = true;
+    task_spans.OnTurn({core::Record(record)}, {step});
+    EXPECT_EQ(TextOf(spans.Only()), TextOf(SpanOf(record, step)));
+  }
 }
 
 }  // namespace

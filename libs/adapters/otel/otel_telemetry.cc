@@ -14,7 +14,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -25,7 +27,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/types/span.h"
 #include "libs/adapters/otel/otlp_writer.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
@@ -73,7 +74,7 @@ class OtelTelemetry final : public ports::Telemetry {
         flush_timeout_(options.flush_timeout),
         stub_(channel),
         writer_(resource),
-        sender_([this] { SendAll(); }) {}
+        sender_([this] { SendBatches(); }) {}
 
   ~OtelTelemetry() override {
     Flush(flush_timeout_);
@@ -135,36 +136,25 @@ class OtelTelemetry final : public ports::Telemetry {
   using SpanMaker = std::function<ports::FinishedSpan()>;
   using Spans = std::vector<SpanMaker>;
 
-  void SendAll() {
-    // Whoever is traced goes before who tells of it. On Linux a thread has a priority of its own;
-    // where it cannot be set, all are equal.
-    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
-    Spans waited;
-    while (TakeWaiting(waited)) {
-      for (size_t sent = 0; sent < waited.size(); sent += kBatchMax) {
-        if (!SendBatch(absl::MakeSpan(waited).subspan(sent, kBatchMax))) return;
+  void SendBatches() {
+    Spans spans;
+    while (TakeBatch(spans)) {
+      for (size_t i = 0; i < spans.size(); ++i) {
+        // Low priority alone does not help those who wake up while this runs: they would wait until
+        // its time is up.
+        if (i % kSpansAtOnce == 0) std::this_thread::yield();
+        writer_.Add(spans[i]());
       }
+      const grpc::ByteBuffer request = writer_.Take();
+      const std::unique_ptr<grpc::ClientContext> context =
+          otlp::OtlpGrpcClient::MakeClientContext(collector_);
+      // A collector that is being restarted is waited for, as long as a call may take.
+      context->set_wait_for_ready(true);
+      if (!BeginCall(*context)) return;
+      ExportTraceServiceResponse response;
+      const grpc::Status status = Export(*context, request, response);
+      EndBatch(spans.size(), response.partial_success().rejected_spans(), status);
     }
-  }
-
-  // False when it is too late for one.
-  bool SendBatch(absl::Span<const SpanMaker> spans) {
-    for (size_t i = 0; i < spans.size(); ++i) {
-      // Low priority alone does not help those who wake up while this runs: they would wait until
-      // its time is up.
-      if (i % kSpansAtOnce == 0) std::this_thread::yield();
-      writer_.Add(spans[i]());
-    }
-    const grpc::ByteBuffer request = writer_.Take();
-    const std::unique_ptr<grpc::ClientContext> context =
-        otlp::OtlpGrpcClient::MakeClientContext(collector_);
-    // A collector that is being restarted is waited for, as long as a call may take.
-    context->set_wait_for_ready(true);
-    if (!BeginCall(*context)) return false;
-    ExportTraceServiceResponse response;
-    const grpc::Status status = Export(*context, request, response);
-    EndBatch(spans.size(), response.partial_success().rejected_spans(), status);
-    return true;
   }
 
   grpc::Status Export(grpc::ClientContext& context, const grpc::ByteBuffer& request,
@@ -174,20 +164,26 @@ class OtelTelemetry final : public ports::Telemetry {
       answer_ = status;
       changed_.NotifyAll();
     });
+    // Whoever is traced goes before who tells of it. On Linux a thread has a priority of its own;
+    // where it cannot be set, all are equal. Not before: the first call may begin threads of gRPC,
+    // which inherit it.
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
     base::MutexLock lock(mutex_);
     while (!answer_.has_value()) changed_.Wait(mutex_);
     return *std::exchange(answer_, std::nullopt);
   }
 
-  // Waits for spans, and exchanges them for those of before; false at the end.
-  bool TakeWaiting(Spans& spans) {
+  // Waits for spans, and takes as many as a call may have; false at the end.
+  bool TakeBatch(Spans& spans) {
     spans.clear();
     base::MutexLock lock(mutex_);
     while (waiting_.empty() && !closing_) changed_.Wait(mutex_);
     changed_.WaitFor(mutex_, kBatchDelay, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return waiting_.size() >= kBatchMin || flushes_ > 0 || closing_;
     });
-    waiting_.swap(spans);
+    const auto last = waiting_.begin() + std::min(waiting_.size(), kBatchMax);
+    std::move(waiting_.begin(), last, std::back_inserter(spans));
+    waiting_.erase(waiting_.begin(), last);
     is_full_ = false;
     return !closing_;
   }
@@ -204,7 +200,8 @@ class OtelTelemetry final : public ports::Telemetry {
       base::MutexLock lock(mutex_);
       call_ = nullptr;
       ended_ += size;
-      Lose(status.ok() ? static_cast<uint64_t>(rejected) : size);
+      const auto most = static_cast<int64_t>(size);
+      Lose(static_cast<uint64_t>(status.ok() ? std::clamp<int64_t>(rejected, 0, most) : most));
       changed_.NotifyAll();
     }
     // Once per outage; when it is over, how much it cost.
@@ -244,7 +241,7 @@ class OtelTelemetry final : public ports::Telemetry {
 
   base::Mutex mutex_;
   base::CondVar changed_;
-  Spans waiting_ ABSL_GUARDED_BY(mutex_);
+  std::deque<SpanMaker> waiting_ ABSL_GUARDED_BY(mutex_);
   // Spans that were ever let wait, and those of them that are delivered or lost.
   size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
