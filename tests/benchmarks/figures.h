@@ -53,13 +53,23 @@ class Report {
   void Check(const std::string& name, double value, const Bar& bar, const std::string& detail) {
     const bool is_met = bar.better == Better::kMore ? value >= bar.bar : value <= bar.bar;
     is_met_ = is_met_ && is_met;
-    std::printf("%-4s %-46s %.2f bar %.2f goal %.2f  %s\n", is_met ? "ok" : "FAIL", name.c_str(),
-                value, bar.bar, bar.goal, detail.c_str());
+    std::printf("%-4s %-46s %.2f bar %.2f goal %.2f (%s)  %s\n", is_met ? "ok" : "FAIL",
+                name.c_str(), value, bar.bar, bar.goal, DistanceToGoal(value, bar).c_str(),
+                detail.c_str());
     std::fflush(stdout);
   }
   bool is_met() const { return is_met_; }
 
  private:
+  // By how much the value would have to grow, or shrink.
+  static std::string DistanceToGoal(double value, const Bar& bar) {
+    const double factor = bar.better == Better::kMore ? bar.goal / value : value / bar.goal;
+    if (factor <= 1) return "reached";
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.2f x away", factor);
+    return text;
+  }
+
   bool is_met_ = true;
 };
 
