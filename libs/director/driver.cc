@@ -143,7 +143,11 @@ void DirectorDriver::Add(CommandPtr command) {
   size_t& waiting = command->from() == Command::From::kCaller ? calls_waiting_ : messages_waiting_;
   waiting += command->weight();
   waiting_.push_back(std::move(command));
-  if (HasWork()) something_to_decide_.NotifyOne();
+  if (writing_ == Writing::kNothing && CanTakeNext()) {
+    something_to_write_.NotifyOne();
+  } else if (HasWork()) {
+    something_to_decide_.NotifyOne();
+  }
 }
 
 bool DirectorDriver::PostOrWait(CommandPtr& command, std::function<void()> when_room) {
@@ -396,13 +400,19 @@ void DirectorDriver::HandOver() {
 void DirectorDriver::WriteAll() {
   while (true) {
     Turn turn;
+    bool has_turn = false;
     {
       base::MutexLock lock(mutex_);
-      while (writing_ != Writing::kTurn && writing_ != Writing::kStop) {
+      while (writing_ != Writing::kTurn && writing_ != Writing::kStop && !CanTakeNext()) {
         something_to_write_.Wait(mutex_);
       }
       if (writing_ == Writing::kStop) return;
+      has_turn = writing_ == Writing::kTurn;
       turn = std::exchange(turn_, {});
+    }
+    if (!has_turn) {
+      TakeNext();
+      continue;
     }
     absl::Status status = director_->Commit(turn);
     if (status.ok()) status = director_->Say(std::exchange(turn, {}));
@@ -411,18 +421,26 @@ void DirectorDriver::WriteAll() {
     writing_ = status.ok() ? Writing::kNothing : Writing::kFailed;
     turn_ = std::move(turn);
     failure_ = std::move(status);
-    if (HasWork()) something_to_decide_.NotifyOne();
+    if (HasWork() && !CanTakeNext()) something_to_decide_.NotifyOne();
   }
+}
+
+bool DirectorDriver::AreFew() const {
+  return !waiting_.empty() && waiting_.size() < kCommandsAtOnce;
+}
+
+bool DirectorDriver::CanTakeNext() const {
+  return !deciding_ && !drain_wanted_ && !stopping_ && writing_ != Writing::kFailed &&
+         (has_turn_ || AreFew());
 }
 
 bool DirectorDriver::TakeNext() {
   Arrived arrived;
   {
     base::MutexLock lock(mutex_);
-    const bool are_few = !waiting_.empty() && waiting_.size() < kCommandsAtOnce;
-    if (deciding_ || drain_wanted_ || stopping_ || !(has_turn_ || are_few)) return false;
+    if (!CanTakeNext()) return false;
     deciding_ = true;
-    if (are_few) arrived = TakeArrived();
+    if (AreFew()) arrived = TakeArrived();
   }
   for (const std::function<void()>& run : arrived.when_room) run();
   const Moment now = director_->Now();
@@ -431,9 +449,12 @@ bool DirectorDriver::TakeNext() {
   base::MutexLock lock(mutex_);
   deciding_ = has_turn_ = turn_is_full_ = false;
   const bool has_next = director_->has_turn();
-  if (has_next) turn_ = director_->TakeTurn();
+  if (has_next) {
+    turn_ = director_->TakeTurn();
+    writing_ = Writing::kTurn;
+  }
   const bool is_due_earlier = director_->NextTurnAt() < wakes_at_;
-  if (HasWork() || is_due_earlier) something_to_decide_.NotifyOne();
+  if ((HasWork() && !CanTakeNext()) || is_due_earlier) something_to_decide_.NotifyOne();
   return has_next;
 }
 

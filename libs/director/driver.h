@@ -159,9 +159,12 @@ class DirectorDriver {
   bool DecideSome();
   // Until there is something to decide and nobody else does it.
   void WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // After a turn was said: the writing thread takes the open one with the few commands that came
-  // meanwhile, so that nobody has to be woken up for them. False when there is none to take.
+  // The writing thread, when it has nothing to write, takes the open turn with the few commands
+  // that have come, so that nobody else has to be woken up for them. False when there is none to
+  // take.
   bool TakeNext();
+  bool CanTakeNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AreFew() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives the open turn to the writing thread if that waits for one.
   void HandOver();
   // Whether the deciding thread can go on.
