@@ -1,5 +1,7 @@
 #include "libs/agent/traced_runner.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "libs/agent/run_end_name.h"
@@ -34,7 +36,10 @@ void TracedRunner::Start(ports::RunOrder order) {
     run.parent = order.trace.span_id;
     run.context.span_id = core::NewSpan(tracing_.random.Next());
     run.began = tracing_.clock.WallNow();
-    if (order.spec->timeout > absl::ZeroDuration()) run.times_out = run.began + order.spec->timeout;
+    run.fence_at = order.fence_at;
+    if (order.spec->timeout > absl::ZeroDuration()) {
+      run.times_out = tracing_.clock.MonotonicNow() + order.spec->timeout;
+    }
     order.trace = run.context;
     base::MutexLock lock(mutex_);
     runs_[order.token] = run;
@@ -46,11 +51,23 @@ void TracedRunner::Stop(const core::FenceToken& token) {
   {
     base::MutexLock lock(mutex_);
     const auto run = runs_.find(token);
-    if (run != runs_.end() && !run->second.stopped.has_value()) {
-      run->second.stopped = tracing_.clock.WallNow();
+    if (run != runs_.end()) {
+      run->second.stopped = std::min(run->second.stopped, tracing_.clock.MonotonicNow());
     }
   }
   runner_->Stop(token);
+}
+
+void TracedRunner::SetFence(const core::FenceToken& token, absl::Duration fence_at) {
+  {
+    base::MutexLock lock(mutex_);
+    const auto run = runs_.find(token);
+    // One that has passed cannot be taken back.
+    if (run != runs_.end() && run->second.fence_at > tracing_.clock.MonotonicNow()) {
+      run->second.fence_at = fence_at;
+    }
+  }
+  runner_->SetFence(token, fence_at);
 }
 
 void TracedRunner::OnEnded(const core::FenceToken& token, core::RunResult result) {
@@ -71,17 +88,7 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
                               : result.end == End::kCancelled
                                   ? absl::CancelledError(Name(result.end))
                                   : absl::UnknownError(Name(result.end));
-  std::optional<absl::Time> stopped = run.stopped;
-  if (result.end == End::kTimedOut && !stopped.has_value()) stopped = run.times_out;
-  if (stopped.has_value()) {
-    ports::FinishedSpan grace = {.name = names::kKillGrace,
-                                 .context = run.context,
-                                 .parent = run.context.span_id,
-                                 .start = *stopped,
-                                 .end = now};
-    grace.context.span_id = core::NewSpan(tracing_.random.Next());
-    tracing_.telemetry.Emit(std::move(grace));
-  }
+  EmitGrace(run, result, now);
   ports::FinishedSpan span = {
       .name = names::kRun,
       .kind = ports::SpanKind::kConsumer,
@@ -100,6 +107,26 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
   }
   if (!result.signal.empty()) span.attributes.push_back({names::kSignal, result.signal});
   tracing_.telemetry.Emit(std::move(span));
+}
+
+void TracedRunner::EmitGrace(const Run& run, const core::RunResult& result, absl::Time ended) {
+  // What ends by itself is asked too late, if at all; of what was stopped before it began there is
+  // no process that could have ended.
+  const bool was_asked = result.end == End::kTimedOut || result.end == End::kCancelled;
+  const bool ran = result.exit_code.has_value() || !result.signal.empty();
+  if (!was_asked || !ran) return;
+  const absl::Duration asked =
+      result.end == End::kTimedOut ? run.times_out : std::min(run.stopped, run.fence_at);
+  const absl::Duration lasted = tracing_.clock.MonotonicNow() - asked;
+  // Somebody else's time-out, or an end of the agent.
+  if (lasted < absl::ZeroDuration()) return;
+  ports::FinishedSpan grace = {.name = names::kKillGrace,
+                               .context = run.context,
+                               .parent = run.context.span_id,
+                               .start = ended - lasted,
+                               .end = ended};
+  grace.context.span_id = core::NewSpan(tracing_.random.Next());
+  tracing_.telemetry.Emit(std::move(grace));
 }
 
 }  // namespace callboard::agent

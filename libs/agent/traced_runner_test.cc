@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/fake_random.h"
 #include "libs/testing/fake_task_runner.h"
@@ -62,7 +64,18 @@ class TracedRunnerTest : public testing::Test {
     spec.timeout = timeout;
     ports::RunOrder order = test::RunOrderOf(token_, spec);
     order.trace = trace;
+    order.fence_at = In(absl::Seconds(10));
     traced_.runner->Start(std::move(order));
+  }
+
+  absl::Duration In(absl::Duration time) const { return traced_.clock.MonotonicNow() + time; }
+
+  // Of a run that has ended; nothing when it had none.
+  std::optional<absl::Duration> Grace() const {
+    for (const ports::FinishedSpan& span : traced_.spans.All()) {
+      if (span.name == "agent.kill_grace") return span.end - span.start;
+    }
+    return std::nullopt;
   }
 
   test::RecordedRuns runs_;
@@ -89,8 +102,10 @@ TEST_F(TracedRunnerTest, GraceOfAStoppedRunIsASpanBelowIt) {
   Start(dispatch_);
   traced_.clock.Advance(absl::Seconds(1));
   traced_.runner->Stop(token_);
-  traced_.clock.Advance(absl::Seconds(2));
-  traced_.fake->End(token_, {.end = RunResult::End::kCancelled});
+  traced_.clock.Advance(absl::Seconds(1));
+  traced_.runner->Stop(token_);
+  traced_.clock.Advance(absl::Seconds(1));
+  traced_.fake->End(token_, {.end = RunResult::End::kCancelled, .signal = "SIGTERM"});
   const std::vector<ports::FinishedSpan> spans = traced_.spans.All();
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_EQ(spans[0].name, "agent.kill_grace");
@@ -99,13 +114,47 @@ TEST_F(TracedRunnerTest, GraceOfAStoppedRunIsASpanBelowIt) {
   EXPECT_EQ(spans[1].name, "agent.run");
 }
 
-TEST_F(TracedRunnerTest, GraceOfARunThatTookTooLongBeginsAtItsTimeout) {
+TEST_F(TracedRunnerTest, GraceOfARunThatTookTooLongBeginsAtItsTimeoutAlsoWhenItIsCancelledThen) {
   Start(dispatch_, absl::Seconds(5));
   traced_.clock.Advance(absl::Seconds(6));
-  traced_.fake->End(token_, {.end = RunResult::End::kTimedOut});
-  ASSERT_EQ(traced_.spans.All().size(), 2u);
-  const ports::FinishedSpan grace = traced_.spans.All()[0];
-  EXPECT_EQ(grace.end - grace.start, absl::Seconds(1));
+  traced_.runner->Stop(token_);
+  traced_.clock.Advance(absl::Seconds(1));
+  traced_.fake->End(token_, {.end = RunResult::End::kTimedOut, .exit_code = 0});
+  EXPECT_EQ(Grace(), absl::Seconds(2));
+}
+
+TEST_F(TracedRunnerTest, GraceOfARunThatIsKilledAtItsFenceBeginsThere) {
+  Start(dispatch_);
+  traced_.runner->SetFence(token_, In(absl::Seconds(20)));
+  traced_.clock.Advance(absl::Seconds(21));
+  // Too late, as is the cancel.
+  traced_.runner->SetFence(token_, In(absl::Seconds(20)));
+  EXPECT_EQ(traced_.fake->run(token_)->fence_at, In(absl::Seconds(20)));
+  traced_.runner->Stop(token_);
+  traced_.clock.Advance(absl::Seconds(2));
+  traced_.clock.StepWall(-absl::Hours(1));
+  traced_.fake->End(token_, {.end = RunResult::End::kCancelled, .signal = "SIGKILL"});
+  EXPECT_EQ(Grace(), absl::Seconds(3));
+}
+
+TEST_F(TracedRunnerTest, RunThatEndsByItselfBeforeItHearsOfItsStopHasNoGrace) {
+  Start(dispatch_);
+  traced_.runner->Stop(token_);
+  traced_.fake->End(token_, {.end = RunResult::End::kCompleted, .exit_code = 0});
+  EXPECT_EQ(Grace(), std::nullopt);
+}
+
+TEST_F(TracedRunnerTest, RunThatIsStoppedBeforeItsProcessBeginsHasNoGrace) {
+  Start(dispatch_);
+  traced_.runner->Stop(token_);
+  traced_.fake->End(token_, {.end = RunResult::End::kCancelled});
+  EXPECT_EQ(Grace(), std::nullopt);
+}
+
+TEST_F(TracedRunnerTest, GraceWhoseBeginNobodyKnowsIsNotShown) {
+  Start(dispatch_, absl::ZeroDuration());
+  traced_.fake->End(token_, {.end = RunResult::End::kTimedOut, .signal = "SIGTERM"});
+  EXPECT_EQ(Grace(), std::nullopt);
 }
 
 TEST_F(TracedRunnerTest, RunOfNoTraceAndRunOfOneThatIsNotKeptAreNoSpans) {
