@@ -1,5 +1,6 @@
 #include "libs/scheduler/traced_link.h"
 
+#include "libs/core/task_spans.h"
 #include "libs/ports/span_names.h"
 
 namespace callboard::scheduler {
@@ -17,16 +18,25 @@ void TracedLink::StartDirect(const std::string& agent_url, const core::Submissio
   link_.StartDirect(agent_url, traced, std::move(end));
 }
 
+core::SpanContext TracedLink::BeginFire(const std::string& request_id) const {
+  core::SpanContext fire = ports::BeginTrace(tracing_);
+  if (request_id.empty()) return fire;
+  fire.trace_id = core::FireTraceOf(director_, request_id);
+  fire.sampled = tracing_.telemetry.Keeps(fire.trace_id);
+  return fire;
+}
+
 std::pair<core::Submission, DirectorLink::Reply<Accepted>> TracedLink::Fire(
     const core::Submission& submission, Reply<Accepted> reply) {
   // A question fires nothing.
   if (!tracing_.telemetry.is_on() || submission.validate_only)
     return {submission, std::move(reply)};
   core::Submission traced = submission;
-  traced.trace = ports::BeginTrace(tracing_);
+  traced.trace = BeginFire(submission.spec.request_id);
   const auto end = [this, fire = traced.trace, job = submission.spec.source_job,
                     began = tracing_.clock.WallNow(),
                     reply](const absl::StatusOr<Accepted>& accepted) {
+    if (!tracing_.telemetry.Wants(fire)) return reply(accepted);
     ports::FinishedSpan span = {.name = names::kFire,
                                 .kind = ports::SpanKind::kProducer,
                                 .context = fire,
