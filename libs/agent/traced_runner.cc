@@ -88,7 +88,7 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
                               : result.end == End::kCancelled
                                   ? absl::CancelledError(Name(result.end))
                                   : absl::UnknownError(Name(result.end));
-  EmitGrace(run, result, now);
+  EmitGrace(token, run, result, now);
   ports::FinishedSpan span = {
       .name = names::kRun,
       .kind = ports::SpanKind::kConsumer,
@@ -98,6 +98,9 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
       .end = now,
       .attributes = {{names::kMessagingSystem, names::kMessagingSystemValue},
                      {names::kMessageId, core::ToString(token.queue_id)},
+                     {names::kOperation, "run"},
+                     {names::kOperationType, names::kTypeProcess},
+                     {names::kDestination, names::kDestinationValue},
                      {names::kTaskId, core::TaskIdText(token.queue_id, token.dispatch)},
                      {names::kAgent, agent_},
                      {names::kRunEnd, Name(result.end)}},
@@ -106,10 +109,12 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
     span.attributes.push_back({names::kExitCode, int64_t{*result.exit_code}});
   }
   if (!result.signal.empty()) span.attributes.push_back({names::kSignal, result.signal});
+  if (!status.ok()) span.attributes.push_back({names::kErrorType, Name(result.end)});
   tracing_.telemetry.Emit(std::move(span));
 }
 
-void TracedRunner::EmitGrace(const Run& run, const core::RunResult& result, absl::Time ended) {
+void TracedRunner::EmitGrace(const core::FenceToken& token, const Run& run,
+                             const core::RunResult& result, absl::Time ended) {
   // What ends by itself is asked too late, if at all; of what was stopped before it began there is
   // no process that could have ended.
   const bool was_asked = result.end == End::kTimedOut || result.end == End::kCancelled;
@@ -120,11 +125,15 @@ void TracedRunner::EmitGrace(const Run& run, const core::RunResult& result, absl
   const absl::Duration lasted = tracing_.clock.MonotonicNow() - asked;
   // Somebody else's time-out, or an end of the agent.
   if (lasted < absl::ZeroDuration()) return;
-  ports::FinishedSpan grace = {.name = names::kKillGrace,
-                               .context = run.context,
-                               .parent = run.context.span_id,
-                               .start = ended - lasted,
-                               .end = ended};
+  ports::FinishedSpan grace = {
+      .name = names::kKillGrace,
+      .context = run.context,
+      .parent = run.context.span_id,
+      .start = ended - lasted,
+      .end = ended,
+      .attributes = {{names::kMessagingSystem, names::kMessagingSystemValue},
+                     {names::kMessageId, core::ToString(token.queue_id)},
+                     {names::kTaskId, core::TaskIdText(token.queue_id, token.dispatch)}}};
   grace.context.span_id = core::NewSpan(tracing_.random.Next());
   tracing_.telemetry.Emit(std::move(grace));
 }

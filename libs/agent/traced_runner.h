@@ -53,7 +53,8 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
   }
   void OnEnded(const core::FenceToken& token, core::RunResult result) override;
   void Emit(const core::FenceToken& token, const Run& run, const core::RunResult& result);
-  void EmitGrace(const Run& run, const core::RunResult& result, absl::Time ended);
+  void EmitGrace(const core::FenceToken& token, const Run& run, const core::RunResult& result,
+                 absl::Time ended);
 
   const std::string agent_;
   const ports::Tracing tracing_;

@@ -95,6 +95,11 @@ TEST_F(TracedRunnerTest, RunIsPartOfItsDispatchAndItsProcessOfTheRun) {
   EXPECT_TRUE(span.parent == dispatch_.span_id);
   EXPECT_EQ(span.end - span.start, absl::Seconds(3));
   EXPECT_EQ(span.status, absl::UnknownError("failed"));
+  EXPECT_EQ(test::TextOf(span, "error.type"), "failed");
+  EXPECT_EQ(test::TextOf(span, "messaging.system"), "callboard");
+  EXPECT_EQ(test::TextOf(span, "messaging.operation.name"), "run");
+  EXPECT_EQ(test::TextOf(span, "messaging.operation.type"), "process");
+  EXPECT_EQ(test::TextOf(span, "messaging.destination.name"), "queue");
   EXPECT_EQ(runs_.WaitForEnd(token_).exit_code, 7);
 }
 
@@ -110,8 +115,11 @@ TEST_F(TracedRunnerTest, GraceOfAStoppedRunIsASpanBelowIt) {
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_EQ(spans[0].name, "agent.kill_grace");
   EXPECT_TRUE(spans[0].parent == spans[1].context.span_id);
+  EXPECT_EQ(test::TextOf(spans[0], "callboard.task.id"),
+            core::TaskIdText(token_.queue_id, token_.dispatch));
   EXPECT_EQ(spans[0].end - spans[0].start, absl::Seconds(2));
   EXPECT_EQ(spans[1].name, "agent.run");
+  EXPECT_EQ(test::TextOf(spans[1], "error.type"), "cancelled");
 }
 
 TEST_F(TracedRunnerTest, GraceOfARunThatTookTooLongBeginsAtItsTimeoutAlsoWhenItIsCancelledThen) {

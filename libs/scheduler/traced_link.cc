@@ -1,6 +1,7 @@
 #include "libs/scheduler/traced_link.h"
 
 #include "libs/core/task_spans.h"
+#include "libs/ports/rpc_span.h"
 #include "libs/ports/span_names.h"
 
 namespace callboard::scheduler {
@@ -37,17 +38,23 @@ std::pair<core::Submission, DirectorLink::Reply<Accepted>> TracedLink::Fire(
                     began = tracing_.clock.WallNow(),
                     reply](const absl::StatusOr<Accepted>& accepted) {
     if (!tracing_.telemetry.Wants(fire)) return reply(accepted);
-    ports::FinishedSpan span = {.name = names::kFire,
-                                .kind = ports::SpanKind::kProducer,
-                                .context = fire,
-                                .start = began,
-                                .end = tracing_.clock.WallNow(),
-                                .attributes = {{names::kJob, job}}};
+    ports::FinishedSpan span = {
+        .name = names::kFire,
+        .kind = ports::SpanKind::kProducer,
+        .context = fire,
+        .start = began,
+        .end = tracing_.clock.WallNow(),
+        .attributes = {{names::kMessagingSystem, names::kMessagingSystemValue},
+                       {names::kOperation, "fire"},
+                       {names::kOperationType, names::kTypeSend},
+                       {names::kDestination, names::kDestinationValue},
+                       {names::kJob, job}}};
     if (accepted.ok()) {
       span.attributes.push_back({names::kMessageId, accepted->queue_id});
     } else {
       const absl::StatusCode code = accepted.status().code();
       span.status = {code, absl::StatusCodeToString(code)};
+      span.attributes.push_back({names::kErrorType, ports::ErrorTypeOf(accepted.status())});
     }
     tracing_.telemetry.Emit(std::move(span));
     reply(accepted);

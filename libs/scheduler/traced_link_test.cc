@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libs/base/error.h"
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/fake_director_link.h"
 #include "libs/testing/fake_random.h"
@@ -46,16 +47,21 @@ TEST_F(TracedLinkTest, FireIsTheFirstSpanOfTheTrace) {
   EXPECT_EQ(fire.context, asked.trace);
   EXPECT_TRUE(fire.parent == std::nullopt);
   EXPECT_EQ(fire.end - fire.start, absl::Seconds(1));
-  ASSERT_EQ(fire.attributes.size(), 2u);
-  EXPECT_EQ(fire.attributes[0].value, ports::AttributeValue("nightly"));
-  EXPECT_EQ(fire.attributes[1].value, ports::AttributeValue("queue-1"));
+  EXPECT_EQ(test::TextOf(fire, "callboard.job.name"), "nightly");
+  EXPECT_EQ(test::TextOf(fire, "messaging.system"), "callboard");
+  EXPECT_EQ(test::TextOf(fire, "messaging.operation.name"), "fire");
+  EXPECT_EQ(test::TextOf(fire, "messaging.operation.type"), "send");
+  EXPECT_EQ(test::TextOf(fire, "messaging.destination.name"), "queue");
+  EXPECT_EQ(test::TextOf(fire, "messaging.message.id"), "queue-1");
+  EXPECT_EQ(test::TextOf(fire, "error.type"), "");
 }
 
 TEST_F(TracedLinkTest, FireThatIsRefusedSaysSo) {
   link_.Submit(JobsTask(), reply_);
-  director_.Take().reply(absl::ResourceExhaustedError("canary"));
+  director_.Take().reply(base::WithReason(absl::ResourceExhaustedError("canary"), "QUEUE_FULL"));
   EXPECT_TRUE(absl::IsResourceExhausted(answer_.status()));
   EXPECT_EQ(spans_.Only().status, absl::ResourceExhaustedError("RESOURCE_EXHAUSTED"));
+  EXPECT_EQ(test::TextOf(spans_.Only(), "error.type"), "QUEUE_FULL");
 }
 
 TEST_F(TracedLinkTest, EveryTryIsASpanOfItsOwnInTheTraceOfItsRequest) {

@@ -27,7 +27,7 @@ CallSpan CallTracer::Begin(const std::optional<core::SpanContext>& parent) const
 void CallTracer::End(const CallSpan& span, absl::string_view method,
                      const absl::Status& status) const {
   if (!tracing_.telemetry.Wants(span.context)) return;
-  ports::FinishedSpan finished = ports::RpcSpan(ports::SpanKind::kServer, method, status.code());
+  ports::FinishedSpan finished = ports::RpcSpan(ports::SpanKind::kServer, method, status);
   finished.context = span.context;
   if (span.parent.has_value()) finished.parent = span.parent->span_id;
   finished.start = span.began;

@@ -65,8 +65,8 @@ TEST_F(CallTracerTest, CallersTraceIsKeptWhenBothKeepIt) {
 
 TEST_F(CallTracerTest, FailedCallSaysItsCodeAndNothingThatTheCallerSent) {
   tracer_.End(tracer_.Begin(std::nullopt), kMethod,
-              absl::InvalidArgumentError("prompt is too long: canary"));
-  EXPECT_EQ(spans_.Only().status, absl::InvalidArgumentError("INVALID_ARGUMENT"));
+              absl::DataLossError("prompt is damaged: canary"));
+  EXPECT_EQ(spans_.Only().status, absl::DataLossError("DATA_LOSS"));
 }
 
 TEST_F(CallTracerTest, WhereNobodyCollectsSpansWorkHangsFromTheCallersOwn) {

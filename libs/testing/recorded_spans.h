@@ -2,14 +2,26 @@
 #define CALLBOARD_LIBS_TESTING_RECORDED_SPANS_H_
 
 #include <functional>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
 #include "libs/ports/telemetry.h"
 
 namespace callboard::test {
+
+// What an attribute says; empty when there is none of that name, or it is no text.
+inline std::string TextOf(const ports::FinishedSpan& span, absl::string_view name) {
+  for (const ports::SpanAttribute& attribute : span.attributes) {
+    const auto* text = std::get_if<std::string>(&attribute.value);
+    if (attribute.name == name && text != nullptr) return *text;
+  }
+  return "";
+}
 
 // Keeps the spans that it is given. Thread-safe.
 class RecordedSpans final : public ports::Telemetry {
