@@ -30,7 +30,9 @@ TracedRunner::~TracedRunner() {
 }
 
 void TracedRunner::Start(ports::RunOrder order) {
-  if (order.trace.sampled && order.trace != core::SpanContext()) {
+  const bool is_traced = order.trace != core::SpanContext() && tracing_.telemetry.is_on();
+  if (is_traced) order.trace.sampled = tracing_.telemetry.Joins(order.trace);
+  if (is_traced && order.trace.sampled) {
     Run run;
     run.context = order.trace;
     run.parent = order.trace.span_id;

@@ -13,7 +13,8 @@
 namespace callboard::agent {
 
 // A runner whose runs are spans, each part of the dispatch it belongs to; its process is part of
-// it. Runs that are part of no trace are none.
+// it. Runs that are part of no trace are none; where nobody collects spans, a process is part of
+// the dispatch.
 class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
  public:
   // Around the runner that `make` makes, on behalf of the agent of that name. That runner's error

@@ -181,6 +181,32 @@ TEST_F(TracedRunnerTest, ProcessOfATraceThatIsNotKeptHearsSo) {
   EXPECT_THAT(traced_.spans.All(), IsEmpty());
 }
 
+TEST_F(TracedRunnerTest, SamplerMayKeepNothingOfATraceThatTheDirectorKeepsAndTheProcessHearsSo) {
+  traced_.spans.SetJoins(false);
+  Start(dispatch_);
+  EXPECT_FALSE(traced_.fake->run(token_)->order.trace.sampled);
+  traced_.fake->End(token_);
+  EXPECT_THAT(traced_.spans.All(), IsEmpty());
+}
+
+TEST_F(TracedRunnerTest, WhereNobodyCollectsSpansTheProcessIsPartOfTheDispatch) {
+  ports::NoTelemetry nobody;
+  test::FakeTaskRunner* fake = nullptr;
+  const auto make =
+      [&fake](ports::RunWatcher& watches) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
+    auto made = std::make_unique<test::FakeTaskRunner>(watches);
+    fake = made.get();
+    return made;
+  };
+  const auto runner =
+      *TracedRunner::Create("agent-1", {nobody, traced_.clock, traced_.random}, make, runs_);
+  ports::RunOrder order = test::RunOrderOf(token_, test::SpecOf("canary"));
+  order.trace = dispatch_;
+  runner->Start(order);
+  EXPECT_EQ(fake->run(token_)->order.trace, dispatch_);
+  fake->End(token_);
+}
+
 }  // namespace
 }  // namespace callboard::agent
 

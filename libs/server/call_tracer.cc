@@ -17,10 +17,9 @@ CallSpan CallTracer::Begin(const std::optional<core::SpanContext>& parent) const
   // Whether it is kept is decided here, once; all that follows from the call does as it is told.
   const absl::Time now = tracing_.clock.WallNow();
   if (!parent.has_value()) return {.context = ports::BeginTrace(tracing_), .began = now};
-  const core::SpanContext context = {
-      .trace_id = parent->trace_id,
-      .span_id = core::NewSpan(tracing_.random.Next()),
-      .sampled = parent->sampled && tracing_.telemetry.Keeps(parent->trace_id)};
+  const core::SpanContext context = {.trace_id = parent->trace_id,
+                                     .span_id = core::NewSpan(tracing_.random.Next()),
+                                     .sampled = tracing_.telemetry.Joins(*parent)};
   return {.context = context, .parent = parent, .began = now};
 }
 

@@ -54,12 +54,15 @@ TEST_F(CallTracerTest, TraceOutsideTheSampleSaysSoToThoseWhoFollow) {
   EXPECT_THAT(spans_.All(), testing::IsEmpty());
 }
 
-TEST_F(CallTracerTest, CallersTraceIsKeptWhenBothKeepIt) {
+TEST_F(CallTracerTest, WhetherACallersTraceIsKeptIsNotForThoseToDecideThatBeginOnes) {
   core::SpanContext unsampled = CallersSpan();
   unsampled.sampled = false;
+  spans_.SetKeeps(false);
   EXPECT_FALSE(tracer_.Begin(unsampled).context.sampled);
   EXPECT_TRUE(tracer_.Begin(CallersSpan()).context.sampled);
-  spans_.SetKeeps(false);
+  spans_.SetJoins(true);
+  EXPECT_TRUE(tracer_.Begin(unsampled).context.sampled);
+  spans_.SetJoins(false);
   EXPECT_FALSE(tracer_.Begin(CallersSpan()).context.sampled);
 }
 

@@ -2,6 +2,7 @@
 #define CALLBOARD_LIBS_TESTING_RECORDED_SPANS_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -31,6 +32,10 @@ class RecordedSpans final : public ports::Telemetry {
     base::MutexLock lock(mutex_);
     return keeps_;
   }
+  bool Joins(const core::SpanContext& caller) const override {
+    base::MutexLock lock(mutex_);
+    return joins_.value_or(caller.sampled);
+  }
   bool Wants(const core::SpanContext& context) override { return context.sampled; }
   void Emit(ports::FinishedSpan span) override {
     base::MutexLock lock(mutex_);
@@ -48,6 +53,11 @@ class RecordedSpans final : public ports::Telemetry {
     base::MutexLock lock(mutex_);
     keeps_ = keeps;
   }
+  // Of callers' traces, from now on: not what the caller keeps, but all or none.
+  void SetJoins(bool joins) {
+    base::MutexLock lock(mutex_);
+    joins_ = joins;
+  }
   std::vector<ports::FinishedSpan> All() const {
     base::MutexLock lock(mutex_);
     return spans_;
@@ -62,6 +72,7 @@ class RecordedSpans final : public ports::Telemetry {
  private:
   mutable base::Mutex mutex_;
   bool keeps_ ABSL_GUARDED_BY(mutex_) = true;
+  std::optional<bool> joins_ ABSL_GUARDED_BY(mutex_);
   std::vector<ports::FinishedSpan> spans_ ABSL_GUARDED_BY(mutex_);
 };
 
