@@ -1,5 +1,7 @@
 #include "libs/agent/traced_runner.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "libs/agent/run_end_name.h"
@@ -28,13 +30,18 @@ TracedRunner::~TracedRunner() {
 }
 
 void TracedRunner::Start(ports::RunOrder order) {
-  if (order.trace.sampled && order.trace != core::SpanContext()) {
+  const bool is_traced = order.trace != core::SpanContext() && tracing_.telemetry.is_on();
+  if (is_traced) order.trace.sampled = tracing_.telemetry.Joins(order.trace);
+  if (is_traced && order.trace.sampled) {
     Run run;
     run.context = order.trace;
     run.parent = order.trace.span_id;
     run.context.span_id = core::NewSpan(tracing_.random.Next());
     run.began = tracing_.clock.WallNow();
-    if (order.spec->timeout > absl::ZeroDuration()) run.times_out = run.began + order.spec->timeout;
+    run.fence_at = order.fence_at;
+    if (order.spec->timeout > absl::ZeroDuration()) {
+      run.times_out = tracing_.clock.MonotonicNow() + order.spec->timeout;
+    }
     order.trace = run.context;
     base::MutexLock lock(mutex_);
     runs_[order.token] = run;
@@ -46,11 +53,23 @@ void TracedRunner::Stop(const core::FenceToken& token) {
   {
     base::MutexLock lock(mutex_);
     const auto run = runs_.find(token);
-    if (run != runs_.end() && !run->second.stopped.has_value()) {
-      run->second.stopped = tracing_.clock.WallNow();
+    if (run != runs_.end()) {
+      run->second.stopped = std::min(run->second.stopped, tracing_.clock.MonotonicNow());
     }
   }
   runner_->Stop(token);
+}
+
+void TracedRunner::SetFence(const core::FenceToken& token, absl::Duration fence_at) {
+  {
+    base::MutexLock lock(mutex_);
+    const auto run = runs_.find(token);
+    // One that has passed cannot be taken back.
+    if (run != runs_.end() && run->second.fence_at > tracing_.clock.MonotonicNow()) {
+      run->second.fence_at = fence_at;
+    }
+  }
+  runner_->SetFence(token, fence_at);
 }
 
 void TracedRunner::OnEnded(const core::FenceToken& token, core::RunResult result) {
@@ -71,17 +90,7 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
                               : result.end == End::kCancelled
                                   ? absl::CancelledError(Name(result.end))
                                   : absl::UnknownError(Name(result.end));
-  std::optional<absl::Time> stopped = run.stopped;
-  if (result.end == End::kTimedOut && !stopped.has_value()) stopped = run.times_out;
-  if (stopped.has_value()) {
-    ports::FinishedSpan grace = {.name = names::kKillGrace,
-                                 .context = run.context,
-                                 .parent = run.context.span_id,
-                                 .start = *stopped,
-                                 .end = now};
-    grace.context.span_id = core::NewSpan(tracing_.random.Next());
-    tracing_.telemetry.Emit(std::move(grace));
-  }
+  EmitGrace(token, run, result, now);
   ports::FinishedSpan span = {
       .name = names::kRun,
       .kind = ports::SpanKind::kConsumer,
@@ -91,6 +100,9 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
       .end = now,
       .attributes = {{names::kMessagingSystem, names::kMessagingSystemValue},
                      {names::kMessageId, core::ToString(token.queue_id)},
+                     {names::kOperation, "run"},
+                     {names::kOperationType, names::kTypeProcess},
+                     {names::kDestination, names::kDestinationValue},
                      {names::kTaskId, core::TaskIdText(token.queue_id, token.dispatch)},
                      {names::kAgent, agent_},
                      {names::kRunEnd, Name(result.end)}},
@@ -99,7 +111,33 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
     span.attributes.push_back({names::kExitCode, int64_t{*result.exit_code}});
   }
   if (!result.signal.empty()) span.attributes.push_back({names::kSignal, result.signal});
+  if (!status.ok()) span.attributes.push_back({names::kErrorType, Name(result.end)});
   tracing_.telemetry.Emit(std::move(span));
+}
+
+void TracedRunner::EmitGrace(const core::FenceToken& token, const Run& run,
+                             const core::RunResult& result, absl::Time ended) {
+  // What ends by itself is asked too late, if at all; of what was stopped before it began there is
+  // no process that could have ended.
+  const bool was_asked = result.end == End::kTimedOut || result.end == End::kCancelled;
+  const bool ran = result.exit_code.has_value() || !result.signal.empty();
+  if (!was_asked || !ran) return;
+  const absl::Duration asked =
+      result.end == End::kTimedOut ? run.times_out : std::min(run.stopped, run.fence_at);
+  const absl::Duration lasted = tracing_.clock.MonotonicNow() - asked;
+  // Somebody else's time-out, or an end of the agent.
+  if (lasted < absl::ZeroDuration()) return;
+  ports::FinishedSpan grace = {
+      .name = names::kKillGrace,
+      .context = run.context,
+      .parent = run.context.span_id,
+      .start = ended - lasted,
+      .end = ended,
+      .attributes = {{names::kMessagingSystem, names::kMessagingSystemValue},
+                     {names::kMessageId, core::ToString(token.queue_id)},
+                     {names::kTaskId, core::TaskIdText(token.queue_id, token.dispatch)}}};
+  grace.context.span_id = core::NewSpan(tracing_.random.Next());
+  tracing_.telemetry.Emit(std::move(grace));
 }
 
 }  // namespace callboard::agent

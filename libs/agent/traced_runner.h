@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -14,7 +13,8 @@
 namespace callboard::agent {
 
 // A runner whose runs are spans, each part of the dispatch it belongs to; its process is part of
-// it. Runs that are part of no trace are none.
+// it. Runs that are part of no trace are none; where nobody collects spans, a process is part of
+// the dispatch.
 class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
  public:
   // Around the runner that `make` makes, on behalf of the agent of that name. That runner's error
@@ -28,9 +28,7 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
   absl::Status Check(const core::TaskSpec& spec) const override { return runner_->Check(spec); }
   void Start(ports::RunOrder order) override;
   void Stop(const core::FenceToken& token) override;
-  void SetFence(const core::FenceToken& token, absl::Duration fence_at) override {
-    runner_->SetFence(token, fence_at);
-  }
+  void SetFence(const core::FenceToken& token, absl::Duration fence_at) override;
   void Delivered(const core::FenceToken& token, uint64_t bytes) override {
     runner_->Delivered(token, bytes);
   }
@@ -41,10 +39,11 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
     core::SpanContext context;
     core::SpanId parent;
     absl::Time began;
-    // When it will have run for too long.
-    absl::Time times_out = absl::InfiniteFuture();
-    // When it was asked to end.
-    std::optional<absl::Time> stopped = {};
+    // When it will have run for too long, when it is to be killed unless that is put off, and when
+    // somebody asked for its end. Monotonic, as the runner counts; never, where nobody said.
+    absl::Duration times_out = absl::InfiniteDuration();
+    absl::Duration fence_at = absl::InfiniteDuration();
+    absl::Duration stopped = absl::InfiniteDuration();
   };
 
   TracedRunner(std::string agent, const ports::Tracing& tracing, ports::RunWatcher& watcher)
@@ -55,6 +54,8 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
   }
   void OnEnded(const core::FenceToken& token, core::RunResult result) override;
   void Emit(const core::FenceToken& token, const Run& run, const core::RunResult& result);
+  void EmitGrace(const core::FenceToken& token, const Run& run, const core::RunResult& result,
+                 absl::Time ended);
 
   const std::string agent_;
   const ports::Tracing tracing_;

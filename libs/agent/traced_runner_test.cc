@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/fake_random.h"
 #include "libs/testing/fake_task_runner.h"
@@ -62,7 +64,18 @@ class TracedRunnerTest : public testing::Test {
     spec.timeout = timeout;
     ports::RunOrder order = test::RunOrderOf(token_, spec);
     order.trace = trace;
+    order.fence_at = In(absl::Seconds(10));
     traced_.runner->Start(std::move(order));
+  }
+
+  absl::Duration In(absl::Duration time) const { return traced_.clock.MonotonicNow() + time; }
+
+  // Of a run that has ended; nothing when it had none.
+  std::optional<absl::Duration> Grace() const {
+    for (const ports::FinishedSpan& span : traced_.spans.All()) {
+      if (span.name == "agent.kill_grace") return span.end - span.start;
+    }
+    return std::nullopt;
   }
 
   test::RecordedRuns runs_;
@@ -82,6 +95,11 @@ TEST_F(TracedRunnerTest, RunIsPartOfItsDispatchAndItsProcessOfTheRun) {
   EXPECT_TRUE(span.parent == dispatch_.span_id);
   EXPECT_EQ(span.end - span.start, absl::Seconds(3));
   EXPECT_EQ(span.status, absl::UnknownError("failed"));
+  EXPECT_EQ(test::TextOf(span, "error.type"), "failed");
+  EXPECT_EQ(test::TextOf(span, "messaging.system"), "callboard");
+  EXPECT_EQ(test::TextOf(span, "messaging.operation.name"), "run");
+  EXPECT_EQ(test::TextOf(span, "messaging.operation.type"), "process");
+  EXPECT_EQ(test::TextOf(span, "messaging.destination.name"), "queue");
   EXPECT_EQ(runs_.WaitForEnd(token_).exit_code, 7);
 }
 
@@ -89,23 +107,62 @@ TEST_F(TracedRunnerTest, GraceOfAStoppedRunIsASpanBelowIt) {
   Start(dispatch_);
   traced_.clock.Advance(absl::Seconds(1));
   traced_.runner->Stop(token_);
-  traced_.clock.Advance(absl::Seconds(2));
-  traced_.fake->End(token_, {.end = RunResult::End::kCancelled});
+  traced_.clock.Advance(absl::Seconds(1));
+  traced_.runner->Stop(token_);
+  traced_.clock.Advance(absl::Seconds(1));
+  traced_.fake->End(token_, {.end = RunResult::End::kCancelled, .signal = "SIGTERM"});
   const std::vector<ports::FinishedSpan> spans = traced_.spans.All();
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_EQ(spans[0].name, "agent.kill_grace");
   EXPECT_TRUE(spans[0].parent == spans[1].context.span_id);
+  EXPECT_EQ(test::TextOf(spans[0], "callboard.task.id"),
+            core::TaskIdText(token_.queue_id, token_.dispatch));
   EXPECT_EQ(spans[0].end - spans[0].start, absl::Seconds(2));
   EXPECT_EQ(spans[1].name, "agent.run");
+  EXPECT_EQ(test::TextOf(spans[1], "error.type"), "cancelled");
 }
 
-TEST_F(TracedRunnerTest, GraceOfARunThatTookTooLongBeginsAtItsTimeout) {
+TEST_F(TracedRunnerTest, GraceOfARunThatTookTooLongBeginsAtItsTimeoutAlsoWhenItIsCancelledThen) {
   Start(dispatch_, absl::Seconds(5));
   traced_.clock.Advance(absl::Seconds(6));
-  traced_.fake->End(token_, {.end = RunResult::End::kTimedOut});
-  ASSERT_EQ(traced_.spans.All().size(), 2u);
-  const ports::FinishedSpan grace = traced_.spans.All()[0];
-  EXPECT_EQ(grace.end - grace.start, absl::Seconds(1));
+  traced_.runner->Stop(token_);
+  traced_.clock.Advance(absl::Seconds(1));
+  traced_.fake->End(token_, {.end = RunResult::End::kTimedOut, .exit_code = 0});
+  EXPECT_EQ(Grace(), absl::Seconds(2));
+}
+
+TEST_F(TracedRunnerTest, GraceOfARunThatIsKilledAtItsFenceBeginsThere) {
+  Start(dispatch_);
+  traced_.runner->SetFence(token_, In(absl::Seconds(20)));
+  traced_.clock.Advance(absl::Seconds(21));
+  // Too late, as is the cancel.
+  traced_.runner->SetFence(token_, In(absl::Seconds(20)));
+  EXPECT_EQ(traced_.fake->run(token_)->fence_at, In(absl::Seconds(20)));
+  traced_.runner->Stop(token_);
+  traced_.clock.Advance(absl::Seconds(2));
+  traced_.clock.StepWall(-absl::Hours(1));
+  traced_.fake->End(token_, {.end = RunResult::End::kCancelled, .signal = "SIGKILL"});
+  EXPECT_EQ(Grace(), absl::Seconds(3));
+}
+
+TEST_F(TracedRunnerTest, RunThatEndsByItselfBeforeItHearsOfItsStopHasNoGrace) {
+  Start(dispatch_);
+  traced_.runner->Stop(token_);
+  traced_.fake->End(token_, {.end = RunResult::End::kCompleted, .exit_code = 0});
+  EXPECT_EQ(Grace(), std::nullopt);
+}
+
+TEST_F(TracedRunnerTest, RunThatIsStoppedBeforeItsProcessBeginsHasNoGrace) {
+  Start(dispatch_);
+  traced_.runner->Stop(token_);
+  traced_.fake->End(token_, {.end = RunResult::End::kCancelled});
+  EXPECT_EQ(Grace(), std::nullopt);
+}
+
+TEST_F(TracedRunnerTest, GraceWhoseBeginNobodyKnowsIsNotShown) {
+  Start(dispatch_, absl::ZeroDuration());
+  traced_.fake->End(token_, {.end = RunResult::End::kTimedOut, .signal = "SIGTERM"});
+  EXPECT_EQ(Grace(), std::nullopt);
 }
 
 TEST_F(TracedRunnerTest, RunOfNoTraceAndRunOfOneThatIsNotKeptAreNoSpans) {
@@ -122,6 +179,32 @@ TEST_F(TracedRunnerTest, ProcessOfATraceThatIsNotKeptHearsSo) {
   EXPECT_EQ(traced_.fake->run(token_)->order.trace, unsampled);
   traced_.fake->End(token_);
   EXPECT_THAT(traced_.spans.All(), IsEmpty());
+}
+
+TEST_F(TracedRunnerTest, SamplerMayKeepNothingOfATraceThatTheDirectorKeepsAndTheProcessHearsSo) {
+  traced_.spans.SetJoins(false);
+  Start(dispatch_);
+  EXPECT_FALSE(traced_.fake->run(token_)->order.trace.sampled);
+  traced_.fake->End(token_);
+  EXPECT_THAT(traced_.spans.All(), IsEmpty());
+}
+
+TEST_F(TracedRunnerTest, WhereNobodyCollectsSpansTheProcessIsPartOfTheDispatch) {
+  ports::NoTelemetry nobody;
+  test::FakeTaskRunner* fake = nullptr;
+  const auto make =
+      [&fake](ports::RunWatcher& watches) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
+    auto made = std::make_unique<test::FakeTaskRunner>(watches);
+    fake = made.get();
+    return made;
+  };
+  const auto runner =
+      *TracedRunner::Create("agent-1", {nobody, traced_.clock, traced_.random}, make, runs_);
+  ports::RunOrder order = test::RunOrderOf(token_, test::SpecOf("canary"));
+  order.trace = dispatch_;
+  runner->Start(order);
+  EXPECT_EQ(fake->run(token_)->order.trace, dispatch_);
+  fake->End(token_);
 }
 
 }  // namespace

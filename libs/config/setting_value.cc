@@ -260,6 +260,7 @@ std::string ValueText(const SettingField& setting, const Message& config) {
   if (setting.declaration().secret()) {
     return ScalarText(field, holder).empty() ? "(not set)" : "(set)";
   }
+  if (field.has_optional_keyword() && !reflection.HasField(holder, &field)) return "";
   if (!field.is_repeated()) return ScalarText(field, holder);
   std::vector<std::string> elements;
   std::map<std::string, std::string> entries;

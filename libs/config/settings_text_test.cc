@@ -45,6 +45,19 @@ TEST(SettingsTextTest, PrintedConfigShowsEveryValueAsAFlagWouldGiveIt) {
                     HasSubstr("runner.kind = exec  # default\n")));
 }
 
+TEST(SettingsTextTest, SettingThatMayBeLeftOpenHasNoValueUntilItIsGiven) {
+  v1::AgentConfig config;
+  LoadedSettings loaded = *LoadSettings({.arguments = {}, .environment = {}}, config);
+  EXPECT_FALSE(config.telemetry().has_sample_ratio());
+  EXPECT_THAT(PrintedConfig(config, loaded.origins),
+              HasSubstr("telemetry.sample_ratio =   # default\n"));
+  const char* const arguments[] = {"--telemetry.sample_ratio=1"};
+  loaded = *LoadSettings({.arguments = arguments, .environment = {}}, config);
+  EXPECT_TRUE(config.telemetry().has_sample_ratio());
+  EXPECT_THAT(PrintedConfig(config, loaded.origins),
+              HasSubstr("telemetry.sample_ratio = 1  # flag\n"));
+}
+
 TEST(SettingsTextTest, SettingsOfAMapAreShownForAnyEntryInHelpAndForTheGivenOnesInTheConfig) {
   EXPECT_THAT(HelpText({}, *v1::DirectorConfig::descriptor()),
               AllOf(HasSubstr("--flow.lanes.<name>.priority=<low|normal|high>"),

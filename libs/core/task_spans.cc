@@ -8,7 +8,7 @@ namespace callboard::core {
 namespace {
 
 // Never change: spans that are under way would end under other names.
-enum class Kind : uint64_t { kSubmit = 1, kWait = 2, kDispatch = 3, kDispatchTrace = 4 };
+enum class Kind : uint64_t { kSubmit = 1, kWait = 2, kDispatch = 3, kDispatchTrace = 4, kFire = 5 };
 
 StableHash HashOf(Kind kind, QueueId id, DispatchNumber dispatch) {
   return StableHash()
@@ -37,6 +37,12 @@ SpanId DispatchSpanOf(QueueId id, DispatchNumber dispatch) {
 
 TraceId DispatchTraceOf(QueueId id, DispatchNumber dispatch) {
   const StableHash hash = HashOf(Kind::kDispatchTrace, id, dispatch);
+  return NewTrace({hash.value(), hash.second_value(), 0}).trace_id;
+}
+
+TraceId FireTraceOf(absl::string_view director, absl::string_view request_id) {
+  const StableHash hash =
+      StableHash().Add(static_cast<uint64_t>(Kind::kFire)).Add(director).Add(request_id);
   return NewTrace({hash.value(), hash.second_value(), 0}).trace_id;
 }
 

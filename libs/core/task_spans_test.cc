@@ -32,6 +32,16 @@ TEST(TaskSpansTest, TasksAndLateDispatchesHaveTracesOfTheirOwn) {
   EXPECT_FALSE(seen.contains(TraceId()));
 }
 
+TEST(TaskSpansTest, TriesOfOneRequestShareATraceAndOthersDoNot) {
+  EXPECT_TRUE(FireTraceOf("director:7070", "cron/a/60") ==
+              FireTraceOf("director:7070", "cron/a/60"));
+  const std::set<TraceId> seen = {FireTraceOf("director:7070", "cron/a/60"),
+                                  FireTraceOf("director:7070", "cron/a/61"),
+                                  FireTraceOf("other:7070", "cron/a/60")};
+  EXPECT_EQ(seen.size(), 3u);
+  EXPECT_FALSE(seen.contains(TraceId()));
+}
+
 // A director of a later version ends what one of an earlier began.
 TEST(TaskSpansTest, NamesNeverChange) {
   EXPECT_EQ(FormatTraceparent(SubmitSpanOf(kTask)),
@@ -41,6 +51,8 @@ TEST(TaskSpansTest, NamesNeverChange) {
   const SpanContext dispatch = {DispatchTraceOf(kTask, DispatchNumber(2)),
                                 DispatchSpanOf(kTask, DispatchNumber(2))};
   EXPECT_EQ(FormatTraceparent(dispatch), "00-ec1f8cf3e148367594fb40ea4d2050c7-33d255487718c8a5-01");
+  EXPECT_EQ(ToString(FireTraceOf("director:7070", "cron/nightly/60")),
+            "8e113e2f3a8606103fe68374f7090268");
 }
 
 }  // namespace

@@ -1,16 +1,50 @@
 #include "libs/ports/rpc_span.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
+#include "libs/base/error.h"
 #include "libs/ports/span_names.h"
 
 namespace callboard::ports {
 
 namespace names = span_names;
 
-FinishedSpan RpcSpan(SpanKind kind, absl::string_view method, absl::StatusCode code) {
+namespace {
+
+// As https://google.aip.dev/193 has it.
+constexpr size_t kReasonBytesMax = 63;
+
+bool IsReason(absl::string_view text) {
+  return !text.empty() && text.size() <= kReasonBytesMax &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return absl::ascii_isupper(c) || absl::ascii_isdigit(c) || c == '_';
+         });
+}
+
+// OpenTelemetry's list for servers of gRPC.
+bool IsServersError(absl::StatusCode code) {
+  constexpr absl::StatusCode kAll[] = {
+      absl::StatusCode::kUnknown,  absl::StatusCode::kDeadlineExceeded,
+      absl::StatusCode::kInternal, absl::StatusCode::kUnimplemented,
+      absl::StatusCode::kDataLoss, absl::StatusCode::kUnavailable};
+  return std::find(std::begin(kAll), std::end(kAll), code) != std::end(kAll);
+}
+
+}  // namespace
+
+std::string ErrorTypeOf(const absl::Status& error) {
+  const std::string reason = base::DetailsOf(error).reason;
+  return IsReason(reason) ? reason : absl::StatusCodeToString(error.code());
+}
+
+FinishedSpan RpcSpan(SpanKind kind, absl::string_view method, const absl::Status& status) {
+  const absl::StatusCode code = status.code();
   const std::pair<std::string, std::string> service_and_method = absl::StrSplit(method, '/');
   FinishedSpan span = {.name = std::string(method),
                        .kind = kind,
@@ -18,7 +52,10 @@ FinishedSpan RpcSpan(SpanKind kind, absl::string_view method, absl::StatusCode c
                                       {names::kRpcService, service_and_method.first},
                                       {names::kRpcMethod, service_and_method.second},
                                       {names::kRpcStatusCode, static_cast<int64_t>(code)}}};
-  if (code != absl::StatusCode::kOk) span.status = {code, absl::StatusCodeToString(code)};
+  if (kind == SpanKind::kServer ? IsServersError(code) : !status.ok()) {
+    span.status = {code, absl::StatusCodeToString(code)};
+    span.attributes.push_back({names::kErrorType, ErrorTypeOf(status)});
+  }
   return span;
 }
 

@@ -5,26 +5,65 @@
 #include <string>
 #include <variant>
 
+#include "libs/base/error.h"
+
 namespace callboard::ports {
 namespace {
 
+constexpr char kSubmit[] = "callboard.v1.QueueService/SubmitTask";
+
 TEST(RpcSpanTest, SaysWhatWasCalledAndHowItEnded) {
-  const FinishedSpan span = RpcSpan(SpanKind::kClient, "callboard.v1.QueueService/SubmitTask",
-                                    absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(span.name, "callboard.v1.QueueService/SubmitTask");
+  const FinishedSpan span = RpcSpan(
+      SpanKind::kClient, kSubmit,
+      base::WithReason(absl::ResourceExhaustedError("queue is full: canary"), "QUEUE_FULL"));
+  EXPECT_EQ(span.name, kSubmit);
   EXPECT_EQ(span.kind, SpanKind::kClient);
-  ASSERT_EQ(span.attributes.size(), 4u);
+  ASSERT_EQ(span.attributes.size(), 5u);
   EXPECT_EQ(span.attributes[0].name, "rpc.system");
   EXPECT_EQ(span.attributes[0].value, AttributeValue("grpc"));
   EXPECT_EQ(span.attributes[1].value, AttributeValue("callboard.v1.QueueService"));
   EXPECT_EQ(span.attributes[2].value, AttributeValue("SubmitTask"));
   EXPECT_EQ(span.attributes[3].name, "rpc.grpc.status_code");
   EXPECT_EQ(span.attributes[3].value, AttributeValue(int64_t{8}));
+  EXPECT_EQ(span.attributes[4].name, "error.type");
+  EXPECT_EQ(span.attributes[4].value, AttributeValue("QUEUE_FULL"));
   EXPECT_EQ(span.status, absl::ResourceExhaustedError("RESOURCE_EXHAUSTED"));
 }
 
 TEST(RpcSpanTest, CallThatEndsWellIsNoError) {
-  EXPECT_TRUE(RpcSpan(SpanKind::kServer, "a.B/C", absl::StatusCode::kOk).status.ok());
+  for (const SpanKind kind : {SpanKind::kClient, SpanKind::kServer}) {
+    const FinishedSpan span = RpcSpan(kind, "a.B/C", absl::OkStatus());
+    EXPECT_TRUE(span.status.ok());
+    EXPECT_EQ(span.attributes.size(), 4u);
+  }
+}
+
+TEST(RpcSpanTest, ServerFailsOnlyForItsOwnSake) {
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kUnknown, absl::StatusCode::kDeadlineExceeded,
+        absl::StatusCode::kUnimplemented, absl::StatusCode::kInternal,
+        absl::StatusCode::kUnavailable, absl::StatusCode::kDataLoss}) {
+    EXPECT_EQ(RpcSpan(SpanKind::kServer, kSubmit, {code, "canary"}).status.code(), code);
+  }
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kCancelled, absl::StatusCode::kInvalidArgument,
+        absl::StatusCode::kNotFound, absl::StatusCode::kAlreadyExists,
+        absl::StatusCode::kPermissionDenied, absl::StatusCode::kResourceExhausted,
+        absl::StatusCode::kFailedPrecondition, absl::StatusCode::kAborted,
+        absl::StatusCode::kOutOfRange, absl::StatusCode::kUnauthenticated}) {
+    const FinishedSpan server = RpcSpan(SpanKind::kServer, kSubmit, {code, "canary"});
+    EXPECT_TRUE(server.status.ok()) << server.status;
+    EXPECT_EQ(server.attributes.size(), 4u);
+    EXPECT_EQ(RpcSpan(SpanKind::kClient, kSubmit, {code, "canary"}).status.code(), code);
+  }
+}
+
+TEST(RpcSpanTest, TypeOfAnErrorIsItsReasonOrItsCode) {
+  const absl::Status error = absl::UnavailableError("canary");
+  EXPECT_EQ(ErrorTypeOf(error), "UNAVAILABLE");
+  EXPECT_EQ(ErrorTypeOf(base::WithReason(error, "STORE_AWAY_2")), "STORE_AWAY_2");
+  EXPECT_EQ(ErrorTypeOf(base::WithReason(error, "my prompt is: canary")), "UNAVAILABLE");
+  EXPECT_EQ(ErrorTypeOf(base::WithReason(error, std::string(64, 'A'))), "UNAVAILABLE");
 }
 
 }  // namespace

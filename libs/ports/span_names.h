@@ -35,12 +35,24 @@ inline constexpr char kAccepted[] = "accepted";
 inline constexpr char kMessagingSystem[] = "messaging.system";
 inline constexpr char kMessagingSystemValue[] = "callboard";
 inline constexpr char kMessageId[] = "messaging.message.id";
+inline constexpr char kOperation[] = "messaging.operation.name";
+inline constexpr char kOperationType[] = "messaging.operation.type";
+inline constexpr char kTypeCreate[] = "create";
+inline constexpr char kTypeSend[] = "send";
+inline constexpr char kTypeProcess[] = "process";
+// A director has one queue.
+inline constexpr char kDestination[] = "messaging.destination.name";
+inline constexpr char kDestinationValue[] = "queue";
 inline constexpr char kRpcSystem[] = "rpc.system";
 inline constexpr char kRpcSystemValue[] = "grpc";
 inline constexpr char kRpcService[] = "rpc.service";
 inline constexpr char kRpcMethod[] = "rpc.method";
 inline constexpr char kRpcStatusCode[] = "rpc.grpc.status_code";
+inline constexpr char kServerAddress[] = "server.address";
+inline constexpr char kServerPort[] = "server.port";
 inline constexpr char kExitCode[] = "process.exit.code";
+// Of a span that failed, why, out of a set that is closed: never what an error says.
+inline constexpr char kErrorType[] = "error.type";
 
 // ---- Attributes: our own ----
 

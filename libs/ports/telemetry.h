@@ -67,6 +67,9 @@ class Telemetry {
   // Whether a trace that begins here is kept.
   virtual bool Keeps(const core::TraceId& trace) const = 0;
 
+  // Whether what is done here for a span of somebody else's is kept.
+  virtual bool Joins(const core::SpanContext& caller) const = 0;
+
   // Whether it is worth the while to make a span of that context. False when its trace is not kept;
   // or when the span would be lost, and then it is, as if it had been emitted.
   virtual bool Wants(const core::SpanContext& context) = 0;
@@ -89,6 +92,7 @@ class NoTelemetry final : public Telemetry {
  public:
   bool is_on() const override { return false; }
   bool Keeps(const core::TraceId&) const override { return false; }
+  bool Joins(const core::SpanContext&) const override { return false; }
   bool Wants(const core::SpanContext&) override { return false; }
   void Emit(FinishedSpan) override {}
   void EmitLater(const core::SpanContext&, std::function<FinishedSpan()>) override {}

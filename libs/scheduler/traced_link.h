@@ -10,12 +10,15 @@
 
 namespace callboard::scheduler {
 
-// A link on which every fire is the first span of a trace, which lasts until its task was accepted
-// or refused, and which the task is part of.
+// A link on which every try to fire is a span without a parent, which lasts until its task was
+// accepted or refused. All tries of one request are in one trace, which the task is part of: also
+// when the answer to the one that was accepted was lost, and the scheduler with it.
 class TracedLink final : public DirectorLink {
  public:
-  // `link` outlives it, and it every call that is under way.
-  TracedLink(DirectorLink& link, const ports::Tracing& tracing) : link_(link), tracing_(tracing) {}
+  // `link`, which leads to the director at that address, outlives it, and it every call that is
+  // under way.
+  TracedLink(DirectorLink& link, std::string director, const ports::Tracing& tracing)
+      : link_(link), director_(std::move(director)), tracing_(tracing) {}
 
   void Submit(const core::Submission& submission, Reply<Accepted> reply) override;
   void AskEnds(std::vector<std::string> queue_ids, Reply<std::vector<TaskEnd>> reply) override {
@@ -29,7 +32,11 @@ class TracedLink final : public DirectorLink {
   std::pair<core::Submission, Reply<Accepted>> Fire(const core::Submission& submission,
                                                     Reply<Accepted> reply);
 
+  // The first span of a trace, or one more of that of earlier tries.
+  core::SpanContext BeginFire(const std::string& request_id) const;
+
   DirectorLink& link_;
+  const std::string director_;
   const ports::Tracing tracing_;
 };
 

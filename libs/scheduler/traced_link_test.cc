@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libs/base/error.h"
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/fake_director_link.h"
 #include "libs/testing/fake_random.h"
@@ -15,8 +16,9 @@ using testing::IsEmpty;
 
 class TracedLinkTest : public testing::Test {
  protected:
-  core::Submission JobsTask() {
+  core::Submission JobsTask(std::string request_id = "cron/nightly/60") {
     core::Submission submission;
+    submission.spec.request_id = std::move(request_id);
     submission.spec.prompt = "canary";
     submission.spec.source_job = "nightly";
     return submission;
@@ -26,7 +28,7 @@ class TracedLinkTest : public testing::Test {
   test::RecordedSpans spans_;
   test::FakeClock clock_;
   test::FakeRandom random_;
-  TracedLink link_{director_, {spans_, clock_, random_}};
+  TracedLink link_{director_, "director:7070", {spans_, clock_, random_}};
   absl::StatusOr<Accepted> answer_ = Accepted{};
   const DirectorLink::Reply<Accepted> reply_ = [this](absl::StatusOr<Accepted> answer) {
     answer_ = std::move(answer);
@@ -45,30 +47,66 @@ TEST_F(TracedLinkTest, FireIsTheFirstSpanOfTheTrace) {
   EXPECT_EQ(fire.context, asked.trace);
   EXPECT_TRUE(fire.parent == std::nullopt);
   EXPECT_EQ(fire.end - fire.start, absl::Seconds(1));
-  ASSERT_EQ(fire.attributes.size(), 2u);
-  EXPECT_EQ(fire.attributes[0].value, ports::AttributeValue("nightly"));
-  EXPECT_EQ(fire.attributes[1].value, ports::AttributeValue("queue-1"));
+  EXPECT_EQ(test::TextOf(fire, "callboard.job.name"), "nightly");
+  EXPECT_EQ(test::TextOf(fire, "messaging.system"), "callboard");
+  EXPECT_EQ(test::TextOf(fire, "messaging.operation.name"), "fire");
+  EXPECT_EQ(test::TextOf(fire, "messaging.operation.type"), "send");
+  EXPECT_EQ(test::TextOf(fire, "messaging.destination.name"), "queue");
+  EXPECT_EQ(test::TextOf(fire, "messaging.message.id"), "queue-1");
+  EXPECT_EQ(test::TextOf(fire, "error.type"), "");
 }
 
 TEST_F(TracedLinkTest, FireThatIsRefusedSaysSo) {
   link_.Submit(JobsTask(), reply_);
-  director_.Take().reply(absl::ResourceExhaustedError("canary"));
+  director_.Take().reply(base::WithReason(absl::ResourceExhaustedError("canary"), "QUEUE_FULL"));
   EXPECT_TRUE(absl::IsResourceExhausted(answer_.status()));
   EXPECT_EQ(spans_.Only().status, absl::ResourceExhaustedError("RESOURCE_EXHAUSTED"));
+  EXPECT_EQ(test::TextOf(spans_.Only(), "error.type"), "QUEUE_FULL");
 }
 
-TEST_F(TracedLinkTest, EveryTryIsATraceOfItsOwn) {
+TEST_F(TracedLinkTest, EveryTryIsASpanOfItsOwnInTheTraceOfItsRequest) {
   link_.Submit(JobsTask(), reply_);
-  link_.StartDirect("grpc://agent:1", JobsTask(), reply_);
-  const core::SpanContext first = director_.Take().trace;
+  const test::FakeDirectorLink::Asked first = director_.Take();
+  first.reply(absl::DeadlineExceededError("canary"));
+  // As one that was killed and started again.
+  TracedLink restarted(director_, "director:7070", {spans_, clock_, random_});
+  restarted.Submit(JobsTask(), reply_);
   const test::FakeDirectorLink::Asked second = director_.Take();
-  EXPECT_EQ(second.agent_url, "grpc://agent:1");
-  EXPECT_TRUE(first.trace_id != second.trace.trace_id);
+  second.reply(Accepted{.queue_id = "queue-1", .deduplicated = true});
+  restarted.StartDirect("grpc://agent:1", JobsTask(), reply_);
+  const test::FakeDirectorLink::Asked third = director_.Take();
+  EXPECT_EQ(third.agent_url, "grpc://agent:1");
+  EXPECT_TRUE(first.trace.trace_id == second.trace.trace_id);
+  EXPECT_TRUE(first.trace.trace_id == third.trace.trace_id);
+  EXPECT_TRUE(first.trace.span_id != second.trace.span_id);
+  const std::vector<ports::FinishedSpan> fires = spans_.All();
+  ASSERT_EQ(fires.size(), 2u);
+  EXPECT_EQ(fires[0].context, first.trace) << "the span that the task hangs from exists";
+  EXPECT_EQ(fires[1].context, second.trace);
+}
+
+TEST_F(TracedLinkTest, OtherRequestsAndOtherDirectorsHaveOtherTraces) {
+  link_.Submit(JobsTask(), reply_);
+  link_.Submit(JobsTask("cron/nightly/120"), reply_);
+  TracedLink elsewhere(director_, "other:7070", {spans_, clock_, random_});
+  elsewhere.Submit(JobsTask(), reply_);
+  const core::TraceId first = director_.Take().trace.trace_id;
+  EXPECT_TRUE(first != director_.Take().trace.trace_id);
+  EXPECT_TRUE(first != director_.Take().trace.trace_id);
+}
+
+TEST_F(TracedLinkTest, WhetherATraceIsKeptFollowsFromItsRequest) {
+  spans_.SetKeeps(false);
+  link_.Submit(JobsTask(), reply_);
+  const test::FakeDirectorLink::Asked asked = director_.Take();
+  EXPECT_FALSE(asked.trace.sampled);
+  asked.reply(Accepted{});
+  EXPECT_THAT(spans_.All(), IsEmpty());
 }
 
 TEST_F(TracedLinkTest, WhereNobodyCollectsSpansTheTraceIsLeftToTheDirector) {
   ports::NoTelemetry nobody;
-  TracedLink link(director_, {nobody, clock_, random_});
+  TracedLink link(director_, "director:7070", {nobody, clock_, random_});
   link.Submit(JobsTask(), reply_);
   EXPECT_EQ(director_.Take().trace, core::SpanContext());
 }

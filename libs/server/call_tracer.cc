@@ -17,17 +17,16 @@ CallSpan CallTracer::Begin(const std::optional<core::SpanContext>& parent) const
   // Whether it is kept is decided here, once; all that follows from the call does as it is told.
   const absl::Time now = tracing_.clock.WallNow();
   if (!parent.has_value()) return {.context = ports::BeginTrace(tracing_), .began = now};
-  const core::SpanContext context = {
-      .trace_id = parent->trace_id,
-      .span_id = core::NewSpan(tracing_.random.Next()),
-      .sampled = parent->sampled && tracing_.telemetry.Keeps(parent->trace_id)};
+  const core::SpanContext context = {.trace_id = parent->trace_id,
+                                     .span_id = core::NewSpan(tracing_.random.Next()),
+                                     .sampled = tracing_.telemetry.Joins(*parent)};
   return {.context = context, .parent = parent, .began = now};
 }
 
 void CallTracer::End(const CallSpan& span, absl::string_view method,
                      const absl::Status& status) const {
   if (!tracing_.telemetry.Wants(span.context)) return;
-  ports::FinishedSpan finished = ports::RpcSpan(ports::SpanKind::kServer, method, status.code());
+  ports::FinishedSpan finished = ports::RpcSpan(ports::SpanKind::kServer, method, status);
   finished.context = span.context;
   if (span.parent.has_value()) finished.parent = span.parent->span_id;
   finished.start = span.began;

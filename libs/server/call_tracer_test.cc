@@ -54,19 +54,22 @@ TEST_F(CallTracerTest, TraceOutsideTheSampleSaysSoToThoseWhoFollow) {
   EXPECT_THAT(spans_.All(), testing::IsEmpty());
 }
 
-TEST_F(CallTracerTest, CallersTraceIsKeptWhenBothKeepIt) {
+TEST_F(CallTracerTest, WhetherACallersTraceIsKeptIsNotForThoseToDecideThatBeginOnes) {
   core::SpanContext unsampled = CallersSpan();
   unsampled.sampled = false;
+  spans_.SetKeeps(false);
   EXPECT_FALSE(tracer_.Begin(unsampled).context.sampled);
   EXPECT_TRUE(tracer_.Begin(CallersSpan()).context.sampled);
-  spans_.SetKeeps(false);
+  spans_.SetJoins(true);
+  EXPECT_TRUE(tracer_.Begin(unsampled).context.sampled);
+  spans_.SetJoins(false);
   EXPECT_FALSE(tracer_.Begin(CallersSpan()).context.sampled);
 }
 
 TEST_F(CallTracerTest, FailedCallSaysItsCodeAndNothingThatTheCallerSent) {
   tracer_.End(tracer_.Begin(std::nullopt), kMethod,
-              absl::InvalidArgumentError("prompt is too long: canary"));
-  EXPECT_EQ(spans_.Only().status, absl::InvalidArgumentError("INVALID_ARGUMENT"));
+              absl::DataLossError("prompt is damaged: canary"));
+  EXPECT_EQ(spans_.Only().status, absl::DataLossError("DATA_LOSS"));
 }
 
 TEST_F(CallTracerTest, WhereNobodyCollectsSpansWorkHangsFromTheCallersOwn) {

@@ -1,6 +1,7 @@
 #include "libs/server/run_program.h"
 
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -109,12 +110,14 @@ absl::StatusOr<std::unique_ptr<ServerContext>> ContextFrom(const CommonSettings&
   if (const absl::Status made = base::MakePrivateFolder(settings.data_dir); !made.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("data_dir: ", made.message()));
   }
+  std::optional<double> ratio;
+  if (settings.telemetry.has_sample_ratio()) ratio = settings.telemetry.sample_ratio();
   ASSIGN_OR_RETURN(std::unique_ptr<ports::Telemetry> telemetry,
                    adapters::StartTelemetry(
                        {.endpoint = settings.telemetry.otlp_endpoint(),
                         .service_name = settings.telemetry.service_name(),
                         .binary_name = settings.name,
-                        .sample_ratio = settings.telemetry.sample_ratio(),
+                        .sample_ratio = ratio,
                         .flush_timeout = *wire::FromProto(settings.telemetry.flush_timeout())}));
   return std::make_unique<ServerContext>(std::move(options), std::move(telemetry),
                                          [&termination] { termination.Request(); });

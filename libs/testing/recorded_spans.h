@@ -2,14 +2,27 @@
 #define CALLBOARD_LIBS_TESTING_RECORDED_SPANS_H_
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
 #include "libs/ports/telemetry.h"
 
 namespace callboard::test {
+
+// What an attribute says; empty when there is none of that name, or it is no text.
+inline std::string TextOf(const ports::FinishedSpan& span, absl::string_view name) {
+  for (const ports::SpanAttribute& attribute : span.attributes) {
+    const auto* text = std::get_if<std::string>(&attribute.value);
+    if (attribute.name == name && text != nullptr) return *text;
+  }
+  return "";
+}
 
 // Keeps the spans that it is given. Thread-safe.
 class RecordedSpans final : public ports::Telemetry {
@@ -18,6 +31,10 @@ class RecordedSpans final : public ports::Telemetry {
   bool Keeps(const core::TraceId&) const override {
     base::MutexLock lock(mutex_);
     return keeps_;
+  }
+  bool Joins(const core::SpanContext& caller) const override {
+    base::MutexLock lock(mutex_);
+    return joins_.value_or(caller.sampled);
   }
   bool Wants(const core::SpanContext& context) override { return context.sampled; }
   void Emit(ports::FinishedSpan span) override {
@@ -36,6 +53,11 @@ class RecordedSpans final : public ports::Telemetry {
     base::MutexLock lock(mutex_);
     keeps_ = keeps;
   }
+  // Of callers' traces, from now on: not what the caller keeps, but all or none.
+  void SetJoins(bool joins) {
+    base::MutexLock lock(mutex_);
+    joins_ = joins;
+  }
   std::vector<ports::FinishedSpan> All() const {
     base::MutexLock lock(mutex_);
     return spans_;
@@ -50,6 +72,7 @@ class RecordedSpans final : public ports::Telemetry {
  private:
   mutable base::Mutex mutex_;
   bool keeps_ ABSL_GUARDED_BY(mutex_) = true;
+  std::optional<bool> joins_ ABSL_GUARDED_BY(mutex_);
   std::vector<ports::FinishedSpan> spans_ ABSL_GUARDED_BY(mutex_);
 };
 

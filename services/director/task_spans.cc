@@ -18,11 +18,36 @@ using director::TaskStep;
 ports::FinishedSpan SpanAt(const char* name, const core::TaskRecord& record,
                            const core::SpanContext& context) {
   ports::FinishedSpan span = {.name = name, .context = context, .end = record.event.at};
-  // As many as a dispatch has.
-  span.attributes.reserve(8);
+  // As many as a dispatch that fails has.
+  span.attributes.reserve(12);
   span.attributes.push_back({names::kMessagingSystem, names::kMessagingSystemValue});
   span.attributes.push_back({names::kMessageId, core::ToString(record.queue_id)});
+  span.attributes.push_back({names::kDestination, names::kDestinationValue});
   return span;
+}
+
+// What spans do with the task; a stay in line does nothing.
+void AddOperation(const char* name, const char* type, ports::FinishedSpan& span) {
+  span.attributes.push_back({names::kOperation, name});
+  span.attributes.push_back({names::kOperationType, type});
+}
+
+void Fail(const std::string& why, ports::FinishedSpan& span) {
+  span.attributes.push_back({names::kErrorType, why});
+  span.status = absl::UnknownError(why);
+}
+
+// Why a dispatch came to nothing and the task is in line again.
+const char* WhyReturned(const core::Returned& returned) {
+  switch (returned.blame) {
+    case core::Blame::kTookAgentDown:
+      return "agent_lost";
+    case core::Blame::kAgentFailedIt:
+      return returned.could_not_begin() ? "not_started" : "agent_failed";
+    case core::Blame::kNobody:
+      return returned.reported ? "run_failed" : "director_restarted";
+  }
+  return "";
 }
 
 // How the task ended, if it did. What its error says may come from anywhere.
@@ -32,7 +57,7 @@ void AddEnd(const core::TaskRecord& record, ports::FinishedSpan& span) {
   span.attributes.push_back({names::kTaskState, Name(ended->state)});
   if (!ended->reason.has_value()) return;
   span.attributes.push_back({names::kTaskReason, Name(*ended->reason)});
-  span.status = absl::UnknownError(Name(*ended->reason));
+  Fail(Name(*ended->reason), span);
 }
 
 // Of a task that nobody submitted: an operator had it tried again.
@@ -40,6 +65,7 @@ ports::FinishedSpan RedriveSpan(const core::TaskRecord& record, const TaskStep& 
   ports::FinishedSpan span = SpanAt(names::kRedrive, record, step.trace);
   span.kind = ports::SpanKind::kProducer;
   span.start = step.submitted_at;
+  AddOperation("redrive", names::kTypeCreate, span);
   span.attributes.push_back(
       {names::kRedriveOf, core::ToString(*std::get<core::Admitted>(record.change).redrive_of)});
   return span;
@@ -62,6 +88,7 @@ ports::FinishedSpan DispatchSpan(const core::TaskRecord& record, const TaskStep&
   ports::FinishedSpan span = SpanAt(names::kDispatch, record, step.dispatch_trace);
   span.kind = ports::SpanKind::kProducer;
   span.start = step.dispatched_at;
+  AddOperation("dispatch", names::kTypeSend, span);
   if (step.dispatch_trace.trace_id == step.trace.trace_id) {
     span.parent = step.trace.span_id;
   } else {
@@ -73,8 +100,8 @@ ports::FinishedSpan DispatchSpan(const core::TaskRecord& record, const TaskStep&
   span.attributes.push_back({names::kDispatchNumber, static_cast<int64_t>(step.dispatch.value())});
   span.attributes.push_back({names::kAttempt, int64_t{step.attempts} + 1});
   if (step.from == TaskState::kWorking) span.events.push_back({names::kAccepted, step.since});
-  if (std::holds_alternative<core::Returned>(record.change)) {
-    span.status = absl::UnknownError("returned to the queue");
+  if (const auto* returned = std::get_if<core::Returned>(&record.change)) {
+    Fail(WhyReturned(*returned), span);
   }
   AddEnd(record, span);
   return span;
@@ -87,7 +114,7 @@ core::TaskRecord GistOf(const core::TaskRecord& record) {
       return core::Admitted{.redrive_of = admitted.redrive_of};
     }
     core::TaskChange operator()(const core::Returned& returned) const {
-      return core::Returned{.reported = returned.reported};
+      return core::Returned{.blame = returned.blame, .reported = returned.reported};
     }
     core::TaskChange operator()(const core::Ended& ended) const {
       core::Ended gist = {.state = ended.state, .reason = ended.reason};

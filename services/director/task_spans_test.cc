@@ -17,6 +17,7 @@ namespace {
 
 using core::TaskState;
 using director::TaskStep;
+using test::TextOf;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -42,13 +43,6 @@ TaskStep From(TaskState state, uint64_t dispatch) {
           .dispatch = core::DispatchNumber(dispatch),
           .dispatch_trace = kSecondDispatch,
           .dispatched_at = kNow - absl::Seconds(3)};
-}
-
-std::string TextOf(const ports::FinishedSpan& span, absl::string_view name) {
-  for (const ports::SpanAttribute& attribute : span.attributes) {
-    if (attribute.name == name) return std::get<std::string>(attribute.value);
-  }
-  return "";
 }
 
 std::vector<std::string> EventsOf(const ports::FinishedSpan& span) {
@@ -85,6 +79,7 @@ TEST(TaskSpansTest, TaskThatEndsInLineEndsItsStay) {
   EXPECT_EQ(span.name, "queue.wait");
   EXPECT_EQ(TextOf(span, "callboard.task.state"), "failed");
   EXPECT_EQ(span.status, absl::UnknownError("expired"));
+  EXPECT_EQ(TextOf(span, "error.type"), "expired");
 }
 
 TEST(TaskSpansTest, DispatchLastsUntilItsRunIsOver) {
@@ -100,6 +95,10 @@ TEST(TaskSpansTest, DispatchLastsUntilItsRunIsOver) {
   EXPECT_EQ(TextOf(span, "callboard.dispatch.outcome"), "accepted");
   EXPECT_EQ(TextOf(span, "callboard.agent.name"), "agent-1");
   EXPECT_EQ(TextOf(span, "callboard.task.state"), "completed");
+  EXPECT_EQ(TextOf(span, "messaging.operation.name"), "dispatch");
+  EXPECT_EQ(TextOf(span, "messaging.operation.type"), "send");
+  EXPECT_EQ(TextOf(span, "messaging.destination.name"), "queue");
+  EXPECT_EQ(TextOf(span, "error.type"), "");
 }
 
 TEST(TaskSpansTest, DispatchSaysHowItCameToNothing) {
@@ -109,7 +108,23 @@ TEST(TaskSpansTest, DispatchSaysHowItCameToNothing) {
   const auto failed =
       SpanOf(Record(core::Returned{.error = "canary"}), From(TaskState::kDispatching, 2));
   EXPECT_EQ(TextOf(failed, "callboard.dispatch.outcome"), "failed");
-  EXPECT_EQ(failed.status, absl::UnknownError("returned to the queue"));
+  EXPECT_EQ(TextOf(failed, "error.type"), "director_restarted");
+  EXPECT_EQ(TextOf(busy, "error.type"), "");
+}
+
+TEST(TaskSpansTest, DispatchThatReturnsTheTaskSaysWhyInOneWord) {
+  using core::Blame;
+  const std::vector<std::pair<core::Returned, std::string>> all = {
+      {{.blame = Blame::kNobody, .error = "canary"}, "director_restarted"},
+      {{.blame = Blame::kNobody, .reported = true, .error = "canary"}, "run_failed"},
+      {{.blame = Blame::kAgentFailedIt, .error = "canary"}, "agent_failed"},
+      {{.blame = Blame::kAgentFailedIt, .reported = true, .error = "canary"}, "not_started"},
+      {{.blame = Blame::kTookAgentDown, .error = "canary"}, "agent_lost"}};
+  for (const auto& [returned, why] : all) {
+    const auto span = SpanOf(Record(returned), From(TaskState::kWorking, 2));
+    EXPECT_EQ(TextOf(span, "error.type"), why);
+    EXPECT_EQ(span.status, absl::UnknownError(why));
+  }
 }
 
 TEST(TaskSpansTest, DispatchWithATraceOfItsOwnIsLinkedToTheSubmit) {
@@ -181,6 +196,7 @@ TEST(TaskSpansTest, SpanThatIsMadeLaterSaysAllThatTheRecordSaid) {
       {core::Bounced{.busy_rejections = 2}, TaskState::kDispatching},
       {core::Returned{.error = "why"}, TaskState::kDispatching},
       {core::Returned{.reported = true, .error = "why"}, TaskState::kDispatching},
+      {core::Returned{.blame = core::Blame::kTookAgentDown, .error = "why"}, TaskState::kWorking},
       {core::Ended{.state = TaskState::kCancelled}, TaskState::kDispatching},
       {core::Ended{.state = TaskState::kFailed, .reason = core::FailureReason::kAgentRejected},
        TaskState::kDispatching},

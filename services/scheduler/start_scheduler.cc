@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(
   ASSIGN_OR_RETURN(parts->ledgers, adapters::RocksDbLedgers::Lock(config.data_dir()));
   parts->watch.emplace(context.metrics(), context.readiness());
   parts->link.emplace(config.director().address(), context.tracing());
-  parts->traced_link.emplace(*parts->link, context.tracing());
+  parts->traced_link.emplace(*parts->link, config.director().address(), context.tracing());
   ASSIGN_OR_RETURN(parts->driver,
                    scheduler::SchedulerDriver::Open(
                        {context.clock(), *parts->ledgers, *parts->traced_link, &*parts->watch}));

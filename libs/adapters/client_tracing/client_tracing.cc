@@ -1,15 +1,19 @@
 #include "libs/adapters/client_tracing/client_tracing.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "libs/core/trace_context.h"
 #include "libs/ports/rpc_span.h"
+#include "libs/ports/span_names.h"
+#include "libs/wire/status.h"
 
 namespace callboard::adapters {
 namespace {
@@ -18,11 +22,30 @@ using grpc::experimental::ClientRpcInfo;
 using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::Interceptor;
 
+struct Peer {
+  std::string host;
+  int64_t port = 0;
+};
+
+// Of host:port; an address of IPv6 is in brackets there, and nowhere else.
+Peer PeerAt(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  Peer peer;
+  if (colon == absl::string_view::npos ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &peer.port)) {
+    return {std::string(address)};
+  }
+  absl::string_view host = address.substr(0, colon);
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  peer.host = std::string(host);
+  return peer;
+}
+
 // One call.
 class CallInterceptor final : public Interceptor {
  public:
-  CallInterceptor(const ports::Tracing& tracing, absl::string_view method)
-      : tracing_(tracing), method_(absl::StripPrefix(method, "/")) {}
+  CallInterceptor(const Peer& peer, const ports::Tracing& tracing, absl::string_view method)
+      : peer_(peer), tracing_(tracing), method_(absl::StripPrefix(method, "/")) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
@@ -30,7 +53,7 @@ class CallInterceptor final : public Interceptor {
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_STATUS) &&
         parent_.has_value()) {
-      End(static_cast<absl::StatusCode>(methods->GetRecvStatus()->error_code()));
+      End(wire::FromGrpc(*methods->GetRecvStatus()));
     }
     methods->Proceed();
   }
@@ -47,8 +70,11 @@ class CallInterceptor final : public Interceptor {
     found->second = core::FormatTraceparent(context_);
   }
 
-  void End(absl::StatusCode code) const {
-    ports::FinishedSpan span = ports::RpcSpan(ports::SpanKind::kClient, method_, code);
+  void End(const absl::Status& status) const {
+    if (!tracing_.telemetry.Wants(context_)) return;
+    ports::FinishedSpan span = ports::RpcSpan(ports::SpanKind::kClient, method_, status);
+    span.attributes.push_back({ports::span_names::kServerAddress, peer_.host});
+    if (peer_.port != 0) span.attributes.push_back({ports::span_names::kServerPort, peer_.port});
     span.context = context_;
     span.parent = parent_->span_id;
     span.start = began_;
@@ -56,6 +82,7 @@ class CallInterceptor final : public Interceptor {
     tracing_.telemetry.Emit(std::move(span));
   }
 
+  const Peer peer_;
   const ports::Tracing tracing_;
   const std::string method_;
   // Absent when the call is part of no trace.
@@ -66,22 +93,26 @@ class CallInterceptor final : public Interceptor {
 
 class CallInterceptors final : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit CallInterceptors(const ports::Tracing& tracing) : tracing_(tracing) {}
+  CallInterceptors(Peer peer, const ports::Tracing& tracing)
+      : peer_(std::move(peer)), tracing_(tracing) {}
 
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
-    return new CallInterceptor(tracing_, info->method());
+    return new CallInterceptor(peer_, tracing_, info->method());
   }
 
  private:
+  const Peer peer_;
   const ports::Tracing tracing_;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
-TracingInterceptors(const ports::Tracing& tracing) {
+TracingInterceptors(absl::string_view address, const ports::Tracing& tracing) {
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> all;
-  if (tracing.telemetry.is_on()) all.push_back(std::make_unique<CallInterceptors>(tracing));
+  if (tracing.telemetry.is_on()) {
+    all.push_back(std::make_unique<CallInterceptors>(PeerAt(address), tracing));
+  }
   return all;
 }
 

@@ -56,7 +56,7 @@ std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address, const ports:
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   return grpc::experimental::CreateCustomChannelWithInterceptors(
       absl::StrCat("dns:///", address), grpc::InsecureChannelCredentials(), arguments,
-      TracingInterceptors(tracing));
+      TracingInterceptors(address, tracing));
 }
 
 // A call has a peer from before its first byte is sent.

@@ -177,7 +177,7 @@ TEST_F(GrpcDirectorLinkTest, CallIsASpanBelowTheFireAndAboveTheServers) {
   GrpcDirectorLink link(director.address(), {spans, clock_, random_});
   core::Submission submission = SubmissionOf("a");
   submission.trace = core::NewTrace({1, 2, 3});
-  director.Refuse(absl::ResourceExhaustedError("canary"));
+  director.Refuse(base::WithReason(absl::ResourceExhaustedError("canary"), "QUEUE_FULL"));
   EXPECT_THAT(Answer<Accepted>([&](auto reply) { link.Submit(submission, std::move(reply)); }),
               StatusIs(absl::StatusCode::kResourceExhausted));
   const ports::FinishedSpan call = spans.Only();
@@ -186,6 +186,11 @@ TEST_F(GrpcDirectorLinkTest, CallIsASpanBelowTheFireAndAboveTheServers) {
   EXPECT_TRUE(call.context.trace_id == submission.trace.trace_id);
   EXPECT_TRUE(call.parent == submission.trace.span_id);
   EXPECT_EQ(call.status, absl::ResourceExhaustedError("RESOURCE_EXHAUSTED"));
+  EXPECT_EQ(test::TextOf(call, "error.type"), "QUEUE_FULL");
+  EXPECT_EQ(test::TextOf(call, "server.address"), "127.0.0.1");
+  const ports::SpanAttribute& port = call.attributes.back();
+  EXPECT_EQ(port.name, "server.port");
+  EXPECT_EQ(absl::StrCat("127.0.0.1:", std::get<int64_t>(port.value)), director.address());
   EXPECT_THAT(director.traces(), testing::ElementsAre(core::FormatTraceparent(call.context)));
 }
 

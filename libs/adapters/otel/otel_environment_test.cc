@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,16 @@ using ::testing::Optional;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
-// The child's part: one span, with the settings `endpoint` and `service_name`.
-void EmitOneSpan(const std::string& endpoint, const std::string& service_name) {
+// The child's part: one span, with the settings `endpoint`, `service_name` and, unless it is empty,
+// `sample_ratio`.
+void EmitOneSpan(const std::string& endpoint, const std::string& service_name,
+                 const std::string& sample_ratio) {
+  std::optional<double> ratio;
+  if (!sample_ratio.empty()) ratio = std::stod(sample_ratio);
   const auto telemetry = StartTelemetry({.endpoint = endpoint,
                                          .service_name = service_name,
                                          .binary_name = "callboard-tested",
+                                         .sample_ratio = ratio,
                                          .flush_timeout = absl::Seconds(30)});
   CHECK_OK(telemetry.status());
   const core::TraceId trace_id({1});
@@ -46,6 +52,7 @@ void EmitOneSpan(const std::string& endpoint, const std::string& service_name) {
 struct Settings {
   std::string endpoint = {};
   std::string service_name = {};
+  std::string sample_ratio = {};
 };
 
 class OtelEnvironmentTest : public ::testing::Test {
@@ -54,8 +61,9 @@ class OtelEnvironmentTest : public ::testing::Test {
   std::string Emit(const std::vector<std::string>& environment, const Settings& settings = {}) {
     std::vector<std::string> command = {"/usr/bin/env"};
     command.insert(command.end(), environment.begin(), environment.end());
-    command.insert(command.end(), {std::filesystem::read_symlink("/proc/self/exe"), "emit",
-                                   settings.endpoint, settings.service_name});
+    command.insert(command.end(),
+                   {std::filesystem::read_symlink("/proc/self/exe"), "emit", settings.endpoint,
+                    settings.service_name, settings.sample_ratio});
     test::Process child(command);
     EXPECT_THAT(child.WaitForExit(absl::Minutes(1)), Optional(0));
     return child.Output();
@@ -130,8 +138,33 @@ TEST_F(OtelEnvironmentTest, SaysWhichShareOfTracesIsKept) {
   Emit({endpoint_, "OTEL_TRACES_SAMPLER=always_on"});
   const std::string output = Emit({endpoint_, "OTEL_TRACES_SAMPLER=traceidratio",  //
                                    "OTEL_TRACES_SAMPLER_ARG=2"});
-  EXPECT_THAT(output, HasSubstr(" WARN telemetry=sampler_ignored OTEL_TRACES_SAMPLER_ARG=2"));
+  EXPECT_THAT(output, HasSubstr(" WARN telemetry=variable_ignored "
+                                "variable=OTEL_TRACES_SAMPLER_ARG wanted=0..1"));
   EXPECT_EQ(collector_.WaitForSpans(2, absl::Seconds(10)).size(), 2u);
+}
+
+TEST_F(OtelEnvironmentTest, ShareThatASettingGivesIsNotOverruled) {
+  Emit({endpoint_, "OTEL_TRACES_SAMPLER=always_off"}, {.sample_ratio = "1"});
+  EXPECT_THAT(collector_.WaitForSpans(0, absl::ZeroDuration()), SizeIs(1));
+  Emit({endpoint_, "OTEL_TRACES_SAMPLER=always_on"}, {.sample_ratio = "0"});
+  EXPECT_THAT(collector_.WaitForSpans(0, absl::ZeroDuration()), SizeIs(1));
+}
+
+TEST_F(OtelEnvironmentTest, WhatCannotBeHonouredIsLoggedAndDoesNoHarm) {
+  const std::string output = Emit({endpoint_, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"});
+  EXPECT_THAT(output, HasSubstr(" WARN telemetry=variable_ignored "
+                                "variable=OTEL_EXPORTER_OTLP_PROTOCOL wanted=grpc"));
+  EXPECT_THAT(collector_.WaitForSpans(0, absl::ZeroDuration()), SizeIs(1));
+  EXPECT_EQ(Emit({"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"}), "") << "nothing is sent anyway";
+}
+
+TEST_F(OtelEnvironmentTest, CallTakesNoLongerThanABatchMay) {
+  collector_.Hold();
+  const std::string output =
+      Emit({endpoint_, "OTEL_EXPORTER_OTLP_TIMEOUT=60s", "OTEL_BSP_EXPORT_TIMEOUT=50"});
+  EXPECT_THAT(output, HasSubstr(" WARN telemetry=export_failed "));
+  EXPECT_THAT(output, HasSubstr("Deadline Exceeded"))
+      << "it was not ended by the end of the program";
 }
 
 TEST_F(OtelEnvironmentTest, ComplaintsAboutItAreLogged) {
@@ -144,8 +177,8 @@ TEST_F(OtelEnvironmentTest, ComplaintsAboutItAreLogged) {
 }  // namespace callboard::adapters
 
 int main(int argc, char** argv) {
-  if (argc == 4 && std::string(argv[1]) == "emit") {
-    callboard::adapters::EmitOneSpan(argv[2], argv[3]);
+  if (argc == 5 && std::string(argv[1]) == "emit") {
+    callboard::adapters::EmitOneSpan(argv[2], argv[3], argv[4]);
     return 0;
   }
   ::testing::InitGoogleMock(&argc, argv);

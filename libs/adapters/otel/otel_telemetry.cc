@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <iterator>
@@ -24,9 +25,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "libs/adapters/otel/otel_variables.h"
 #include "libs/adapters/otel/otlp_writer.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
@@ -40,13 +40,8 @@ namespace sdk = opentelemetry::sdk;
 namespace proto = opentelemetry::proto;
 using proto::collector::trace::v1::ExportTraceServiceResponse;
 
-// Spans that may wait; more are lost. A tenth of a second of as many as a director ever ends.
-constexpr size_t kWaitingMax = 8192;
-// For how many the first waits, and how long.
+// For how many the first waits, at most.
 constexpr size_t kBatchMin = 512;
-constexpr absl::Duration kBatchDelay = absl::Milliseconds(500);
-// How many a call takes: less than a collector's usual 4 MiB.
-constexpr size_t kBatchMax = 2048;
 
 // What is called. Not with OpenTelemetry's stub, which takes a message, and polls until it has the
 // answer: the thread of least priority would do that for the whole process.
@@ -59,6 +54,15 @@ constexpr size_t kSpansAtOnce = 64;
 
 // ---- The way to the collector -------------------------------------------------------------------
 
+// What settings and environment decided.
+struct Choices {
+  Sampler sampler = {};
+  Batching batching = {};
+  absl::Duration flush_timeout = {};
+
+  size_t batch_min() const { return std::min(kBatchMin, batching.batch_max); }
+};
+
 // Makes and sends spans from one thread, batch after batch.
 //
 // The SDK's batch processor is not used: its end waits for a silent collector longer than any limit
@@ -68,16 +72,15 @@ class OtelTelemetry final : public ports::Telemetry {
   // `collector` says how to call it, `channel` leads there.
   OtelTelemetry(otlp::OtlpGrpcExporterOptions collector,
                 const std::shared_ptr<grpc::Channel>& channel,
-                const proto::resource::v1::Resource& resource, const TelemetryOptions& options)
+                const proto::resource::v1::Resource& resource, const Choices& choices)
       : collector_(std::move(collector)),
-        sample_ratio_(options.sample_ratio),
-        flush_timeout_(options.flush_timeout),
+        choices_(choices),
         stub_(channel),
         writer_(resource),
         sender_([this] { SendBatches(); }) {}
 
   ~OtelTelemetry() override {
-    Flush(flush_timeout_);
+    Flush(choices_.flush_timeout);
     {
       base::MutexLock lock(mutex_);
       closing_ = true;
@@ -91,8 +94,10 @@ class OtelTelemetry final : public ports::Telemetry {
 
   bool is_on() const override { return true; }
 
-  bool Keeps(const core::TraceId& trace) const override {
-    return core::InSample(trace, sample_ratio_);
+  bool Keeps(const core::TraceId& trace) const override { return choices_.sampler.Keeps(trace); }
+
+  bool Joins(const core::SpanContext& caller) const override {
+    return choices_.sampler.Joins(caller);
   }
 
   bool Wants(const core::SpanContext& context) override {
@@ -111,12 +116,12 @@ class OtelTelemetry final : public ports::Telemetry {
                  std::function<ports::FinishedSpan()> make) override {
     if (!context.sampled) return;
     base::MutexLock lock(mutex_);
-    if (waiting_.size() == kWaitingMax) return Lose(1);
+    if (waiting_.size() == choices_.batching.waiting_max) return Lose(1);
     waiting_.push_back(std::move(make));
-    is_full_ = waiting_.size() == kWaitingMax;
+    is_full_ = waiting_.size() == choices_.batching.waiting_max;
     ++taken_;
     // The sender waits for the first, and then for a full batch.
-    if (waiting_.size() == 1 || waiting_.size() == kBatchMin) changed_.NotifyAll();
+    if (waiting_.size() == 1 || waiting_.size() == choices_.batch_min()) changed_.NotifyAll();
   }
 
   void Flush(absl::Duration timeout) override {
@@ -178,10 +183,11 @@ class OtelTelemetry final : public ports::Telemetry {
     spans.clear();
     base::MutexLock lock(mutex_);
     while (waiting_.empty() && !closing_) changed_.Wait(mutex_);
-    changed_.WaitFor(mutex_, kBatchDelay, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return waiting_.size() >= kBatchMin || flushes_ > 0 || closing_;
+    const Batching& batching = choices_.batching;
+    changed_.WaitFor(mutex_, batching.delay, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return waiting_.size() >= choices_.batch_min() || flushes_ > 0 || closing_;
     });
-    const auto last = waiting_.begin() + std::min(waiting_.size(), kBatchMax);
+    const auto last = waiting_.begin() + std::min(waiting_.size(), batching.batch_max);
     std::move(waiting_.begin(), last, std::back_inserter(spans));
     waiting_.erase(waiting_.begin(), last);
     is_full_ = false;
@@ -226,8 +232,7 @@ class OtelTelemetry final : public ports::Telemetry {
 
   // Constant after construction.
   const otlp::OtlpGrpcExporterOptions collector_;
-  const double sample_ratio_;
-  const absl::Duration flush_timeout_;
+  const Choices choices_;
 
   // Touched by the sender only, and at the end.
   grpc::TemplatedGenericStub<grpc::ByteBuffer, ExportTraceServiceResponse> stub_;
@@ -272,33 +277,19 @@ std::string Variable(const char* name) {
   return sdk::common::GetStringEnvironmentVariable(name, value) ? value : "";
 }
 
-// Whether the environment wants spans exported, and says where.
-bool EnvironmentHasEndpoint() {
-  return Variable("OTEL_TRACES_EXPORTER") != "none" &&
-         !(Variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").empty() &&
-           Variable("OTEL_EXPORTER_OTLP_ENDPOINT").empty());
-}
-
-// The share of traces that OTEL_TRACES_SAMPLER and its argument ask for; null when they do not.
-// With `parentbased_` or without: what a caller does not keep is not kept in either case.
-std::optional<double> EnvironmentRatio() {
-  const std::string name = Variable("OTEL_TRACES_SAMPLER");
-  const absl::string_view sampler = absl::StripPrefix(name, "parentbased_");
-  if (sampler == "always_on") return 1;
-  if (sampler == "always_off") return 0;
-  if (sampler != "traceidratio") return std::nullopt;
-  const std::string argument = Variable("OTEL_TRACES_SAMPLER_ARG");
-  double ratio = 1;
-  if (!argument.empty() && (!absl::SimpleAtod(argument, &ratio) || !(ratio >= 0 && ratio <= 1))) {
-    base::LogWarning("telemetry", "sampler_ignored", {{"OTEL_TRACES_SAMPLER_ARG", argument}});
-    return std::nullopt;
+// How the collector is called: as the environment says, where options are silent.
+otlp::OtlpGrpcExporterOptions CollectorFor(const TelemetryOptions& options,
+                                           const Batching& batching) {
+  otlp::OtlpGrpcExporterOptions collector;
+  if (!options.endpoint.empty()) {
+    collector.endpoint = options.endpoint;
+    collector.use_ssl_credentials = absl::StartsWith(options.endpoint, "https://");
   }
-  return ratio;
-}
-
-bool IsDisabled() {
-  bool disabled = false;
-  return sdk::common::GetBoolEnvironmentVariable("OTEL_SDK_DISABLED", disabled) && disabled;
+  if (batching.timeout < absl::FromChrono(collector.timeout)) {
+    collector.timeout = std::chrono::duration_cast<std::chrono::system_clock::duration>(
+        absl::ToChronoNanoseconds(batching.timeout));
+  }
+  return collector;
 }
 
 // Who emits the spans. The environment may add to it and, where the options are silent, name it.
@@ -323,25 +314,27 @@ proto::resource::v1::Resource ResourceFor(const TelemetryOptions& options) {
 absl::StatusOr<std::unique_ptr<ports::Telemetry>> StartTelemetry(const TelemetryOptions& options) {
   sdk::common::internal_log::GlobalLogHandler::SetLogHandler(
       opentelemetry::nostd::shared_ptr<sdk::common::internal_log::LogHandler>(new SdkLog));
-  if (IsDisabled() || (options.endpoint.empty() && !EnvironmentHasEndpoint())) {
+  const OtelVariables variables = ReadOtelVariables(Variable);
+  if (variables.is_disabled || (options.endpoint.empty() && !variables.has_endpoint)) {
     return std::make_unique<ports::NoTelemetry>();
   }
-  // Filled from the environment.
-  otlp::OtlpGrpcExporterOptions collector;
-  if (!options.endpoint.empty()) {
-    collector.endpoint = options.endpoint;
-    collector.use_ssl_credentials = absl::StartsWith(options.endpoint, "https://");
+  for (const IgnoredVariable& ignored : variables.ignored) {
+    base::LogWarning("telemetry", "variable_ignored",
+                     {{"variable", ignored.name}, {"wanted", ignored.wanted}});
   }
+  otlp::OtlpGrpcExporterOptions collector = CollectorFor(options, variables.batching);
   const std::shared_ptr<grpc::Channel> channel = otlp::OtlpGrpcClient::MakeChannel(collector);
   if (channel == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.endpoint.empty() ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "telemetry.otlp_endpoint", ": '",
         collector.endpoint, "' is no address; wanted: host:port, as in 127.0.0.1:4317"));
   }
-  TelemetryOptions sampled = options;
-  if (options.sample_ratio == 1) sampled.sample_ratio = EnvironmentRatio().value_or(1);
+  Choices choices = {.sampler = variables.sampler.value_or(Sampler()),
+                     .batching = variables.batching,
+                     .flush_timeout = options.flush_timeout};
+  if (options.sample_ratio.has_value()) choices.sampler = {.ratio = *options.sample_ratio};
   return std::make_unique<OtelTelemetry>(std::move(collector), channel, ResourceFor(options),
-                                         sampled);
+                                         choices);
 }
 
 }  // namespace callboard::adapters

@@ -2,6 +2,7 @@
 #define CALLBOARD_LIBS_ADAPTERS_OTEL_OTEL_TELEMETRY_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,16 +20,18 @@ struct TelemetryOptions {
   // says, or else the name of the binary.
   std::string service_name = {};
   std::string binary_name = {};
-  // Share of traces that are kept, chosen by trace id (core::InSample). When 1, what
-  // OTEL_TRACES_SAMPLER says.
-  double sample_ratio = 1;
+  // Share of the traces that begin here that are kept, chosen by trace id (core::InSample); of
+  // those that a caller began, what the caller keeps. When absent, what OTEL_TRACES_SAMPLER says,
+  // or else 1.
+  std::optional<double> sample_ratio = {};
   // The longest that the end of the telemetry waits for the last spans to be delivered.
   absl::Duration flush_timeout = absl::Seconds(1);
 };
 
 // Spans go to an OpenTelemetry collector; nowhere when no endpoint is given, when there is none but
 // OTEL_TRACES_EXPORTER says `none`, or when OTEL_SDK_DISABLED is true. The OTEL_EXPORTER_OTLP_*
-// variables for headers, certificates, compression and timeout are honoured as well.
+// variables for headers, certificates, compression and timeout are honoured as well, and OTEL_BSP_*
+// for batches. Others that are set and cannot be honoured are logged.
 //
 // A collector that is slow, silent or gone costs spans and nothing else: a bounded number of them
 // waits, and those beyond are counted and logged.

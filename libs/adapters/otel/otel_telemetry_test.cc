@@ -264,6 +264,39 @@ TEST(OtelTelemetryTest, SpanThatIsMadeLaterIsMadeOnceAndOnlyWhenItsTraceIsKept) 
   EXPECT_EQ(made, 1);
 }
 
+// How many spans it takes until one is lost, which the collector does not take.
+size_t EmitUntilOneIsLost(Telemetry& telemetry) {
+  size_t emitted = 0;
+  for (; telemetry.lost() == 0; ++emitted) telemetry.Emit(TestSpan());
+  return emitted;
+}
+
+TEST(OtelTelemetryTest, WhatIsLostWhileTheCollectorIsSilentIsCountedAtOnceAndNothingElseIsLost) {
+  OtlpCollector collector;
+  collector.Hold();
+  const auto telemetry = To(collector.address());
+  const size_t emitted = EmitUntilOneIsLost(*telemetry);
+  EXPECT_GT(emitted, 8192u);
+  collector.Release();
+  telemetry->Flush(absl::Minutes(1));
+  telemetry->Emit(TestSpan("after it"));
+  telemetry->Flush(absl::Minutes(1));
+  const std::vector<ReceivedSpan> arrived = collector.WaitForSpans(0, absl::ZeroDuration());
+  EXPECT_EQ(telemetry->lost(), 1u);
+  EXPECT_EQ(arrived.size(), emitted);
+  EXPECT_EQ(arrived.back().span.name(), "after it");
+}
+
+TEST(OtelTelemetryTest, WhatIsLostWhileTheCollectorIsGoneIsCounted) {
+  const SilentPort refusing;
+  const auto telemetry = To(refusing.address());
+  EXPECT_GT(EmitUntilOneIsLost(*telemetry), 8192u);
+  // The one that is not wanted, because it would be lost, is.
+  const uint64_t lost = telemetry->lost();
+  while (telemetry->Wants(TestSpan().context)) telemetry->Emit(TestSpan());
+  EXPECT_GT(telemetry->lost(), lost);
+}
+
 TEST(OtelTelemetryTest, BoundedNumberOfSpansWaitsAndTheRestIsCounted) {
   std::ostringstream log;
   base::StartLogging({.sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log)});
