@@ -99,7 +99,7 @@ class DirectorTest : public testing::Test {
         steps.emplace_back(record.event.kind, step);
       }
     }
-    void OnRefused(const absl::Status&) override {}
+    void OnRefused(const absl::Status&, const core::TraceId&) override {}
     void OnLevels(const QueueLevels& now) override { levels = now; }
     void OnAgents(const AgentCounts& counts) override { agents.push_back(counts); }
 

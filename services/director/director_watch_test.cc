@@ -39,8 +39,8 @@ class DirectorWatchTest : public testing::Test {
 };
 
 TEST_F(DirectorWatchTest, CallerWhoLeavesWasNotRefused) {
-  watch_.OnRefused(absl::CancelledError("the caller left"));
-  watch_.OnRefused(absl::InvalidArgumentError("wrong"));
+  watch_.OnRefused(absl::CancelledError("the caller left"), {});
+  watch_.OnRefused(absl::InvalidArgumentError("wrong"), {});
   EXPECT_THAT(log_.str(), AllOf(HasSubstr("reason=invalid_argument"), Not(HasSubstr("cancelled"))));
   EXPECT_THAT(Metrics(), AllOf(HasSubstr("{reason=\"invalid_argument\"} 1"),
                                Not(HasSubstr("reason=\"cancelled\""))));
