@@ -99,6 +99,26 @@ class FilesTest(unittest.TestCase):
                     source = asker["datasource"]
                     self.assertIn((source["type"], source["uid"]), known)
 
+    def test_points_of_histograms_with_exemplars_lead_to_their_traces(self):
+        sources = {source["uid"]: source for source in yaml.safe_load(
+            text_of(f"{FOLDER}/grafana/provisioning/datasources/callboard.yaml"))["datasources"]}
+        link, = sources["prometheus"]["jsonData"]["exemplarTraceIdDestinations"]
+        # As libs/server/open_metrics.cc writes them.
+        self.assertEqual("trace_id", link["name"])
+        self.assertEqual("jaeger", sources[link["datasourceUid"]]["type"])
+        asked = {family for panel in names.panels() for target in panel["targets"]
+                 if target.get("exemplar") for family in names.families(target["expr"])}
+        self.assertEqual(names.with_exemplars(), asked)
+
+    def test_prometheus_keeps_exemplars_and_whoever_looks_may_follow_them(self):
+        services = yaml.safe_load(text_of(f"{FOLDER}/compose.yaml"))["services"]
+        self.assertIn("--enable-feature=exemplar-storage", services["prometheus"]["command"])
+        # By default it asks for OpenMetrics, without which there are none.
+        self.assertNotIn("scrape_protocols", text_of(f"{FOLDER}/prometheus.yaml"))
+        grafana = services["grafana"]["environment"]
+        self.assertEqual("true", grafana["GF_USERS_VIEWERS_CAN_EDIT"])
+        self.assertEqual("127.0.0.1", grafana["GF_SERVER_HTTP_ADDR"])
+
     def test_panels_are_in_nobodys_way(self):
         taken = {}
         for panel in names.panels():

@@ -47,6 +47,12 @@ def families(text):
     return found
 
 
+def with_exemplars():
+    """The histograms that say of their buckets which trace fell into them."""
+    return set(re.findall(r'_\(registries, "(callboard_\w+)"',
+                          text_of(f"{ROOT}/services/director/queue_metrics.cc")))
+
+
 def documented():
     """The metrics that the tables of docs/OPERATIONS.md list: those of their first columns."""
     lines = text_of(f"{ROOT}/docs/OPERATIONS.md").split("\n")
