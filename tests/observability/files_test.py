@@ -1,6 +1,5 @@
 """The files of deploy/observability fit together. No engine runs them here."""
 
-import glob
 import os
 import re
 import subprocess
@@ -56,15 +55,13 @@ class FilesTest(unittest.TestCase):
         listed = re.findall(r"^\| `(Callboard\w+)` \|", text_of(f"{ROOT}/docs/OPERATIONS.md"), re.M)
         self.assertEqual(sorted(alert["alert"] for alert in names.alerts()), sorted(listed))
 
-    def test_documents_list_every_event_of_the_log(self):
-        page = text_of(f"{ROOT}/docs/OPERATIONS.md")
-        for path in glob.glob(f"{ROOT}/libs/**/*.cc", recursive=True) + glob.glob(
-                f"{ROOT}/services/**/*.cc", recursive=True):
-            if path.endswith("_test.cc"):
-                continue
-            for area, event in re.findall(r'base::Log\w+\(\s*"(\w+)",\s*"(\w+)"', text_of(path)):
-                with self.subTest(path):
-                    self.assertIn(f"`{area}={event}`", page)
+    def test_documents_list_every_event_of_the_log_and_no_other(self):
+        # The outcomes of occurrences are one line of the table, which leads to their own page.
+        self.assertEqual(names.logged_events() - names.outcomes(),
+                         names.documented_events() - {"schedule=<outcome>"})
+        page = text_of(f"{ROOT}/docs/JOBS.md")
+        for event in names.outcomes():
+            self.assertIn(f"\n| `{event.removeprefix('schedule=')}` | ", page)
 
     def test_what_the_containers_mount_exists(self):
         services = yaml.safe_load(text_of(f"{FOLDER}/compose.yaml"))["services"]
@@ -128,6 +125,19 @@ class FilesTest(unittest.TestCase):
                     self.assertLess(x, 24, panel["title"])
                     self.assertNotIn((x, y), taken, panel["title"])
                     taken[x, y] = panel["title"]
+
+    def test_ports_that_are_scraped_are_those_of_the_settings(self):
+        page = text_of(f"{ROOT}/docs/SETTINGS.md")
+        ports = dict(re.findall(
+            r"^## (callboard-\w+)$(?:(?!^## ).)*?^\| `http\.listen` \| text \| `([^`]+)`", page,
+            re.M | re.S))
+        config = yaml.safe_load(text_of(f"{FOLDER}/prometheus.yaml"))
+        scraped = {job["job_name"]: job["static_configs"][0]["targets"]
+                   for job in config["scrape_configs"] if "static_configs" in job}
+        self.assertEqual({name: [ports[name]] for name in scraped}, scraped)
+        # Of the one that cannot be scraped unasked the file says where it is.
+        agent, = set(ports) - set(scraped)
+        self.assertIn(f"default settings is {ports[agent]}.", text_of(f"{FOLDER}/prometheus.yaml"))
 
     def test_scrape_jobs_are_those_that_alerts_and_panels_know(self):
         config = yaml.safe_load(text_of(f"{FOLDER}/prometheus.yaml"))
