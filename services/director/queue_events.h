@@ -74,6 +74,8 @@ absl::InlinedVector<QueueLine, 2> LinesOf(const core::TaskRecord& record,
 // The fields of one of them. Nothing that a task was given is among them.
 std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& record,
                                      const director::TaskStep& step);
+// Of a result without a record.
+std::vector<base::LogField> FieldsOf(const director::OrphanResult& orphan);
 // Of a submit that was refused; `trace` may be none.
 std::vector<base::LogField> FieldsOf(const absl::Status& refusal, const core::TraceId& trace);
 

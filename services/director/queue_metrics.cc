@@ -93,7 +93,7 @@ void QueueMetrics::Count(const core::TaskRecord& record, const director::TaskSte
   if (const auto* ended = std::get_if<core::Ended>(&record.change)) {
     tasks_.at({ended->state, ended->reason})->Increment();
   }
-  if (record.event.kind == core::TaskEventKind::kOrphanResult) orphan_results_.Increment();
+  if (record.event.kind == core::TaskEventKind::kOrphanResult) CountOrphan();
   const QueueTimes times = TimesOf(record, step);
   wait_seconds_.Observe(times.wait, record.event.at, step.trace);
   waiting_seconds_.Observe(times.waiting, record.event.at, step.trace);
