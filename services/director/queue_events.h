@@ -46,6 +46,13 @@ std::string Name(core::TaskState state);
 std::string Name(core::FailureReason reason);
 // The reason of a refused call, in lower case; of one without, its code.
 std::string ReasonOf(const absl::Status& refusal);
+// Every reason for which a submit is refused.
+inline constexpr absl::string_view kRefusals[] = {
+    "queue_full",        "queue_draining",    "too_many_waiters",  "overloaded",
+    "store_full",        "store_unavailable", "outcome_unknown",   "overlap",
+    "request_id_reused", "ticket_expired",    "evict_not_allowed", "field_not_supported",
+    "invalid_field",
+};
 
 // A line of the log is `queue=<event>` and its fields.
 enum class QueueEvent {

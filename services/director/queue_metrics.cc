@@ -72,6 +72,7 @@ QueueMetrics::QueueMetrics(const Registries& registries)
       orphan_results_(NewCounters(registries.metrics, "callboard_orphan_results_total",
                                   "Results of dispatches that no longer counted, thrown away.")
                           .Add({})) {
+  for (const absl::string_view reason : kRefusals) refused_.Add({{"reason", std::string(reason)}});
   auto& tasks = NewCounters(registries.metrics, "callboard_tasks_total",
                             "Tasks that have ended, by how and why.");
   const auto add = [&](TaskState state, std::optional<core::FailureReason> reason) {

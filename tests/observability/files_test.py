@@ -63,6 +63,20 @@ class FilesTest(unittest.TestCase):
         for event in names.outcomes():
             self.assertIn(f"\n| `{event.removeprefix('schedule=')}` | ", page)
 
+    def test_every_reason_for_which_a_submit_is_refused_is_counted_from_the_start_and_listed(self):
+        code = "".join(text_of(f"{ROOT}/libs/{path}.cc") for path in (
+            "director/engine_admission", "director/director", "director/driver",
+            "wire/field_checks"))
+        given = {reason.lower() for reason in re.findall(r'"([A-Z]+(?:_[A-Z]+)*)"', code)}
+        # Of calls that are no submits.
+        given -= {"not_redrivable", "too_many_tickets"}
+        header = text_of(f"{ROOT}/services/director/queue_events.h")
+        counted = re.findall(r'"(\w+)"', re.search(r"kRefusals\[\] = \{([^}]*)\}", header)[1])
+        self.assertEqual(sorted(given), sorted(counted))
+        page = text_of(f"{ROOT}/docs/OPERATIONS.md")
+        listed = re.search(r"_rejected_total\{reason\}` \| counter \| [^:]*: ([^|]*) \|", page)[1]
+        self.assertEqual(counted, listed.split(", "))
+
     def test_what_the_containers_mount_exists(self):
         services = yaml.safe_load(text_of(f"{FOLDER}/compose.yaml"))["services"]
         self.assertEqual({"jaeger", "prometheus", "grafana"}, set(services))
