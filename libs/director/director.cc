@@ -196,7 +196,10 @@ absl::Status Director::Say(Turn turn) {
   // They have work to do; and whoever is answered can be sure that they were told.
   const absl::Status status = SayToAgents(std::move(turn.outcome.messages));
   for (const CommandPtr& command : turn.answers) command->Say();
-  if (world_.observer != nullptr) world_.observer->OnTurn(turn.outcome.records, turn.outcome.steps);
+  if (world_.observer != nullptr) {
+    world_.observer->OnTurn(turn.outcome.records, turn.outcome.steps);
+    if (!turn.outcome.orphans.empty()) world_.observer->OnOrphans(turn.outcome.orphans);
+  }
   return status;
 }
 

@@ -91,7 +91,6 @@ class DirectorTest : public testing::Test {
       services.emplace_back(service, std::string(why.message()));
     }
     void OnCommit(size_t records, absl::Duration) override { batches.push_back(records); }
-
     void OnTurn(absl::Span<const core::Record> records,
                 absl::Span<const TaskStep> of_turn) override {
       for (const TaskStep& step : of_turn) {
@@ -99,13 +98,15 @@ class DirectorTest : public testing::Test {
         steps.emplace_back(record.event.kind, step);
       }
     }
-    void OnRefused(const absl::Status&) override {}
+    void OnOrphans(absl::Span<const OrphanResult> found) override { orphans += found.size(); }
+    void OnRefused(const absl::Status&, const core::TraceId&) override {}
     void OnLevels(const QueueLevels& now) override { levels = now; }
     void OnAgents(const AgentCounts& counts) override { agents.push_back(counts); }
 
     std::vector<std::pair<Service, std::string>> services;
     std::vector<size_t> batches;
     std::vector<std::pair<core::TaskEventKind, TaskStep>> steps;
+    size_t orphans = 0;
     QueueLevels levels;
     std::vector<AgentCounts> agents;
   };
@@ -281,6 +282,8 @@ TEST_F(DirectorTest, ObserverHearsWhatHappenedToTasksAndWhereTheyStoodBefore) {
   EXPECT_EQ(heard_.steps[2].second.since, submitted + absl::Seconds(2));
   EXPECT_EQ(heard_.steps[2].second.attempts, 0u);
   EXPECT_EQ(heard_.steps[2].second.max_attempts, 3u);
+  Turn(Say(1, core::RunEnded{{core::QueueId(core::Ulid(0, 1)), token.dispatch, 1}, {}}));
+  EXPECT_EQ(heard_.orphans, 1u) << "of a task that nobody knows";
 }
 
 TEST_F(DirectorTest, ObserverHearsNothingOfATurnThatIsNotOnDisk) {

@@ -172,6 +172,8 @@ struct Outcome {
   std::vector<core::Record> records = {};
   // One for each of them that changes a task, in the same order.
   std::vector<TaskStep> steps = {};
+  // Each beside a message that says so to its agent.
+  std::vector<OrphanResult> orphans = {};
   std::vector<Answer> answers = {};
   std::vector<Message> messages = {};
 

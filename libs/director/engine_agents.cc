@@ -280,8 +280,16 @@ void DirectorEngine::OnRunEnded(Agent& agent, const core::RunEnded& ended, Momen
   }
   // The task is forgotten, has ended without it, or is elsewhere by now.
   Say(agent, core::FencedOff{token});
-  if (entry == nullptr || ended.result.end == core::RunResult::End::kCancelled ||
-      token.dispatch <= entry->life.tries->orphaned || token.dispatch > entry->life.dispatch) {
+  const bool was_cancelled = ended.result.end == core::RunResult::End::kCancelled;
+  // Nobody threw away what a cancel ended, nor twice what was noted before.
+  if (entry != nullptr && ((was_cancelled && entry->life.state == TaskState::kCancelled) ||
+                           token.dispatch <= entry->life.tries->orphaned)) {
+    return;
+  }
+  // Not for the task's history: it has none, or one without that dispatch or that cancel.
+  if (entry == nullptr || was_cancelled || token.dispatch > entry->life.dispatch) {
+    const core::TraceId trace = entry == nullptr ? core::TraceId() : entry->life.trace.trace_id;
+    outcome_.orphans.push_back({token, agent.name, trace});
     return;
   }
   Note(*entry,

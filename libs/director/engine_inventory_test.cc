@@ -261,7 +261,7 @@ TEST(EngineInventoryTest, OrphanOfARequeuedTaskDoesNotTouchItsNewDispatch) {
   EXPECT_EQ(Orphans(director, director.task), 1u);
 }
 
-TEST(EngineInventoryTest, ResultOfAForgottenTaskIsFencedOffAndNotNoted) {
+TEST(EngineInventoryTest, ResultOfAForgottenTaskIsFencedOffAndCountedAndNotNoted) {
   EngineFixture director({.retention = {.count = 0}});
   director.Connect("a");
   const core::QueueId task = director.Add();
@@ -272,6 +272,35 @@ TEST(EngineInventoryTest, ResultOfAForgottenTaskIsFencedOffAndNotNoted) {
   director.Say("a", core::RunEnded{token, {}});
   EXPECT_THAT(TakeTokens<core::FencedOff>(director), SizeIs(1));
   EXPECT_EQ(director.records_written(), records);
+  const OrphanResult orphan = {.token = token, .agent = "a"};
+  EXPECT_THAT(director.orphans(), ElementsAre(orphan));
+}
+
+TEST(EngineInventoryTest, RunWhoseDispatchOrCancelIsNotOnRecordIsCountedAndNotNoted) {
+  // As after a restore of an older store.
+  InFlight director(/*working=*/true);
+  const core::TraceId trace = director.engine().book().Find(director.task)->life.trace.trace_id;
+  FenceToken later = director.token;
+  later.dispatch = core::DispatchNumber(7);
+  director.Say("a", core::RunEnded{later, {}});
+  FenceToken elsewhere = director.token;
+  elsewhere.director_epoch += 1;
+  director.Say("a", core::RunEnded{elsewhere, {.end = RunResult::End::kCancelled}});
+  EXPECT_THAT(director.orphans(),
+              ElementsAre(OrphanResult{later, "a", trace}, OrphanResult{elsewhere, "a", trace}));
+  EXPECT_EQ(Orphans(director, director.task), 0u);
+  EXPECT_EQ(director.State(director.task), TaskState::kWorking);
+}
+
+TEST(EngineInventoryTest, RunThatEndsAsItsCancelledTaskShouldIsNoOrphan) {
+  InFlight director(/*working=*/false);
+  director.Cancel(director.task);
+  director.Say("a", core::StartAnswered{director.token, absl::ResourceExhaustedError("busy")});
+  ASSERT_EQ(director.State(director.task), TaskState::kCancelled);
+  director.Say("a", core::RunEnded{director.token, {.end = RunResult::End::kCancelled}});
+  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
+  EXPECT_THAT(director.orphans(), IsEmpty());
+  EXPECT_EQ(Orphans(director, director.task), 0u);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/core/record.h"
+#include "libs/core/trace_context.h"
 #include "libs/director/agent_view.h"
 #include "libs/director/task_step.h"
 
@@ -47,8 +48,11 @@ class Observer {
   virtual void OnCommit(size_t records, absl::Duration took) = 0;
   // What was in it, once everybody concerned was told: `steps` has every change of a task.
   virtual void OnTurn(absl::Span<const core::Record> records, absl::Span<const TaskStep> steps) = 0;
-  // A submit was refused, or nobody knows what became of it.
-  virtual void OnRefused(const absl::Status& why) = 0;
+  // Results that were thrown away, beside those of which a record says so.
+  virtual void OnOrphans(absl::Span<const OrphanResult> orphans) = 0;
+  // A submit was refused, or nobody knows what became of it. `trace`: its caller's, or the call's
+  // own; none when nobody traces it.
+  virtual void OnRefused(const absl::Status& why, const core::TraceId& trace) = 0;
   // With every turn, before anybody hears of it, and when somebody begins to wait or leaves.
   virtual void OnLevels(const QueueLevels& levels) = 0;
   // About every second.

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/time/time.h"
+#include "libs/core/ids.h"
 #include "libs/core/task.h"
+#include "libs/core/trace_context.h"
 
 namespace callboard::director {
 
@@ -27,6 +30,18 @@ struct TaskStep {
   core::DispatchNumber dispatch = {};
   core::SpanContext dispatch_trace = {};
   absl::Time dispatched_at = absl::InfinitePast();
+};
+
+// A result that was thrown away, and of which no record says so: nobody knows the task any more, or
+// its records are older than the dispatch.
+struct OrphanResult {
+  core::FenceToken token = {};
+  // Who reported it.
+  std::string agent = {};
+  // None when nobody knows the task any more.
+  core::TraceId trace = {};
+
+  friend bool operator==(const OrphanResult&, const OrphanResult&) = default;
 };
 
 }  // namespace callboard::director

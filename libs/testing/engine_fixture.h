@@ -308,6 +308,8 @@ class EngineFixture {
     return said;
   }
   size_t records_written() const { return records_written_; }
+  // Results that were thrown away without a record.
+  const std::vector<director::OrphanResult>& orphans() const { return orphans_; }
 
   // What the store would hand over.
   std::vector<core::Record> Stored() const {
@@ -338,6 +340,7 @@ class EngineFixture {
     for (director::Outcome::Answer& answer : outcome.answers) {
       CHECK(answers_.emplace(answer.waiter, std::move(answer.decision)).second);
     }
+    orphans_.insert(orphans_.end(), outcome.orphans.begin(), outcome.orphans.end());
     for (director::Outcome::Message& message : outcome.messages)
       messages_.push_back(std::move(message));
   }
@@ -352,6 +355,7 @@ class EngineFixture {
   std::vector<director::Outcome::Message> messages_;
   MemoryDisk disk_;
   size_t records_written_ = 0;
+  std::vector<director::OrphanResult> orphans_;
 };
 
 }  // namespace callboard::test

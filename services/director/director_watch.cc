@@ -67,12 +67,20 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
   }
 }
 
-void DirectorWatch::OnRefused(const absl::Status& why) {
+void DirectorWatch::OnOrphans(absl::Span<const director::OrphanResult> orphans) {
+  for (const director::OrphanResult& orphan : orphans) {
+    metrics_.CountOrphan();
+    base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kOrphanResult),
+                [&] { return FieldsOf(orphan); });
+  }
+}
+
+void DirectorWatch::OnRefused(const absl::Status& why, const core::TraceId& trace) {
   // Whoever leaves was not refused.
   if (absl::IsCancelled(why)) return;
   metrics_.CountRefused(why);
   base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kSubmitRejected),
-              [&why] { return FieldsOf(why); });
+              [&] { return FieldsOf(why, trace); });
 }
 
 void DirectorWatch::OnLevels(const director::QueueLevels& levels) {

@@ -28,7 +28,8 @@ class DirectorWatch final : public director::Observer {
   void OnCommit(size_t records, absl::Duration took) override;
   void OnTurn(absl::Span<const core::Record> records,
               absl::Span<const director::TaskStep> steps) override;
-  void OnRefused(const absl::Status& why) override;
+  void OnOrphans(absl::Span<const director::OrphanResult> orphans) override;
+  void OnRefused(const absl::Status& why, const core::TraceId& trace) override;
   void OnLevels(const director::QueueLevels& levels) override;
   void OnAgents(const director::AgentCounts& agents) override;
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "libs/base/log.h"
+#include "libs/core/task_spans.h"
 
 namespace callboard {
 namespace {
@@ -39,8 +40,8 @@ class DirectorWatchTest : public testing::Test {
 };
 
 TEST_F(DirectorWatchTest, CallerWhoLeavesWasNotRefused) {
-  watch_.OnRefused(absl::CancelledError("the caller left"));
-  watch_.OnRefused(absl::InvalidArgumentError("wrong"));
+  watch_.OnRefused(absl::CancelledError("the caller left"), {});
+  watch_.OnRefused(absl::InvalidArgumentError("wrong"), {});
   EXPECT_THAT(log_.str(), AllOf(HasSubstr("reason=invalid_argument"), Not(HasSubstr("cancelled"))));
   EXPECT_THAT(Metrics(), AllOf(HasSubstr("{reason=\"invalid_argument\"} 1"),
                                Not(HasSubstr("reason=\"cancelled\""))));
@@ -65,6 +66,17 @@ TEST_F(DirectorWatchTest, ResultThatIsThrownAwayIsCountedAndNamesItsDispatch) {
   EXPECT_THAT(Metrics(), HasSubstr("callboard_orphan_results_total 1\n"));
   EXPECT_THAT(log_.str(), AllOf(HasSubstr("WARN queue=orphan_result queue_id=queue-"),
                                 HasSubstr("-2 agent=agent-1 trace_id=")));
+}
+
+TEST_F(DirectorWatchTest, ResultOfATaskThatNobodyKnowsIsCountedAndNamed) {
+  const core::FenceToken token = {core::QueueId(core::Ulid(0, 1)), core::DispatchNumber(2), 1};
+  const core::TraceId trace = core::SubmitSpanOf(token.queue_id).trace_id;
+  watch_.OnOrphans({{token, "agent-1", {}}, {token, "agent-2", trace}});
+  EXPECT_THAT(Metrics(), HasSubstr("callboard_orphan_results_total 2\n"));
+  EXPECT_THAT(log_.str(),
+              AllOf(HasSubstr("WARN queue=orphan_result queue_id=queue-00000000000000000000000001 "
+                              "task_id=task-00000000000000000000000001-2 agent=agent-1\n"),
+                    HasSubstr("agent=agent-2 trace_id=" + core::ToString(trace) + "\n")));
 }
 
 TEST_F(DirectorWatchTest, StateOfTheStoreIsShownAlsoWhenNothingElseIsKnown) {

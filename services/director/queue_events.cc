@@ -220,11 +220,21 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
   return fields;
 }
 
-std::vector<base::LogField> FieldsOf(const absl::Status& refusal) {
+std::vector<base::LogField> FieldsOf(const director::OrphanResult& orphan) {
+  std::vector<base::LogField> fields = {
+      {"queue_id", ToString(orphan.token.queue_id)},
+      {"task_id", TaskIdText(orphan.token.queue_id, orphan.token.dispatch)},
+      {"agent", orphan.agent}};
+  if (orphan.trace != core::TraceId()) fields.emplace_back("trace_id", ToString(orphan.trace));
+  return fields;
+}
+
+std::vector<base::LogField> FieldsOf(const absl::Status& refusal, const core::TraceId& trace) {
   std::vector<base::LogField> fields = {{"reason", ReasonOf(refusal)}};
   const auto metadata = base::DetailsOf(refusal).metadata;
   const auto depth = metadata.find("depth");
   if (depth != metadata.end()) fields.emplace_back("depth", depth->second);
+  if (trace != core::TraceId()) fields.emplace_back("trace_id", ToString(trace));
   return fields;
 }
 

@@ -46,6 +46,13 @@ std::string Name(core::TaskState state);
 std::string Name(core::FailureReason reason);
 // The reason of a refused call, in lower case; of one without, its code.
 std::string ReasonOf(const absl::Status& refusal);
+// Every reason for which a submit is refused.
+inline constexpr absl::string_view kRefusals[] = {
+    "queue_full",        "queue_draining",    "too_many_waiters",  "overloaded",
+    "store_full",        "store_unavailable", "outcome_unknown",   "overlap",
+    "request_id_reused", "ticket_expired",    "evict_not_allowed", "field_not_supported",
+    "invalid_field",
+};
 
 // A line of the log is `queue=<event>` and its fields.
 enum class QueueEvent {
@@ -74,8 +81,10 @@ absl::InlinedVector<QueueLine, 2> LinesOf(const core::TaskRecord& record,
 // The fields of one of them. Nothing that a task was given is among them.
 std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& record,
                                      const director::TaskStep& step);
-// Of a submit that was refused.
-std::vector<base::LogField> FieldsOf(const absl::Status& refusal);
+// Of a result without a record.
+std::vector<base::LogField> FieldsOf(const director::OrphanResult& orphan);
+// Of a submit that was refused; `trace` may be none.
+std::vector<base::LogField> FieldsOf(const absl::Status& refusal, const core::TraceId& trace);
 
 }  // namespace callboard
 

@@ -220,16 +220,19 @@ TEST(QueueEventsTest, LongErrorIsCutBetweenCharacters) {
               ElementsAre(testing::EndsWith(absl::StrCat("=", error.substr(0, 255)))));
 }
 
-TEST(QueueEventsTest, RefusalIsNamedByItsReasonOrElseItsCode) {
+TEST(QueueEventsTest, RefusalIsNamedByItsReasonOrElseItsCodeAndByItsTraceIfItHasOne) {
   const absl::Status full = base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL",
                                              {{"depth", "50"}, {"key", "secret"}});
-  const auto log = [](const absl::Status& refusal) {
+  const auto log = [](const absl::Status& refusal, const core::TraceId& trace) {
     return base::FormatLogLine(base::LogFormat::kLogfmt, kNow, base::LogLevel::kWarning, "queue",
-                               Name(QueueEvent::kSubmitRejected), FieldsOf(refusal));
+                               Name(QueueEvent::kSubmitRejected), FieldsOf(refusal, trace));
   };
-  EXPECT_THAT(log(full),
-              testing::EndsWith("WARN queue=submit_rejected reason=queue_full depth=50"));
-  EXPECT_THAT(log(absl::InvalidArgumentError("secret prompt")),
+  const core::TraceId trace = kPending.trace.trace_id;
+  EXPECT_THAT(log(full, trace),
+              testing::EndsWith(absl::StrCat("WARN queue=submit_rejected reason=queue_full "
+                                             "depth=50 trace_id=",
+                                             core::ToString(trace))));
+  EXPECT_THAT(log(absl::InvalidArgumentError("secret prompt"), {}),
               testing::EndsWith("queue=submit_rejected reason=invalid_argument"));
 }
 

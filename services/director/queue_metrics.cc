@@ -72,6 +72,7 @@ QueueMetrics::QueueMetrics(const Registries& registries)
       orphan_results_(NewCounters(registries.metrics, "callboard_orphan_results_total",
                                   "Results of dispatches that no longer counted, thrown away.")
                           .Add({})) {
+  for (const absl::string_view reason : kRefusals) refused_.Add({{"reason", std::string(reason)}});
   auto& tasks = NewCounters(registries.metrics, "callboard_tasks_total",
                             "Tasks that have ended, by how and why.");
   const auto add = [&](TaskState state, std::optional<core::FailureReason> reason) {
@@ -93,7 +94,7 @@ void QueueMetrics::Count(const core::TaskRecord& record, const director::TaskSte
   if (const auto* ended = std::get_if<core::Ended>(&record.change)) {
     tasks_.at({ended->state, ended->reason})->Increment();
   }
-  if (record.event.kind == core::TaskEventKind::kOrphanResult) orphan_results_.Increment();
+  if (record.event.kind == core::TaskEventKind::kOrphanResult) CountOrphan();
   const QueueTimes times = TimesOf(record, step);
   wait_seconds_.Observe(times.wait, record.event.at, step.trace);
   waiting_seconds_.Observe(times.waiting, record.event.at, step.trace);

@@ -40,6 +40,8 @@ class QueueMetrics {
   // A batch is on disk.
   void CountCommit(size_t records, absl::Duration took);
   void CountRefused(const absl::Status& why);
+  // Beside those of which Count() is told.
+  void CountOrphan() { orphan_results_.Increment(); }
 
  private:
   // A histogram of how long something takes.

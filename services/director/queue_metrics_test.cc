@@ -63,7 +63,8 @@ TEST_F(QueueMetricsTest, TimeOfATaskIsShownWithItsTrace) {
 TEST_F(QueueMetricsTest, WhatCanBeNamedIsThereFromTheStart) {
   EXPECT_THAT(Lines(), IsSupersetOf({"callboard_tasks_total{reason=\"\",state=\"completed\"} 0",
                                      "callboard_tasks_total{reason=\"poison\",state=\"failed\"} 0",
-                                     "callboard_dispatch_total{outcome=\"busy\"} 0"}));
+                                     "callboard_dispatch_total{outcome=\"busy\"} 0",
+                                     "callboard_submit_rejected_total{reason=\"queue_full\"} 0"}));
 }
 
 TEST_F(QueueMetricsTest, EndsAndOutcomesAreCountedApart) {

@@ -147,7 +147,7 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
                                                    v1::SubmitTaskResponse* response) {
   const auto submit = [this, request](const SubmitCall& call) {
     const auto refuse = [this, call](const absl::Status& why) {
-      observer_.OnRefused(why);
+      observer_.OnRefused(why, call.trace().trace_id);
       call.Finish(why);
     };
     absl::StatusOr<core::Submission> submission = wire::FromProto(*request);

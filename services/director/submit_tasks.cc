@@ -149,7 +149,9 @@ void SubmitTasksCall::Send() {
   }
   for (const SubmitStream::Answer& answer : answers) {
     EndSpan(answer);
-    if (const auto* why = std::get_if<absl::Status>(&answer.decision)) observer_.OnRefused(*why);
+    if (const auto* why = std::get_if<absl::Status>(&answer.decision)) {
+      observer_.OnRefused(*why, trace_.value_or(core::SpanContext()).trace_id);
+    }
   }
   if (end.has_value()) return call_.Finish(*std::move(end));
   // A stream that is over says so through its hook.

@@ -25,7 +25,12 @@ class TaskSpans final : public director::Observer {
   void OnCommit(size_t records, absl::Duration took) override { observer_.OnCommit(records, took); }
   void OnTurn(absl::Span<const core::Record> records,
               absl::Span<const director::TaskStep> steps) override;
-  void OnRefused(const absl::Status& why) override { observer_.OnRefused(why); }
+  void OnOrphans(absl::Span<const director::OrphanResult> orphans) override {
+    observer_.OnOrphans(orphans);
+  }
+  void OnRefused(const absl::Status& why, const core::TraceId& trace) override {
+    observer_.OnRefused(why, trace);
+  }
   void OnLevels(const director::QueueLevels& levels) override { observer_.OnLevels(levels); }
   void OnAgents(const director::AgentCounts& agents) override { observer_.OnAgents(agents); }
 

@@ -170,7 +170,8 @@ class Nobody final : public director::Observer {
   void OnService(director::Service, const absl::Status&) override {}
   void OnCommit(size_t, absl::Duration) override {}
   void OnTurn(absl::Span<const core::Record>, absl::Span<const TaskStep>) override {}
-  void OnRefused(const absl::Status&) override {}
+  void OnOrphans(absl::Span<const director::OrphanResult>) override {}
+  void OnRefused(const absl::Status&, const core::TraceId&) override {}
   void OnLevels(const director::QueueLevels&) override {}
   void OnAgents(const director::AgentCounts&) override {}
 };

@@ -42,6 +42,14 @@ SchedulerWatch::SchedulerWatch(prometheus::Registry& metrics, server::Readiness&
                  .Register(metrics)),
       commits_(metrics) {}
 
+void SchedulerWatch::OnJobs(absl::Span<const core::Job> jobs) {
+  for (const core::Job& job : jobs) {
+    for (const core::FiringOutcome outcome : core::kFiringOutcomes) {
+      if (outcome == core::FiringOutcome::kFired || IsWarning(outcome)) Fires(job.name, outcome);
+    }
+  }
+}
+
 void SchedulerWatch::OnService(const absl::Status& why) {
   const std::string error(why.message());
   {
@@ -61,12 +69,14 @@ void SchedulerWatch::OnCommit(absl::Span<const scheduler::LedgerChange> changes,
   }
 }
 
+prometheus::Counter& SchedulerWatch::Fires(const std::string& job, core::FiringOutcome outcome) {
+  return fires_.Add({{"job", job}, {"outcome", std::string(core::Name(outcome))}});
+}
+
 void SchedulerWatch::Show(const core::Firing& firing) {
-  const std::string outcome(core::Name(firing.outcome));
-  fires_.Add({{"job", firing.job}, {"outcome", outcome}})
-      .Increment(static_cast<double>(1 + firing.more));
+  Fires(firing.job, firing.outcome).Increment(static_cast<double>(1 + firing.more));
   base::LogAt(IsWarning(firing.outcome) ? base::LogLevel::kWarning : base::LogLevel::kInfo,
-              "schedule", outcome, [&firing] {
+              "schedule", core::Name(firing.outcome), [&firing] {
                 std::vector<base::LogField> fields = {
                     {"job", firing.job},
                     {"nominal",

@@ -7,12 +7,15 @@
 #include <prometheus/registry.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/base/mutex.h"
+#include "libs/core/firing.h"
+#include "libs/core/job.h"
 #include "libs/scheduler/scheduler.h"
 #include "libs/server/commit_metrics.h"
 #include "libs/server/readiness.h"
@@ -28,6 +31,8 @@ class SchedulerWatch final : public scheduler::Observer {
   // Both outlive it.
   SchedulerWatch(prometheus::Registry& metrics, server::Readiness& readiness);
 
+  // These can be fired from now on.
+  void OnJobs(absl::Span<const core::Job> jobs);
   void OnService(const absl::Status& why) override;
   void OnCommit(absl::Span<const scheduler::LedgerChange> changes, absl::Duration took) override;
   void OnNotice(const scheduler::Notice& notice) override;
@@ -38,6 +43,7 @@ class SchedulerWatch final : public scheduler::Observer {
   std::vector<prometheus::MetricFamily> Gauges(absl::Time now, bool file_refused) const;
 
  private:
+  prometheus::Counter& Fires(const std::string& job, core::FiringOutcome outcome);
   void Show(const core::Firing& firing);
 
   server::Readiness& readiness_;

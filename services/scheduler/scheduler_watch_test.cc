@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "libs/base/log.h"
 #include "libs/testing/file_text.h"
 
@@ -52,6 +53,19 @@ TEST_F(SchedulerWatchTest, EveryRowIsALineAndANumber) {
   EXPECT_THAT(Metrics(),
               AllOf(HasSubstr(R"(callboard_schedule_fires_total{job="nightly",outcome="fired"} 1)"),
                     HasSubstr("callboard_commit_batch_size_count 1")));
+}
+
+TEST_F(SchedulerWatchTest, WhatSomebodyMayHaveToLookIntoIsCountedFromZeroOn) {
+  core::Job job;
+  job.name = "nightly";
+  watch_.OnJobs({job});
+  for (const char* outcome :
+       {"fired", "skipped_queue_full", "skipped_director_down", "missed_window", "refused"}) {
+    EXPECT_THAT(Metrics(),
+                HasSubstr(absl::StrCat(R"(callboard_schedule_fires_total{job="nightly",outcome=")",
+                                       outcome, "\"} 0\n")));
+  }
+  EXPECT_THAT(Metrics(), Not(HasSubstr("coalesced")));
 }
 
 TEST_F(SchedulerWatchTest, RowThatStandsForMoreCountsThemAll) {

@@ -46,10 +46,12 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(
     base::LogWarning("jobs_file", "none", {{"next", "nothing is scheduled; set jobs_file"}});
     driver.SetJobs({});
   } else {
-    ASSIGN_OR_RETURN(parts->file, adapters::JobsFile::Open(config.jobs_file(), context.clock(),
-                                                           [&driver](std::vector<core::Job> jobs) {
-                                                             driver.SetJobs(std::move(jobs));
-                                                           }));
+    const auto set_jobs = [&driver, &watch = *parts->watch](std::vector<core::Job> jobs) {
+      watch.OnJobs(jobs);
+      driver.SetJobs(std::move(jobs));
+    };
+    ASSIGN_OR_RETURN(parts->file,
+                     adapters::JobsFile::Open(config.jobs_file(), context.clock(), set_jobs));
   }
   SchedulerService& service =
       parts->service.emplace(driver, parts->file.get(), context.clock(), context.random());

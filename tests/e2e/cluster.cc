@@ -19,6 +19,13 @@ constexpr char kAgent[] = "services/agent/callboard-agent";
 constexpr uint32_t kMaxAttempts = 50;
 constexpr absl::Duration kPatience = absl::Minutes(2);
 
+// What runs a command that follows it in the environment of the cluster.
+std::vector<std::string> Environment(const ClusterOptions& options) {
+  std::vector<std::string> command = {"/usr/bin/env"};
+  command.insert(command.end(), options.environment.begin(), options.environment.end());
+  return command;
+}
+
 std::vector<std::string> DirectorCommand(const std::filesystem::path& folder,
                                          const ClusterOptions& options) {
   std::vector<std::string> flags = {
@@ -26,9 +33,8 @@ std::vector<std::string> DirectorCommand(const std::filesystem::path& folder,
       absl::StrCat("--lease.self_fence=", kSelfFenceSeconds, "s"),
       absl::StrCat("--lease.redispatch_after=", kRedispatchSeconds, "s")};
   flags.insert(flags.end(), options.director_flags.begin(), options.director_flags.end());
-  std::vector<std::string> command;
+  std::vector<std::string> command = Environment(options);
   if (options.disk != nullptr) {
-    command = {"/usr/bin/env"};
     for (const std::string& variable : options.disk->environment()) command.push_back(variable);
     flags.push_back(absl::StrCat("--data_dir=", options.disk->data_dir().string()));
   } else {
@@ -57,10 +63,13 @@ crash::FoundTask FoundFrom(const v1::Task& task) {
 
 bool Member::TryStart() {
   CHECK(!is_alive());
+  if (process_.has_value()) earlier_log_ += process_->Output();
   process_.emplace(command_);
   const std::optional<std::string> line = process_->WaitForLineOrEnd("server=listening");
-  if (line.has_value()) network_.Forward(test::FieldOf(*line, "grpc"));
-  return line.has_value();
+  if (!line.has_value()) return false;
+  network_.Forward(test::FieldOf(*line, "grpc"));
+  http_port_ = test::PortOf(test::FieldOf(*line, "http"));
+  return true;
 }
 
 void Member::Start() { CHECK(TryStart()) << process_->Output(); }
@@ -120,7 +129,8 @@ void Cluster::AddAgent(size_t i, const ClusterOptions& options) {
                                     absl::StrCat("--agent.name=agent-", i),
                                     absl::StrCat("--data_dir=", AgentFolder(i).string())};
   flags.insert(flags.end(), options.agent_flags.begin(), options.agent_flags.end());
-  std::vector<std::string> command = options.agent_wrapper;
+  std::vector<std::string> command = Environment(options);
+  command.insert(command.end(), options.agent_wrapper.begin(), options.agent_wrapper.end());
   for (const std::string& word : test::ServerCommand(kAgent, flags)) command.push_back(word);
   agents_.push_back(std::make_unique<Member>(std::move(command)));
   agents_.back()->AddFlag(absl::StrCat("--agent.advertise=", agents_.back()->address()));

@@ -46,6 +46,9 @@ class Member {
   test::TcpProxy& network() { return network_; }
   // Of the current or last life.
   test::Process& process() { return *process_; }
+  uint16_t http_port() const { return http_port_; }
+  // All that it has logged, in all of its lives.
+  std::string log() { return earlier_log_ + process_->Output(); }
   // For flags that need to know who it is.
   void AddFlag(const std::string& flag) { command_.push_back(flag); }
 
@@ -53,12 +56,16 @@ class Member {
   std::vector<std::string> command_;
   test::TcpProxy network_ = test::TcpProxy("");
   std::optional<test::Process> process_;
+  uint16_t http_port_ = 0;
+  std::string earlier_log_;
 };
 
 struct ClusterOptions {
   size_t agents = 2;
   std::vector<std::string> director_flags = {};
   std::vector<std::string> agent_flags = {};
+  // NAME=value, of all processes.
+  std::vector<std::string> environment = {};
   // A command that runs an agent's, which follows it.
   std::vector<std::string> agent_wrapper = {};
   // The director is told where its agents are and does not wait for them to announce themselves.

@@ -24,8 +24,12 @@ using core::FenceToken;
 using core::StartRun;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+constexpr char kTraceId[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 // A director with one place in line that knows one agent with one slot.
 class EventsTest : public testing::Test {
@@ -55,6 +59,7 @@ class EventsTest : public testing::Test {
   // In one message of a stream, which is over when this returns.
   void SubmitTogether(const std::vector<v1::SubmitTaskRequest>& tasks) {
     grpc::ClientContext context;
+    context.AddMetadata("traceparent", kTraceparent);
     const auto stream = client_.stub().SubmitTasks(&context);
     v1::SubmitTasksRequest request;
     for (const v1::SubmitTaskRequest& task : tasks) *request.add_items() = task;
@@ -130,18 +135,26 @@ TEST_F(EventsTest, DispatchThatFailsSaysWhyAndWhetherItWasTheLast) {
   WaitForMetric(R"(callboard_dispatch_total{outcome="failed"} 1)");
 }
 
-TEST_F(EventsTest, RefusedSubmitsAreCountedByReasonOneByOneAndInStreams) {
+TEST_F(EventsTest, RefusedSubmitsAreCountedByReasonAndNameTheirTraceOneByOneAndInStreams) {
   FenceToken token;
   Run(token);
   client_.Submit("pending");
-  grpc::ClientContext context;
-  v1::SubmitTaskResponse answer;
-  EXPECT_FALSE(client_.stub().SubmitTask(&context, Task("one more"), &answer).ok());
-  EXPECT_THAT(Line("submit_rejected"), HasSubstr("reason=queue_full depth=1"));
+  const auto submit_one_more = [&](grpc::ClientContext& context) {
+    v1::SubmitTaskResponse answer;
+    EXPECT_FALSE(client_.stub().SubmitTask(&context, Task("one more"), &answer).ok());
+  };
+  grpc::ClientContext untraced;
+  submit_one_more(untraced);
+  EXPECT_THAT(Line("submit_rejected"), EndsWith("reason=queue_full depth=1"));
+  const std::string of_trace = absl::StrCat(" trace_id=", kTraceId);
+  grpc::ClientContext traced;
+  traced.AddMetadata("traceparent", kTraceparent);
+  submit_one_more(traced);
+  EXPECT_THAT(Line("submit_rejected"), EndsWith("reason=queue_full depth=1" + of_trace));
   SubmitTogether({Task("one more"), Task("")});
-  EXPECT_THAT(Line("submit_rejected"), HasSubstr("reason=queue_full depth=1"));
-  EXPECT_THAT(Line("submit_rejected"), HasSubstr("reason=invalid"));
-  WaitForMetric(R"(callboard_submit_rejected_total{reason="queue_full"} 2)");
+  EXPECT_THAT(Line("submit_rejected"), EndsWith("reason=queue_full depth=1" + of_trace));
+  EXPECT_THAT(Line("submit_rejected"), EndsWith("reason=invalid_field" + of_trace));
+  WaitForMetric(R"(callboard_submit_rejected_total{reason="queue_full"} 3)");
 }
 
 TEST_F(EventsTest, CancelIsSeenWhenItIsAskedForAndWhenItIsDone) {

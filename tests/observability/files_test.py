@@ -1,6 +1,5 @@
 """The files of deploy/observability fit together. No engine runs them here."""
 
-import glob
 import os
 import re
 import subprocess
@@ -56,15 +55,27 @@ class FilesTest(unittest.TestCase):
         listed = re.findall(r"^\| `(Callboard\w+)` \|", text_of(f"{ROOT}/docs/OPERATIONS.md"), re.M)
         self.assertEqual(sorted(alert["alert"] for alert in names.alerts()), sorted(listed))
 
-    def test_documents_list_every_event_of_the_log(self):
+    def test_documents_list_every_event_of_the_log_and_no_other(self):
+        # The outcomes of occurrences are one line of the table, which leads to their own page.
+        self.assertEqual(names.logged_events() - names.outcomes(),
+                         names.documented_events() - {"schedule=<outcome>"})
+        page = text_of(f"{ROOT}/docs/JOBS.md")
+        for event in names.outcomes():
+            self.assertIn(f"\n| `{event.removeprefix('schedule=')}` | ", page)
+
+    def test_every_reason_for_which_a_submit_is_refused_is_counted_from_the_start_and_listed(self):
+        code = "".join(text_of(f"{ROOT}/libs/{path}.cc") for path in (
+            "director/engine_admission", "director/director", "director/driver",
+            "wire/field_checks"))
+        given = {reason.lower() for reason in re.findall(r'"([A-Z]+(?:_[A-Z]+)*)"', code)}
+        # Of calls that are no submits.
+        given -= {"not_redrivable", "too_many_tickets"}
+        header = text_of(f"{ROOT}/services/director/queue_events.h")
+        counted = re.findall(r'"(\w+)"', re.search(r"kRefusals\[\] = \{([^}]*)\}", header)[1])
+        self.assertEqual(sorted(given), sorted(counted))
         page = text_of(f"{ROOT}/docs/OPERATIONS.md")
-        for path in glob.glob(f"{ROOT}/libs/**/*.cc", recursive=True) + glob.glob(
-                f"{ROOT}/services/**/*.cc", recursive=True):
-            if path.endswith("_test.cc"):
-                continue
-            for area, event in re.findall(r'base::Log\w+\(\s*"(\w+)",\s*"(\w+)"', text_of(path)):
-                with self.subTest(path):
-                    self.assertIn(f"`{area}={event}`", page)
+        listed = re.search(r"_rejected_total\{reason\}` \| counter \| [^:]*: ([^|]*) \|", page)[1]
+        self.assertEqual(counted, listed.split(", "))
 
     def test_what_the_containers_mount_exists(self):
         services = yaml.safe_load(text_of(f"{FOLDER}/compose.yaml"))["services"]
@@ -99,6 +110,26 @@ class FilesTest(unittest.TestCase):
                     source = asker["datasource"]
                     self.assertIn((source["type"], source["uid"]), known)
 
+    def test_points_of_histograms_with_exemplars_lead_to_their_traces(self):
+        sources = {source["uid"]: source for source in yaml.safe_load(
+            text_of(f"{FOLDER}/grafana/provisioning/datasources/callboard.yaml"))["datasources"]}
+        link, = sources["prometheus"]["jsonData"]["exemplarTraceIdDestinations"]
+        # As libs/server/open_metrics.cc writes them.
+        self.assertEqual("trace_id", link["name"])
+        self.assertEqual("jaeger", sources[link["datasourceUid"]]["type"])
+        asked = {family for panel in names.panels() for target in panel["targets"]
+                 if target.get("exemplar") for family in names.families(target["expr"])}
+        self.assertEqual(names.with_exemplars(), asked)
+
+    def test_prometheus_keeps_exemplars_and_whoever_looks_may_follow_them(self):
+        services = yaml.safe_load(text_of(f"{FOLDER}/compose.yaml"))["services"]
+        self.assertIn("--enable-feature=exemplar-storage", services["prometheus"]["command"])
+        # By default it asks for OpenMetrics, without which there are none.
+        self.assertNotIn("scrape_protocols", text_of(f"{FOLDER}/prometheus.yaml"))
+        grafana = services["grafana"]["environment"]
+        self.assertEqual("true", grafana["GF_USERS_VIEWERS_CAN_EDIT"])
+        self.assertEqual("127.0.0.1", grafana["GF_SERVER_HTTP_ADDR"])
+
     def test_panels_are_in_nobodys_way(self):
         taken = {}
         for panel in names.panels():
@@ -108,6 +139,19 @@ class FilesTest(unittest.TestCase):
                     self.assertLess(x, 24, panel["title"])
                     self.assertNotIn((x, y), taken, panel["title"])
                     taken[x, y] = panel["title"]
+
+    def test_ports_that_are_scraped_are_those_of_the_settings(self):
+        page = text_of(f"{ROOT}/docs/SETTINGS.md")
+        ports = dict(re.findall(
+            r"^## (callboard-\w+)$(?:(?!^## ).)*?^\| `http\.listen` \| text \| `([^`]+)`", page,
+            re.M | re.S))
+        config = yaml.safe_load(text_of(f"{FOLDER}/prometheus.yaml"))
+        scraped = {job["job_name"]: job["static_configs"][0]["targets"]
+                   for job in config["scrape_configs"] if "static_configs" in job}
+        self.assertEqual({name: [ports[name]] for name in scraped}, scraped)
+        # Of the one that cannot be scraped unasked the file says where it is.
+        agent, = set(ports) - set(scraped)
+        self.assertIn(f"default settings is {ports[agent]}.", text_of(f"{FOLDER}/prometheus.yaml"))
 
     def test_scrape_jobs_are_those_that_alerts_and_panels_know(self):
         config = yaml.safe_load(text_of(f"{FOLDER}/prometheus.yaml"))

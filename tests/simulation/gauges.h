@@ -20,7 +20,8 @@ class Gauges final : public director::Observer {
   void OnService(director::Service now, const absl::Status&) override { service_ = now; }
   void OnCommit(size_t, absl::Duration) override {}
   void OnTurn(absl::Span<const core::Record>, absl::Span<const director::TaskStep>) override {}
-  void OnRefused(const absl::Status&) override {}
+  void OnOrphans(absl::Span<const director::OrphanResult>) override {}
+  void OnRefused(const absl::Status&, const core::TraceId&) override {}
   void OnLevels(const director::QueueLevels& now) override { levels_ = now; }
   void OnAgents(const director::AgentCounts& now) override { on_agents_(now); }
 
