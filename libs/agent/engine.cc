@@ -98,7 +98,7 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
                               .agent_time = now,
                               .running = Running(),
                               .lost = {lost_.begin(), lost_.end()}};
-  for (const auto& [token, result] : results_) opened.unacknowledged.push_back({token, result});
+  for (const auto& [token, result] : results_) opened.ended.push_back(token);
   // A director is back: what its predecessor granted beyond the usual ends.
   for (auto& [token, run] : runs_) {
     if (token.director_epoch == 0 || run.fence_at <= now + lease_.self_fence) continue;
@@ -108,6 +108,7 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
   // It says everything that was to be said.
   outcome_.words.clear();
   Say(std::move(opened));
+  SayResults();
   load_is_due_ = draining_;
   return absl::OkStatus();
 }
@@ -338,6 +339,10 @@ void AgentEngine::Beat(absl::Duration now) {
   beats_[now] = heartbeat.running;
   Say(core::AgentItem(std::move(heartbeat)));
   SayLoad();
+  SayResults();
+}
+
+void AgentEngine::SayResults() {
   for (const auto& [token, result] : results_) {
     Say(core::AgentItem(core::RunEnded{token, result}));
   }

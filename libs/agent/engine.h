@@ -179,6 +179,8 @@ class AgentEngine {
   // Settled with the director.
   void Forget(const core::FenceToken& token);
   void Beat(absl::Duration now);
+  // Those that were not acknowledged.
+  void SayResults();
   // Once, however often it changed, after what was said before.
   void SayLoad() { load_is_due_ = true; }
   void Say(core::AgentWord word);

@@ -37,7 +37,8 @@ struct RunEnded {
   RunResult result;
 };
 
-// The first thing an agent says: who it is and everything it knows of earlier dispatches.
+// The first thing an agent says: who it is and everything it knows of earlier dispatches, by their
+// names alone, so that it fits into one message.
 struct AgentOpened {
   std::string name = {};
   // Names this life of its process.
@@ -51,7 +52,8 @@ struct AgentOpened {
   std::vector<FenceToken> running = {};
   // Accepted once, no longer running, and without a result.
   std::vector<FenceToken> lost = {};
-  std::vector<RunEnded> unacknowledged = {};
+  // With a result that was not acknowledged: each follows as a RunEnded.
+  std::vector<FenceToken> ended = {};
 };
 
 // The answer to a start, the same for every copy of it.

@@ -26,7 +26,7 @@ constexpr size_t kCordonTasks = 3;
 constexpr uint32_t kRefusalsBeforeHeartbeat = 3;
 
 absl::Status CheckSize(const core::AgentOpened& opened) {
-  const size_t tokens = opened.running.size() + opened.lost.size() + opened.unacknowledged.size();
+  const size_t tokens = opened.running.size() + opened.lost.size() + opened.ended.size();
   const bool labels_fit =
       opened.labels.size() <= core::kLabelsMax &&
       std::all_of(opened.labels.begin(), opened.labels.end(), [](const auto& label) {
@@ -131,12 +131,13 @@ void DirectorEngine::Reconcile(Agent& agent, const core::AgentOpened& opened, Mo
   const std::vector<core::QueueId> holds(agent.holds.begin(), agent.holds.end());
   const std::set<FenceToken> running(opened.running.begin(), opened.running.end());
   const std::set<FenceToken> lost(opened.lost.begin(), opened.lost.end());
-  for (const core::RunEnded& ended : opened.unacknowledged) OnRunEnded(agent, ended, now);
+  // As good as running: their results come next, and say how each ended or that it is not its own.
+  const std::set<FenceToken> ended(opened.ended.begin(), opened.ended.end());
   for (const core::QueueId& id : holds) {
     Entry& entry = *book_.Find(id);
     if (!entry.life.is_in_flight()) continue;
     const FenceToken token = entry.life.token();
-    if (running.contains(token)) {
+    if (running.contains(token) || ended.contains(token)) {
       Adopt(entry, now);
     } else {
       ReconcileAbsent(entry, agent, lost.contains(token), now);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "callboard/v1/agent.grpc.pb.h"
+#include "libs/base/check.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/process_table.h"
@@ -29,6 +32,15 @@ using ::testing::Optional;
 
 // Of an agent that runs scripts.
 const std::vector<std::string> kShell = {"--runner.kind=shell", "--runner.allow_shell"};
+
+// What the agent keeps for its director.
+uint32_t UnacknowledgedResults(v1::AgentService::Stub& agent) {
+  grpc::ClientContext context;
+  v1::AgentStatus status;
+  const grpc::Status answer = agent.GetAgentStatus(&context, {}, &status);
+  CHECK(answer.ok()) << answer.error_message();
+  return status.unacknowledged_results();
+}
 
 // A director and one agent that runs scripts.
 class TaskTest : public testing::Test {
@@ -232,6 +244,44 @@ TEST_F(TaskTest, RunOutlivesANetworkThatIsGoneWhenItEnds) {
   const v1::Task task = client.WaitForEnd(id);
   EXPECT_EQ(task.result(), "done\n");
   EXPECT_EQ(task.dispatch(), 1u) << "it ran once";
+}
+
+TEST_F(TaskTest, MoreResultsThanAMessageHoldsAreHeardOnceTheNetworkIsBack) {
+  constexpr uint32_t kTasks = 100;
+  RunningServer agent("services/agent/callboard-agent", [&] {
+    std::vector<std::string> flags = kShell;
+    flags.push_back("--director.address=127.0.0.1:1");
+    flags.push_back(absl::StrCat("--lanes=default=", kTasks));
+    return flags;
+  }());
+  test::TcpProxy network(agent.grpc_address());
+  RunningServer director(
+      "services/director/callboard-director",
+      {absl::StrCat("--data_dir=", test::NewFolder().string()), "--queue.max_size=0",
+       absl::StrCat("--fleet.agents=", network.address())});
+  test::TaskClient client(director);
+  // Each waits for a line of its own.
+  ASSERT_EQ(mkfifo(File("lines").c_str(), 0600), 0);
+  std::fstream lines(File("lines"));
+  std::vector<std::string> ids;
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    ids.push_back(client.Submit(
+        absl::StrCat("read line <", File("lines"), "; head -c 65536 /dev/zero | tr '\\0' x")));
+  }
+  for (const std::string& id : ids) client.WaitFor(id, v1::Task::STATE_WORKING);
+  network.Accept(false);
+  network.Cut();
+  lines << std::string(kTasks, '\n') << std::flush;
+  const auto stub = v1::AgentService::NewStub(agent.NewChannel());
+  while (UnacknowledgedResults(*stub) < kTasks) std::this_thread::yield();
+  network.Accept(true);
+  for (const std::string& id : ids) {
+    const v1::Task task = client.WaitForEnd(id);
+    EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
+    EXPECT_EQ(task.result().size(), 65536u);
+    EXPECT_EQ(task.dispatch(), 1u) << "it ran once";
+  }
+  while (UnacknowledgedResults(*stub) > 0) std::this_thread::yield();
 }
 
 TEST_F(TaskTest, AgentThatCannotWriteItsJournalSaysSoAndEnds) {
