@@ -95,6 +95,7 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
                               .url = options_.url,
                               .labels = options_.labels,
                               .lanes = load_,
+                              .leaving = draining_,
                               .agent_time = now,
                               .running = Running(),
                               .lost = {lost_.begin(), lost_.end()}};
@@ -109,7 +110,7 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
   outcome_.words.clear();
   Say(std::move(opened));
   SayResults();
-  load_is_due_ = draining_;
+  load_is_due_ = false;
   return absl::OkStatus();
 }
 

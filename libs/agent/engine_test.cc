@@ -425,6 +425,7 @@ TEST_F(AgentEngineTest, DrainingAgentTakesNothingMoreAndSaysSo) {
   EXPECT_TRUE(Items<core::LoadReported>(Take()).at(0).leaving);
   HearStart(2);
   EXPECT_THAT(Answers(), ElementsAre("AGENT_BUSY"));
+  EXPECT_TRUE(Reopen().leaving) << "before anything else is";
   EXPECT_FALSE(engine_->is_idle());
   engine_->OnEnded(Token(1), kDone);
   EXPECT_FALSE(engine_->is_idle()) << "the result is not acknowledged yet";

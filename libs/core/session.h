@@ -47,6 +47,8 @@ struct AgentOpened {
   std::string url = {};
   std::map<std::string, std::string> labels = {};
   LaneLoads lanes = {};
+  // It shuts down and takes no more tasks.
+  bool leaving = false;
   // Its monotonic time.
   absl::Duration agent_time = {};
   std::vector<FenceToken> running = {};

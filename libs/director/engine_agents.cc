@@ -103,7 +103,7 @@ absl::Status DirectorEngine::OnOpened(core::SessionId session, const core::Agent
   agent.labels = opened.labels;
   agent.agent_time = opened.agent_time;
   agent.suspect_until = -absl::InfiniteDuration();
-  OnLoad(agent, {opened.lanes});
+  OnLoad(agent, {opened.lanes, opened.leaving});
   if (is_new_life) {
     agent.failed_tasks.clear();
     MarkAgent(agent, agent.draining, /*cordoned=*/false, agent.mark_why);

@@ -98,6 +98,7 @@ TEST(SessionWireTest, OpeningComesThroughWithTheWholeInventory) {
                                     .url = "grpc://127.0.0.1:1",
                                     .labels = {{"os", "linux"}},
                                     .lanes = {{"default", {2, 1}}},
+                                    .leaving = true,
                                     .agent_time = absl::Seconds(9),
                                     .running = {kToken},
                                     .lost = {kToken},
@@ -108,6 +109,7 @@ TEST(SessionWireTest, OpeningComesThroughWithTheWholeInventory) {
   EXPECT_EQ(heard.url, opened.url);
   EXPECT_EQ(heard.labels, opened.labels);
   EXPECT_EQ(heard.lanes, opened.lanes);
+  EXPECT_TRUE(heard.leaving);
   EXPECT_EQ(heard.agent_time, opened.agent_time);
   EXPECT_EQ(heard.running, opened.running);
   EXPECT_EQ(heard.lost, opened.lost);
