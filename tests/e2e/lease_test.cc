@@ -23,8 +23,24 @@ using test::TcpProxy;
 using Direction = TcpProxy::Direction;
 using Flow = TcpProxy::Flow;
 
+// Of the clocks that are compared: a hundredth of a second for the time in a run's record.
+constexpr absl::Duration kClockSlack = absl::Milliseconds(50);
+
 class LeaseTest : public testing::Test {
  protected:
+  // When the director last heard of the agent, on the clock of the runs' records.
+  static absl::Duration HeardAt(Cluster& cluster, const std::string& name) {
+    const adapters::SystemClock clock;
+    for (const v1::Agent& agent : cluster.client().Agents()) {
+      if (agent.name() != name) continue;
+      const absl::Time heard = absl::FromUnixSeconds(agent.last_seen_at().seconds()) +
+                               absl::Nanoseconds(agent.last_seen_at().nanos());
+      return clock.MonotonicNow() - (clock.WallNow() - heard);
+    }
+    ADD_FAILURE() << name << " is not known";
+    return absl::ZeroDuration();
+  }
+
   // Its first run lasts for ever, those after it until Open().
   static std::string Submit(Cluster& cluster) {
     return cluster.client().Submit(cluster.Task(absl::StrCat(
@@ -76,13 +92,16 @@ TEST_F(LeaseTest, StartWhoseSessionIsCutBeforeItsAnswerGoesElsewhereOnlyWhenItsL
   Cluster cluster(test::NewFolder(), {});
   TcpProxy& network = cluster.agent(1).network();
   network.Set(Direction::kToClient, Flow::kSwallowed);
+  // The lease begins then: nothing more is heard of the agent.
+  const absl::Duration heard = HeardAt(cluster, "agent-1");
   const std::string id = Submit(cluster);
   const RunLine run = cluster.WaitForRun(id, 1);
   network.Accept(false);
   network.Cut();
   // All the time another agent is idle.
   ExpectGoneBeforeItIsElsewhere(cluster, run, v1::Task::STATE_DISPATCHING);
-  cluster.WaitForRun(id, 2);
+  const absl::Duration elsewhere = absl::Seconds(cluster.WaitForRun(id, 2).at);
+  EXPECT_GE(elsewhere - heard, absl::Seconds(kRedispatchSeconds) - kClockSlack);
   network.Set(Direction::kToClient, Flow::kThrough);
   network.Accept(true);
   cluster.client().WaitForAgents(2);
