@@ -270,9 +270,8 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
     OnDirectEnded(std::move(request_id));
   } else if (stop == Run::Stop::kFenced) {
     Forget(token);
-  } else if (stop == Run::Stop::kGivenUp ||
-             (stop == Run::Stop::kNo && result.end == RunResult::End::kCancelled)) {
-    // Ended by its fence or together with the agent: nobody asked for it, and it has no result.
+  } else if (stop == Run::Stop::kNo && result.end == RunResult::End::kCancelled) {
+    // Ended by its fence: nobody asked for it, and it has no result.
     lost_.insert(token);
   } else {
     outcome_.journal.emplace_back(ResultKept{token, result});
@@ -352,10 +351,6 @@ void AgentEngine::SayResults() {
 void AgentEngine::BeginDrain() {
   draining_ = true;
   SayLoad();
-}
-
-void AgentEngine::GiveUp() {
-  for (auto& [token, run] : runs_) Stop(token, run, Run::Stop::kGivenUp);
 }
 
 // ---- Reads --------------------------------------------------------------------------------------

@@ -433,15 +433,6 @@ TEST_F(AgentEngineTest, DrainingAgentTakesNothingMoreAndSaysSo) {
   EXPECT_TRUE(engine_->is_idle());
 }
 
-TEST_F(AgentEngineTest, RunsThatAreGivenUpAreLost) {
-  Runs(1);
-  engine_->GiveUp();
-  EXPECT_EQ(Orders<StopRun>(Take()).size(), 1u);
-  engine_->OnEnded(Token(1), kKilled);
-  EXPECT_THAT(Items<core::RunEnded>(Take()), IsEmpty());
-  EXPECT_THAT(Reopen().lost, ElementsAre(Token(1)));
-}
-
 TEST(JournaledTest, RecordsAddUpAndTheFewestAddUpToTheSame) {
   Journaled journaled;
   for (uint64_t task = 1; task <= 4; ++task) journaled.Apply(RunAccepted{Token(task)});

@@ -33,13 +33,14 @@ using ::testing::Optional;
 // Of an agent that runs scripts.
 const std::vector<std::string> kShell = {"--runner.kind=shell", "--runner.allow_shell"};
 
-// What the agent keeps for its director.
-uint32_t UnacknowledgedResults(v1::AgentService::Stub& agent) {
+// What the agent says of itself.
+v1::AgentStatus StatusOf(const RunningServer& agent) {
+  const auto stub = v1::AgentService::NewStub(agent.NewChannel());
   grpc::ClientContext context;
   v1::AgentStatus status;
-  const grpc::Status answer = agent.GetAgentStatus(&context, {}, &status);
+  const grpc::Status answer = stub->GetAgentStatus(&context, {}, &status);
   CHECK(answer.ok()) << answer.error_message();
-  return status.unacknowledged_results();
+  return status;
 }
 
 // A director and one agent that runs scripts.
@@ -272,8 +273,7 @@ TEST_F(TaskTest, MoreResultsThanAMessageHoldsAreHeardOnceTheNetworkIsBack) {
   network.Accept(false);
   network.Cut();
   lines << std::string(kTasks, '\n') << std::flush;
-  const auto stub = v1::AgentService::NewStub(agent.NewChannel());
-  while (UnacknowledgedResults(*stub) < kTasks) std::this_thread::yield();
+  while (StatusOf(agent).unacknowledged_results() < kTasks) std::this_thread::yield();
   network.Accept(true);
   for (const std::string& id : ids) {
     const v1::Task task = client.WaitForEnd(id);
@@ -281,7 +281,7 @@ TEST_F(TaskTest, MoreResultsThanAMessageHoldsAreHeardOnceTheNetworkIsBack) {
     EXPECT_EQ(task.result().size(), 65536u);
     EXPECT_EQ(task.dispatch(), 1u) << "it ran once";
   }
-  while (UnacknowledgedResults(*stub) > 0) std::this_thread::yield();
+  while (StatusOf(agent).unacknowledged_results() > 0) std::this_thread::yield();
 }
 
 TEST_F(TaskTest, AgentThatCannotWriteItsJournalSaysSoAndEnds) {
@@ -301,6 +301,26 @@ TEST_F(TaskTest, AgentThatCannotWriteItsJournalSaysSoAndEnds) {
   // The next one can.
   agent_.emplace("services/agent/callboard-agent", AgentFlags(director_, "agent-1"));
   EXPECT_EQ(client_.WaitForEnd(id).state(), v1::Task::STATE_COMPLETED);
+}
+
+TEST_F(TaskTest, SecondSigtermEndsTheRunsOfAnAgentThatWouldWaitForThemAndTheyAreLost) {
+  const std::vector<std::string> flags = AgentFlags(director_, "agent-1");
+  agent_.reset();
+  agent_.emplace("services/agent/callboard-agent", flags);
+  const std::string id = client_.Submit(WritePid("pid") + "trap '' TERM; sleep 1000 & wait");
+  const pid_t pid = PidIn("pid");
+  client_.WaitFor(id, v1::Task::STATE_WORKING);
+  agent_->process().Signal(SIGTERM);
+  while (!StatusOf(*agent_).draining()) std::this_thread::yield();
+  EXPECT_TRUE(test::IsAlive(pid));
+  agent_->process().Signal(SIGTERM);
+  EXPECT_THAT(agent_->process().WaitForExit(absl::Seconds(60)), Optional(1));
+  test::WaitUntilDead(pid);
+  EXPECT_EQ(client_.Get(id).state(), v1::Task::STATE_WORKING) << "until the agent says so";
+  agent_.emplace("services/agent/callboard-agent", flags);
+  const v1::Task task = client_.WaitForEnd(id);
+  EXPECT_EQ(task.state(), v1::Task::STATE_FAILED);
+  EXPECT_EQ(task.reason(), v1::Task::REASON_AGENT_LOST);
 }
 
 TEST_F(TaskTest, TaskOutlivesTheRestartOfADirectorThatSaysItWillBeBack) {
