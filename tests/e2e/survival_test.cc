@@ -58,7 +58,7 @@ class Killer {
 
 TEST(SurvivalTest, HundredTasksEndOnceEachWhileDirectorAndAgentsAreKilledOverAndOver) {
   constexpr uint64_t kTasks = 100;
-  constexpr size_t kDirectorsMax = 40;
+  constexpr size_t kDirectorsMax = 25;
   Cluster cluster(test::NewFolder(), {.agents = 3, .are_listed = true});
   std::vector<v1::SubmitTaskRequest> tasks;
   for (uint64_t i = 0; i < kTasks; ++i) {
