@@ -95,10 +95,11 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
                               .url = options_.url,
                               .labels = options_.labels,
                               .lanes = load_,
+                              .leaving = draining_,
                               .agent_time = now,
                               .running = Running(),
                               .lost = {lost_.begin(), lost_.end()}};
-  for (const auto& [token, result] : results_) opened.unacknowledged.push_back({token, result});
+  for (const auto& [token, result] : results_) opened.ended.push_back(token);
   // A director is back: what its predecessor granted beyond the usual ends.
   for (auto& [token, run] : runs_) {
     if (token.director_epoch == 0 || run.fence_at <= now + lease_.self_fence) continue;
@@ -108,7 +109,8 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
   // It says everything that was to be said.
   outcome_.words.clear();
   Say(std::move(opened));
-  load_is_due_ = draining_;
+  SayResults();
+  load_is_due_ = false;
   return absl::OkStatus();
 }
 
@@ -268,9 +270,8 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
     OnDirectEnded(std::move(request_id));
   } else if (stop == Run::Stop::kFenced) {
     Forget(token);
-  } else if (stop == Run::Stop::kGivenUp ||
-             (stop == Run::Stop::kNo && result.end == RunResult::End::kCancelled)) {
-    // Ended by its fence or together with the agent: nobody asked for it, and it has no result.
+  } else if (stop == Run::Stop::kNo && result.end == RunResult::End::kCancelled) {
+    // Ended by its fence: nobody asked for it, and it has no result.
     lost_.insert(token);
   } else {
     outcome_.journal.emplace_back(ResultKept{token, result});
@@ -338,6 +339,10 @@ void AgentEngine::Beat(absl::Duration now) {
   beats_[now] = heartbeat.running;
   Say(core::AgentItem(std::move(heartbeat)));
   SayLoad();
+  SayResults();
+}
+
+void AgentEngine::SayResults() {
   for (const auto& [token, result] : results_) {
     Say(core::AgentItem(core::RunEnded{token, result}));
   }
@@ -346,10 +351,6 @@ void AgentEngine::Beat(absl::Duration now) {
 void AgentEngine::BeginDrain() {
   draining_ = true;
   SayLoad();
-}
-
-void AgentEngine::GiveUp() {
-  for (auto& [token, run] : runs_) Stop(token, run, Run::Stop::kGivenUp);
 }
 
 // ---- Reads --------------------------------------------------------------------------------------

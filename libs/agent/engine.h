@@ -127,8 +127,6 @@ class AgentEngine {
   bool is_draining() const { return draining_; }
   // Nothing runs, and nothing waits to be acknowledged.
   bool is_idle() const { return runs_.empty() && results_.empty(); }
-  // Ends everything that runs. The director is told at the next opening that it is lost.
-  void GiveUp();
 
   // ---- Reads ----
 
@@ -149,7 +147,7 @@ class AgentEngine {
     // Of a direct start.
     std::string request_id = {};
     // Why it was told to stop; by itself, it ends with whatever its process says.
-    enum class Stop { kNo, kCancelled, kFenced, kGivenUp } stop = Stop::kNo;
+    enum class Stop { kNo, kCancelled, kFenced } stop = Stop::kNo;
   };
   // The answer to a start that was refused, and until when it is remembered.
   struct Refusal {
@@ -179,6 +177,8 @@ class AgentEngine {
   // Settled with the director.
   void Forget(const core::FenceToken& token);
   void Beat(absl::Duration now);
+  // Those that were not acknowledged.
+  void SayResults();
   // Once, however often it changed, after what was said before.
   void SayLoad() { load_is_due_ = true; }
   void Say(core::AgentWord word);

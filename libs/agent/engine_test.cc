@@ -47,14 +47,20 @@ class AgentEngineTest : public testing::Test {
   void Begin(EngineOptions options, const Journaled& journal = {}) {
     engine_ = std::make_unique<AgentEngine>(std::move(options), journal);
     EXPECT_THAT(engine_->Open(kSession, kTerms, now_), IsOk());
-    opened_ = std::get<core::AgentOpened>(Take().words.at(0));
+    HearOpening();
   }
   // A Session breaks, and the next is opened.
   core::AgentOpened Reopen() {
     engine_->OnBroken(session_);
     session_ = core::SessionId(session_.value() + 1);
     EXPECT_THAT(engine_->Open(session_, kTerms, now_), IsOk());
-    return std::get<core::AgentOpened>(Take().words.at(0));
+    HearOpening();
+    return opened_;
+  }
+  void HearOpening() {
+    const Outcome outcome = Take();
+    opened_ = std::get<core::AgentOpened>(outcome.words.at(0));
+    results_ = Items<core::RunEnded>(outcome);
   }
 
   void Hear(core::DirectorItem item) { engine_->Hear(session_, std::move(item), now_); }
@@ -109,7 +115,9 @@ class AgentEngineTest : public testing::Test {
   absl::Duration now_ = absl::Seconds(1000);
   core::SessionId session_ = kSession;
   std::unique_ptr<AgentEngine> engine_;
+  // What was said at the last opening: it, and the results that followed.
   core::AgentOpened opened_;
+  std::vector<core::RunEnded> results_;
 };
 
 const RunResult kDone = {.end = RunResult::End::kCompleted, .exit_code = 0, .result = "42"};
@@ -325,7 +333,7 @@ TEST_F(AgentEngineTest, RunThatItsFenceEndedIsLostAndHasNoResult) {
   EXPECT_THAT(Items<core::RunEnded>(Take()), IsEmpty());
   const core::AgentOpened opened = Reopen();
   EXPECT_THAT(opened.lost, ElementsAre(Token(1)));
-  EXPECT_THAT(opened.unacknowledged, IsEmpty());
+  EXPECT_THAT(opened.ended, IsEmpty());
   Hear(core::FencedOff{Token(1)});
   EXPECT_EQ(std::get<RunForgotten>(Take().journal.at(0)).token, Token(1));
 }
@@ -357,8 +365,7 @@ TEST_F(AgentEngineTest, OpeningTellsEverythingThatIsKnown) {
   EXPECT_EQ(opened_.lanes.at("default").slots, 2u);
   EXPECT_EQ(opened_.agent_time, now_);
   EXPECT_THAT(opened_.lost, ElementsAre(Token(1))) << "of the life before";
-  ASSERT_EQ(opened_.unacknowledged.size(), 1u);
-  EXPECT_EQ(opened_.unacknowledged[0].result, kDone);
+  EXPECT_THAT(opened_.ended, ElementsAre(Token(2)));
   Runs(3);
   EXPECT_THAT(Reopen().running, ElementsAre(Token(3)));
 }
@@ -390,7 +397,24 @@ TEST_F(AgentEngineTest, WithoutASessionNothingIsSaidAndNothingIsLost) {
   engine_->OnEnded(Token(1), kDone);
   Pass(absl::Minutes(1));
   EXPECT_THAT(Take().words, IsEmpty());
-  EXPECT_EQ(Reopen().unacknowledged.size(), 1u);
+  EXPECT_THAT(Reopen().ended, ElementsAre(Token(1)));
+}
+
+TEST_F(AgentEngineTest, OpeningNamesResultsAndEachFollowsUntilItIsAcknowledged) {
+  Begin({.name = "a", .instance_id = "i2"},
+        {.results = {{Token(1), kDone}, {Token(2), {.result = "other"}}}});
+  for (int session = 0; session < 2; ++session) {
+    EXPECT_THAT(opened_.ended, ElementsAre(Token(1), Token(2)));
+    ASSERT_EQ(results_.size(), 2u);
+    EXPECT_EQ(results_[0].token, Token(1));
+    EXPECT_EQ(results_[0].result, kDone);
+    EXPECT_EQ(results_[1].result.result, "other");
+    Reopen();
+  }
+  Hear(core::ResultAcknowledged{Token(1)});
+  Take();
+  EXPECT_THAT(Reopen().ended, ElementsAre(Token(2)));
+  EXPECT_EQ(results_.size(), 1u);
 }
 
 // ---- The end ------------------------------------------------------------------------------------
@@ -401,20 +425,12 @@ TEST_F(AgentEngineTest, DrainingAgentTakesNothingMoreAndSaysSo) {
   EXPECT_TRUE(Items<core::LoadReported>(Take()).at(0).leaving);
   HearStart(2);
   EXPECT_THAT(Answers(), ElementsAre("AGENT_BUSY"));
+  EXPECT_TRUE(Reopen().leaving) << "before anything else is";
   EXPECT_FALSE(engine_->is_idle());
   engine_->OnEnded(Token(1), kDone);
   EXPECT_FALSE(engine_->is_idle()) << "the result is not acknowledged yet";
   Hear(core::ResultAcknowledged{Token(1)});
   EXPECT_TRUE(engine_->is_idle());
-}
-
-TEST_F(AgentEngineTest, RunsThatAreGivenUpAreLost) {
-  Runs(1);
-  engine_->GiveUp();
-  EXPECT_EQ(Orders<StopRun>(Take()).size(), 1u);
-  engine_->OnEnded(Token(1), kKilled);
-  EXPECT_THAT(Items<core::RunEnded>(Take()), IsEmpty());
-  EXPECT_THAT(Reopen().lost, ElementsAre(Token(1)));
 }
 
 TEST(JournaledTest, RecordsAddUpAndTheFewestAddUpToTheSame) {

@@ -37,7 +37,8 @@ struct RunEnded {
   RunResult result;
 };
 
-// The first thing an agent says: who it is and everything it knows of earlier dispatches.
+// The first thing an agent says: who it is and everything it knows of earlier dispatches, by their
+// names alone, so that it fits into one message.
 struct AgentOpened {
   std::string name = {};
   // Names this life of its process.
@@ -46,12 +47,15 @@ struct AgentOpened {
   std::string url = {};
   std::map<std::string, std::string> labels = {};
   LaneLoads lanes = {};
+  // It shuts down and takes no more tasks.
+  bool leaving = false;
   // Its monotonic time.
   absl::Duration agent_time = {};
   std::vector<FenceToken> running = {};
   // Accepted once, no longer running, and without a result.
   std::vector<FenceToken> lost = {};
-  std::vector<RunEnded> unacknowledged = {};
+  // With a result that was not acknowledged: each follows as a RunEnded.
+  std::vector<FenceToken> ended = {};
 };
 
 // The answer to a start, the same for every copy of it.

@@ -26,7 +26,7 @@ constexpr size_t kCordonTasks = 3;
 constexpr uint32_t kRefusalsBeforeHeartbeat = 3;
 
 absl::Status CheckSize(const core::AgentOpened& opened) {
-  const size_t tokens = opened.running.size() + opened.lost.size() + opened.unacknowledged.size();
+  const size_t tokens = opened.running.size() + opened.lost.size() + opened.ended.size();
   const bool labels_fit =
       opened.labels.size() <= core::kLabelsMax &&
       std::all_of(opened.labels.begin(), opened.labels.end(), [](const auto& label) {
@@ -103,7 +103,7 @@ absl::Status DirectorEngine::OnOpened(core::SessionId session, const core::Agent
   agent.labels = opened.labels;
   agent.agent_time = opened.agent_time;
   agent.suspect_until = -absl::InfiniteDuration();
-  OnLoad(agent, {opened.lanes});
+  OnLoad(agent, {opened.lanes, opened.leaving});
   if (is_new_life) {
     agent.failed_tasks.clear();
     MarkAgent(agent, agent.draining, /*cordoned=*/false, agent.mark_why);
@@ -131,12 +131,13 @@ void DirectorEngine::Reconcile(Agent& agent, const core::AgentOpened& opened, Mo
   const std::vector<core::QueueId> holds(agent.holds.begin(), agent.holds.end());
   const std::set<FenceToken> running(opened.running.begin(), opened.running.end());
   const std::set<FenceToken> lost(opened.lost.begin(), opened.lost.end());
-  for (const core::RunEnded& ended : opened.unacknowledged) OnRunEnded(agent, ended, now);
+  // As good as running: their results come next, and say how each ended or that it is not its own.
+  const std::set<FenceToken> ended(opened.ended.begin(), opened.ended.end());
   for (const core::QueueId& id : holds) {
     Entry& entry = *book_.Find(id);
     if (!entry.life.is_in_flight()) continue;
     const FenceToken token = entry.life.token();
-    if (running.contains(token)) {
+    if (running.contains(token) || ended.contains(token)) {
       Adopt(entry, now);
     } else {
       ReconcileAbsent(entry, agent, lost.contains(token), now);

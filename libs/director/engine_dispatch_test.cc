@@ -200,7 +200,12 @@ TEST(EngineDispatchTest, AgentThatSaysItLeavesGetsNothing) {
   EngineFixture director;
   director.Connect("a");
   director.Say("a", core::LoadReported{{{"default", {.slots = 1, .used = 0}}}, /*leaving=*/true});
-  EXPECT_EQ(director.State(director.Add()), TaskState::kPending);
+  const core::QueueId task = director.Add();
+  EXPECT_EQ(director.State(task), TaskState::kPending);
+  core::AgentOpened again = EngineFixture::Knowing("a");
+  again.leaving = true;
+  director.Connect(again);
+  EXPECT_EQ(director.State(task), TaskState::kPending) << "also in its next Session";
 }
 
 TEST(EngineDispatchTest, AgentThatMissedHeartbeatsGetsNothingUntilTheNext) {

@@ -74,12 +74,45 @@ TEST(EngineInventoryTest, UnacknowledgedResultFinishesItsTaskInALaterEpoch) {
     director.Restart();
     core::AgentOpened opened = EngineFixture::Knowing("a");
     opened.instance_id = "a/2";
-    opened.unacknowledged = {{director.token, {.exit_code = 0, .result = "done"}}};
+    opened.ended = {director.token};
     director.Connect(opened);
+    EXPECT_EQ(director.State(director.task), TaskState::kWorking) << "until its result is heard";
+    director.Say("a", core::RunEnded{director.token, {.exit_code = 0, .result = "done"}});
     EXPECT_EQ(director.State(director.task), TaskState::kCompleted);
     EXPECT_EQ(director.Task(director.task).result, "done");
     EXPECT_THAT(TakeTokens<core::ResultAcknowledged>(director), ElementsAre(director.token));
   }
+}
+
+TEST(EngineInventoryTest, ResultThatIsNamedAndNeverComesHoldsItsTaskForALeaseAndNoLonger) {
+  for (const bool working : {false, true}) {
+    InFlight director(working, EngineFixture::Requeued());
+    director.Break("a");
+    director.Advance(absl::Seconds(60));
+    core::AgentOpened opened = EngineFixture::Knowing("a");
+    opened.ended = {director.token};
+    director.Connect(opened);
+    director.Advance(absl::Seconds(74));
+    EXPECT_EQ(director.State(director.task), TaskState::kWorking);
+    director.Advance(absl::Seconds(1));
+    EXPECT_EQ(director.State(director.task), TaskState::kPending);
+    EXPECT_EQ(director.Task(director.task).attempts, 1u);
+  }
+}
+
+TEST(EngineInventoryTest, ResultThatNobodyWaitsForIsFencedOffWhenItComes) {
+  InFlight director(/*working=*/true);
+  director.Break("a");
+  director.Advance(absl::Seconds(75));
+  ASSERT_EQ(director.Reason(director.task), FailureReason::kAgentLost);
+  director.TakeSaid<core::StartRun>();
+  core::AgentOpened opened = EngineFixture::Knowing("a");
+  opened.ended = {director.token};
+  director.Connect(opened);
+  EXPECT_THAT(TakeTokens<core::FencedOff>(director), IsEmpty());
+  director.Say("a", core::RunEnded{director.token, {}});
+  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
+  EXPECT_EQ(Orphans(director, director.task), 1u);
 }
 
 TEST(EngineInventoryTest, WhatIsNotTheAgentsToRunIsFencedOff) {

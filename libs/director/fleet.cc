@@ -27,7 +27,6 @@ void Fleet::OpenSession(Agent& agent, core::SessionId session, Moment now) {
   agent.session = session;
   agent.has_opened = true;
   agent.heard_at = now.monotonic;
-  agent.leaving = false;
   by_session_[session] = &agent;
 }
 

@@ -107,6 +107,16 @@ void TcpProxy::Forward(const std::string& target) {
   target_ = target;
 }
 
+void TcpProxy::KeepAnswers() {
+  base::MutexLock lock(mutex_);
+  keeps_answers_ = true;
+}
+
+std::string TcpProxy::answers() const {
+  base::MutexLock lock(mutex_);
+  return answers_;
+}
+
 uint64_t TcpProxy::bytes_to_server() const {
   base::MutexLock lock(mutex_);
   return bytes_to_server_;
@@ -203,15 +213,15 @@ void TcpProxy::AcceptOne() {
 
 bool TcpProxy::Pump(Connection& connection, bool client_ready, bool server_ready) {
   return Move(connection.client, connection.server, client_ready, to_server_, connection.to_server,
-              &bytes_to_server_) &&
+              &bytes_to_server_, nullptr) &&
          Move(connection.server, connection.client, server_ready, to_client_, connection.to_client,
-              nullptr);
+              nullptr, keeps_answers_ ? &answers_ : nullptr);
 }
 
 bool TcpProxy::IsCut() { return cut_every_ != 0 && ++pieces_ % cut_every_ == 0; }
 
 bool TcpProxy::Move(int from, int to, bool ready, Flow flow, std::deque<Piece>& waiting,
-                    uint64_t* counter) {
+                    uint64_t* counter, std::string* kept) {
   const absl::Duration now = clock_.MonotonicNow();
   if (ready) {
     char chunk[65536];
@@ -220,6 +230,7 @@ bool TcpProxy::Move(int from, int to, bool ready, Flow flow, std::deque<Piece>& 
     if (count > 0) {
       if (IsCut()) return false;
       if (counter != nullptr) *counter += static_cast<uint64_t>(count);
+      if (kept != nullptr) kept->append(chunk, static_cast<size_t>(count));
       if (flow != Flow::kSwallowed) {
         waiting.push_back({now + delay_, std::string(chunk, static_cast<size_t>(count))});
       }

@@ -48,6 +48,10 @@ class TcpProxy {
   // Where new connections lead from now on, as at construction; those that stand stay.
   void Forward(const std::string& target);
 
+  // From now on answers() keeps what servers say.
+  void KeepAnswers();
+  std::string answers() const;
+
   // Bytes that came from the client so far.
   uint64_t bytes_to_server() const;
   size_t connections() const;
@@ -73,8 +77,9 @@ class TcpProxy {
   // False when the connection is over.
   bool Pump(Connection& connection, bool client_ready, bool server_ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Move(int from, int to, bool ready, Flow flow, std::deque<Piece>& waiting, uint64_t* counter)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds the bytes that it reads to `counter` and `kept`, where there are any.
+  bool Move(int from, int to, bool ready, Flow flow, std::deque<Piece>& waiting, uint64_t* counter,
+            std::string* kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsCut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake();
@@ -94,6 +99,8 @@ class TcpProxy {
   uint64_t cut_every_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t pieces_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_to_server_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool keeps_answers_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string answers_ ABSL_GUARDED_BY(mutex_);
   std::list<Connection> connections_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;

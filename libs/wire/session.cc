@@ -160,12 +160,11 @@ struct AgentWriter {
     proto.set_agent_url(opened.url);
     proto.mutable_labels()->insert(opened.labels.begin(), opened.labels.end());
     WriteLanes(opened.lanes, proto);
+    proto.set_draining(opened.leaving);
     *proto.mutable_agent_time() = ToProto(opened.agent_time);
     for (const FenceToken& token : opened.running) *proto.add_running() = ToProto(token);
     for (const FenceToken& token : opened.lost) *proto.add_lost() = ToProto(token);
-    for (const core::RunEnded& ended : opened.unacknowledged) {
-      WriteEnded(ended, *proto.add_unacknowledged());
-    }
+    for (const FenceToken& token : opened.ended) *proto.add_ended() = ToProto(token);
   }
   void operator()(const core::AgentItem& said) const { std::visit(*this, said); }
   void operator()(const core::StartAnswered& answered) const {
@@ -200,14 +199,12 @@ absl::StatusOr<core::AgentWord> ReadOpened(const Response::Opened& proto) {
                               .instance_id = proto.instance_id(),
                               .url = proto.agent_url(),
                               .labels = {proto.labels().begin(), proto.labels().end()},
-                              .lanes = ReadLanes(proto.lanes())};
+                              .lanes = ReadLanes(proto.lanes()),
+                              .leaving = proto.draining()};
   ASSIGN_OR_RETURN(opened.agent_time, ReadDuration("opened.agent_time", proto.agent_time()));
   ASSIGN_OR_RETURN(opened.running, ReadTokens(proto.running()));
   ASSIGN_OR_RETURN(opened.lost, ReadTokens(proto.lost()));
-  for (const Response::Result& result : proto.unacknowledged()) {
-    ASSIGN_OR_RETURN(core::RunEnded ended, ReadEnded(result));
-    opened.unacknowledged.push_back(std::move(ended));
-  }
+  ASSIGN_OR_RETURN(opened.ended, ReadTokens(proto.ended()));
   return opened;
 }
 

@@ -98,26 +98,34 @@ TEST(SessionWireTest, OpeningComesThroughWithTheWholeInventory) {
                                     .url = "grpc://127.0.0.1:1",
                                     .labels = {{"os", "linux"}},
                                     .lanes = {{"default", {2, 1}}},
+                                    .leaving = true,
                                     .agent_time = absl::Seconds(9),
                                     .running = {kToken},
                                     .lost = {kToken},
-                                    .unacknowledged = {{kToken,
-                                                        {.end = core::RunResult::End::kFailed,
-                                                         .exit_code = 7,
-                                                         .result = "out",
-                                                         .result_truncated = true,
-                                                         .error = "why"}}}};
+                                    .ended = {kToken}};
   const auto heard = std::get<core::AgentOpened>(Heard(core::AgentWord(opened)));
   EXPECT_EQ(heard.name, opened.name);
   EXPECT_EQ(heard.instance_id, opened.instance_id);
   EXPECT_EQ(heard.url, opened.url);
   EXPECT_EQ(heard.labels, opened.labels);
   EXPECT_EQ(heard.lanes, opened.lanes);
+  EXPECT_TRUE(heard.leaving);
   EXPECT_EQ(heard.agent_time, opened.agent_time);
   EXPECT_EQ(heard.running, opened.running);
   EXPECT_EQ(heard.lost, opened.lost);
-  ASSERT_EQ(heard.unacknowledged.size(), 1u);
-  EXPECT_EQ(heard.unacknowledged[0].result, opened.unacknowledged[0].result);
+  EXPECT_EQ(heard.ended, opened.ended);
+}
+
+TEST(SessionWireTest, ResultComesThroughWhole) {
+  const core::RunEnded ended = {kToken,
+                                {.end = core::RunResult::End::kFailed,
+                                 .exit_code = 7,
+                                 .result = "out",
+                                 .result_truncated = true,
+                                 .error = "why"}};
+  const auto heard = std::get<core::RunEnded>(HeardItem(core::AgentItem(ended)));
+  EXPECT_EQ(heard.token, ended.token);
+  EXPECT_EQ(heard.result, ended.result);
 }
 
 TEST(SessionWireTest, AnswersComeThroughWithTheirReason) {

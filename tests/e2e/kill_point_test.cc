@@ -1,7 +1,7 @@
 // Directors that kill themselves at one of the calls with which they persist, answer and tell
 // agents what follows: before it, halfway through, or after it. Between the first of them and the
-// last lie all the moments in which a dispatch, a result or a cancel is on disk, and nobody knows
-// it yet.
+// last lie all the moments in which a dispatch, a result, a requeue or a cancel is on disk, and
+// nobody knows it yet.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -91,6 +91,29 @@ TEST_F(KillPointTest, ResultThatADirectorDiedOverIsAcceptedOnce) {
     EXPECT_EQ(task.dispatch(), 1u);
   }
   ExpectAllIsWell();
+}
+
+TEST_F(KillPointTest, RequeueThatADirectorDiedOverCountsOnceAndTheTaskRunsAgain) {
+  Member& agent = cluster_.agent(1);
+  uint64_t unheard = 0;
+  // Some of the calls are those of the connection.
+  for (uint64_t point = 0; point < 2 * kPoints; ++point) {
+    const std::string id = cluster_.client().Submit(
+        cluster_.Task("case $CALLBOARD_FENCE in */1/*) sleep 1000;; esac"));
+    cluster_.WaitForRun(id, 1);
+    cluster_.client().WaitFor(id, v1::Task::STATE_WORKING);
+    agent.Kill();
+    agent.network().Accept(false);
+    agent.Start();
+    Arm(point);
+    agent.network().Accept(true);
+    const v1::Task task = End(id);
+    EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
+    EXPECT_EQ(task.attempts(), 1u) << "for the run that was lost";
+    if (task.dispatch() > 2) ++unheard;
+  }
+  ExpectAllIsWell();
+  EXPECT_GT(unheard, 0u) << "none died between the sync of a requeue and the start that follows";
 }
 
 TEST_F(KillPointTest, CancelThatADirectorDiedOverIsCarriedOutOnceItWasAcknowledged) {

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,9 +23,9 @@ class Killer {
  public:
   explicit Killer(Cluster& cluster) : cluster_(cluster) {}
 
-  // Until so many directors are dead.
-  void Run(size_t directors) {
-    while (directors_ < directors) {
+  // Until nothing is left to do, or so many directors are dead.
+  void Run(size_t directors, const std::function<bool()>& is_all_done) {
+    while (directors_ < directors && !is_all_done()) {
       Pass(std::min(next_director_, next_agent_) - clock_.MonotonicNow());
       if (next_director_ <= next_agent_) {
         next_director_ += kDirectorEvery;
@@ -56,14 +58,19 @@ class Killer {
 
 TEST(SurvivalTest, HundredTasksEndOnceEachWhileDirectorAndAgentsAreKilledOverAndOver) {
   constexpr uint64_t kTasks = 100;
+  constexpr size_t kDirectorsMax = 25;
   Cluster cluster(test::NewFolder(), {.agents = 3, .are_listed = true});
   std::vector<v1::SubmitTaskRequest> tasks;
   for (uint64_t i = 0; i < kTasks; ++i) {
     tasks.push_back(cluster.Task(absl::StrCat("sleep 0.", 3 + i % 5)));
   }
   // Some are there when it begins; the others come while it goes on.
+  std::atomic<uint64_t> submitted = 0;
   const auto submit = [&](uint64_t from, uint64_t to) {
-    for (uint64_t i = from; i < to; ++i) cluster.client().Submit(tasks[i]);
+    for (uint64_t i = from; i < to; ++i) {
+      cluster.client().Submit(tasks[i]);
+      ++submitted;
+    }
   };
   submit(0, kTasks / 2);
   std::thread others([&] {
@@ -72,7 +79,11 @@ TEST(SurvivalTest, HundredTasksEndOnceEachWhileDirectorAndAgentsAreKilledOverAnd
       Pass(absl::Milliseconds(200));
     }
   });
-  Killer(cluster).Run(6);
+  // Nobody waits for an agent because it was killed.
+  Killer(cluster).Run(kDirectorsMax, [&] {
+    const bool no_more_come = submitted == kTasks;
+    return cluster.AllEndWithin(absl::ZeroDuration()) && no_more_come;
+  });
   others.join();
   EXPECT_TRUE(cluster.AllEndWithin(absl::Minutes(1)));
   const Cluster::Verdict verdict = cluster.Check();

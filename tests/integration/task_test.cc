@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "callboard/v1/agent.grpc.pb.h"
+#include "libs/base/check.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/new_folder.h"
 #include "libs/testing/process_table.h"
@@ -29,6 +32,16 @@ using ::testing::Optional;
 
 // Of an agent that runs scripts.
 const std::vector<std::string> kShell = {"--runner.kind=shell", "--runner.allow_shell"};
+
+// What the agent says of itself.
+v1::AgentStatus StatusOf(const RunningServer& agent) {
+  const auto stub = v1::AgentService::NewStub(agent.NewChannel());
+  grpc::ClientContext context;
+  v1::AgentStatus status;
+  const grpc::Status answer = stub->GetAgentStatus(&context, {}, &status);
+  CHECK(answer.ok()) << answer.error_message();
+  return status;
+}
 
 // A director and one agent that runs scripts.
 class TaskTest : public testing::Test {
@@ -234,6 +247,43 @@ TEST_F(TaskTest, RunOutlivesANetworkThatIsGoneWhenItEnds) {
   EXPECT_EQ(task.dispatch(), 1u) << "it ran once";
 }
 
+TEST_F(TaskTest, MoreResultsThanAMessageHoldsAreHeardOnceTheNetworkIsBack) {
+  constexpr uint32_t kTasks = 100;
+  RunningServer agent("services/agent/callboard-agent", [&] {
+    std::vector<std::string> flags = kShell;
+    flags.push_back("--director.address=127.0.0.1:1");
+    flags.push_back(absl::StrCat("--lanes=default=", kTasks));
+    return flags;
+  }());
+  test::TcpProxy network(agent.grpc_address());
+  RunningServer director(
+      "services/director/callboard-director",
+      {absl::StrCat("--data_dir=", test::NewFolder().string()), "--queue.max_size=0",
+       absl::StrCat("--fleet.agents=", network.address())});
+  test::TaskClient client(director);
+  // Each waits for a line of its own.
+  ASSERT_EQ(mkfifo(File("lines").c_str(), 0600), 0);
+  std::fstream lines(File("lines"));
+  std::vector<std::string> ids;
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    ids.push_back(client.Submit(
+        absl::StrCat("read line <", File("lines"), "; head -c 65536 /dev/zero | tr '\\0' x")));
+  }
+  for (const std::string& id : ids) client.WaitFor(id, v1::Task::STATE_WORKING);
+  network.Accept(false);
+  network.Cut();
+  lines << std::string(kTasks, '\n') << std::flush;
+  while (StatusOf(agent).unacknowledged_results() < kTasks) std::this_thread::yield();
+  network.Accept(true);
+  for (const std::string& id : ids) {
+    const v1::Task task = client.WaitForEnd(id);
+    EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
+    EXPECT_EQ(task.result().size(), 65536u);
+    EXPECT_EQ(task.dispatch(), 1u) << "it ran once";
+  }
+  while (StatusOf(agent).unacknowledged_results() > 0) std::this_thread::yield();
+}
+
 TEST_F(TaskTest, AgentThatCannotWriteItsJournalSaysSoAndEnds) {
   agent_.reset();
   const std::filesystem::path data_dir = test::NewFolder();
@@ -251,6 +301,26 @@ TEST_F(TaskTest, AgentThatCannotWriteItsJournalSaysSoAndEnds) {
   // The next one can.
   agent_.emplace("services/agent/callboard-agent", AgentFlags(director_, "agent-1"));
   EXPECT_EQ(client_.WaitForEnd(id).state(), v1::Task::STATE_COMPLETED);
+}
+
+TEST_F(TaskTest, SecondSigtermEndsTheRunsOfAnAgentThatWouldWaitForThemAndTheyAreLost) {
+  const std::vector<std::string> flags = AgentFlags(director_, "agent-1");
+  agent_.reset();
+  agent_.emplace("services/agent/callboard-agent", flags);
+  const std::string id = client_.Submit(WritePid("pid") + "trap '' TERM; sleep 1000 & wait");
+  const pid_t pid = PidIn("pid");
+  client_.WaitFor(id, v1::Task::STATE_WORKING);
+  agent_->process().Signal(SIGTERM);
+  while (!StatusOf(*agent_).draining()) std::this_thread::yield();
+  EXPECT_TRUE(test::IsAlive(pid));
+  agent_->process().Signal(SIGTERM);
+  EXPECT_THAT(agent_->process().WaitForExit(absl::Seconds(60)), Optional(1));
+  test::WaitUntilDead(pid);
+  EXPECT_EQ(client_.Get(id).state(), v1::Task::STATE_WORKING) << "until the agent says so";
+  agent_.emplace("services/agent/callboard-agent", flags);
+  const v1::Task task = client_.WaitForEnd(id);
+  EXPECT_EQ(task.state(), v1::Task::STATE_FAILED);
+  EXPECT_EQ(task.reason(), v1::Task::REASON_AGENT_LOST);
 }
 
 TEST_F(TaskTest, TaskOutlivesTheRestartOfADirectorThatSaysItWillBeBack) {

@@ -3,7 +3,6 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
-#include <algorithm>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/adapters/grpc_link/redial.h"
 #include "libs/adapters/grpc_link/session_call.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
@@ -255,11 +255,10 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
 
   void PlanRedial(const std::string& address, Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (stopping_) return;
-    absl::Duration wait = options_.redial_min;
-    for (uint32_t i = 0; i < peer.failures && wait < options_.redial_max; ++i) wait *= 2;
-    ++peer.failures;
+    const absl::Duration wait =
+        RedialAfter(address, peer.failures++, options_.redial_min, options_.redial_max);
     peer.redial = std::make_unique<grpc::Alarm>();
-    SetAlarm(*peer.redial, std::min(wait, options_.redial_max), [weak = weak_from_this(), address] {
+    SetAlarm(*peer.redial, wait, [weak = weak_from_this(), address] {
       if (const auto core = weak.lock()) core->OnRedialDue(address);
     });
   }

@@ -23,7 +23,7 @@ struct LinkOptions {
   // What agents are told in the opening.
   core::LeaseOptions lease = {};
   // How long until an agent that was lost is dialled again, and at most, when that fails again and
-  // again.
+  // again; half of it or more.
   absl::Duration redial_min = absl::Milliseconds(50);
   absl::Duration redial_max = absl::Seconds(5);
   // An agent that announced itself and is not connected is dialled for so long after the last time.

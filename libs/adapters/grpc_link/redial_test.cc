@@ -1,0 +1,55 @@
+#include "libs/adapters/grpc_link/redial.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace callboard::adapters::internal {
+namespace {
+
+constexpr absl::Duration kMin = absl::Milliseconds(50);
+constexpr absl::Duration kMax = absl::Seconds(5);
+
+TEST(RedialTest, WaitDoublesWithEveryFailureUpToTheMostAndIsNeverLessThanHalf) {
+  absl::Duration full = kMin;
+  for (uint32_t failures = 0; failures < 20; ++failures) {
+    for (int agent = 0; agent < 100; ++agent) {
+      const absl::Duration wait = RedialAfter(absl::StrCat("host:", agent), failures, kMin, kMax);
+      EXPECT_GE(wait, full / 2);
+      EXPECT_LE(wait, full);
+    }
+    full = std::min(2 * full, kMax);
+  }
+  EXPECT_LE(RedialAfter("host:1", std::numeric_limits<uint32_t>::max(), kMin, kMax), kMax);
+}
+
+TEST(RedialTest, AgentsThatAreLostTogetherAreDialledAllOverTheTime) {
+  constexpr int kAgents = 1000;
+  constexpr int kParts = 10;
+  for (const uint32_t failures : {0u, 3u, 10u}) {
+    const absl::Duration full = std::min(kMin * (1 << failures), kMax);
+    int dialled[kParts] = {};
+    for (int agent = 0; agent < kAgents; ++agent) {
+      const absl::Duration wait =
+          RedialAfter(absl::StrCat("10.0.0.", agent % 250, ":", agent), failures, kMin, kMax);
+      const double share = absl::FDivDuration(wait - full / 2, full / 2);
+      ++dialled[std::min(static_cast<int>(share * kParts), kParts - 1)];
+    }
+    for (const int count : dialled) EXPECT_LT(count, 2 * kAgents / kParts);
+  }
+}
+
+TEST(RedialTest, OneAgentsTurnIsNotTheSameEveryTime) {
+  std::set<absl::Duration> waits;
+  for (uint32_t failures = 10; failures < 20; ++failures) {
+    waits.insert(RedialAfter("host:1", failures, kMin, kMax));
+  }
+  EXPECT_EQ(waits.size(), 10u);
+}
+
+}  // namespace
+}  // namespace callboard::adapters::internal
