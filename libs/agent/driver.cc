@@ -265,6 +265,8 @@ void AgentDriver::TakeTurn() {
   DecideWaiting();
   // A run that has ended by now is told of in the same message as its start.
   DecideWaiting();
+  engine_.EndTurn();
+  Follow();
   // Before anybody hears of it.
   ShowLevels();
   Speak();

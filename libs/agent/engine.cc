@@ -67,11 +67,14 @@ AgentEngine::AgentEngine(EngineOptions options, const Journaled& journal)
   for (const auto& [name, slots] : options_.lanes) load_[name].slots = slots;
 }
 
-Outcome AgentEngine::TakeOutcome() {
-  if (std::exchange(load_is_due_, false))
-    Say(core::AgentItem(core::LoadReported{load_, draining_}));
-  return std::exchange(outcome_, {});
+void AgentEngine::EndTurn() {
+  const bool has_changed = load_ != load_said_.lanes || draining_ != load_said_.leaving;
+  if (!std::exchange(load_is_due_, false) && !has_changed) return;
+  load_said_ = {load_, draining_};
+  Say(core::AgentItem(load_said_));
 }
+
+Outcome AgentEngine::TakeOutcome() { return std::exchange(outcome_, {}); }
 
 // ---- The Session --------------------------------------------------------------------------------
 
@@ -110,6 +113,7 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
   outcome_.words.clear();
   Say(std::move(opened));
   SayResults();
+  load_said_ = {load_, draining_};
   load_is_due_ = false;
   return absl::OkStatus();
 }
@@ -157,13 +161,12 @@ void AgentEngine::OnStart(const core::StartRun& start, absl::Duration now) {
   }
   if (const auto refusal = refusals_.find(token); refusal != refusals_.end()) {
     Say(core::AgentItem(core::StartAnswered{token, refusal->second.answer}));
-    SayLoad();
+    load_is_due_ = true;
     return;
   }
   const absl::Duration fence_at = start.agent_time + lease_.self_fence;
   // What was lost or is over is not begun a second time under the same name.
-  if (now > fence_at || lost_.contains(token) ||
-      std::find(settled_.begin(), settled_.end(), token) != settled_.end()) {
+  if (now > fence_at || lost_.contains(token) || settled_.contains(token)) {
     return Refuse(token, TooLate(), now);
   }
   if (absl::Status answer = Consider(*start.spec); !answer.ok()) {
@@ -171,7 +174,6 @@ void AgentEngine::OnStart(const core::StartRun& start, absl::Duration now) {
   }
   Begin(token, start.spec, start.trace, fence_at);
   Say(core::AgentItem(core::StartAnswered{token, absl::OkStatus()}));
-  SayLoad();
 }
 
 absl::Status AgentEngine::Consider(const core::TaskSpec& spec) const {
@@ -202,7 +204,7 @@ AgentEngine::Run& AgentEngine::Begin(const FenceToken& token, core::SpecPtr spec
 
 void AgentEngine::Refuse(const FenceToken& token, absl::Status answer, absl::Duration now) {
   Say(core::AgentItem(core::StartAnswered{token, answer}));
-  SayLoad();
+  load_is_due_ = true;
   refusals_[token] = {std::move(answer), now + lease_.redispatch_after};
 }
 
@@ -278,13 +280,15 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
     Say(core::AgentItem(core::RunEnded{token, result}));
     results_[token] = std::move(result);
   }
-  SayLoad();
 }
 
 void AgentEngine::Forget(const FenceToken& token) {
   outcome_.journal.emplace_back(RunForgotten{token});
-  settled_.push_back(token);
-  if (settled_.size() > kSettledRunsMax) settled_.pop_front();
+  if (!settled_.insert(token).second) return;
+  settled_in_order_.push_back(token);
+  if (settled_in_order_.size() <= kSettledRunsMax) return;
+  settled_.erase(settled_in_order_.front());
+  settled_in_order_.pop_front();
 }
 
 // ---- Starts past the queue ----------------------------------------------------------------------
@@ -309,7 +313,6 @@ absl::StatusOr<DirectStart> AgentEngine::StartDirect(const FenceToken& token, co
   RETURN_IF_ERROR(Consider(*spec));
   requests_[spec->request_id] = {token, fingerprint};
   Begin(token, spec, trace, absl::InfiniteDuration()).request_id = spec->request_id;
-  SayLoad();
   return DirectStart{.token = token};
 }
 
@@ -338,7 +341,7 @@ void AgentEngine::Beat(absl::Duration now) {
   beats_.erase(beats_.begin(), beats_.lower_bound(now - lease_.self_fence));
   beats_[now] = heartbeat.running;
   Say(core::AgentItem(std::move(heartbeat)));
-  SayLoad();
+  load_is_due_ = true;
   SayResults();
 }
 
@@ -348,10 +351,7 @@ void AgentEngine::SayResults() {
   }
 }
 
-void AgentEngine::BeginDrain() {
-  draining_ = true;
-  SayLoad();
-}
+void AgentEngine::BeginDrain() { draining_ = true; }
 
 // ---- Reads --------------------------------------------------------------------------------------
 

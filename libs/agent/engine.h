@@ -83,6 +83,10 @@ class AgentEngine {
 
   // What has followed since the last time.
   Outcome TakeOutcome();
+  // Says the load if it is not what was said last, however often it changed in between, or if it
+  // has to be said again. What comes together is one turn: a run that is over at once changes
+  // nothing.
+  void EndTurn();
 
   // ---- The Session ----
 
@@ -179,12 +183,12 @@ class AgentEngine {
   void Beat(absl::Duration now);
   // Those that were not acknowledged.
   void SayResults();
-  // Once, however often it changed, after what was said before.
-  void SayLoad() { load_is_due_ = true; }
   void Say(core::AgentWord word);
 
   const EngineOptions options_;
   core::LaneLoads load_;
+  core::LoadReported load_said_;
+  // With every heartbeat and refusal.
   bool load_is_due_ = false;
 
   core::SessionId session_;
@@ -199,8 +203,9 @@ class AgentEngine {
   std::map<core::FenceToken, core::RunResult> results_;
   std::set<core::FenceToken> lost_;
   std::map<core::FenceToken, Refusal> refusals_;
+  std::set<core::FenceToken> settled_;
   // The first to be settled first.
-  std::deque<core::FenceToken> settled_;
+  std::deque<core::FenceToken> settled_in_order_;
   // Of direct starts, by request id; and of those whose runs have ended, the first to end first.
   std::map<std::string, Request> requests_;
   std::deque<std::string> ended_requests_;

@@ -88,7 +88,10 @@ TEST_F(DirectStartTest, RunsWithoutALeaseAndWithoutTheDirectorHearingOfIt) {
   EXPECT_THAT(engine_->Running(), IsEmpty());
   EXPECT_EQ(engine_->RunningTaskIds().size(), 1u);
   EXPECT_FALSE(engine_->is_idle());
+  engine_->EndTurn();
+  engine_->TakeOutcome();
   engine_->OnEnded(Direct(1), {});
+  engine_->EndTurn();
   outcome = engine_->TakeOutcome();
   EXPECT_THAT(outcome.journal, IsEmpty());
   ASSERT_EQ(outcome.words.size(), 1u) << "its load, and no result";

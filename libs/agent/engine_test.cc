@@ -83,7 +83,10 @@ class AgentEngineTest : public testing::Test {
     }
   }
 
-  Outcome Take() { return engine_->TakeOutcome(); }
+  Outcome Take() {
+    engine_->EndTurn();
+    return engine_->TakeOutcome();
+  }
   template <class Item>
   static std::vector<Item> Items(const Outcome& outcome) {
     std::vector<Item> items;
@@ -137,6 +140,15 @@ TEST_F(AgentEngineTest, StartIsJournaledThenRunThenAnswered) {
   EXPECT_EQ(orders[0].kill_grace, absl::Seconds(10));
   EXPECT_EQ(Items<core::StartAnswered>(outcome).size(), 1u);
   EXPECT_EQ(Items<core::LoadReported>(outcome).at(0).lanes.at("default").used, 1u);
+}
+
+TEST_F(AgentEngineTest, RunThatIsOverInTheTurnOfItsStartLeavesTheLoadUnsaid) {
+  HearStart(1);
+  engine_->OnEnded(Token(1), kDone);
+  const Outcome outcome = Take();
+  EXPECT_EQ(Items<core::StartAnswered>(outcome).size(), 1u);
+  EXPECT_EQ(Items<core::RunEnded>(outcome).size(), 1u);
+  EXPECT_THAT(Items<core::LoadReported>(outcome), IsEmpty());
 }
 
 TEST_F(AgentEngineTest, OneMoreThanTheLaneHoldsIsBusyAndTheLoadIsSaidWithIt) {

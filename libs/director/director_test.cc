@@ -62,7 +62,7 @@ class DirectorTest : public testing::Test {
   }
   CommandPtr Say(uint64_t session, core::AgentItem item) {
     return AgentCommand([session, item](DirectorEngine& engine, Moment now) {
-      engine.OnItem(core::SessionId(session), item, now);
+      engine.OnItems(core::SessionId(session), {item}, now);
     });
   }
   template <class... Commands>

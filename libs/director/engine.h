@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "libs/core/drain_rate.h"
 #include "libs/core/queue.h"
 #include "libs/core/record.h"
@@ -250,8 +251,8 @@ class DirectorEngine {
   // INVALID_ARGUMENT when it says what no agent may, ALREADY_EXISTS as Announce(); then the Session
   // is to be ended. REQUIRES: the Session was not opened before.
   absl::Status OnOpened(core::SessionId session, const core::AgentOpened& opened, Moment now);
-  // Ignored when the Session has ended or was replaced.
-  void OnItem(core::SessionId session, const core::AgentItem& item, Moment now);
+  // What came in one message. Ignored when the Session has ended or was replaced.
+  void OnItems(core::SessionId session, absl::Span<const core::AgentItem> items, Moment now);
   void OnBroken(core::SessionId session, Moment now);
   void OnUnreachable(const std::string& name, Moment now);
   // A copy of a start could not be handed to its Session.

@@ -182,7 +182,8 @@ void DirectorEngine::ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, 
   }
 }
 
-void DirectorEngine::OnItem(core::SessionId session, const core::AgentItem& item, Moment now) {
+void DirectorEngine::OnItems(core::SessionId session, absl::Span<const core::AgentItem> items,
+                             Moment now) {
   Agent* agent = fleet_.FindBySession(session);
   if (agent == nullptr) return;
   struct Step {
@@ -198,7 +199,7 @@ void DirectorEngine::OnItem(core::SessionId session, const core::AgentItem& item
     Agent& agent;
     Moment now;
   };
-  std::visit(Step{*this, *agent, now}, item);
+  for (const core::AgentItem& item : items) std::visit(Step{*this, *agent, now}, item);
   Settle(now);
 }
 

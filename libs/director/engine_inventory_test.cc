@@ -215,14 +215,27 @@ TEST(EngineInventoryTest, LateAnswerToAnEndedDispatchIsFencedOff) {
   EXPECT_EQ(director.State(director.task), TaskState::kPending);
 }
 
+TEST(EngineInventoryTest, NothingStartsBeforeAMessageIsHeardToItsEnd) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId first = director.Add();
+  const core::QueueId second = director.Add();
+  director.Accept(first);
+  director.SayTogether(
+      "a", {core::RunEnded{director.Token(first), {}},
+            core::LoadReported{{{"default", {.slots = 1, .used = 0}}}, /*leaving=*/true}});
+  EXPECT_EQ(director.State(first), TaskState::kCompleted);
+  EXPECT_EQ(director.State(second), TaskState::kPending);
+}
+
 TEST(EngineInventoryTest, WordsOfAReplacedSessionAreIgnored) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   director.Connect("a");
-  director.engine().OnItem(core::SessionId(1),
-                           core::StartAnswered{director.Token(task), absl::OkStatus()},
-                           director.now());
+  director.engine().OnItems(core::SessionId(1),
+                            {core::StartAnswered{director.Token(task), absl::OkStatus()}},
+                            director.now());
   EXPECT_EQ(director.State(task), TaskState::kDispatching);
   director.engine().OnBroken(core::SessionId(1), director.now());
   EXPECT_TRUE(director.engine().fleet().agents().at("a").is_connected());

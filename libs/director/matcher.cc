@@ -70,22 +70,22 @@ std::optional<Matcher::Match> Matcher::Next(Moment now) const {
   uint64_t first = 0;
   Group* group = nullptr;
   for (const auto& [name, agent] : fleet_.agents()) {
-    if (!fleet_.TakesTasks(agent, now)) continue;
     for (const auto& [lane_name, lane] : agent.lanes) {
       if (lane.heads.empty() || !lane.has_free_slot()) continue;
       const auto& [sequence, candidate] = *lane.heads.begin();
-      if (group == nullptr || sequence < first) {
-        first = sequence;
-        group = candidate;
-      }
+      if (group != nullptr && sequence >= first) continue;
+      // Last, because it is asked of few then.
+      if (!fleet_.TakesTasks(agent, now)) break;
+      first = sequence;
+      group = candidate;
     }
   }
   if (group == nullptr) return std::nullopt;
   Entry* entry = group->tasks.begin()->second;
   Agent* chosen = nullptr;
   for (Agent* agent : group->served_by) {
-    if (!fleet_.TakesTasks(*agent, now)) continue;
     if (!agent->lanes.at(group->demand.lane).has_free_slot()) continue;
+    if (!fleet_.TakesTasks(*agent, now)) continue;
     const bool failed_there = entry->life.tries->failed_on.contains(agent->name);
     if (chosen == nullptr || !failed_there) chosen = agent;
     if (!failed_there) break;

@@ -212,7 +212,10 @@ class EngineFixture {
     Take();
   }
   void Say(const std::string& agent, core::AgentItem item) {
-    engine_->OnItem(sessions_.at(agent), item, now_);
+    SayTogether(agent, absl::MakeConstSpan(&item, 1));
+  }
+  void SayTogether(const std::string& agent, absl::Span<const core::AgentItem> items) {
+    engine_->OnItems(sessions_.at(agent), items, now_);
     Take();
   }
   void Answer(core::QueueId task, const absl::Status& answer) {

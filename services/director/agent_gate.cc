@@ -26,7 +26,7 @@ bool AgentGate::OnOpened(core::SessionId session, const core::AgentOpened& opene
 
 bool AgentGate::OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) {
   return driver_.Post(AgentCommand([session, items](DirectorEngine& engine, Moment now) {
-    for (const core::AgentItem& item : items) engine.OnItem(session, item, now);
+    engine.OnItems(session, items, now);
   }));
 }
 

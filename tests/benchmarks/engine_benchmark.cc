@@ -46,9 +46,9 @@ class LoadedEngine {
     for (const director::Outcome::Message& message : engine_.TakeOutcome().messages) {
       if (const auto* start = std::get_if<core::StartRun>(&message.item)) token = start->token;
     }
-    engine_.OnItem(core::SessionId(1), core::StartAnswered{token, absl::OkStatus()}, now_);
+    engine_.OnItems(core::SessionId(1), {core::StartAnswered{token, absl::OkStatus()}}, now_);
     engine_.Pause(now_);
-    engine_.OnItem(core::SessionId(1), core::RunEnded{token, {}}, now_);
+    engine_.OnItems(core::SessionId(1), {core::RunEnded{token, {}}}, now_);
     benchmark::DoNotOptimize(engine_.TakeOutcome());
   }
   void Cancel(core::QueueId id) {

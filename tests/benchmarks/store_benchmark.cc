@@ -217,8 +217,10 @@ class PromptAgents final : public ports::AgentLink {
   void Hear(core::SessionId session, const core::DirectorItem& item) {
     if (const auto* start = std::get_if<core::StartRun>(&item)) {
       Post([session, token = start->token](director::DirectorEngine& engine, director::Moment now) {
-        engine.OnItem(session, core::StartAnswered{token, absl::OkStatus()}, now);
-        engine.OnItem(session, core::RunEnded{token, {.exit_code = 0}}, now);
+        engine.OnItems(
+            session,
+            {core::StartAnswered{token, absl::OkStatus()}, core::RunEnded{token, {.exit_code = 0}}},
+            now);
       });
     } else if (std::holds_alternative<core::ResultAcknowledged>(item)) {
       base::MutexLock lock(mutex_);

@@ -92,6 +92,7 @@ void SimulatedAgent::Act(std::function<void(agent::AgentEngine&)> what) {
 }
 
 void SimulatedAgent::Follow() {
+  engine_->EndTurn();
   const agent::Outcome outcome = engine_->TakeOutcome();
   for (const agent::JournalRecord& record : outcome.journal) journal_.Apply(record);
   struct Order {

@@ -223,7 +223,7 @@ void SimulatedDirector::HearItem(core::SessionId session, const core::AgentItem&
   if (!is_up() || found == sessions_.end()) return;
   Post(director::AgentCommand(
       [session, item](director::DirectorEngine& engine, director::Moment now) {
-        engine.OnItem(session, item, now);
+        engine.OnItems(session, {item}, now);
       }));
   if (const auto* heartbeat = std::get_if<core::Heartbeat>(&item)) {
     // Acknowledged when queued.

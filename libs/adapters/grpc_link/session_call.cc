@@ -15,21 +15,9 @@ namespace {
 // What was not taken is brought again after so long.
 constexpr absl::Duration kAgainAfter = absl::Milliseconds(10);
 
-// A result is acknowledged, mostly together with the next start. Until then there is nothing to
-// read from an agent that runs nothing else.
-bool AwaitsAnswer(const std::vector<core::AgentWord>& words) {
-  bool has_result = false;
-  bool is_idle = false;
-  for (const core::AgentWord& word : words) {
-    const auto* item = std::get_if<core::AgentItem>(&word);
-    if (item == nullptr) continue;
-    has_result = has_result || std::holds_alternative<core::RunEnded>(*item);
-    if (const auto* load = std::get_if<core::LoadReported>(item)) {
-      is_idle = std::all_of(load->lanes.begin(), load->lanes.end(),
-                            [](const auto& lane) { return lane.second.used == 0; });
-    }
-  }
-  return has_result && is_idle;
+bool IsIdle(const core::LaneLoads& lanes) {
+  return std::all_of(lanes.begin(), lanes.end(),
+                     [](const auto& lane) { return lane.second.used == 0; });
 }
 
 }  // namespace
@@ -123,6 +111,23 @@ absl::Status SessionCall::ReadWords() {
   return absl::OkStatus();
 }
 
+// A result is acknowledged, mostly together with the next start. Until then there is nothing to
+// read from an agent that runs nothing else.
+bool SessionCall::AwaitsAnswer() {
+  bool has_result = false;
+  for (const core::AgentWord& word : words_) {
+    if (const auto* opened = std::get_if<core::AgentOpened>(&word)) {
+      agent_is_idle_ = IsIdle(opened->lanes);
+    } else if (const auto* item = std::get_if<core::AgentItem>(&word)) {
+      has_result = has_result || std::holds_alternative<core::RunEnded>(*item);
+      if (const auto* load = std::get_if<core::LoadReported>(item)) {
+        agent_is_idle_ = IsIdle(load->lanes);
+      }
+    }
+  }
+  return has_result && agent_is_idle_;
+}
+
 void SessionCall::OnReadDone(bool ok) {
   if (ok) {
     if (const absl::Status read = ReadWords(); !read.ok()) {
@@ -150,7 +155,7 @@ void SessionCall::Deliver() {
     SetAlarm(*again_, kAgainAfter, [self = self_] { self->Deliver(); });
     return;
   }
-  const bool awaits_answer = AwaitsAnswer(words_);
+  const bool awaits_answer = AwaitsAnswer();
   {
     base::MutexLock lock(mutex_);
     // One that ends hears of it by reading.

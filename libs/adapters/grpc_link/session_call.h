@@ -68,6 +68,7 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
   // Hands over what was read, again and again until it is taken, and then reads on.
   void Deliver();
   absl::Status ReadWords();
+  bool AwaitsAnswer();
 
   const core::SessionId id_;
   const Events events_;
@@ -76,6 +77,8 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
   // Of gRPC while a read is under way, else of the thread that hears of its end.
   v1::SessionResponse incoming_;
   std::vector<core::AgentWord> words_;
+  // By the load that it reported last.
+  bool agent_is_idle_ = false;
   std::unique_ptr<grpc::Alarm> again_;
 
   base::Mutex mutex_;
