@@ -68,8 +68,8 @@ inline constexpr absl::string_view kCheckpointsLane = "checkpoints";
 std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverOptions& options);
 
 // A Director and its threads: one decides, and while it does, another commits what was decided
-// before and says it; what few came meanwhile the other one decides itself. The store is read and
-// copied in lanes.
+// before and says it; a few commands the other one decides itself, when it has nothing to write.
+// The store is read and copied in lanes.
 //
 // Thread-safe. No call blocks: each is answered through its callback, once, on one of the driver's
 // threads or, when it is refused, on the caller's. A callback must not block, nor destroy the
