@@ -9,6 +9,12 @@
 
 namespace callboard::core {
 
+// `first` · `factor`^`times`, at most `most`.
+absl::Duration Grown(absl::Duration first, int factor, uint32_t times, absl::Duration most);
+
+// Half of `full` or more, by the hash of who waits: those who began together do not end together.
+absl::Duration Spread(absl::Duration full, uint64_t hash);
+
 // How long a task waits after its attempt number `attempts` (from 1) before it is tried again:
 // 5 s · 4^(attempts - 1), at most 5 min, half of it fixed and half from a hash of task and attempt,
 // so that tasks which failed together do not return together. `asked`, an agent's RetryInfo, wins,
