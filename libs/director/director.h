@@ -38,6 +38,8 @@ struct Turn {
   Outcome outcome = {};
   // Those who are to be answered.
   std::vector<CommandPtr> answers = {};
+
+  bool is_empty() const { return outcome.empty() && answers.empty(); }
 };
 
 // The engine and its store, turn by turn: Decide() commands and do what is due, Commit() everything

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/life.h"
@@ -392,9 +393,15 @@ void DirectorDriver::HandOver() {
   if (!director_->has_turn()) return;
   base::MutexLock lock(mutex_);
   if (writing_ != Writing::kNothing) return;
+  PutTurn();
+  something_to_write_.NotifyOne();
+}
+
+void DirectorDriver::PutTurn() {
+  // One that was lost would be in memory and never on disk.
+  CHECK(turn_.is_empty());
   turn_ = director_->TakeTurn();
   writing_ = Writing::kTurn;
-  something_to_write_.NotifyOne();
 }
 
 void DirectorDriver::WriteAll() {
@@ -409,13 +416,12 @@ void DirectorDriver::WriteAll() {
       if (writing_ == Writing::kStop) return;
       has_turn = writing_ == Writing::kTurn;
       turn = std::exchange(turn_, {});
+      // Nobody hands another one over before this one is written, or there was none to take.
+      writing_ = Writing::kTurn;
     }
-    if (!has_turn) {
-      TakeNext();
-      continue;
-    }
-    absl::Status status = director_->Commit(turn);
-    if (status.ok()) status = director_->Say(std::exchange(turn, {}));
+    absl::Status status;
+    if (has_turn) status = director_->Commit(turn);
+    if (has_turn && status.ok()) status = director_->Say(std::exchange(turn, {}));
     if (status.ok() && TakeNext()) continue;
     base::MutexLock lock(mutex_);
     writing_ = status.ok() ? Writing::kNothing : Writing::kFailed;
@@ -449,10 +455,7 @@ bool DirectorDriver::TakeNext() {
   base::MutexLock lock(mutex_);
   deciding_ = has_turn_ = turn_is_full_ = false;
   const bool has_next = director_->has_turn();
-  if (has_next) {
-    turn_ = director_->TakeTurn();
-    writing_ = Writing::kTurn;
-  }
+  if (has_next) PutTurn();
   const bool is_due_earlier = director_->NextTurnAt() < wakes_at_;
   if ((HasWork() && !CanTakeNext()) || is_due_earlier) something_to_decide_.NotifyOne();
   return has_next;

@@ -167,6 +167,7 @@ class DirectorDriver {
   bool AreFew() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives the open turn to the writing thread if that waits for one.
   void HandOver();
+  void PutTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the deciding thread can go on.
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(const Command& command) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -203,7 +204,8 @@ class DirectorDriver {
   // Of the open turn, while nobody decides.
   bool has_turn_ ABSL_GUARDED_BY(mutex_) = false;
   bool turn_is_full_ ABSL_GUARDED_BY(mutex_) = false;
-  // A turn on its way to the disk; and one that did not get there.
+  // A turn on its way to the disk, or one that the writing thread takes for itself; and one that
+  // did not get there.
   enum class Writing { kNothing, kTurn, kFailed, kStop };
   Writing writing_ ABSL_GUARDED_BY(mutex_) = Writing::kNothing;
   Turn turn_ ABSL_GUARDED_BY(mutex_);

@@ -217,6 +217,30 @@ TEST_F(DirectorDriverTest, CallsThatWaitAreAnsweredBeforeTheDriverIsGone) {
   EXPECT_EQ(answered, 3);
 }
 
+// The writing thread takes a few at once, and the deciding one more than that: callers come in such
+// numbers that the two meet.
+TEST_F(DirectorDriverTest, EveryCallIsAnsweredWhicheverThreadTakesIt) {
+  constexpr int kRounds = 10'000;
+  const auto driver = Open();
+  const auto call = [&driver](int seed) {
+    for (int round = 0; round < kRounds; ++round) {
+      const int calls = 1 + (round * seed) % 24;
+      std::atomic<int> unanswered = calls;
+      std::promise<void> answered;
+      for (int i = 0; i < calls; ++i) {
+        driver->GetQueueStatus([&](const auto&) {
+          if (--unanswered == 0) answered.set_value();
+        });
+      }
+      answered.get_future().wait();
+    }
+  };
+  std::vector<std::thread> callers;
+  for (const int seed : {1, 5, 7, 11, 13, 17}) callers.emplace_back(call, seed);
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_THAT(StatusFrom(*driver), IsOk());
+}
+
 TEST_F(BusyDiskTest, WhatIsDecidedMeanwhileIsOneCommitMore) {
   const auto driver = Open();
   SubmitAll(*driver);
