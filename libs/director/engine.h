@@ -342,13 +342,16 @@ class DirectorEngine {
   Decision Admit(Caller& caller, bool arriving, Moment now);
   std::optional<Decision> FindSame(const Caller& caller, Moment now);
   absl::Status CheckOverlap(const Caller& caller, Place& place) const;
-  absl::Status FindPlace(const Caller& caller, Place& place, Moment now) const;
-  Decision WaitOrRefuse(Caller& caller, const absl::Status& refusal, bool arriving, Moment now);
+  // Why there is no place. Its error is made only for who is refused: most callers wait.
+  enum class NoPlace { kQueueFull, kShareUsedUp, kTicketExpired };
+  std::optional<NoPlace> FindPlace(const Caller& caller, Place& place, Moment now) const;
+  Decision WaitOrRefuse(Caller& caller, NoPlace why, bool arriving, Moment now);
   Decision WaitInLine(Caller& caller, Moment now);
   Submitted AddTask(Caller& caller, const Place& place, Moment now);
   Submitted AsBefore(const Entry& entry) const;
   Decision AdmitTicket(Caller& caller, bool arriving, Moment now);
   bool AdmitNextWaiter(Moment now);
+  absl::Status ErrorOf(NoPlace why, core::QueuePolicy policy, Moment now) const;
   absl::Status FullError(core::QueuePolicy policy, Moment now) const;
   absl::Status ShareError(core::QueuePolicy policy, Moment now) const;
   absl::Status DrainingError(Moment now) const;

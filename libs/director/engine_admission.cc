@@ -110,8 +110,8 @@ Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
   if (is_draining()) return DrainingError(now);
   Place place;
   if (absl::Status status = CheckOverlap(caller, place); !status.ok()) return status;
-  if (absl::Status status = FindPlace(caller, place, now); !status.ok()) {
-    return WaitOrRefuse(caller, status, arriving, now);
+  if (const std::optional<NoPlace> why = FindPlace(caller, place, now)) {
+    return WaitOrRefuse(caller, *why, arriving, now);
   }
   if (submission.validate_only) {
     return Submitted{.admitted = {.spec = core::SpecPtr(caller.submission, &submission.spec)}};
@@ -168,7 +168,8 @@ absl::Status DirectorEngine::CheckOverlap(const Caller& caller, Place& place) co
   return OverlapError(overlap->key, others->begin()->second->life.queue_id);
 }
 
-absl::Status DirectorEngine::FindPlace(const Caller& caller, Place& place, Moment now) const {
+std::optional<DirectorEngine::NoPlace> DirectorEngine::FindPlace(const Caller& caller, Place& place,
+                                                                 Moment now) const {
   const core::Submission& submission = *caller.submission;
   const QueuePolicy policy = PolicyOf(submission);
   const bool has_ticket = !submission.ticket.empty();
@@ -177,34 +178,29 @@ absl::Status DirectorEngine::FindPlace(const Caller& caller, Place& place, Momen
     const uint64_t freed_share =
         freed == 1 && place.coalesced->life.terms->source == core::TaskSource::kScheduler ? 1 : 0;
     if (book_.pending_of_scheduler() - freed_share >= SchedulerPlaces()) {
-      if (policy != QueuePolicy::kDropOldest || has_ticket) return ShareError(policy, now);
+      if (policy != QueuePolicy::kDropOldest || has_ticket) return NoPlace::kShareUsedUp;
       place.evicted = book_.OldestFresh(/*of_scheduler=*/true, /*except=*/place.coalesced);
-      if (place.evicted == nullptr) return ShareError(policy, now);
-      return absl::OkStatus();
+      if (place.evicted == nullptr) return NoPlace::kShareUsedUp;
+      return std::nullopt;
     }
   }
   if (has_ticket) {
-    if (tickets_.IsValid(submission.ticket, caller.identity, now.monotonic)) {
-      return absl::OkStatus();
-    }
-    return WithReason(absl::FailedPreconditionError(
-                          "the ticket has expired or was lost by a restart; reserve a new one"),
-                      "TICKET_EXPIRED");
+    const bool is_valid = tickets_.IsValid(submission.ticket, caller.identity, now.monotonic);
+    return is_valid ? std::nullopt : std::optional(NoPlace::kTicketExpired);
   }
-  if (!IsFull(freed)) return absl::OkStatus();
-  if (policy != QueuePolicy::kDropOldest) return FullError(policy, now);
+  if (!IsFull(freed)) return std::nullopt;
+  if (policy != QueuePolicy::kDropOldest) return NoPlace::kQueueFull;
   place.evicted = book_.OldestFresh(/*of_scheduler=*/false, /*except=*/place.coalesced);
-  if (place.evicted == nullptr) return FullError(policy, now);
-  return absl::OkStatus();
+  if (place.evicted == nullptr) return NoPlace::kQueueFull;
+  return std::nullopt;
 }
 
-Decision DirectorEngine::WaitOrRefuse(Caller& caller, const absl::Status& refusal, bool arriving,
-                                      Moment now) {
+Decision DirectorEngine::WaitOrRefuse(Caller& caller, NoPlace why, bool arriving, Moment now) {
   const core::Submission& submission = *caller.submission;
-  const bool may_wait = PolicyOf(submission) == QueuePolicy::kBlock && arriving &&
-                        submission.ticket.empty() && !submission.validate_only;
-  if (!may_wait) return refusal;
-  return WaitInLine(caller, now);
+  const QueuePolicy policy = PolicyOf(submission);
+  const bool may_wait = policy == QueuePolicy::kBlock && arriving && submission.ticket.empty() &&
+                        !submission.validate_only;
+  return may_wait ? WaitInLine(caller, now) : ErrorOf(why, policy, now);
 }
 
 Decision DirectorEngine::WaitInLine(Caller& caller, Moment now) {
@@ -333,6 +329,20 @@ uint64_t DirectorEngine::SchedulerPlaces() const {
   const double share =
       std::floor(options_.queue.scheduler_share * options_.queue.max_size + kRounding);
   return std::max<uint64_t>(1, static_cast<uint64_t>(share));
+}
+
+absl::Status DirectorEngine::ErrorOf(NoPlace why, QueuePolicy policy, Moment now) const {
+  switch (why) {
+    case NoPlace::kQueueFull:
+      return FullError(policy, now);
+    case NoPlace::kShareUsedUp:
+      return ShareError(policy, now);
+    case NoPlace::kTicketExpired:
+      break;
+  }
+  return WithReason(absl::FailedPreconditionError(
+                        "the ticket has expired or was lost by a restart; reserve a new one"),
+                    "TICKET_EXPIRED");
 }
 
 absl::Status DirectorEngine::FullError(QueuePolicy policy, Moment now) const {
