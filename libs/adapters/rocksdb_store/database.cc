@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "libs/adapters/rocksdb_store/filled_log.h"
 #include "libs/adapters/rocksdb_store/record_codec.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/base/log.h"
@@ -112,6 +113,7 @@ absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenWritable(const std::filesystem:
                                                           bool create) {
   const auto log = std::make_shared<RocksDbLog>();
   rocksdb::Options options = DatabaseOptions(log);
+  options.env = &FilledLogEnv();
   options.create_if_missing = create;
   options.error_if_exists = create;
   rocksdb::DB* db = nullptr;
