@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -25,12 +28,15 @@ namespace {
 
 using storage::v1::JournalEntry;
 
-// A file below this is not worth writing anew.
-constexpr size_t kAnewBytesMin = 1024 * 1024;
-constexpr size_t kAnewFactor = 4;
+// Room for entries to come, beside as much again as there are: so writing it all anew is seldom.
+constexpr size_t kRoomBytesMin = 1024 * 1024;
 
-absl::Status FileError(const std::string& path) {
-  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
+absl::Status FileError(const std::string& path, int error = errno) {
+  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(error)));
+}
+
+void Unmap(absl::Span<char> room) {
+  if (!room.empty()) munmap(room.data(), room.size());
 }
 
 JournalEntry EntryOf(JournalEntry::Kind kind, const core::FenceToken& token) {
@@ -134,18 +140,31 @@ absl::StatusOr<FileJournal::Opened> FileJournal::Open(const std::string& path) {
   return opened;
 }
 
+FileJournal::~FileJournal() {
+  Unmap(room_);
+  // What is left over if this fails holds no entry, as after a crash.
+  if (file_.is_open()) std::ignore = ftruncate(file_.get(), static_cast<off_t>(size_bytes_));
+}
+
 absl::Status FileJournal::WriteAnew() {
   const std::string staged = path_ + ".new";
   base::Descriptor file(
-      open(staged.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+      open(staged.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!file.is_open()) return FileError(staged);
   buffer_.clear();
   for (const agent::JournalRecord& record : journaled_.Records()) Append(record, buffer_);
-  if (!base::WriteAll(file, buffer_) || std::rename(staged.c_str(), path_.c_str()) != 0) {
-    return FileError(staged);
+  if (!base::WriteAll(file, buffer_)) return FileError(staged);
+  const size_t bytes = kRoomBytesMin + 2 * buffer_.size();
+  // A page that had no room on the disk would end the process when it is written to.
+  if (const int error = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)); error != 0) {
+    return FileError(staged, error);
   }
+  if (std::rename(staged.c_str(), path_.c_str()) != 0) return FileError(staged);
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (memory == MAP_FAILED) return FileError(path_);
+  Unmap(std::exchange(room_, {static_cast<char*>(memory), bytes}));
   file_ = std::move(file);
-  size_bytes_ = least_bytes_ = buffer_.size();
+  size_bytes_ = buffer_.size();
   return absl::OkStatus();
 }
 
@@ -155,10 +174,10 @@ absl::Status FileJournal::Write(absl::Span<const agent::JournalRecord> records) 
     journaled_.Apply(record);
     Append(record, buffer_);
   }
-  if (!base::WriteAll(file_, buffer_)) return FileError(path_);
+  if (buffer_.size() > room_.size() - size_bytes_) return WriteAnew();
+  std::memcpy(room_.data() + size_bytes_, buffer_.data(), buffer_.size());
   size_bytes_ += buffer_.size();
-  const bool is_worth_it = size_bytes_ >= kAnewBytesMin + kAnewFactor * least_bytes_;
-  return is_worth_it ? WriteAnew() : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 }  // namespace callboard::adapters

@@ -13,9 +13,12 @@
 
 namespace callboard::adapters {
 
-// An agent's journal as a file that grows at its end, and is written anew when most of it is
-// forgotten. Each entry has its length and a hash before it: what a crash tore off the end is left
-// out.
+// An agent's journal as a file that fills up, and is written anew when it is full. Each entry has
+// its length and a hash before it: what a crash tore off the end is left out.
+//
+// The file's room is taken when it is written anew, and its entries are put into it as into memory:
+// they are the kernel's from then on, whatever becomes of the process, and no call is made for
+// them.
 //
 // For one thread.
 class FileJournal final : public agent::Journal {
@@ -28,9 +31,12 @@ class FileJournal final : public agent::Journal {
   // Reads what is there and goes on from it. FAILED_PRECONDITION when another process has it.
   static absl::StatusOr<Opened> Open(const std::string& path);
 
-  absl::Status Write(absl::Span<const agent::JournalRecord> records) override;
+  // Leaves a file that ends with its last entry.
+  ~FileJournal() override;
+  FileJournal(const FileJournal&) = delete;
+  FileJournal& operator=(const FileJournal&) = delete;
 
-  size_t size_bytes() const { return size_bytes_; }
+  absl::Status Write(absl::Span<const agent::JournalRecord> records) override;
 
  private:
   FileJournal(std::string path, base::Descriptor lock, agent::Journaled journaled)
@@ -43,9 +49,9 @@ class FileJournal final : public agent::Journal {
   const base::Descriptor lock_;
   agent::Journaled journaled_;
   base::Descriptor file_;
+  // All of the file's room, and how much of it has entries.
+  absl::Span<char> room_;
   size_t size_bytes_ = 0;
-  // Right after it was written anew.
-  size_t least_bytes_ = 0;
   std::string buffer_;
 };
 

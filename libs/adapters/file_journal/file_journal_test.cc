@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -99,18 +101,54 @@ TEST_F(FileJournalTest, TornEndIsLeftOutAndTheRestIsFound) {
   }
 }
 
-TEST_F(FileJournalTest, FileThatIsMostlyForgottenIsWrittenAnew) {
+TEST_F(FileJournalTest, EntriesAreInTheFileBeforeItIsClosed) {
   const FileJournal::Opened opened = Open();
   ASSERT_THAT(opened.journal->Write({agent::RunAccepted{Token(1)}}), IsOk());
-  size_t most = 0;
-  for (uint64_t task = 2; task < 50'000; ++task) {
-    ASSERT_THAT(
-        opened.journal->Write({agent::RunAccepted{Token(task)}, agent::RunForgotten{Token(task)}}),
-        IsOk());
-    most = std::max(most, opened.journal->size_bytes());
+  ASSERT_THAT(opened.journal->Write({agent::RunAccepted{Token(2)}}), IsOk());
+  // As a process that is killed leaves it.
+  std::filesystem::copy_file(path_, path_ + ".killed");
+  const auto next = FileJournal::Open(path_ + ".killed");
+  ASSERT_THAT(next, IsOk());
+  EXPECT_THAT(next->journaled.accepted, ElementsAre(Token(1), Token(2)));
+}
+
+TEST_F(FileJournalTest, FileThatIsFullIsWrittenAnewWithWhatIsNotForgotten) {
+  {
+    const FileJournal::Opened opened = Open();
+    ASSERT_THAT(opened.journal->Write({agent::RunAccepted{Token(1)}}), IsOk());
+    for (uint64_t task = 2; task < 50'000; ++task) {
+      ASSERT_THAT(opened.journal->Write(
+                      {agent::RunAccepted{Token(task)}, agent::RunForgotten{Token(task)}}),
+                  IsOk());
+    }
+    EXPECT_LT(std::filesystem::file_size(path_), size_t{2} << 20);
   }
-  EXPECT_LT(most, size_t{2} << 20);
-  EXPECT_EQ(std::filesystem::file_size(path_), opened.journal->size_bytes());
+  EXPECT_THAT(Found().accepted, ElementsAre(Token(1)));
+}
+
+TEST_F(FileJournalTest, ResultThatIsLargerThanTheRoomThatIsLeftIsFoundAgain) {
+  const core::RunResult large = {.result = std::string(3 << 20, 'x')};
+  {
+    const FileJournal::Opened opened = Open();
+    ASSERT_THAT(opened.journal->Write({agent::RunAccepted{Token(1)}}), IsOk());
+    ASSERT_THAT(opened.journal->Write({agent::ResultKept{Token(1), large}}), IsOk());
+    ASSERT_THAT(opened.journal->Write({agent::RunAccepted{Token(2)}}), IsOk());
+  }
+  const agent::Journaled found = Found();
+  EXPECT_EQ(found.results.at(Token(1)), large);
+  EXPECT_THAT(found.accepted, ElementsAre(Token(2)));
+}
+
+TEST_F(FileJournalTest, DiskWithoutRoomIsAnErrorBeforeAnythingIsAccepted) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small = {.rlim_cur = 64 << 10, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THAT(FileJournal::Open(path_).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("File too large")));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_THAT(FileJournal::Open(path_), IsOk());
 }
 
 TEST_F(FileJournalTest, TwoAgentsDoNotShareOne) {
