@@ -241,7 +241,7 @@ void CompareCycles(const std::string& name, MeasureFunction measure, const Repor
     cpu = cycles.cpu_micros;
     return cycles.per_second;
   };
-  const Compared compared = Compare(ours, raw);
+  const Compared compared = Compare(ours, raw, kManyRounds);
   report.Check(name, compared.ratio, bar,
                absl::StrFormat("x raw (%.0f cycles/s of %.0f/s, %.0f us CPU each)", compared.ours,
                                compared.raw, cpu));
