@@ -89,7 +89,7 @@ TEST_F(DamageTest, OneFlippedBitInTheLogIsRefused) {
 
 TEST_F(DamageTest, TruncatedLogIsRefused) {
   // Not only the last commit, which may have been answered while the high water was being synced.
-  std::filesystem::resize_file(Log(), std::filesystem::file_size(Log()) / 2);
+  std::filesystem::resize_file(Log(), test::RecordsBytes(Log()) / 2);
   EXPECT_THAT(Refusal(), AllOf(Names(events_), HasSubstr("committed writes are missing")));
 }
 
@@ -130,7 +130,11 @@ TEST_F(DamageTest, RecordThatNoDirectorCanHaveWrittenIsRefused) {
 }
 
 TEST_F(DamageTest, TailThatWasNeverAcknowledgedIsDroppedAloud) {
-  std::ofstream(Log(), std::ios::binary | std::ios::app) << "half a record";
+  {
+    std::fstream log(Log(), std::ios::binary | std::ios::in | std::ios::out);
+    log.seekp(static_cast<std::streamoff>(test::RecordsBytes(Log())));
+    log << "half a record";
+  }
   DirectorProcess director(folder_, kFlags);
   ASSERT_TRUE(director.is_listening()) << director.process().Output();
   EXPECT_THAT(director.process().Output(), HasSubstr("store=tail_dropped"));
