@@ -1,6 +1,5 @@
 #include "libs/core/trace_context.h"
 
-#include <algorithm>
 #include <bit>
 #include <vector>
 
@@ -21,14 +20,22 @@ std::string ToHex(const Bytes& bytes) {
       absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
+// -1 for anything but a lower-case hexadecimal digit.
+int DigitOf(char c) {
+  if (absl::ascii_isdigit(c)) return c - '0';
+  return 'a' <= c && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 // Reads lower-case hexadecimal into all of `bytes`; returns false for anything else.
 template <class Bytes>
 bool FromHex(absl::string_view hex, Bytes& bytes) {
-  const auto is_digit = [](char c) { return absl::ascii_isdigit(c) || ('a' <= c && c <= 'f'); };
-  if (hex.size() != 2 * bytes.size() || !std::all_of(hex.begin(), hex.end(), is_digit))
-    return false;
-  const std::string read = absl::HexStringToBytes(hex);
-  std::copy(read.begin(), read.end(), bytes.begin());
+  if (hex.size() != 2 * bytes.size()) return false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const int high = DigitOf(hex[2 * i]);
+    const int low = DigitOf(hex[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes[i] = static_cast<uint8_t>(high << 4 | low);
+  }
   return true;
 }
 

@@ -9,7 +9,18 @@ constexpr absl::string_view kAlphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 constexpr size_t kCharacters = 26;
 constexpr int kBitsPerCharacter = 5;
 // 26 characters hold 130 bits: the first one has two to spare.
-constexpr size_t kFirstCharacterMax = 7;
+constexpr uint8_t kFirstCharacterMax = 7;
+constexpr uint8_t kNoDigit = 32;
+
+// What each character stands for.
+constexpr std::array<uint8_t, 256> kDigits = [] {
+  std::array<uint8_t, 256> digits = {};
+  for (uint8_t& digit : digits) digit = kNoDigit;
+  for (uint8_t i = 0; i < kAlphabet.size(); ++i) digits[static_cast<uint8_t>(kAlphabet[i])] = i;
+  return digits;
+}();
+
+uint8_t DigitOf(char c) { return kDigits[static_cast<uint8_t>(c)]; }
 
 }  // namespace
 
@@ -27,13 +38,11 @@ Ulid Ulid::After(Ulid last, absl::Time now, std::array<uint64_t, 2> chance) {
 }
 
 std::optional<Ulid> Ulid::Parse(absl::string_view text) {
-  if (text.size() != kCharacters || kAlphabet.find(text[0]) > kFirstCharacterMax) {
-    return std::nullopt;
-  }
+  if (text.size() != kCharacters || DigitOf(text[0]) > kFirstCharacterMax) return std::nullopt;
   Ulid ulid;
   for (const char c : text) {
-    const size_t digit = kAlphabet.find(c);
-    if (digit == absl::string_view::npos) return std::nullopt;
+    const uint8_t digit = DigitOf(c);
+    if (digit == kNoDigit) return std::nullopt;
     ulid.high_ = ulid.high_ << kBitsPerCharacter | ulid.low_ >> (64 - kBitsPerCharacter);
     ulid.low_ = ulid.low_ << kBitsPerCharacter | digit;
   }
