@@ -98,6 +98,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
       grpc::InsecureServerCredentials());
   SetLimits(builder);
   SetKeepalive(options.connection_age_max, builder);
+  // Statistics that nobody can ask for, and answers that nobody compresses.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   builder.experimental().SetInterceptorCreators(Interceptors(options, services));
   std::vector<std::string> names = {grpc::health::v1::Health::service_full_name()};
   for (const ServedService& served : services) {

@@ -50,6 +50,17 @@ TEST_F(QueueTest, SubmittedTaskIsReadBackAsItWasAskedFor) {
   EXPECT_EQ(full->env().at("TOKEN"), "secret");
 }
 
+TEST_F(QueueTest, RequestThatItsCallerCompressesIsRead) {
+  Start();
+  const std::string prompt(10'000, 'x');
+  grpc::ClientContext context;
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  v1::SubmitTaskResponse response;
+  const grpc::Status status = stub_->SubmitTask(&context, Prompt(prompt), &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(Get(response.queue_id())->prompt(), prompt);
+}
+
 TEST_F(QueueTest, WrongRequestIsRefusedAndChangesNothing) {
   Start();
   EXPECT_THAT(Submit({}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("prompt")));
