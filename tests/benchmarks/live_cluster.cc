@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "libs/base/check.h"
@@ -72,19 +73,27 @@ LiveCluster::LiveCluster(const Shape& shape)
     : folder_(NewFolder()),
       director_("services/director/callboard-director", DirectorFlags(shape, folder_)),
       stub_(v1::QueueService::NewStub(director_.NewChannel())) {
-  for (int i = 1; i <= shape.agents; ++i) {
-    const std::string name = absl::StrCat("agent-", i);
-    std::vector<std::string> flags = {absl::StrCat("--director.address=", director_.grpc_address()),
-                                      absl::StrCat("--agent.name=", name), "--runner.kind=noop",
-                                      absl::StrCat("--lanes=default=", shape.slots),
-                                      absl::StrCat("--data_dir=", (folder_ / name).string())};
-    flags.insert(flags.end(), shape.common_flags.begin(), shape.common_flags.end());
-    agents_.push_back(
-        std::make_unique<test::RunningServer>("services/agent/callboard-agent", flags));
+  std::vector<std::string> names;
+  for (int i = 1; i <= shape.agents; ++i) names.push_back(absl::StrCat("agent-", i));
+  if (shape.is_shared) {
+    StartAgents("tests/benchmarks/agents", absl::StrJoin(names, ","), shape);
+  } else {
+    for (const std::string& name : names)
+      StartAgents("services/agent/callboard-agent", name, shape);
   }
   while (Status().max_in_flight() < static_cast<uint32_t>(shape.agents * shape.slots)) {
     std::this_thread::yield();
   }
+}
+
+void LiveCluster::StartAgents(const std::string& binary, const std::string& names,
+                              const Shape& shape) {
+  std::vector<std::string> flags = {absl::StrCat("--director.address=", director_.grpc_address()),
+                                    absl::StrCat("--agent.name=", names), "--runner.kind=noop",
+                                    absl::StrCat("--lanes=default=", shape.slots),
+                                    absl::StrCat("--data_dir=", (folder_ / names).string())};
+  flags.insert(flags.end(), shape.common_flags.begin(), shape.common_flags.end());
+  agents_.push_back(std::make_unique<test::RunningServer>(binary, flags));
 }
 
 LiveCluster::~LiveCluster() {

@@ -27,6 +27,8 @@ class LiveCluster {
   struct Shape {
     int agents = 0;
     int slots = 1;
+    // Whether agents share a process, as those of `callboard dev` do.
+    bool is_shared = false;
     std::vector<std::string> flags = {};
     // Of the director and of the agents.
     std::vector<std::string> common_flags = {};
@@ -55,6 +57,9 @@ class LiveCluster {
   double DirectorPssMib();
 
  private:
+  // One process of that binary.
+  void StartAgents(const std::string& binary, const std::string& names, const Shape& shape);
+
   const std::filesystem::path folder_;
   test::RunningServer director_;
   std::vector<std::unique_ptr<test::RunningServer>> agents_;
