@@ -106,23 +106,22 @@ Cycles MeasureCycles(LiveCluster& cluster) {
           (cluster.SpansDropped() - dropped_before) / cycles};
 }
 
-Cycles UnaryCycles(const LiveCluster::Shape& shape) {
-  LiveCluster cluster(shape);
+Cycles UnaryCyclesOf(bool is_shared, const std::vector<std::string>& tracing) {
+  LiveCluster cluster({.agents = 8,
+                       .slots = 1,
+                       .is_shared = is_shared,
+                       .flags = {"--queue.policy=block"},
+                       .common_flags = tracing});
   Meter meter(kClock);
   Callers callers(64, cluster.Submit(), meter);
   return MeasureCycles(cluster);
 }
 Cycles UnaryCycles(const std::vector<std::string>& tracing) {
-  return UnaryCycles(LiveCluster::Shape{
-      .agents = 8, .slots = 1, .flags = {"--queue.policy=block"}, .common_flags = tracing});
+  return UnaryCyclesOf(/*is_shared=*/false, tracing);
 }
 // What remains when the machine need not go from one agent's process to the next.
 Cycles SharedCycles(const std::vector<std::string>& tracing) {
-  return UnaryCycles(LiveCluster::Shape{.agents = 8,
-                                        .slots = 1,
-                                        .is_shared = true,
-                                        .flags = {"--queue.policy=block"},
-                                        .common_flags = tracing});
+  return UnaryCyclesOf(/*is_shared=*/true, tracing);
 }
 
 Cycles StreamedCycles(const std::vector<std::string>& tracing) {
