@@ -1,23 +1,26 @@
 #include "libs/base/json_quoted.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "libs/base/text.h"
 
 namespace callboard::base {
 
 std::string JsonQuoted(absl::string_view text) {
   std::string quoted = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (c == '\n') {
+  while (!text.empty()) {
+    const Character first = FirstCharacter(text);
+    const char32_t point = first.point.value_or(0xfffd);
+    if (point == '"' || point == '\\') {
+      absl::StrAppend(&quoted, "\\", text.substr(0, 1));
+    } else if (point == '\n') {
       quoted += "\\n";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      absl::StrAppendFormat(&quoted, "\\u%04x", byte);
+    } else if (IsUnsafe(point) || !first.point.has_value()) {
+      absl::StrAppendFormat(&quoted, "\\u%04x", static_cast<unsigned>(point));
     } else {
-      quoted += c;
+      absl::StrAppend(&quoted, text.substr(0, first.bytes));
     }
+    text.remove_prefix(first.bytes);
   }
   quoted += '"';
   return quoted;

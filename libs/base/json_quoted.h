@@ -7,8 +7,8 @@
 
 namespace callboard::base {
 
-// `text` as a JSON string, quotes included. Control characters are escaped; bytes that are not
-// UTF-8 pass through as they are.
+// `text` as a JSON string, quotes included. What is unsafe on a terminal (libs/base/text.h) is
+// escaped; bytes that are not UTF-8 become U+FFFD.
 std::string JsonQuoted(absl::string_view text);
 
 }  // namespace callboard::base

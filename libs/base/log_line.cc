@@ -4,15 +4,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/json_quoted.h"
+#include "libs/base/text.h"
 
 namespace callboard::base {
 namespace {
 
 // A logfmt value stands bare unless a reader would misread it.
 bool NeedsQuotes(absl::string_view text) {
-  return text.empty() || std::any_of(text.begin(), text.end(), [](unsigned char c) {
-           return c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f;
-         });
+  return text.empty() || NeedsEscape(text) ||
+         std::any_of(text.begin(), text.end(),
+                     [](unsigned char c) { return c == ' ' || c == '"' || c == '=' || c == '\\'; });
 }
 
 std::string ValueText(const LogField::Value& value, LogFormat format) {

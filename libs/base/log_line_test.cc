@@ -30,6 +30,17 @@ TEST(LogLineTest, ValueCannotForgeAnotherFieldOrLine) {
             "2023-11-14T22:13:20.123456Z INFO a=b error=\"a b=c\\n2023 ERROR \\\"x\\\"\"");
 }
 
+TEST(LogLineTest, ValueCannotMoveATerminal) {
+  const LogField fields[] = {{"name",
+                              "\xc2\x9b"
+                              "2J"},
+                             {"bad", "\xff"},
+                             {"bidi", "\xe2\x80\xae"}};
+  EXPECT_EQ(FormatLogLine(LogFormat::kLogfmt, kTime, LogLevel::kInfo, "a", "b", fields),
+            "2023-11-14T22:13:20.123456Z INFO a=b name=\"\\u009b2J\" bad=\"\\ufffd\" "
+            "bidi=\"\\u202e\"");
+}
+
 TEST(LogLineTest, EmptyValueIsQuoted) {
   const LogField fields[] = {{"empty", ""}};
   EXPECT_EQ(FormatLogLine(LogFormat::kLogfmt, kTime, LogLevel::kDebug, "a", "b", fields),

@@ -25,7 +25,7 @@
 #include "libs/base/error.h"
 #include "libs/base/nearest.h"
 #include "libs/base/status_macros.h"
-#include "libs/base/utf8_cut.h"
+#include "libs/base/text.h"
 #include "libs/wire/enum_text.h"
 #include "libs/wire/time.h"
 

@@ -29,7 +29,7 @@ TEST(JsonTest, WritesEveryFieldNumbersAsNumbersAndEnumsAsText) {
             R"("dispatched_count":18446744073709551615,"oldest_age_seconds":1.5,"paused":false,)"
             R"("draining":true,"drain_rate_per_second":0,"counts":null,)"
             R"("sources":[{"key":"cli","queued":0,"running":0},{"key":"","queued":2,"running":0}],)"
-            R"("fairness_keys":[]})");
+            R"("fairness_keys":[],"dispatches_total":0,"idle":false,"pause":null,"drain":null})");
 }
 
 TEST(JsonTest, TimesDurationsBytesAndMapsHaveTheirOwnForms) {

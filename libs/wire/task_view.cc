@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "libs/base/utf8_cut.h"
+#include "libs/base/text.h"
 
 namespace callboard::wire {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "libs/base/utf8_cut.h"
+#include "libs/base/text.h"
 #include "libs/wire/enum_pairs.h"
 #include "libs/wire/enum_text.h"
 

@@ -1,0 +1,97 @@
+#include "libs/base/text.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace callboard::base {
+namespace {
+
+TEST(Utf8CutTest, ShortTextStaysWhole) {
+  EXPECT_EQ(Utf8Cut("", 3), "");
+  EXPECT_EQ(Utf8Cut("aé", 3), "aé");
+  EXPECT_EQ(Utf8Tail("éa", 3), "éa");
+}
+
+TEST(Utf8CutTest, NoCharacterIsCut) {
+  EXPECT_EQ(Utf8Cut("aéb", 3), "aé");
+  EXPECT_EQ(Utf8Cut("aéb", 2), "a");
+  EXPECT_EQ(Utf8Cut("é", 1), "");
+  EXPECT_EQ(Utf8Tail("aéb", 2), "b");
+  EXPECT_EQ(Utf8Tail("aéb", 3), "éb");
+}
+
+TEST(TextTest, BeginningOfACharacterAtTheEndIsUnfinished) {
+  EXPECT_EQ(Utf8Unfinished(""), 0u);
+  EXPECT_EQ(Utf8Unfinished("aé"), 0u);
+  EXPECT_EQ(Utf8Unfinished("a\xc3"), 1u);
+  EXPECT_EQ(Utf8Unfinished("a\xf0\x9f\x99"), 3u);
+  EXPECT_EQ(Utf8Unfinished("a\xf0\x9f\x99\x82"), 0u);
+  EXPECT_EQ(Utf8Unfinished("\x80\x80\x80\x80"), 0u);
+  EXPECT_EQ(Utf8Unfinished("\xff"), 0u);
+}
+
+TEST(TextTest, OnlyUtf8IsUtf8) {
+  for (const char* text :
+       {"", "a", "é", "\xed\x9f\xbf", "€", "\xf0\x9f\x99\x82", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_TRUE(IsUtf8(text)) << text;
+  }
+  // A lone byte, a cut character, overlong forms, a surrogate, beyond the last code point.
+  for (const char* text : {"\xff", "\x80", "\xc3", "\xe2\x82", "\xc0\xaf", "\xe0\x80\xaf",
+                           "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xc3z"}) {
+    EXPECT_FALSE(IsUtf8(text)) << Escaped(text);
+    EXPECT_TRUE(IsUtf8(ValidUtf8(text))) << Escaped(text);
+  }
+}
+
+TEST(TextTest, RepairKeepsEveryGoodCharacter) {
+  EXPECT_EQ(ValidUtf8("aé€"), "aé€");
+  EXPECT_EQ(ValidUtf8("a\xc3z\xff"), "a\xef\xbf\xbdz\xef\xbf\xbd");
+}
+
+TEST(TextTest, KeptTextIsAlwaysUtf8AndNeverTooLong) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    std::string bytes(random() % 40, '\0');
+    // Many bytes of characters of several bytes.
+    for (char& byte : bytes)
+      byte = static_cast<char>(random() % 3 == 0 ? random() : random() % 64 + 0x80);
+    const std::string kept = KeptText(bytes, 16);
+    EXPECT_TRUE(IsUtf8(kept)) << Escaped(bytes);
+    EXPECT_LE(kept.size(), 16u);
+    EXPECT_FALSE(NeedsEscape(Escaped(bytes))) << Escaped(bytes);
+    EXPECT_LE(Echoed(bytes).size(), kEchoedBytesMax + 3);
+  }
+}
+
+TEST(TextTest, EscapesWhatMovesATerminalOrTurnsItsText) {
+  EXPECT_EQ(Escaped("a\x1b[2J\x7f\r\n"), "a\\u001b[2J\\u007f\\r\\n");
+  EXPECT_EQ(Escaped("\xc2\x9b"), "\\u009b") << "C1";
+  EXPECT_EQ(Escaped("\xe2\x80\xae\xe2\x81\xa6\xd8\x9c"), "\\u202e\\u2066\\u061c") << "bidi";
+  EXPECT_EQ(Escaped("\xe2\x80\xa8"), "\\u2028") << "a line separator";
+  EXPECT_EQ(Escaped("\x9b\xff"), "\\x9b\\xff") << "not UTF-8";
+  EXPECT_EQ(Escaped("grüße \\ שלום"), "grüße \\ שלום") << "letters stay";
+}
+
+TEST(TextTest, LinesKeepTheirEndsAndTabs) {
+  EXPECT_EQ(EscapedLines("a\tb\nc\x1b"), "a\tb\nc\\u001b");
+}
+
+TEST(TextTest, ControlCharactersAreFoundAmongLetters) {
+  EXPECT_FALSE(HasControl("grüße \xe2\x80\xae"));
+  EXPECT_TRUE(HasControl("a\nb"));
+  EXPECT_TRUE(HasControl("a\xc2\x85"));
+  EXPECT_TRUE(HasControl("\xff"));
+}
+
+TEST(TextTest, EchoedValueIsShort) {
+  EXPECT_EQ(Echoed("queue-1"), "queue-1");
+  EXPECT_EQ(Echoed(std::string(128, 'a')), std::string(128, 'a'));
+  EXPECT_EQ(Echoed(std::string(129, 'a')), std::string(128, 'a') + "…");
+  EXPECT_EQ(Echoed("a" + std::string(200, '\x1b')).size(), kEchoedBytesMax + 3)
+      << "escapes count too";
+}
+
+}  // namespace
+}  // namespace callboard::base
