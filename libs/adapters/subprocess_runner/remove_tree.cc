@@ -2,11 +2,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -22,9 +25,33 @@ struct CloseFolder {
 };
 using OpenFolder = std::unique_ptr<DIR, CloseFolder>;
 
+absl::Status IsMounted(absl::string_view name) {
+  return absl::FailedPreconditionError(absl::StrCat("something is mounted on ", name));
+}
+
+// Finds a folder in `above` without crossing a mount: EXDEV where one would have to.
+base::Descriptor Find(int above, const char* name) {
+  open_how how = {};
+  how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_XDEV;
+  base::Descriptor found(static_cast<int>(syscall(SYS_openat2, above, name, &how, sizeof(how))));
+  if (found.is_open() || (errno != ENOSYS && errno != EPERM)) return found;
+  // Where the kernel or a filter does not know that call, other file systems are still told apart.
+  found = base::Descriptor(openat(above, name, static_cast<int>(how.flags)));
+  struct stat outer = {};
+  struct stat inner = {};
+  if (!found.is_open() || fstat(above, &outer) != 0 || fstat(found.get(), &inner) != 0 ||
+      outer.st_dev == inner.st_dev) {
+    return found;
+  }
+  errno = EXDEV;
+  return base::Descriptor();
+}
+
 // Opens a folder, and to its owner what it was closed to.
 absl::StatusOr<OpenFolder> Open(int above, const char* name) {
-  const base::Descriptor found(openat(above, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const base::Descriptor found = Find(above, name);
+  if (!found.is_open() && errno == EXDEV) return IsMounted(name);
   if (!found.is_open()) return base::SystemError(absl::StrCat("open ", name));
   // The name may be something else by now; the descriptor is not.
   chmod(absl::StrCat("/proc/self/fd/", found.get()).c_str(), S_IRWXU);
@@ -34,6 +61,22 @@ absl::StatusOr<OpenFolder> Open(int above, const char* name) {
   if (folder == nullptr) return base::SystemError(absl::StrCat("read ", name));
   readable.Release();
   return folder;
+}
+
+// Opens a folder by its path. Only its own name may not be a mount: what is above it is not ours.
+absl::StatusOr<OpenFolder> OpenAtPath(const std::filesystem::path& path) {
+  const std::filesystem::path above = path.has_parent_path() ? path.parent_path() : ".";
+  const base::Descriptor parent(open(above.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!parent.is_open()) return base::SystemError(absl::StrCat("open ", above.string()));
+  return Open(parent.get(), path.filename().c_str());
+}
+
+const dirent* NextEntry(DIR& folder) {
+  while (const dirent* entry = readdir(&folder)) {
+    const absl::string_view name = entry->d_name;
+    if (name != "." && name != "..") return entry;
+  }
+  return nullptr;
 }
 
 // Levels that are open at once. Moving a folder takes milliseconds on some file systems, so only
@@ -52,29 +95,31 @@ class TreeRemoval {
       found_ = false;
       rewinddir(root_.get());
       RETURN_IF_ERROR(Empty(*root_, 1));
-    } while (found_);
-    return absl::OkStatus();
+    } while (found_ && mounted_.ok());
+    return mounted_;
   }
 
  private:
-  static const dirent* Next(DIR& folder) {
-    while (const dirent* entry = readdir(&folder)) {
-      const absl::string_view name = entry->d_name;
-      if (name != "." && name != "..") return entry;
-    }
-    return nullptr;
-  }
-
   absl::Status Empty(DIR& folder, int level) {
-    while (const dirent* entry = Next(folder)) {
+    while (const dirent* entry = NextEntry(folder)) {
       found_ = true;
       if (entries_left_ == 0) {
         return absl::ResourceExhaustedError("there are too many files to remove");
       }
       --entries_left_;
       if (unlinkat(dirfd(&folder), entry->d_name, 0) == 0 || errno == ENOENT) continue;
+      // A file on which another one is mounted.
+      if (errno == EBUSY) {
+        mounted_ = IsMounted(entry->d_name);
+        continue;
+      }
       if (errno != EISDIR) return base::SystemError(absl::StrCat("remove ", entry->d_name));
-      RETURN_IF_ERROR(RemoveFolder(dirfd(&folder), entry->d_name, level));
+      const absl::Status removed = RemoveFolder(dirfd(&folder), entry->d_name, level);
+      if (!absl::IsFailedPrecondition(removed)) {
+        RETURN_IF_ERROR(removed);
+      } else {
+        mounted_ = removed;
+      }
     }
     return absl::OkStatus();
   }
@@ -103,7 +148,30 @@ class TreeRemoval {
   uint64_t moved_ = 0;
   // Whether there was anything.
   bool found_ = false;
+  // What was left alone.
+  absl::Status mounted_;
 };
+
+absl::Status KeepFilesIn(DIR& folder, int level) {
+  if (level > kKeptLevelsMax) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are more than ", kKeptLevelsMax, " levels of folders"));
+  }
+  while (const dirent* entry = NextEntry(folder)) {
+    struct stat found = {};
+    if (fstatat(dirfd(&folder), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0) {
+      return base::SystemError(absl::StrCat("find ", entry->d_name));
+    }
+    if (S_ISREG(found.st_mode)) continue;
+    if (S_ISDIR(found.st_mode)) {
+      ASSIGN_OR_RETURN(const OpenFolder inner, Open(dirfd(&folder), entry->d_name));
+      RETURN_IF_ERROR(KeepFilesIn(*inner, level + 1));
+    } else if (unlinkat(dirfd(&folder), entry->d_name, 0) != 0) {
+      return base::SystemError(absl::StrCat("remove ", entry->d_name));
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -113,13 +181,18 @@ absl::Status RemoveTree(const std::string& folder, uint64_t entries_max) {
     return errno == ENOENT ? absl::OkStatus() : base::SystemError(absl::StrCat("find ", folder));
   }
   if (S_ISDIR(found.st_mode)) {
-    ASSIGN_OR_RETURN(OpenFolder root, Open(AT_FDCWD, folder.c_str()));
+    ASSIGN_OR_RETURN(OpenFolder root, OpenAtPath(folder));
     RETURN_IF_ERROR(TreeRemoval(std::move(root), entries_max).Run());
   }
   const int flags = S_ISDIR(found.st_mode) ? AT_REMOVEDIR : 0;
   return unlinkat(AT_FDCWD, folder.c_str(), flags) == 0
              ? absl::OkStatus()
              : base::SystemError(absl::StrCat("remove ", folder));
+}
+
+absl::Status KeepFilesOnly(const std::string& folder) {
+  ASSIGN_OR_RETURN(const OpenFolder root, OpenAtPath(folder));
+  return KeepFilesIn(*root, 1);
 }
 
 }  // namespace callboard::adapters

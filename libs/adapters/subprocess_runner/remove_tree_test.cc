@@ -1,7 +1,10 @@
 #include "libs/adapters/subprocess_runner/remove_tree.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -71,6 +74,61 @@ TEST_F(RemoveTreeTest, DepthDoesNotMatter) {
   ASSERT_EQ(chdir(here.c_str()), 0);
   EXPECT_THAT(RemoveTree(tree_), IsOk());
   EXPECT_FALSE(std::filesystem::exists(tree_));
+}
+
+// Calls `check` in a process with mounts of its own, where `source` is mounted on `target`.
+template <class Check>
+void WithMount(const std::filesystem::path& source, const std::filesystem::path& target,
+               Check check) {
+  const pid_t child = fork();
+  if (child == 0) {
+    // Whoever may not mount anything may do so as the owner of a namespace.
+    const bool mounted = (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
+                         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                         mount(source.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) == 0;
+    if (!mounted) perror("mount");
+    if (mounted) check();
+    _exit(mounted && !testing::Test::HasFailure() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(RemoveTreeTest, MountsAreNotCrossed) {
+  std::filesystem::create_directories(above_ / "victim");
+  Write(above_ / "victim" / "file");
+  std::filesystem::create_directories(tree_ / "deep" / "mount");
+  Write(tree_ / "deep" / "file");
+  Write(tree_ / "file");
+  WithMount(above_ / "victim", tree_ / "deep" / "mount", [this] {
+    EXPECT_THAT(RemoveTree(tree_), StatusIs(absl::StatusCode::kFailedPrecondition));
+    EXPECT_FALSE(std::filesystem::exists(tree_ / "file"));
+    EXPECT_FALSE(std::filesystem::exists(tree_ / "deep" / "file"));
+    EXPECT_THAT(KeepFilesOnly(tree_), StatusIs(absl::StatusCode::kFailedPrecondition));
+  });
+  WithMount(above_ / "victim", tree_, [this] {
+    EXPECT_THAT(RemoveTree(tree_), StatusIs(absl::StatusCode::kFailedPrecondition));
+  });
+  EXPECT_EQ(test::FileText(above_ / "victim" / "file"), "text");
+}
+
+TEST_F(RemoveTreeTest, OnlyFilesAndFoldersAreKept) {
+  std::filesystem::create_directories(tree_ / "a" / "b");
+  Write(tree_ / "a" / "b" / "file");
+  std::filesystem::create_symlink(above_, tree_ / "a" / "link");
+  ASSERT_EQ(mkfifo((tree_ / "a" / "b" / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(KeepFilesOnly(tree_), IsOk());
+  EXPECT_EQ(test::FileText(tree_ / "a" / "b" / "file"), "text");
+  EXPECT_FALSE(std::filesystem::is_symlink(tree_ / "a" / "link"));
+  EXPECT_FALSE(std::filesystem::exists(tree_ / "a" / "b" / "pipe"));
+}
+
+TEST_F(RemoveTreeTest, FilesBelowTooManyFoldersAreNotKept) {
+  std::filesystem::path deep = tree_;
+  for (int level = 0; level < kKeptLevelsMax; ++level) deep /= "d";
+  std::filesystem::create_directories(deep);
+  EXPECT_THAT(KeepFilesOnly(tree_), StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(RemoveTreeTest, StopsAfterSoManyEntries) {

@@ -88,6 +88,10 @@ absl::Status KeepArtifacts(const RunFolders& folders) {
   if (lstat(made.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
     return absl::FailedPreconditionError("the folder named by CALLBOARD_ARTIFACTS is gone");
   }
+  if (const absl::Status kept = KeepFilesOnly(made); !kept.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the artifacts cannot be kept: ", kept.message()));
+  }
   // Goes away when it is empty.
   if (rmdir(made.c_str()) == 0) return absl::OkStatus();
   RETURN_IF_ERROR(RemoveTree(folders.artifacts));

@@ -25,7 +25,8 @@ struct ResultFile {
 std::optional<ResultFile> ReadResultFile(const RunFolders& folders);
 
 // Puts what the run left in its folder for artifacts into its place, at once and whole; nothing
-// when it left nothing.
+// when it left nothing. Only folders and regular files are kept: what a link or a device stands for
+// may be something else when somebody reads it.
 absl::Status KeepArtifacts(const RunFolders& folders);
 
 // Removes all that is not to be kept.

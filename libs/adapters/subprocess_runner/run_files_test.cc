@@ -111,6 +111,21 @@ TEST_F(RunFilesTest, ArtifactsAreMovedWhole) {
   EXPECT_FALSE(fs::exists(plan_.folders.work));
 }
 
+TEST_F(RunFilesTest, ArtifactsAreRegularFiles) {
+  ASSERT_THAT(PrepareFiles(plan_), IsOk());
+  Write(data_ / "secret", "secret");
+  const fs::path made = plan_.folders.new_artifacts();
+  fs::create_directories(made / "folder");
+  Write(made / "folder" / "file", "text");
+  fs::create_symlink(data_ / "secret", made / "folder" / "link");
+  ASSERT_EQ(mkfifo((made / "pipe").c_str(), 0600), 0);
+  ASSERT_THAT(KeepArtifacts(plan_.folders), IsOk());
+  const fs::path kept = plan_.folders.artifacts;
+  EXPECT_EQ(FileText(kept / "folder" / "file"), "text");
+  EXPECT_FALSE(fs::is_symlink(kept / "folder" / "link"));
+  EXPECT_FALSE(fs::exists(kept / "pipe"));
+}
+
 TEST_F(RunFilesTest, NoArtifactsNoFolder) {
   ASSERT_THAT(PrepareFiles(plan_), IsOk());
   ASSERT_THAT(KeepArtifacts(plan_.folders), IsOk());
