@@ -50,14 +50,20 @@ void TracedRunner::Start(ports::RunOrder order) {
 }
 
 void TracedRunner::Stop(const core::FenceToken& token) {
-  {
-    base::MutexLock lock(mutex_);
-    const auto run = runs_.find(token);
-    if (run != runs_.end()) {
-      run->second.stopped = std::min(run->second.stopped, tracing_.clock.MonotonicNow());
-    }
-  }
+  NoteStopped(token);
   runner_->Stop(token);
+}
+
+void TracedRunner::Kill(const core::FenceToken& token) {
+  NoteStopped(token);
+  runner_->Kill(token);
+}
+
+void TracedRunner::NoteStopped(const core::FenceToken& token) {
+  base::MutexLock lock(mutex_);
+  const auto run = runs_.find(token);
+  if (run == runs_.end()) return;
+  run->second.stopped = std::min(run->second.stopped, tracing_.clock.MonotonicNow());
 }
 
 void TracedRunner::SetFence(const core::FenceToken& token, absl::Duration fence_at) {

@@ -28,6 +28,7 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
   absl::Status Check(const core::TaskSpec& spec) const override { return runner_->Check(spec); }
   void Start(ports::RunOrder order) override;
   void Stop(const core::FenceToken& token) override;
+  void Kill(const core::FenceToken& token) override;
   void SetFence(const core::FenceToken& token, absl::Duration fence_at) override;
   void Delivered(const core::FenceToken& token, uint64_t bytes) override {
     runner_->Delivered(token, bytes);
@@ -49,6 +50,11 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
   TracedRunner(std::string agent, const ports::Tracing& tracing, ports::RunWatcher& watcher)
       : agent_(std::move(agent)), tracing_(tracing), watcher_(watcher) {}
 
+  // When somebody first asked for its end.
+  void NoteStopped(const core::FenceToken& token);
+  void OnStarted(const core::FenceToken& token, int64_t pid) override {
+    watcher_.OnStarted(token, pid);
+  }
   void OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) override {
     watcher_.OnOutput(token, std::move(chunk));
   }

@@ -39,6 +39,8 @@ class RunWatcher {
  public:
   virtual ~RunWatcher() = default;
 
+  // The task's first process runs. At most once, before OnEnded(); output may come before it.
+  virtual void OnStarted(const core::FenceToken& token, int64_t pid) = 0;
   // In order, and before OnEnded().
   virtual void OnOutput(const core::FenceToken& token, OutputChunk chunk) = 0;
   // Once for every run, when nothing of it is left: no process, and what it made is in its place or
@@ -52,8 +54,9 @@ class TaskRunner {
   // Kills what still runs, and waits until it is gone; the watcher hears of it.
   virtual ~TaskRunner() = default;
 
-  // Whether it can run such a task at all: else INVALID_ARGUMENT or FAILED_PRECONDITION, for
-  // whoever submitted it.
+  // Whether it can run such a task now. INVALID_ARGUMENT or FAILED_PRECONDITION: the task is wrong.
+  // UNIMPLEMENTED: the agent's own command cannot be run. RESOURCE_EXHAUSTED: there is no space for
+  // the run. core::MeaningOf() says what follows.
   virtual absl::Status Check(const core::TaskSpec& spec) const = 0;
 
   // Begins a run. One that cannot even begin ends as failed. REQUIRES: the token is new.
@@ -61,6 +64,8 @@ class TaskRunner {
   // SIGTERM, and after the grace SIGKILL to all that is left. Nothing happens to a run that is
   // over.
   virtual void Stop(const core::FenceToken& token) = 0;
+  // SIGKILL to all of it at once.
+  virtual void Kill(const core::FenceToken& token) = 0;
   // Moves the fence, later or earlier.
   virtual void SetFence(const core::FenceToken& token, absl::Duration fence_at) = 0;
   // So many bytes of output were delivered: the runner holds a bounded number of bytes that were

@@ -19,6 +19,7 @@ class FakeTaskRunner final : public ports::TaskRunner {
   struct Run {
     ports::RunOrder order;
     bool stopped = false;
+    bool killed = false;
     // As it was last set.
     absl::Duration fence_at = {};
     uint64_t delivered_bytes = 0;
@@ -47,6 +48,10 @@ class FakeTaskRunner final : public ports::TaskRunner {
     base::MutexLock lock(mutex_);
     if (const auto run = runs_.find(token); run != runs_.end()) run->second.stopped = true;
   }
+  void Kill(const core::FenceToken& token) override {
+    base::MutexLock lock(mutex_);
+    if (const auto run = runs_.find(token); run != runs_.end()) run->second.killed = true;
+  }
   void SetFence(const core::FenceToken& token, absl::Duration fence_at) override {
     base::MutexLock lock(mutex_);
     if (const auto run = runs_.find(token); run != runs_.end()) run->second.fence_at = fence_at;
@@ -63,7 +68,11 @@ class FakeTaskRunner final : public ports::TaskRunner {
     base::MutexLock lock(mutex_);
     check_ = std::move(check);
   }
-  // REQUIRES: the run was started and is not over; so for End().
+  // REQUIRES: the run was started and is not over; so for Write() and End().
+  void Begin(const core::FenceToken& token, int64_t pid) {
+    CHECK(run(token).has_value());
+    watcher_.OnStarted(token, pid);
+  }
   void Write(const core::FenceToken& token, ports::OutputChunk chunk) {
     CHECK(run(token).has_value());
     watcher_.OnOutput(token, std::move(chunk));

@@ -16,6 +16,14 @@ namespace callboard::test {
 // wait that is in vain is ended by the size of the test.
 class RecordedRuns final : public ports::RunWatcher {
  public:
+  void OnStarted(const core::FenceToken& token, int64_t pid) override {
+    base::MutexLock lock(mutex_);
+    Run& run = runs_[token];
+    CHECK_EQ(run.ends.size(), 0u) << "start of a run that is over";
+    CHECK_EQ(run.pid, 0) << "started twice";
+    run.pid = pid;
+    changed_.NotifyAll();
+  }
   void OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) override {
     base::MutexLock lock(mutex_);
     StandStill();
@@ -64,6 +72,14 @@ class RecordedRuns final : public ports::RunWatcher {
     return true;
   }
 
+  // The number of its process; 0 when it was over before one began.
+  int64_t WaitForPid(const core::FenceToken& token) {
+    base::MutexLock lock(mutex_);
+    Run& run = runs_[token];
+    while (run.pid == 0 && run.ends.empty()) changed_.Wait(mutex_);
+    return run.pid;
+  }
+
   int ends(const core::FenceToken& token) {
     base::MutexLock lock(mutex_);
     return static_cast<int>(runs_[token].ends.size());
@@ -80,6 +96,7 @@ class RecordedRuns final : public ports::RunWatcher {
 
  private:
   struct Run {
+    int64_t pid = 0;
     std::vector<ports::OutputChunk> chunks;
     std::vector<core::RunResult> ends;
   };

@@ -9,6 +9,7 @@ void NoopRunner::Start(ports::RunOrder order) {
 }
 
 void NoopRunner::Stop(const core::FenceToken&) {}
+void NoopRunner::Kill(const core::FenceToken&) {}
 void NoopRunner::SetFence(const core::FenceToken&, absl::Duration) {}
 void NoopRunner::Delivered(const core::FenceToken&, uint64_t) {}
 

@@ -16,6 +16,7 @@ class NoopRunner final : public ports::TaskRunner {
   void Start(ports::RunOrder order) override;
   // Too late for all of them, always.
   void Stop(const core::FenceToken& token) override;
+  void Kill(const core::FenceToken& token) override;
   void SetFence(const core::FenceToken& token, absl::Duration fence_at) override;
   void Delivered(const core::FenceToken& token, uint64_t bytes) override;
 

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <set>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -17,6 +19,15 @@ std::vector<pid_t> ChildProcesses();
 // Kills a child and, at one stroke, its process group: no member has the time to start another one.
 // REQUIRES: it is a child that was not waited for.
 void KillChild(pid_t child);
+
+// Looks once for the living descendants of a process and kills them, with their process groups,
+// but for those in `spared` and below them. Returns whether there were any: ask again until there
+// are none. For a process that adopts what its descendants leave and that may be stopped.
+bool KillDescendants(pid_t root, const std::set<pid_t>& spared = {});
+
+// When a process was started, in ticks of the machine: tells it from a later one with its number.
+// 0 when there is none.
+uint64_t StartTicksOf(pid_t pid);
 
 // Kills those of all processes that have `variable`, name=value, in the environment they were
 // started with. For what lost its parents; a process that hides is not found.

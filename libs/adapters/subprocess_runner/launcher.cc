@@ -17,11 +17,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "libs/adapters/subprocess_runner/boot_timer.h"
 #include "libs/adapters/subprocess_runner/child_processes.h"
 #include "libs/adapters/subprocess_runner/run_plan.h"
 #include "libs/adapters/subprocess_runner/supervisor.h"
@@ -32,6 +35,9 @@ namespace callboard::adapters {
 namespace {
 
 constexpr int kLookAgainMilliseconds = 10;
+// How long supervisors have to end when the agent is gone. They kill at once; the rest is files,
+// which the next agent removes as well.
+constexpr absl::Duration kOrphanedSupervisorTime = absl::Seconds(2);
 
 using RunDescriptors = std::array<base::Descriptor, kRunDescriptors>;
 
@@ -72,20 +78,24 @@ class Launcher {
 
   // Until the agent and all supervisors are gone.
   void Run() {
-    Tell(kLauncherReady);
+    Tell({kLauncherReady});
     while (socket_.is_open() || !supervisors_.empty() || !dead_.empty()) {
-      pollfd watched[] = {{signals_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
-      const int ready = poll(watched, 2, dead_.empty() ? -1 : kLookAgainMilliseconds);
+      pollfd watched[] = {{signals_.get(), POLLIN, 0},
+                          {socket_.get(), POLLIN, 0},
+                          {orphaned_.has_value() ? orphaned_->descriptor() : -1, POLLIN, 0}};
+      const int ready =
+          poll(watched, std::size(watched), dead_.empty() ? -1 : kLookAgainMilliseconds);
       CHECK(ready >= 0 || errno == EINTR);
       Reap();
       if (ready > 0 && watched[1].revents != 0) Receive();
+      if (ready > 0 && watched[2].revents != 0) KillSupervisors();
     }
   }
 
  private:
   // An agent that does not hear it is gone.
-  void Tell(uint64_t run) {
-    if (socket_.is_open()) send(socket_.get(), &run, sizeof(run), MSG_NOSIGNAL);
+  void Tell(const LauncherNote& note) {
+    if (socket_.is_open()) send(socket_.get(), &note, sizeof(note), MSG_NOSIGNAL);
   }
 
   // Takes one order.
@@ -100,7 +110,11 @@ class Launcher {
     message.msg_controllen = sizeof(control);
     const ssize_t count = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
-    if (count <= 0) return socket_.Close();
+    if (count <= 0) {
+      socket_.Close();
+      return orphaned_.emplace().SetAfter(kOrphanedSupervisorTime);
+    }
+    if (run == kLauncherReady) return Tell({kLauncherReady});
     RunDescriptors descriptors;
     const cmsghdr* rights = CMSG_FIRSTHDR(&message);
     const size_t came = rights == nullptr ? 0 : (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -123,6 +137,13 @@ class Launcher {
     }
     if (pid < 0) return Refuse(run, descriptors[0], base::SystemError("start a supervisor"));
     supervisors_[pid] = run;
+    Tell({.run = run, .supervisor = pid});
+  }
+
+  // Those that are stopped do not see that the agent is gone.
+  void KillSupervisors() {
+    orphaned_->SetAfter(absl::InfiniteDuration());
+    for (const auto& [pid, run] : supervisors_) kill(pid, SIGKILL);
   }
 
   // Says in a supervisor's place that there will be none. Where that is not heard, the run is dead
@@ -159,13 +180,15 @@ class Launcher {
       KillChild(child);
     }
     if (left) return;
-    for (const uint64_t run : dead_) Tell(run);
+    for (const uint64_t run : dead_) Tell({.run = run});
     dead_.clear();
   }
 
   // Closed when the agent is gone.
   base::Descriptor socket_;
   base::Descriptor signals_;
+  // Once the agent is gone: runs out when supervisors have had their time.
+  std::optional<BootTimer> orphaned_;
   // Which run each has.
   std::map<pid_t, uint64_t> supervisors_;
   // Runs whose supervisors died before their report.
@@ -184,6 +207,7 @@ std::optional<int> MaybeRunSupervisor(int argc, char** argv) {
   }
   // A signal for the agent's terminal is not for its tasks.
   setsid();
+  for (const int from_outside : {SIGTERM, SIGINT, SIGHUP}) signal(from_outside, SIG_IGN);
   prctl(PR_SET_NAME, "cb-launcher");
   CHECK_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   // No task looks into this or stops it as a debugger, though they have the same owner.

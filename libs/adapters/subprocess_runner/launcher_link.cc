@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "libs/adapters/subprocess_runner/child_processes.h"
 #include "libs/base/check.h"
 #include "libs/base/spawn.h"
 
@@ -19,6 +21,11 @@ namespace callboard::adapters {
 namespace {
 
 constexpr int kReadyMilliseconds = 30'000;
+// More than it gives its supervisors.
+constexpr int kEndMilliseconds = 4'000;
+// Looks for what is to be killed, and the time between them.
+constexpr int kKillLooksMax = 50;
+constexpr int kKillLookMilliseconds = 2;
 
 // Out of the way of the numbers that the launcher knows its descriptors by.
 base::Descriptor MovedAway(int descriptor) {
@@ -45,10 +52,15 @@ int Spawn(int socket, int lock, const std::vector<std::string>& environment, pid
 
 bool IsReady(const base::Descriptor& socket) {
   pollfd watched = {socket.get(), POLLIN, 0};
-  uint64_t number = 0;
+  LauncherNote note = {.run = ~kLauncherReady};
   return poll(&watched, 1, kReadyMilliseconds) == 1 &&
-         recv(socket.get(), &number, sizeof(number), 0) == sizeof(number) &&
-         number == kLauncherReady;
+         recv(socket.get(), &note, sizeof(note), 0) == sizeof(note) && note.run == kLauncherReady;
+}
+
+bool EndsInTime(pid_t pid) {
+  const base::Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  pollfd watched = {process.get(), POLLIN, 0};
+  return process.is_open() && poll(&watched, 1, kEndMilliseconds) == 1;
 }
 
 }  // namespace
@@ -84,8 +96,22 @@ absl::StatusOr<LauncherLink> LauncherLink::Start(const base::Descriptor& lock,
 LauncherLink::~LauncherLink() {
   if (!socket_.is_open()) return;
   socket_.Close();
+  if (!EndsInTime(pid_)) Kill({});
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+void LauncherLink::Kill(const std::set<pid_t>& spared) {
+  // One that is stopped still adopts what its supervisors leave, so all of it is found.
+  for (int look = 0; look < kKillLooksMax && KillDescendants(pid_, spared); ++look) {
+    poll(nullptr, 0, kKillLookMilliseconds);
+  }
+  kill(pid_, SIGKILL);
+}
+
+void LauncherLink::Ask() {
+  // One that has no room for it has been asked enough.
+  send(socket_.get(), &kLauncherReady, sizeof(kLauncherReady), MSG_NOSIGNAL);
 }
 
 bool LauncherLink::Launch(uint64_t run,
@@ -114,15 +140,15 @@ bool LauncherLink::Launch(uint64_t run,
   }
 }
 
-std::optional<std::vector<uint64_t>> LauncherLink::TakeDead() {
-  std::vector<uint64_t> dead;
+std::optional<std::vector<LauncherNote>> LauncherLink::TakeNotes() {
+  std::vector<LauncherNote> notes;
   while (true) {
-    uint64_t run = 0;
-    const ssize_t count = recv(socket_.get(), &run, sizeof(run), 0);
+    LauncherNote note;
+    const ssize_t count = recv(socket_.get(), &note, sizeof(note), 0);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) return dead;
+    if (count < 0 && errno == EAGAIN) return notes;
     if (count <= 0) return std::nullopt;
-    dead.push_back(run);
+    notes.push_back(note);
   }
 }
 

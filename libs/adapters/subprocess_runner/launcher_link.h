@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,17 +26,22 @@ class LauncherLink {
                                             const std::vector<std::string>& environment);
   LauncherLink(LauncherLink&&) = default;
   LauncherLink& operator=(LauncherLink&&) = delete;
-  // Waits for the launcher, which waits for its supervisors.
+  // Waits for the launcher, which waits for its supervisors; kills them when that takes too long.
   ~LauncherLink();
 
   // Gives it a run. False when it has too much to do: try again when the descriptor can be written.
   bool Launch(uint64_t run, const std::array<base::Descriptor, kRunDescriptors>& descriptors);
 
-  // Runs whose supervisors died before their report, and of which nothing is left. Nothing at all
-  // once the launcher itself is dead.
-  std::optional<std::vector<uint64_t>> TakeDead();
+  // Asks for a note of kLauncherReady.
+  void Ask();
+  // What it said. Nothing at all once the launcher itself is dead.
+  std::optional<std::vector<LauncherNote>> TakeNotes();
+  // Kills a launcher that does not answer, and what dead supervisors left to it. The supervisors in
+  // `spared` go on without it.
+  void Kill(const std::set<pid_t>& spared);
 
   int descriptor() const { return socket_.get(); }
+  pid_t pid() const { return pid_; }
 
  private:
   LauncherLink(base::Descriptor socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}

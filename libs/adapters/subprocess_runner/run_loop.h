@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,6 +29,11 @@ namespace callboard::adapters {
 // It touches no disk and waits for nothing but its descriptors; what may take long their
 // supervisors do.
 //
+// Supervisors and the launcher are the agent's own processes, and a task of the same user can stop
+// them. So both have a deadline here: a supervisor that has not ended its run kill_grace and
+// kSupervisorSlack after its end was due is killed with everything below it, and a launcher that
+// does not answer for kLauncherSilenceMax is killed and replaced.
+//
 // Not thread-safe.
 class RunLoop {
  public:
@@ -39,7 +45,12 @@ class RunLoop {
     const base::Descriptor& lock;
     // Of launchers.
     std::vector<std::string> environment;
+    // Hears of a new launcher, and of the supervisors that go on without the one before.
+    std::function<void(pid_t launcher, const std::set<pid_t>& supervisors)> on_launcher;
   };
+
+  static constexpr absl::Duration kSupervisorSlack = absl::Seconds(2);
+  static constexpr absl::Duration kLauncherSilenceMax = absl::Seconds(3);
 
   // What `parts` refers to outlives the loop.
   RunLoop(Parts parts, LauncherLink launcher, int wake);
@@ -66,8 +77,28 @@ class RunLoop {
     absl::Duration due_at = absl::InfiniteDuration();
     // Of the launcher that has it.
     uint64_t launcher = 0;
-    // Its supervisor says so before it starts the task.
+    // Process id; 0 until the launcher has told.
+    pid_t supervisor = 0;
+    absl::Duration timeout = absl::InfiniteDuration();
+    absl::Duration kill_grace = {};
+    // When its supervisor has to begin to end it, by reason; when it has to kill it at once.
+    absl::Duration times_out_at = absl::InfiniteDuration();
+    absl::Duration fence_at = absl::InfiniteDuration();
+    absl::Duration stopped_at = absl::InfiniteDuration();
+    absl::Duration killed_at = absl::InfiniteDuration();
+    // Under which it is in `deadlines_`; infinite when it is not.
+    absl::Duration deadline = absl::InfiniteDuration();
+    // Its deadline passed while this process was stopped, and was put off once.
+    bool was_woken = false;
+    // How often its processes were looked for to be killed.
+    int kill_looks = 0;
+    // How it ended, when it is killed here because its supervisor did not do it.
+    std::optional<core::RunResult> overdue = {};
+    // Its supervisor says so before it starts the task, and when all processes are gone.
     bool may_have_begun = false;
+    bool processes_are_gone = false;
+    // Its supervisor died, and another one removes what is left.
+    bool cleans_up = false;
     // What is said at the end, whatever the supervisor that cleans up says.
     std::optional<core::RunResult> failure = {};
   };
@@ -87,9 +118,18 @@ class RunLoop {
   absl::Status Begin(uint64_t number, Run& run, const RunPlan& plan);
   void SendLaunches();
   void OnLauncher();
+  void OnSupervisorDead(uint64_t number);
+  // Asks a launcher that has not said anything for a while, and replaces one that does not answer.
+  void CheckLauncher(absl::Duration now);
   void ReplaceLauncher();
+  std::set<pid_t> Supervisors() const;
 
   void OnControl(uint64_t number, Run& run);
+  void OnProgress(absl::string_view said, Run& run);
+  void SetDeadline(uint64_t number, Run& run);
+  void EnforceDeadlines(absl::Duration now);
+  // Kills what its supervisor should have killed, and the supervisor.
+  void KillOverdue(uint64_t number, Run& run, absl::Duration now);
   void OnSupervisorGone(uint64_t number, Run& run);
   // Reads once; false when there is nothing, now or ever.
   bool ReadOutput(Run& run, ports::OutputStream stream);
@@ -113,6 +153,11 @@ class RunLoop {
   std::deque<Launch> launches_;
   // When output of which run has waited long enough.
   std::set<std::pair<absl::Duration, uint64_t>> due_;
+  // When which run is killed here.
+  std::set<std::pair<absl::Duration, uint64_t>> deadlines_;
+  // When the launcher is to be asked, or, when it was, to have answered; infinite without runs.
+  absl::Duration launcher_due_ = absl::InfiniteDuration();
+  bool launcher_was_asked_ = false;
 };
 
 }  // namespace callboard::adapters

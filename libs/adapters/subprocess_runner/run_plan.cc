@@ -1,6 +1,7 @@
 #include "libs/adapters/subprocess_runner/run_plan.h"
 
 #include "libs/adapters/subprocess_runner/field_codec.h"
+#include "libs/base/text.h"
 #include "libs/core/limits.h"
 
 namespace callboard::adapters {
@@ -59,7 +60,7 @@ std::optional<Instruction> DecodeInstruction(absl::string_view bytes) {
 
 Report NotStarted(const absl::Status& why) {
   return {.result = {.end = core::RunResult::End::kNotStarted,
-                     .error = std::string(why.message()).substr(0, core::kErrorBytesMax)}};
+                     .error = base::KeptText(std::string(why.message()), core::kErrorBytesMax)}};
 }
 
 std::string EncodeReport(const Report& report) {

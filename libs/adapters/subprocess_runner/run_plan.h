@@ -70,8 +70,11 @@ struct Instruction {
 std::string EncodeInstruction(const Instruction& instruction);
 std::optional<Instruction> DecodeInstruction(absl::string_view bytes);
 
-// What a supervisor says right before it starts the task, which may have run from then on.
+// Messages of a supervisor before its report. It is about to start the task, which may have run
+// from then on; the task runs, the number of its process follows; no process of it is left.
 inline constexpr absl::string_view kTaskBegins = "begins";
+inline constexpr absl::string_view kTaskStarted = "started ";
+inline constexpr absl::string_view kProcessesGone = "gone";
 
 // What a supervisor says at the end, when nothing of its run is left. The result is empty unless
 // the run wrote it to its file.

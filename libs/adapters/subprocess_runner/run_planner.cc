@@ -1,9 +1,12 @@
 #include "libs/adapters/subprocess_runner/run_planner.h"
 
+#include <sys/statvfs.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "libs/base/check.h"
+#include "libs/base/error.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/stable_hash.h"
 
@@ -23,6 +26,12 @@ std::string SessionFolderName(absl::string_view session_id) {
 
 absl::StatusOr<RunPlanner> RunPlanner::Create(SubprocessRunnerOptions options) {
   CHECK(options.data_dir.is_absolute()) << options.data_dir;
+  if (options.kind == Kind::kShell && !options.allow_shell) {
+    return absl::InvalidArgumentError(
+        "runner.kind: shell runs whatever is submitted, and is not allowed; set "
+        "runner.allow_shell: "
+        "true, or runner.kind: exec with a command in runner.argv");
+  }
   std::optional<CommandTemplate> command;
   if (options.kind == Kind::kExec) {
     std::vector<std::string> argv = options.argv;
@@ -31,7 +40,11 @@ absl::StatusOr<RunPlanner> RunPlanner::Create(SubprocessRunnerOptions options) {
     }
     ASSIGN_OR_RETURN(command, CommandTemplate::Parse(std::move(argv)));
   }
-  return RunPlanner(std::move(options), std::move(command));
+  RunPlanner planner(std::move(options), std::move(command));
+  if (const absl::Status checked = planner.CheckCommand(); !checked.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("runner.argv: ", checked.message()));
+  }
+  return planner;
 }
 
 absl::Status RunPlanner::Check(const core::TaskSpec& spec) const {
@@ -39,15 +52,40 @@ absl::Status RunPlanner::Check(const core::TaskSpec& spec) const {
       (!absl::StartsWith(spec.project->path, "/") || absl::StrContains(spec.project->path, '\0'))) {
     return absl::InvalidArgumentError("project.path has to begin with '/'");
   }
-  if (options_.kind == Kind::kShell) {
-    if (options_.allow_shell) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        "this agent runs prompts as scripts, which is not allowed; set runner.allow_shell: true, "
-        "or "
-        "runner.kind: exec with a command in runner.argv");
+  // A task's own faults come first: no other agent would take it either.
+  if (command_.has_value()) {
+    RETURN_IF_ERROR(CheckEnvironment(spec));
+    RETURN_IF_ERROR(command_->Check(spec));
   }
-  RETURN_IF_ERROR(CheckEnvironment(spec));
-  return command_->Check(spec);
+  RETURN_IF_ERROR(CheckCommand());
+  return CheckSpace(spec);
+}
+
+absl::Status RunPlanner::CheckCommand() const {
+  if (!command_.has_value()) return absl::OkStatus();
+  std::vector<std::string> path;
+  if (const auto found = allowed_.find("PATH"); found != allowed_.end()) {
+    path.push_back(absl::StrCat("PATH=", found->second));
+  }
+  // The program is the same for every task.
+  const absl::Status found = FindProgram(command_->Filled({}).front(), path).status();
+  if (found.ok()) return absl::OkStatus();
+  return base::WithReason(absl::UnimplementedError(found.message()), "RUNNER_UNAVAILABLE");
+}
+
+absl::Status RunPlanner::CheckSpace(const core::TaskSpec& spec) const {
+  struct statvfs disk = {};
+  // One that cannot be asked is told of when the run's folder cannot be made.
+  if (statvfs(options_.data_dir.c_str(), &disk) != 0) return absl::OkStatus();
+  const uint64_t free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
+  const uint64_t needed = options_.free_bytes_min + spec.prompt.size() + spec.payload.size();
+  const bool has_inodes = disk.f_files == 0 || disk.f_favail > 0;
+  if (free_bytes >= needed && has_inodes) return absl::OkStatus();
+  return base::WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "no space for a run in ", options_.data_dir.string(), " of this agent: ", free_bytes,
+          " bytes free, ", needed, " needed", has_inodes ? "" : ", and no inode free")),
+      "NO_SPACE", {{"free_bytes", absl::StrCat(free_bytes)}});
 }
 
 absl::StatusOr<RunPlan> RunPlanner::Plan(const ports::RunOrder& order) const {

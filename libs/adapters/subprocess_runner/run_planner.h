@@ -37,12 +37,15 @@ struct SubprocessRunnerOptions {
   std::filesystem::path data_dir;
   // Of tasks that do not say.
   absl::Duration timeout = absl::Minutes(30);
+  // No run begins with less space than this, and what its prompt and payload take, in data_dir.
+  uint64_t free_bytes_min = 16 * 1024 * 1024;
 };
 
 // Says for each run what its supervisor is to do. Thread-safe.
 class RunPlanner {
  public:
-  // INVALID_ARGUMENT when the command is no CommandTemplate. REQUIRES: data_dir is absolute.
+  // INVALID_ARGUMENT when the command is no CommandTemplate or its program cannot be executed, or
+  // for the shell where it is not allowed. REQUIRES: data_dir is absolute.
   static absl::StatusOr<RunPlanner> Create(SubprocessRunnerOptions options);
 
   // As TaskRunner::Check().
@@ -58,6 +61,9 @@ class RunPlanner {
         allowed_(AllowedEnvironment(options_.environment, options_.env_allow)) {}
 
   RunFolders FoldersOf(const ports::RunOrder& order) const;
+  // Whether this agent can begin runs at all: UNIMPLEMENTED or RESOURCE_EXHAUSTED.
+  absl::Status CheckCommand() const;
+  absl::Status CheckSpace(const core::TaskSpec& spec) const;
 
   SubprocessRunnerOptions options_;
   // Of kExec only.

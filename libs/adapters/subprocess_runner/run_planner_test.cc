@@ -3,12 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "libs/core/answer.h"
+#include "libs/testing/new_folder.h"
 #include "libs/testing/run_orders.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::adapters {
 namespace {
 
+using test::HasReason;
 using test::IsOk;
 using test::RunOrderOf;
 using test::RunToken;
@@ -25,17 +30,17 @@ RunPlanner Exec(std::vector<std::string> argv) {
                               .data_dir = "/data"});
 }
 
-RunPlanner Shell(bool allowed) {
+RunPlanner Shell() {
   return *RunPlanner::Create(
-      {.kind = SubprocessRunnerOptions::Kind::kShell, .allow_shell = allowed, .data_dir = "/data"});
+      {.kind = SubprocessRunnerOptions::Kind::kShell, .allow_shell = true, .data_dir = "/data"});
 }
 
 TEST(RunPlannerTest, CommandGetsThePromptAsItsInput) {
   core::TaskSpec spec = SpecOf("secret prompt");
   spec.model = "opus";
-  const auto plan = Exec({"agent", "--model={model}"}).Plan(RunOrderOf(RunToken(1), spec));
+  const auto plan = Exec({"sh", "--model={model}"}).Plan(RunOrderOf(RunToken(1), spec));
   ASSERT_THAT(plan, IsOk());
-  EXPECT_THAT(plan->argv, ElementsAre("agent", "--model=opus"));
+  EXPECT_THAT(plan->argv, ElementsAre("sh", "--model=opus"));
   EXPECT_TRUE(plan->prompt_is_input);
   EXPECT_EQ(plan->prompt, "secret prompt");
   EXPECT_THAT(plan->environment, Contains("PATH=/bin"));
@@ -43,20 +48,20 @@ TEST(RunPlannerTest, CommandGetsThePromptAsItsInput) {
 }
 
 TEST(RunPlannerTest, ScriptIsNamedToTheShell) {
-  const auto plan = Shell(true).Plan(RunOrderOf(RunToken(1), SpecOf("exit 7")));
+  const auto plan = Shell().Plan(RunOrderOf(RunToken(1), SpecOf("exit 7")));
   ASSERT_THAT(plan, IsOk());
   EXPECT_THAT(plan->argv, ElementsAre("/bin/sh", plan->folders.prompt_file()));
   EXPECT_FALSE(plan->prompt_is_input);
 }
 
-TEST(RunPlannerTest, ShellThatIsNotAllowedSaysWhatToSet) {
-  EXPECT_THAT(Shell(false).Check(SpecOf("exit 7")),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("runner.allow_shell")));
-  EXPECT_FALSE(Shell(false).Plan(RunOrderOf(RunToken(1), SpecOf("exit 7"))).ok());
+TEST(RunPlannerTest, ShellThatIsNotAllowedIsRefusedAtTheStartAndSaysWhatToSet) {
+  EXPECT_THAT(
+      RunPlanner::Create({.kind = SubprocessRunnerOptions::Kind::kShell, .data_dir = "/data"}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("runner.allow_shell")));
 }
 
 TEST(RunPlannerTest, WorkFolderIsTheTasksOrTheSessions) {
-  const RunPlanner planner = Exec({"agent"});
+  const RunPlanner planner = Exec({"sh"});
   const ports::RunOrder order = RunOrderOf(RunToken(1), SpecOf("prompt"));
   const RunFolders folders = planner.Plan(order)->folders;
   EXPECT_EQ(folders.work, "/data/work/" + order.task_id);
@@ -73,24 +78,62 @@ TEST(RunPlannerTest, WorkFolderIsTheTasksOrTheSessions) {
 
 TEST(RunPlannerTest, TimeoutIsTheTasksOrTheDefault) {
   core::TaskSpec spec = SpecOf("prompt");
-  EXPECT_EQ(Exec({"agent"}).Plan(RunOrderOf(RunToken(1), spec))->timeout, absl::Minutes(30));
+  EXPECT_EQ(Exec({"sh"}).Plan(RunOrderOf(RunToken(1), spec))->timeout, absl::Minutes(30));
   spec.timeout = absl::Seconds(7);
-  EXPECT_EQ(Exec({"agent"}).Plan(RunOrderOf(RunToken(1), spec))->timeout, absl::Seconds(7));
+  EXPECT_EQ(Exec({"sh"}).Plan(RunOrderOf(RunToken(1), spec))->timeout, absl::Seconds(7));
 }
 
 TEST(RunPlannerTest, TasksThatWouldChangeTheCommandAreRefused) {
   core::TaskSpec spec = SpecOf("prompt");
   spec.env = {{"LD_PRELOAD", "/tmp/evil.so"}};
-  EXPECT_THAT(Exec({"agent"}).Check(spec), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(Shell(true).Check(spec), IsOk());
+  EXPECT_THAT(Exec({"sh"}).Check(spec), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Shell().Check(spec), IsOk());
   spec = SpecOf("prompt");
   spec.project = core::Project{.name = "p", .path = "relative"};
-  EXPECT_THAT(Exec({"agent"}).Check(spec), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Exec({"sh"}).Check(spec), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(RunPlannerTest, BadCommandIsRefusedAtTheStart) {
-  EXPECT_THAT(RunPlanner::Create({.argv = {"agent", "{nonsense}"}, .data_dir = "/data"}),
+  EXPECT_THAT(RunPlanner::Create({.argv = {"/bin/sh", "{nonsense}"}, .data_dir = "/data"}),
               StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(RunPlannerTest, CommandThatCannotBeExecutedIsRefusedAtTheStart) {
+  for (const char* program : {"/no/such/program", "/etc/passwd", "/bin", "no-such-program"}) {
+    EXPECT_THAT(RunPlanner::Create({.argv = {program},
+                                    .environment = {{"PATH", "/bin"}},
+                                    .env_allow = {"PATH"},
+                                    .data_dir = "/data"}),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("runner.argv")))
+        << program;
+  }
+}
+
+TEST(RunPlannerTest, CommandThatIsGoneIsTheAgentsFault) {
+  const std::filesystem::path folder = test::NewFolder();
+  const std::filesystem::path program = folder / "agent";
+  std::filesystem::copy_file("/bin/true", program);
+  const auto planner = RunPlanner::Create({.argv = {program}, .data_dir = folder});
+  ASSERT_THAT(planner, IsOk());
+  EXPECT_THAT(planner->Check(SpecOf("prompt")), IsOk());
+  std::filesystem::remove(program);
+  const absl::Status gone = planner->Check(SpecOf("prompt"));
+  EXPECT_THAT(gone, HasReason("RUNNER_UNAVAILABLE"));
+  EXPECT_EQ(core::MeaningOf(gone), core::AnswerMeaning::kAgentAtFault);
+  // A task that is wrong stays so.
+  core::TaskSpec wrong = SpecOf("prompt");
+  wrong.env = {{"LD_PRELOAD", "/tmp/evil.so"}};
+  EXPECT_EQ(core::MeaningOf(planner->Check(wrong)), core::AnswerMeaning::kRejected);
+}
+
+TEST(RunPlannerTest, RunWithoutSpaceIsTriedElsewhere) {
+  const auto planner = RunPlanner::Create(
+      {.argv = {"/bin/true"}, .data_dir = test::NewFolder(), .free_bytes_min = uint64_t{1} << 62});
+  ASSERT_THAT(planner, IsOk());
+  const absl::Status full = planner->Check(SpecOf("prompt"));
+  EXPECT_THAT(full, HasReason("NO_SPACE"));
+  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("bytes free")));
+  EXPECT_EQ(core::MeaningOf(full), core::AnswerMeaning::kTransient);
 }
 
 }  // namespace

@@ -24,10 +24,11 @@ namespace callboard::adapters {
 // may become its result.
 class SubprocessRunner final : public ports::TaskRunner {
  public:
-  // Waits a little for the processes of an agent that had the same folder, and removes what they
-  // left behind; FAILED_PRECONDITION when that agent is still there. INVALID_ARGUMENT for a command
-  // that cannot be. Lets this process open as many files as it may. `clock`, whose monotonic time
-  // is that of adapters::SystemClock, and `watcher` outlive the runner.
+  // Waits a little for the processes of an agent that had the same folder, says so, kills those
+  // that do not end, and removes what they left behind; FAILED_PRECONDITION when that agent is
+  // still there. INVALID_ARGUMENT for a command that cannot be run, and for a shell that is not
+  // allowed. Lets this process open as many files as it may. `clock`, whose monotonic time is that
+  // of adapters::SystemClock, and `watcher` outlive the runner.
   static absl::StatusOr<std::unique_ptr<SubprocessRunner>> Create(SubprocessRunnerOptions options,
                                                                   const ports::Clock& clock,
                                                                   ports::RunWatcher& watcher);
@@ -36,6 +37,7 @@ class SubprocessRunner final : public ports::TaskRunner {
   absl::Status Check(const core::TaskSpec& spec) const override;
   void Start(ports::RunOrder order) override;
   void Stop(const core::FenceToken& token) override;
+  void Kill(const core::FenceToken& token) override;
   void SetFence(const core::FenceToken& token, absl::Duration fence_at) override;
   void Delivered(const core::FenceToken& token, uint64_t bytes) override;
 

@@ -18,15 +18,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "libs/adapters/subprocess_runner/child_processes.h"
 #include "libs/adapters/subprocess_runner/run_files.h"
+#include "libs/adapters/subprocess_runner/task_environment.h"
 #include "libs/base/check.h"
 #include "libs/base/spawn.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/limits.h"
 
 namespace callboard::adapters {
@@ -35,6 +34,10 @@ namespace {
 constexpr rlim_t kOpenFiles = 1024;
 // Between looks at what is left, in case a list of children missed one.
 constexpr int kKillAgainMilliseconds = 10;
+// A SIGTERM for all processes of a service reaches this one so much later than the task.
+constexpr int kSigtermMilliseconds = 100;
+// What a shell exits with when what it ran died of SIGTERM.
+constexpr int kSigtermExitCode = 128 + SIGTERM;
 
 void LimitThisProcess() {
   setsid();
@@ -50,32 +53,17 @@ void LimitThisProcess() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-base::Descriptor ChildSignals() {
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  CHECK_EQ(sigprocmask(SIG_BLOCK, &child, nullptr), 0);
-  base::Descriptor signals(signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC));
+base::Descriptor WatchedSignals() {
+  sigset_t watched;
+  sigemptyset(&watched);
+  sigaddset(&watched, SIGCHLD);
+  sigaddset(&watched, SIGTERM);
+  CHECK_EQ(sigprocmask(SIG_BLOCK, &watched, nullptr), 0);
+  // The launcher ignores it; one that is ignored may not be queued.
+  signal(SIGTERM, SIG_DFL);
+  base::Descriptor signals(signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC));
   CHECK(signals.is_open());
   return signals;
-}
-
-// Where the program is: `name` itself when it has a slash.
-absl::StatusOr<std::string> FindProgram(const std::string& name,
-                                        const std::vector<std::string>& environment) {
-  if (absl::StrContains(name, '/')) return name;
-  for (absl::string_view line : environment) {
-    if (!absl::ConsumePrefix(&line, "PATH=")) continue;
-    for (const absl::string_view folder : absl::StrSplit(line, ':')) {
-      // Others depend on where one stands.
-      if (!absl::StartsWith(folder, "/")) continue;
-      std::string program = absl::StrCat(folder, "/", name);
-      if (access(program.c_str(), X_OK) == 0) return program;
-    }
-    return absl::NotFoundError(absl::StrCat("cannot run ", name, ": it is not in PATH, ", line));
-  }
-  return absl::NotFoundError(
-      absl::StrCat("cannot run ", name, ": there is no PATH; allow it in runner.env_allow"));
 }
 
 std::string SignalName(int signal) {
@@ -99,7 +87,7 @@ Supervisor::Supervisor(RunPlan plan, base::Descriptor control, base::Descriptor 
       control_(std::move(control)),
       output_(std::move(standard_output)),
       error_(std::move(standard_error)),
-      signals_(ChildSignals()) {}
+      signals_(WatchedSignals()) {}
 
 bool Supervisor::Run() {
   LimitThisProcess();
@@ -108,6 +96,7 @@ bool Supervisor::Run() {
   output_.Close();
   error_.Close();
   if (task_ != 0) Watch();
+  Tell(kProcessesGone);
 
   Report report = {.result = Result()};
   if (const std::optional<ResultFile> file = ReadResultFile(plan_.folders)) {
@@ -147,6 +136,7 @@ absl::Status Supervisor::StartTask() {
     return base::SystemError("say that it begins");
   }
   RETURN_IF_ERROR(SpawnTask(folder, program, input.get()));
+  Tell(absl::StrCat(kTaskStarted, task_));
   timeout_.SetAfter(plan_.timeout);
   return absl::OkStatus();
 }
@@ -203,10 +193,20 @@ void Supervisor::Watch() {
   }
 }
 
-void Supervisor::Reap() {
+// An agent that does not hear it is gone, or heard enough.
+void Supervisor::Tell(absl::string_view message) {
+  if (control_.is_open()) send(control_.get(), message.data(), message.size(), MSG_NOSIGNAL);
+}
+
+void Supervisor::ReadSignals() {
   signalfd_siginfo signal;
   while (read(signals_.get(), &signal, sizeof(signal)) > 0) {
+    if (signal.ssi_signo == SIGTERM) got_sigterm_ = true;
   }
+}
+
+void Supervisor::Reap() {
+  ReadSignals();
   while (true) {
     int status = 0;
     const pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -282,6 +282,20 @@ void Supervisor::KillProcesses() {
   for (const pid_t child : ChildProcesses()) KillChild(child);
 }
 
+bool Supervisor::WasTerminatedFromOutside() {
+  if (!status_.has_value()) return false;
+  const bool died_of_it = (WIFSIGNALED(*status_) && WTERMSIG(*status_) == SIGTERM) ||
+                          (WIFEXITED(*status_) && WEXITSTATUS(*status_) == kSigtermExitCode);
+  if (!died_of_it) return false;
+  ReadSignals();
+  if (!got_sigterm_) {
+    pollfd watched = {signals_.get(), POLLIN, 0};
+    poll(&watched, 1, kSigtermMilliseconds);
+    ReadSignals();
+  }
+  return got_sigterm_;
+}
+
 core::RunResult Supervisor::Result() {
   using End = core::RunResult::End;
   core::RunResult result;
@@ -289,6 +303,11 @@ core::RunResult Supervisor::Result() {
   if (status_.has_value() && WIFSIGNALED(*status_)) result.signal = SignalName(WTERMSIG(*status_));
   switch (cause_) {
     case Cause::kItself:
+      if (WasTerminatedFromOutside()) {
+        result.end = End::kCancelled;
+        result.error = "it was ended by a SIGTERM to all processes of the agent";
+        break;
+      }
       result.end = !start_.ok()            ? End::kNotStarted
                    : result.exit_code == 0 ? End::kCompleted
                                            : End::kFailed;
@@ -306,7 +325,7 @@ core::RunResult Supervisor::Result() {
       break;
   }
   if (!start_.ok()) {
-    result.error = std::string(start_.message()).substr(0, core::kErrorBytesMax);
+    result.error = base::KeptText(std::string(start_.message()), core::kErrorBytesMax);
   }
   return result;
 }

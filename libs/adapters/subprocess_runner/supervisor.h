@@ -22,6 +22,9 @@ namespace callboard::adapters {
 // past its fence, its process group gets SIGTERM, and after the grace all of them get SIGKILL; when
 // the agent is gone, at once.
 //
+// A SIGTERM to this process is only noted: service managers send one to every process of a service.
+// A task that died of it has been ended from outside and is reported as kCancelled.
+//
 // Limits of the task: no core files; 1024 open files, or more when it asks, up to what the agent
 // may have; no new privileges, as through sudo: else it could not be killed. The rest is the
 // agent's.
@@ -42,6 +45,9 @@ class Supervisor {
   absl::Status SpawnTask(const std::string& folder, const std::string& program, int input);
   void Watch();
   void Reap();
+  void ReadSignals();
+  void Tell(absl::string_view message);
+  bool WasTerminatedFromOutside();
   void FollowInstructions();
   void Follow(const Instruction& instruction);
   // SIGTERM, then SIGKILL when `kill_` runs out.
@@ -69,6 +75,8 @@ class Supervisor {
   std::optional<int> status_;
   absl::Status start_;
   bool is_alone_ = false;
+  // This process got a SIGTERM.
+  bool got_sigterm_ = false;
 };
 
 }  // namespace callboard::adapters

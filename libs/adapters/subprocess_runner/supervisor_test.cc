@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/subprocess_runner/child_processes.h"
 #include "libs/adapters/subprocess_runner/launcher.h"
+#include "libs/base/check.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/process.h"
 #include "libs/testing/process_table.h"
@@ -75,6 +76,12 @@ TEST(SupervisorTest, StopEndsWhatDoesNotWantToEnd) {
   EXPECT_EQ(result.signal, "SIGKILL");
   ExpectGone(processes);
   EXPECT_LT(ResidentKilobytes(), before + kGrownKilobytesMax);
+}
+
+TEST(SupervisorTest, NumberOfTheTasksProcessIsTold) {
+  ShellRuns shell;
+  const core::FenceToken run = shell.Start("echo $$");
+  EXPECT_EQ(absl::StrCat(shell.runs().WaitForPid(run), "\n"), shell.runs().WaitForEnd(run).result);
 }
 
 TEST(SupervisorTest, StopEndsWhatIsAlwaysSomebodyElse) {
@@ -265,10 +272,175 @@ TEST(SupervisorTest, NothingOutlivesAnAgentThatIsKilled) {
   // The next one waits for that, and finds nothing.
   RecordedRuns runs;
   const adapters::SystemClock clock;
-  EXPECT_THAT(adapters::SubprocessRunner::Create({.argv = {"true"}, .data_dir = folder / "data"},
-                                                 clock, runs),
+  EXPECT_THAT(adapters::SubprocessRunner::Create(
+                  {.argv = {"/bin/true"}, .data_dir = folder / "data"}, clock, runs),
               IsOk());
   EXPECT_TRUE(fs::is_empty(folder / "data" / "runs"));
+}
+
+// ---- Tasks that stop the processes of the agent -------------------------------------------------
+
+// A script that does not want to end and has stopped its supervisor.
+std::string StopsItsSupervisor(const fs::path& pids) {
+  return Stubborn(pids, "kill -STOP $PPID; echo $PPID >>$pids; echo up; wait; sleep 1000");
+}
+
+TEST(SupervisorTest, TaskThatStopsItsSupervisorIsGoneAfterItsTimeout) {
+  ShellRuns shell;
+  const fs::path pids = shell.data_dir() / "pids";
+  core::TaskSpec spec = SpecOf(StopsItsSupervisor(pids));
+  spec.timeout = absl::Milliseconds(500);
+  const core::FenceToken run = shell.Start(spec, absl::Milliseconds(100));
+  const std::vector<pid_t> processes = WaitForPids(pids, kStubbornProcesses + 1);
+  const core::RunResult result = shell.runs().WaitForEnd(run);
+  EXPECT_EQ(result.end, End::kTimedOut);
+  EXPECT_THAT(result.error, HasSubstr("supervisor"));
+  ExpectGone(processes);
+  EXPECT_TRUE(fs::is_empty(shell.data_dir() / "runs"));
+  EXPECT_EQ(shell.RunToEnd("exit 0").end, End::kCompleted);
+}
+
+TEST(SupervisorTest, TaskThatStopsItsSupervisorIsGoneAfterItsCancel) {
+  ShellRuns shell;
+  const fs::path pids = shell.data_dir() / "pids";
+  const core::FenceToken run = shell.Start(StopsItsSupervisor(pids), absl::Milliseconds(100));
+  const std::vector<pid_t> processes = WaitForPids(pids, kStubbornProcesses + 1);
+  shell.runner().Stop(run);
+  EXPECT_EQ(shell.runs().WaitForEnd(run).end, End::kCancelled);
+  ExpectGone(processes);
+}
+
+TEST(SupervisorTest, TaskThatStopsItsSupervisorIsGoneWithTheAgent) {
+  ShellRuns shell;
+  const fs::path pids = shell.data_dir() / "pids";
+  const core::FenceToken run = shell.Start(StopsItsSupervisor(pids));
+  const std::vector<pid_t> processes = WaitForPids(pids, kStubbornProcesses + 1);
+  shell.Close();
+  EXPECT_EQ(shell.runs().WaitForEnd(run).end, End::kCancelled);
+  ExpectGone(processes);
+}
+
+TEST(SupervisorTest, TaskThatStopsItsSupervisorAndItsLauncherIsGoneAfterItsCancel) {
+  ShellRuns shell;
+  const fs::path pids = shell.data_dir() / "pids";
+  const pid_t launcher = adapters::ChildProcesses().front();
+  const core::FenceToken run =
+      shell.Start(absl::StrCat("kill -STOP ", launcher, "\n", StopsItsSupervisor(pids)),
+                  absl::Milliseconds(100));
+  const std::vector<pid_t> processes = WaitForPids(pids, kStubbornProcesses + 1);
+  // Its launcher is replaced meanwhile.
+  WaitUntilDead(launcher);
+  shell.runner().Stop(run);
+  EXPECT_EQ(shell.runs().WaitForEnd(run).end, End::kCancelled);
+  ExpectGone(processes);
+}
+
+TEST(SupervisorTest, LauncherThatIsStoppedIsReplaced) {
+  ShellRuns shell;
+  const pid_t launcher = adapters::ChildProcesses().front();
+  const core::FenceToken older = shell.Start("echo up; exec sleep 1000");
+  ASSERT_TRUE(shell.runs().WaitForOutput(older, "up"));
+  ASSERT_EQ(kill(launcher, SIGSTOP), 0);
+  EXPECT_EQ(shell.runs().WaitForEnd(shell.Start("exit 0")).end, End::kNotStarted);
+  EXPECT_FALSE(IsAlive(launcher));
+  EXPECT_EQ(shell.RunToEnd("exit 5").exit_code, 5);
+  EXPECT_EQ(shell.runs().ends(older), 0);
+  shell.runner().Stop(older);
+  EXPECT_EQ(shell.runs().WaitForEnd(older).signal, "SIGTERM");
+}
+
+TEST(SupervisorTest, LauncherThatIsStoppedDoesNotHoldUpTheEnd) {
+  ShellRuns shell;
+  EXPECT_EQ(shell.RunToEnd("exit 0").end, End::kCompleted);
+  const pid_t launcher = adapters::ChildProcesses().front();
+  ASSERT_EQ(kill(launcher, SIGSTOP), 0);
+  shell.Close();
+  EXPECT_FALSE(IsAlive(launcher));
+}
+
+// Has `script` run by an agent that is killed, and starts the next one on its folder. Returns what
+// the first one ran: as many processes as the script writes to `pids` in `folder`.
+std::vector<pid_t> RunUnderTwoAgents(const fs::path& folder, const std::string& script) {
+  Process agent({BuiltBinary("libs/testing/runner_host"), folder / "data", "0", script});
+  std::vector<pid_t> running = WaitForPids(folder / "pids", kStubbornProcesses + 1);
+  agent.Signal(SIGKILL);
+  RecordedRuns runs;
+  const adapters::SystemClock clock;
+  CHECK_OK(adapters::SubprocessRunner::Create({.argv = {"/bin/true"}, .data_dir = folder / "data"},
+                                              clock, runs)
+               .status());
+  CHECK(fs::is_empty(folder / "data" / "runs"));
+  return running;
+}
+
+TEST(SupervisorTest, SupervisorThatIsStoppedDoesNotOutliveAnAgentThatIsKilled) {
+  const fs::path folder = NewFolder();
+  ExpectGone(RunUnderTwoAgents(folder, StopsItsSupervisor(folder / "pids")));
+  EXPECT_TRUE(fs::is_empty(folder / "data" / "work"));
+}
+
+TEST(SupervisorTest, NextAgentKillsALauncherThatIsStopped) {
+  const fs::path folder = NewFolder();
+  // The fourth field of stat is the parent: the supervisor's is the launcher.
+  ExpectGone(
+      RunUnderTwoAgents(folder, absl::StrCat("kill -STOP $(cut -d' ' -f4 /proc/$PPID/stat)\n",
+                                             StopsItsSupervisor(folder / "pids"))));
+  EXPECT_TRUE(fs::is_empty(folder / "data" / "work"));
+}
+
+TEST(SupervisorTest, AgentThatIsAliveKeepsItsFolder) {
+  const fs::path folder = NewFolder();
+  const fs::path pids = folder / "pids";
+  Process agent({BuiltBinary("libs/testing/runner_host"), folder / "data", "0",
+                 absl::StrCat("echo $$ >>", pids.string(), "; exec sleep 1000")});
+  const std::vector<pid_t> running = WaitForPids(pids, 1);
+  RecordedRuns runs;
+  const adapters::SystemClock clock;
+  EXPECT_THAT(adapters::SubprocessRunner::Create(
+                  {.argv = {"/bin/true"}, .data_dir = folder / "data"}, clock, runs),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr(absl::StrCat("process ", agent.pid()))));
+  EXPECT_TRUE(IsAlive(running.front()));
+}
+
+// ---- A SIGTERM for all processes of a service ---------------------------------------------------
+
+TEST(SupervisorTest, TaskThatDiesOfASigtermForEverybodyIsNotToBlame) {
+  ShellRuns shell;
+  const core::FenceToken run = shell.Start("echo $PPID supervises; exec sleep 1000");
+  ASSERT_TRUE(shell.runs().WaitForOutput(run, "supervises\n"));
+  const pid_t launcher = adapters::ChildProcesses().front();
+  int supervisor = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(shell.runs().text(run).substr(0, shell.runs().text(run).find(' ')),
+                               &supervisor));
+  // The task first: its supervisor hears of its death before it hears of the signal.
+  for (const pid_t pid : {static_cast<pid_t>(shell.runs().WaitForPid(run)), supervisor, launcher}) {
+    ASSERT_EQ(kill(pid, SIGTERM), 0);
+  }
+  const core::RunResult result = shell.runs().WaitForEnd(run);
+  EXPECT_EQ(result.end, End::kCancelled);
+  EXPECT_EQ(result.signal, "SIGTERM");
+  EXPECT_THAT(result.error, HasSubstr("SIGTERM"));
+  EXPECT_TRUE(IsAlive(launcher));
+  EXPECT_EQ(shell.RunToEnd("exit 5").exit_code, 5);
+}
+
+TEST(SupervisorTest, TaskThatTerminatesItselfIsToBlame) {
+  ShellRuns shell;
+  const core::RunResult result = shell.RunToEnd("kill -TERM $$");
+  EXPECT_EQ(result.end, End::kFailed);
+  EXPECT_EQ(result.signal, "SIGTERM");
+}
+
+TEST(SupervisorTest, KillLeavesNoGrace) {
+  ShellRuns shell;
+  const core::FenceToken run =
+      shell.Start("trap '' TERM; echo up; while :; do sleep 1000; done", absl::Seconds(1000));
+  ASSERT_TRUE(shell.runs().WaitForOutput(run, "up"));
+  shell.runner().Kill(run);
+  const core::RunResult result = shell.runs().WaitForEnd(run);
+  EXPECT_EQ(result.end, End::kCancelled);
+  EXPECT_EQ(result.signal, "SIGKILL");
 }
 
 // The kernel says that there was something unread before it hands out the report.

@@ -1,7 +1,16 @@
 #include "libs/adapters/subprocess_runner/task_environment.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace callboard::adapters {
 namespace {
@@ -28,6 +37,32 @@ Environment AllowedEnvironment(const Environment& environment,
 
 std::string FenceVariable(const core::FenceToken& token) {
   return absl::StrCat(kFence, "=", FenceText(token));
+}
+
+absl::StatusOr<std::string> FindProgram(const std::string& name,
+                                        const std::vector<std::string>& environment) {
+  if (absl::StrContains(name, '/')) {
+    std::error_code error;
+    if (access(name.c_str(), X_OK) != 0) {
+      return absl::NotFoundError(absl::StrCat("cannot run ", name, ": ", strerror(errno)));
+    }
+    if (std::filesystem::is_directory(name, error)) {
+      return absl::NotFoundError(absl::StrCat("cannot run ", name, ": it is a folder"));
+    }
+    return name;
+  }
+  for (absl::string_view line : environment) {
+    if (!absl::ConsumePrefix(&line, "PATH=")) continue;
+    for (const absl::string_view folder : absl::StrSplit(line, ':')) {
+      // Others depend on where one stands.
+      if (!absl::StartsWith(folder, "/")) continue;
+      std::string program = absl::StrCat(folder, "/", name);
+      if (access(program.c_str(), X_OK) == 0) return program;
+    }
+    return absl::NotFoundError(absl::StrCat("cannot run ", name, ": it is not in PATH, ", line));
+  }
+  return absl::NotFoundError(
+      absl::StrCat("cannot run ", name, ": there is no PATH; allow it in runner.env_allow"));
 }
 
 absl::Status CheckEnvironment(const core::TaskSpec& spec) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "libs/adapters/subprocess_runner/run_plan.h"
 #include "libs/core/task.h"
 #include "libs/ports/task_runner.h"
@@ -20,6 +21,11 @@ Environment AllowedEnvironment(const Environment& environment,
 
 // CALLBOARD_FENCE=queue_id/dispatch/epoch.
 std::string FenceVariable(const core::FenceToken& token);
+
+// The path of a program: `name` itself when it has a slash, else looked for in PATH of the
+// environment, which is as name=value. NOT_FOUND when there is no such file that can be executed.
+absl::StatusOr<std::string> FindProgram(const std::string& name,
+                                        const std::vector<std::string>& environment);
 
 // INVALID_ARGUMENT when a task sets what decides which code a fixed command is: LD_…, PATH, IFS.
 absl::Status CheckEnvironment(const core::TaskSpec& spec);
