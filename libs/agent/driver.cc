@@ -7,6 +7,7 @@
 
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
+#include "libs/core/answer.h"
 
 namespace callboard::agent {
 namespace {
@@ -35,7 +36,7 @@ AgentDriver::AgentDriver(EngineOptions options, const Journaled& journaled, cons
       engine_(
           [&] {
             // Asked by whoever has the turn, and nobody has before the runner is there.
-            options.check = [this](const core::TaskSpec& spec) { return runner_->Check(spec); };
+            options.check = [this](const core::TaskSpec& spec) { return Check(spec); };
             return std::move(options);
           }(),
           journaled) {}
@@ -54,6 +55,7 @@ AgentDriver::~AgentDriver() {
 void AgentDriver::Push(Command command) {
   waiting_.push_back(std::move(command));
   idle_ = false;
+  told_ = false;
 }
 
 void AgentDriver::Post(Command command) {
@@ -142,8 +144,12 @@ void AgentDriver::GetView(Reply<AgentView> reply) {
                           .connected = engine_.is_connected(),
                           .director_epoch = engine_.director_epoch(),
                           .draining = engine_.is_draining(),
-                          .running_task_ids = engine_.RunningTaskIds(),
+                          .runs = {},
                           .unacknowledged_results = engine_.unacknowledged()};
+        for (const std::string& task_id : engine_.RunningTaskIds()) {
+          // All that runs is in the book.
+          view.runs.push_back(*book_.Find(task_id));
+        }
         reply(std::move(view));
       },
       reply);
@@ -188,15 +194,45 @@ void AgentDriver::BeginDrain() {
   Post([this](absl::Duration) { engine_.BeginDrain(); });
 }
 
-bool AgentDriver::WaitUntilIdle(absl::Duration timeout) {
-  const absl::Duration deadline = world_.clock.MonotonicNow() + timeout;
+void AgentDriver::SetUrl(std::string url) {
+  Post([this, url = std::move(url)](absl::Duration) { engine_.SetUrl(url); });
+}
+
+bool AgentDriver::KillRuns(absl::Duration timeout) {
+  Post([this](absl::Duration) { engine_.KillRuns(); });
   base::MutexLock lock(mutex_);
-  while (!idle_) {
+  return WaitFor(told_, timeout);
+}
+
+bool AgentDriver::WaitUntilIdle(absl::Duration timeout) {
+  base::MutexLock lock(mutex_);
+  return WaitFor(idle_, timeout);
+}
+
+bool AgentDriver::WaitFor(const bool& reached, absl::Duration timeout) {
+  const absl::Duration deadline = world_.clock.MonotonicNow() + timeout;
+  while (!reached) {
     const absl::Duration left = deadline - world_.clock.MonotonicNow();
     if (left <= absl::ZeroDuration()) return false;
     settled_.WaitFor(mutex_, left);
   }
   return true;
+}
+
+absl::Status AgentDriver::Check(const core::TaskSpec& spec) const {
+  absl::Status status = runner_->Check(spec);
+  const core::AnswerMeaning meaning = core::MeaningOf(status);
+  const bool is_agents_own =
+      meaning == core::AnswerMeaning::kAgentAtFault || meaning == core::AnswerMeaning::kTransient;
+  if (is_agents_own && world_.observer != nullptr) world_.observer->OnCannotRun(status);
+  return status;
+}
+
+void AgentDriver::OnStarted(const core::FenceToken& token, int64_t pid) {
+  Post([this, token, pid](absl::Duration) {
+    book_.OnStarted(token, pid, world_.clock.WallNow());
+    if (world_.observer != nullptr) world_.observer->OnRunStarted(token, pid);
+  });
 }
 
 void AgentDriver::OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) {
@@ -213,8 +249,8 @@ void AgentDriver::OnEnded(const core::FenceToken& token, core::RunResult result)
       unsaid_.push_back(core::OutputWritten{token, {}, /*is_last=*/true});
       if (output->second.unacknowledged.empty()) outputs_.erase(output);
     }
+    if (world_.observer != nullptr) world_.observer->OnRunEnded(token, result);
     book_.OnEnded(token, result, world_.clock.WallNow());
-    if (world_.observer != nullptr) world_.observer->OnRunEnded(result.end);
     engine_.OnEnded(token, std::move(result));
   });
 }
@@ -274,8 +310,10 @@ void AgentDriver::TakeTurn() {
   turn_is_taken_ = false;
   // Who is not connected takes no output, and may never come back.
   const bool delivered = outputs_.empty() || !engine_.is_connected();
-  idle_ = waiting_.empty() && ((engine_.is_idle() && delivered) || !failure_.ok());
-  if (idle_) settled_.NotifyAll();
+  const bool settled = (engine_.is_idle() && delivered) || !failure_.ok();
+  idle_ = waiting_.empty() && settled;
+  told_ = waiting_.empty() && (settled || (!engine_.is_running() && !engine_.is_connected()));
+  if (idle_ || told_) settled_.NotifyAll();
   if (!waiting_.empty() || stopping_ || NextTimer() < wakes_at_) something_to_do_.NotifyOne();
 }
 
@@ -326,9 +364,11 @@ void AgentDriver::Do(const RunnerOrder& order) {
   struct Step {
     void operator()(const ports::RunOrder& run) const {
       driver.book_.OnBegun(run.token, driver.world_.clock.WallNow());
+      if (driver.world_.observer != nullptr) driver.world_.observer->OnRunAccepted(run);
       driver.runner_->Start(run);
     }
     void operator()(const StopRun& stop) const { driver.runner_->Stop(stop.token); }
+    void operator()(const KillRun& kill) const { driver.runner_->Kill(kill.token); }
     void operator()(const MoveFence& moved) const {
       driver.runner_->SetFence(moved.token, moved.fence_at);
     }

@@ -55,7 +55,8 @@ struct AgentView {
   bool connected = false;
   uint64_t director_epoch = 0;
   bool draining = false;
-  std::vector<std::string> running_task_ids = {};
+  // What runs, by task id.
+  std::vector<RunView> runs = {};
   size_t unacknowledged_results = 0;
 };
 
@@ -108,14 +109,21 @@ class AgentDriver final : public ports::RunWatcher {
 
   // ---- The end ----
 
+  // For an agent that learns its port when it serves: what Sessions that open from now on hear.
+  void SetUrl(std::string url);
+
   // Takes no more tasks.
   void BeginDrain();
+  // Kills what runs, and waits until a director that is connected has heard of it; false when
+  // `timeout` passed first.
+  bool KillRuns(absl::Duration timeout);
   // Waits until nothing runs and everything is acknowledged, output only while a director is
   // connected, or the journal has failed; false when `timeout` passed first.
   bool WaitUntilIdle(absl::Duration timeout);
 
   // ---- ports::RunWatcher ----
 
+  void OnStarted(const core::FenceToken& token, int64_t pid) override;
   void OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) override;
   void OnEnded(const core::FenceToken& token, core::RunResult result) override;
 
@@ -147,6 +155,8 @@ class AgentDriver final : public ports::RunWatcher {
   void Speak();
   void ShowLevels() const;
   void Do(const RunnerOrder& order);
+  absl::Status Check(const core::TaskSpec& spec) const;
+  bool WaitFor(const bool& reached, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SayOutput(const core::FenceToken& token, core::OutputChunk chunk);
   void OnOutputAcknowledged(const core::OutputAcknowledged& acknowledged);
   void DoOpen(core::SessionId session, std::shared_ptr<SessionLine> line,
@@ -175,6 +185,8 @@ class AgentDriver final : public ports::RunWatcher {
   std::deque<Command> waiting_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   bool idle_ ABSL_GUARDED_BY(mutex_) = true;
+  // Nothing runs, and a director that is connected has acknowledged everything.
+  bool told_ ABSL_GUARDED_BY(mutex_) = true;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<ports::TaskRunner> runner_;

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/fake_random.h"
@@ -129,6 +130,7 @@ class QuickRunner final : public ports::TaskRunner {
   absl::Status Check(const core::TaskSpec&) const override { return absl::OkStatus(); }
   void Start(ports::RunOrder order) override { watcher_.OnEnded(order.token, {.exit_code = 0}); }
   void Stop(const core::FenceToken&) override {}
+  void Kill(const core::FenceToken&) override {}
   void SetFence(const core::FenceToken&, absl::Duration) override {}
   void Delivered(const core::FenceToken&, uint64_t) override {}
 
@@ -138,13 +140,27 @@ class QuickRunner final : public ports::TaskRunner {
 
 class Heard final : public Observer {
  public:
-  void OnRunEnded(core::RunResult::End end) override {
+  void OnRunAccepted(const ports::RunOrder& order) override {
+    Note(absl::StrCat("accepted ", order.task_id));
+  }
+  void OnRunStarted(const core::FenceToken& token, int64_t pid) override {
+    Note(absl::StrCat("started ", core::TaskIdText(token.queue_id, token.dispatch), " ", pid));
+  }
+  void OnRunEnded(const core::FenceToken& token, const core::RunResult& result) override {
+    Note(absl::StrCat("ended ", core::TaskIdText(token.queue_id, token.dispatch)));
     base::MutexLock lock(mutex_);
-    ends_.push_back(end);
+    ends_.push_back(result.end);
+  }
+  void OnCannotRun(const absl::Status& why) override {
+    Note(absl::StrCat("cannot run: ", why.message()));
   }
   void OnLevels(const AgentLevels& levels) override {
     base::MutexLock lock(mutex_);
     levels_ = levels;
+  }
+  std::vector<std::string> notes() {
+    base::MutexLock lock(mutex_);
+    return notes_;
   }
   std::vector<core::RunResult::End> ends() {
     base::MutexLock lock(mutex_);
@@ -156,7 +172,13 @@ class Heard final : public Observer {
   }
 
  private:
+  void Note(std::string note) {
+    base::MutexLock lock(mutex_);
+    notes_.push_back(std::move(note));
+  }
+
   base::Mutex mutex_;
+  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
   std::vector<core::RunResult::End> ends_ ABSL_GUARDED_BY(mutex_);
   AgentLevels levels_ ABSL_GUARDED_BY(mutex_);
 };
@@ -237,6 +259,54 @@ TEST_F(AgentDriverTest, TaskThatTheRunnerCannotRunIsRefused) {
   runner_->SetCheck(absl::FailedPreconditionError("no shell"));
   Hear(Start(1, clock_.MonotonicNow()));
   EXPECT_TRUE(absl::IsFailedPrecondition(line->NextItem<core::StartAnswered>().answer));
+  EXPECT_THAT(heard_.notes(), IsEmpty()) << "the task is at fault";
+  runner_->SetCheck(absl::ResourceExhaustedError("no space"));
+  Hear(Start(2, clock_.MonotonicNow()));
+  EXPECT_TRUE(absl::IsResourceExhausted(line->NextItem<core::StartAnswered>().answer));
+  EXPECT_THAT(heard_.notes(), ElementsAre("cannot run: no space"));
+}
+
+TEST_F(AgentDriverTest, ObserverHearsOfEveryStepOfARun) {
+  const core::FenceToken token = StartDirect();
+  const std::string task_id = core::TaskIdText(token.queue_id, token.dispatch);
+  clock_.Advance(absl::Seconds(2));
+  runner_->Begin(token, 4711);
+  EXPECT_EQ(GetRun(token)->pid, 4711);
+  EXPECT_EQ(GetRun(token)->started_at, clock_.WallNow());
+  runner_->End(token);
+  EXPECT_EQ(GetRun(token)->pid, 0);
+  EXPECT_THAT(heard_.notes(), ElementsAre("accepted " + task_id, "started " + task_id + " 4711",
+                                          "ended " + task_id));
+}
+
+TEST_F(AgentDriverTest, KilledRunsAreAcknowledgedBeforeItEnds) {
+  const std::shared_ptr<FakeLine> line = OpenSession();
+  Hear(Start(1, clock_.MonotonicNow()));
+  line->NextItem<core::StartAnswered>();
+  std::thread director([&] {
+    while (!runner_->run(Token(1))->killed) std::this_thread::yield();
+    runner_->End(Token(1), {.end = core::RunResult::End::kCancelled});
+    EXPECT_EQ(line->NextItem<core::RunEnded>().token, Token(1));
+    Hear(core::DirectorItem(core::ResultAcknowledged{Token(1)}));
+  });
+  EXPECT_TRUE(driver_->KillRuns(absl::Hours(1)));
+  director.join();
+  EXPECT_THAT(journal_.journaled().accepted, IsEmpty());
+}
+
+TEST_F(AgentDriverTest, KilledRunsAreNotWaitedForLongerThanTheirEndWithoutADirector) {
+  const core::FenceToken token = StartDirect();
+  std::thread process([&] {
+    while (!runner_->run(token)->killed) std::this_thread::yield();
+    runner_->End(token, {.end = core::RunResult::End::kCancelled});
+  });
+  EXPECT_TRUE(driver_->KillRuns(absl::Hours(1)));
+  process.join();
+}
+
+TEST_F(AgentDriverTest, SessionHearsTheUrl) {
+  driver_->SetUrl("grpc://127.0.0.1:7071");
+  EXPECT_EQ(std::get<core::AgentOpened>(OpenSession()->Next()).url, "grpc://127.0.0.1:7071");
 }
 
 TEST_F(AgentDriverTest, OutputIsSaidAndTheRunnerHearsWhatWasDelivered) {
@@ -318,7 +388,8 @@ TEST_F(AgentDriverTest, ViewTellsWhatRuns) {
   EXPECT_TRUE(view.connected);
   EXPECT_TRUE(view.draining);
   EXPECT_EQ(view.lanes.at("default").used, 1u);
-  EXPECT_EQ(view.running_task_ids.size(), 1u);
+  ASSERT_EQ(view.runs.size(), 1u);
+  EXPECT_EQ(view.runs[0].token, Token(1));
 }
 
 TEST_F(AgentDriverTest, ObserverSeesEveryTurnBeforeTheDirectorHearsOfIt) {

@@ -8,6 +8,8 @@
 #include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
+#include "libs/core/limits.h"
 
 namespace callboard::agent {
 namespace {
@@ -58,6 +60,16 @@ absl::Status LabelMissing(absl::string_view label, absl::string_view value) {
   return base::WithReason(absl::FailedPreconditionError(absl::StrCat(
                               "this agent lacks the label ", label, "=", value, "; try another")),
                           "LABEL_MISSING", {{"label", std::string(label)}});
+}
+
+// Whatever the runner is: no message, and no record of the director, gets too large by a result.
+// Its end is kept, as the end of the output is.
+void CutResult(RunResult& result) {
+  if (result.result.size() > core::kResultBytesMax) {
+    result.result.erase(0, result.result.size() - core::kResultBytesMax);
+    result.result_truncated = true;
+  }
+  result.error = base::KeptText(std::move(result.error), core::kErrorBytesMax);
 }
 
 }  // namespace
@@ -111,6 +123,7 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
   }
   // It says everything that was to be said.
   outcome_.words.clear();
+  losses_said_.clear();
   Say(std::move(opened));
   SayResults();
   load_said_ = {load_, draining_};
@@ -146,6 +159,8 @@ void AgentEngine::OnBroken(core::SessionId session) {
   if (!IsOpen(session)) return;
   session_ = core::SessionId();
   next_beat_ = absl::InfiniteDuration();
+  // The next one hears of them when it opens.
+  losses_said_.clear();
 }
 
 void AgentEngine::OnStart(const core::StartRun& start, absl::Duration now) {
@@ -221,13 +236,16 @@ void AgentEngine::OnCancel(const FenceToken& token, absl::Duration now) {
 }
 
 void AgentEngine::OnAcknowledged(const FenceToken& token) {
-  if (results_.erase(token) > 0) Forget(token);
+  losses_said_.erase(token);
+  const bool was_known = results_.erase(token) + lost_.erase(token) > 0;
+  if (was_known) Forget(token);
 }
 
 void AgentEngine::OnFenced(const FenceToken& token) {
   if (const auto run = runs_.find(token); run != runs_.end()) {
     Stop(token, run->second, Run::Stop::kFenced);
   }
+  losses_said_.erase(token);
   const bool was_known = results_.erase(token) + lost_.erase(token) > 0;
   if (was_known) Forget(token);
 }
@@ -268,13 +286,17 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
   std::string request_id = std::move(run->second.request_id);
   --load_[run->second.lane].used;
   runs_.erase(run);
+  CutResult(result);
   if (token.director_epoch == 0) {
     OnDirectEnded(std::move(request_id));
   } else if (stop == Run::Stop::kFenced) {
     Forget(token);
   } else if (stop == Run::Stop::kNo && result.end == RunResult::End::kCancelled) {
-    // Ended by its fence: nobody asked for it, and it has no result.
+    // Nobody asked for it: it was ended by its fence, by a drain or from outside, and has no
+    // result. A director that is there hears of it now, another one when it opens a Session.
     lost_.insert(token);
+    if (is_connected()) losses_said_.insert(token);
+    Say(core::AgentItem(core::RunEnded{token, std::move(result)}));
   } else {
     outcome_.journal.emplace_back(ResultKept{token, result});
     Say(core::AgentItem(core::RunEnded{token, result}));
@@ -352,6 +374,10 @@ void AgentEngine::SayResults() {
 }
 
 void AgentEngine::BeginDrain() { draining_ = true; }
+
+void AgentEngine::KillRuns() {
+  for (const auto& [token, run] : runs_) outcome_.orders.emplace_back(KillRun{token});
+}
 
 // ---- Reads --------------------------------------------------------------------------------------
 

@@ -43,11 +43,14 @@ struct EngineOptions {
 struct StopRun {
   core::FenceToken token;
 };
+struct KillRun {
+  core::FenceToken token;
+};
 struct MoveFence {
   core::FenceToken token;
   absl::Duration fence_at;
 };
-using RunnerOrder = std::variant<ports::RunOrder, StopRun, MoveFence>;
+using RunnerOrder = std::variant<ports::RunOrder, StopRun, KillRun, MoveFence>;
 
 // What follows from commands: to be written into the journal first, then to be done, then said.
 struct Outcome {
@@ -129,8 +132,11 @@ class AgentEngine {
   // Takes no more tasks.
   void BeginDrain();
   bool is_draining() const { return draining_; }
+  // Kills what runs. The director hears of each run as soon as it is over.
+  void KillRuns();
   // Nothing runs, and nothing waits to be acknowledged.
-  bool is_idle() const { return runs_.empty() && results_.empty(); }
+  bool is_idle() const { return !is_running() && results_.empty() && losses_said_.empty(); }
+  bool is_running() const { return !runs_.empty(); }
 
   // ---- Reads ----
 
@@ -143,6 +149,8 @@ class AgentEngine {
   size_t unacknowledged() const { return results_.size(); }
   uint64_t director_epoch() const { return epoch_; }
   const EngineOptions& options() const { return options_; }
+  // For an agent that learns its port when it serves.
+  void SetUrl(std::string url) { options_.url = std::move(url); }
 
  private:
   struct Run {
@@ -185,7 +193,7 @@ class AgentEngine {
   void SayResults();
   void Say(core::AgentWord word);
 
-  const EngineOptions options_;
+  EngineOptions options_;
   core::LaneLoads load_;
   core::LoadReported load_said_;
   // With every heartbeat and refusal.
@@ -202,6 +210,8 @@ class AgentEngine {
   // What was not acknowledged.
   std::map<core::FenceToken, core::RunResult> results_;
   std::set<core::FenceToken> lost_;
+  // Those of them that this Session's director was told of and has not answered to.
+  std::set<core::FenceToken> losses_said_;
   std::map<core::FenceToken, Refusal> refusals_;
   std::set<core::FenceToken> settled_;
   // The first to be settled first.

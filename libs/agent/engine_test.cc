@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libs/base/error.h"
+#include "libs/core/limits.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::agent {
@@ -339,15 +340,43 @@ TEST_F(AgentEngineTest, HeartbeatRenewsNothingThatItDidNotList) {
   EXPECT_THAT(Orders<MoveFence>(Take()), IsEmpty());
 }
 
-TEST_F(AgentEngineTest, RunThatItsFenceEndedIsLostAndHasNoResult) {
+TEST_F(AgentEngineTest, RunThatNobodyAskedToEndIsToldOfAtOnceAndLost) {
   Runs(1);
   engine_->OnEnded(Token(1), kKilled);
+  EXPECT_EQ(Items<core::RunEnded>(Take()).at(0).result, kKilled);
+  EXPECT_FALSE(engine_->is_idle()) << "it is not acknowledged";
+  Hear(core::ResultAcknowledged{Token(1)});
+  EXPECT_TRUE(engine_->is_idle());
+  EXPECT_EQ(std::get<RunForgotten>(Take().journal.at(0)).token, Token(1));
+  EXPECT_THAT(Reopen().lost, IsEmpty());
+}
+
+TEST_F(AgentEngineTest, RunThatItsFenceEndedWithoutADirectorIsLostAndHasNoResult) {
+  Runs(1);
+  engine_->OnBroken(session_);
+  engine_->OnEnded(Token(1), kKilled);
   EXPECT_THAT(Items<core::RunEnded>(Take()), IsEmpty());
+  EXPECT_TRUE(engine_->is_idle()) << "nobody is there to be told";
   const core::AgentOpened opened = Reopen();
   EXPECT_THAT(opened.lost, ElementsAre(Token(1)));
   EXPECT_THAT(opened.ended, IsEmpty());
   Hear(core::FencedOff{Token(1)});
   EXPECT_EQ(std::get<RunForgotten>(Take().journal.at(0)).token, Token(1));
+}
+
+TEST_F(AgentEngineTest, ResultIsCutToItsEndAndSaysSo) {
+  Runs(1);
+  RunResult large = kDone;
+  large.result = std::string(core::kMessageBytesMax, 'x') + "end";
+  large.error = std::string(core::kErrorBytesMax - 1, 'x') + "\xc3\xa4";
+  engine_->OnEnded(Token(1), large);
+  const Outcome outcome = Take();
+  const RunResult said = Items<core::RunEnded>(outcome).at(0).result;
+  EXPECT_EQ(said.result.size(), core::kResultBytesMax);
+  EXPECT_TRUE(said.result.ends_with("xend"));
+  EXPECT_TRUE(said.result_truncated);
+  EXPECT_EQ(said.error.size(), core::kErrorBytesMax - 1) << "no part of a character";
+  EXPECT_EQ(std::get<ResultKept>(outcome.journal.at(0)).result, said);
 }
 
 TEST_F(AgentEngineTest, AnnouncedRestartMovesFencesAndTheNextOpeningTakesThemBack) {

@@ -2,9 +2,13 @@
 #define CALLBOARD_LIBS_AGENT_OBSERVER_H_
 
 #include <cstddef>
+#include <cstdint>
 
+#include "absl/status/status.h"
+#include "libs/core/ids.h"
 #include "libs/core/record.h"
 #include "libs/core/session.h"
+#include "libs/ports/task_runner.h"
 
 namespace callboard::agent {
 
@@ -25,8 +29,12 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
-  // Also of a run whose result nobody waits for.
-  virtual void OnRunEnded(core::RunResult::End end) = 0;
+  // A run was accepted, its process began, it is over: also one that nobody waits for.
+  virtual void OnRunAccepted(const ports::RunOrder& order) = 0;
+  virtual void OnRunStarted(const core::FenceToken& token, int64_t pid) = 0;
+  virtual void OnRunEnded(const core::FenceToken& token, const core::RunResult& result) = 0;
+  // A task was refused for a reason of the agent's own: its command, or its disk.
+  virtual void OnCannotRun(const absl::Status& why) = 0;
   // At the start and with every turn.
   virtual void OnLevels(const AgentLevels& levels) = 0;
 };

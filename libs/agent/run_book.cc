@@ -42,6 +42,12 @@ void RunBook::OnBegun(const core::FenceToken& token, absl::Time at) {
   runs_[token].view = {.token = token, .started_at = at};
 }
 
+void RunBook::OnStarted(const core::FenceToken& token, int64_t pid, absl::Time at) {
+  RunView& view = Running(token).view;
+  view.pid = pid;
+  view.started_at = at;
+}
+
 void RunBook::OnOutput(const core::FenceToken& token, core::OutputChunk chunk) {
   Running(token).output.Append(std::move(chunk));
   WakeReaders(token);
@@ -50,6 +56,7 @@ void RunBook::OnOutput(const core::FenceToken& token, core::OutputChunk chunk) {
 void RunBook::OnEnded(const core::FenceToken& token, core::RunResult result, absl::Time at) {
   Run& run = Running(token);
   run.view.result = std::move(result);
+  run.view.pid = 0;
   run.view.finished_at = at;
   WakeReaders(token);
   Shelf& shelf = ShelfOf(token);

@@ -23,7 +23,10 @@ namespace callboard::agent {
 // A run as somebody outside sees it.
 struct RunView {
   core::FenceToken token = {};
+  // When its process began; until then when the agent took it.
   absl::Time started_at = {};
+  // Of its process; 0 when there is none.
+  int64_t pid = 0;
   // Both absent while it runs.
   std::optional<core::RunResult> result = {};
   std::optional<absl::Time> finished_at = {};
@@ -63,7 +66,8 @@ class RunBook {
 
   // What was known under its name, if anything, has ended and is forgotten.
   void OnBegun(const core::FenceToken& token, absl::Time at);
-  // REQUIRES: the run has begun and not ended; so for OnEnded().
+  // REQUIRES: the run has begun and not ended; so for OnOutput() and OnEnded().
+  void OnStarted(const core::FenceToken& token, int64_t pid, absl::Time at);
   void OnOutput(const core::FenceToken& token, core::OutputChunk chunk);
   void OnEnded(const core::FenceToken& token, core::RunResult result, absl::Time at);
 

@@ -85,7 +85,10 @@ v1::AgentStatus ToProto(const agent::AgentView& view) {
   status.set_connected(view.connected);
   status.set_director_epoch(view.director_epoch);
   status.set_draining(view.draining);
-  for (const std::string& task_id : view.running_task_ids) status.add_running_task_ids(task_id);
+  for (const agent::RunView& run : view.runs) {
+    *status.add_runs() = ToProto(run);
+    status.add_running_task_ids(status.runs().rbegin()->task_id());
+  }
   status.set_unacknowledged_results(static_cast<uint32_t>(view.unacknowledged_results));
   return status;
 }

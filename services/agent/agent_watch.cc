@@ -1,11 +1,28 @@
 #include "services/agent/agent_watch.h"
 
+#include <string>
+#include <vector>
+
 #include "libs/agent/run_end_name.h"
+#include "libs/base/error.h"
+#include "libs/base/log.h"
 #include "libs/server/gauge.h"
 
 namespace callboard {
 
+namespace {
+
+using base::LogField;
+using base::LogLevel;
 using core::RunResult;
+
+// The names by which a run is found in the logs of agent and director.
+std::vector<LogField> Names(const core::FenceToken& token) {
+  return {{"task_id", core::TaskIdText(token.queue_id, token.dispatch)},
+          {"queue_id", core::ToString(token.queue_id)}};
+}
+
+}  // namespace
 
 AgentWatch::AgentWatch(prometheus::Registry& metrics) {
   auto& runs = prometheus::BuildCounter()
@@ -19,7 +36,43 @@ AgentWatch::AgentWatch(prometheus::Registry& metrics) {
   }
 }
 
-void AgentWatch::OnRunEnded(RunResult::End end) { runs_.at(end)->Increment(); }
+void AgentWatch::OnRunAccepted(const ports::RunOrder& order) {
+  base::LogAt(LogLevel::kInfo, "agent", "run_accepted", [&order] {
+    std::vector<LogField> fields = Names(order.token);
+    fields.push_back({"direct", order.token.director_epoch == 0});
+    if (order.trace != core::SpanContext()) {
+      fields.push_back({"trace_id", core::ToString(order.trace.trace_id)});
+    }
+    return fields;
+  });
+}
+
+void AgentWatch::OnRunStarted(const core::FenceToken& token, int64_t pid) {
+  base::LogAt(LogLevel::kInfo, "agent", "run_started", [&token, pid] {
+    std::vector<LogField> fields = Names(token);
+    fields.push_back({"pid", pid});
+    return fields;
+  });
+}
+
+void AgentWatch::OnRunEnded(const core::FenceToken& token, const RunResult& result) {
+  runs_.at(result.end)->Increment();
+  const bool was_killed =
+      result.end == RunResult::End::kTimedOut || result.end == RunResult::End::kCancelled;
+  base::LogAt(LogLevel::kInfo, "agent", was_killed ? "run_killed" : "run_ended", [&] {
+    std::vector<LogField> fields = Names(token);
+    fields.push_back({"outcome", agent::Name(result.end)});
+    if (result.exit_code.has_value()) fields.push_back({"exit_code", *result.exit_code});
+    if (!result.signal.empty()) fields.push_back({"signal", result.signal});
+    if (!result.error.empty()) fields.push_back({"error", result.error});
+    return fields;
+  });
+}
+
+void AgentWatch::OnCannotRun(const absl::Status& why) {
+  base::LogWarning("agent", "cannot_run",
+                   {{"reason", base::DetailsOf(why).reason}, {"error", why.message()}});
+}
 
 void AgentWatch::OnLevels(const agent::AgentLevels& levels) {
   base::MutexLock lock(mutex_);

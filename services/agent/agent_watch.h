@@ -13,7 +13,7 @@
 
 namespace callboard {
 
-// Shows in metrics what an agent does. docs/OPERATIONS.md lists them.
+// Shows in metrics and log what an agent does. docs/OPERATIONS.md lists both.
 //
 // Thread-safe.
 class AgentWatch final : public agent::Observer {
@@ -21,7 +21,10 @@ class AgentWatch final : public agent::Observer {
   // `metrics` outlives it.
   explicit AgentWatch(prometheus::Registry& metrics);
 
-  void OnRunEnded(core::RunResult::End end) override;
+  void OnRunAccepted(const ports::RunOrder& order) override;
+  void OnRunStarted(const core::FenceToken& token, int64_t pid) override;
+  void OnRunEnded(const core::FenceToken& token, const core::RunResult& result) override;
+  void OnCannotRun(const absl::Status& why) override;
   void OnLevels(const agent::AgentLevels& levels) override;
 
   // What is not counted but looked at, as it was last seen.

@@ -3,14 +3,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
+#include <spdlog/sinks/ostream_sink.h>
 
+#include <memory>
+#include <sstream>
 #include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libs/base/error.h"
+#include "libs/base/log.h"
 
 namespace callboard {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+const core::FenceToken kToken = {core::QueueId(core::Ulid(1, 2)), core::DispatchNumber(7), 3};
 
 class AgentWatchTest : public testing::Test {
  protected:
@@ -24,9 +36,35 @@ class AgentWatchTest : public testing::Test {
 };
 
 TEST_F(AgentWatchTest, RunsAreCountedByTheirEndFromZeroOn) {
-  watch_.OnRunEnded(core::RunResult::End::kTimedOut);
+  watch_.OnRunEnded(kToken, {.end = core::RunResult::End::kTimedOut});
   EXPECT_THAT(Counters(), AllOf(HasSubstr(R"(callboard_agent_runs_total{outcome="timed_out"} 1)"),
                                 HasSubstr(R"(callboard_agent_runs_total{outcome="completed"} 0)")));
+}
+
+TEST_F(AgentWatchTest, EveryStepOfARunIsALineWithItsNames) {
+  std::ostringstream log;
+  base::StartLogging({.sink = std::make_shared<spdlog::sinks::ostream_sink_st>(log)});
+  ports::RunOrder order = {.token = kToken, .task_id = "", .spec = nullptr};
+  order.trace.trace_id = core::TraceId({1});
+  watch_.OnRunAccepted(order);
+  watch_.OnRunStarted(kToken, 4711);
+  watch_.OnRunEnded(kToken, {.end = core::RunResult::End::kFailed, .exit_code = 3});
+  watch_.OnRunEnded(kToken, {.end = core::RunResult::End::kTimedOut, .signal = "SIGKILL"});
+  watch_.OnCannotRun(
+      base::WithReason(absl::ResourceExhaustedError("no space for a run"), "NO_SPACE"));
+  base::StartLogging({});
+  const std::string names =
+      absl::StrCat("task_id=", core::TaskIdText(kToken.queue_id, kToken.dispatch),
+                   " queue_id=", core::ToString(kToken.queue_id));
+  EXPECT_THAT(
+      std::vector<std::string>(absl::StrSplit(log.str(), '\n', absl::SkipEmpty())),
+      ElementsAre(
+          HasSubstr(absl::StrCat("INFO agent=run_accepted ", names, " direct=false trace_id=01")),
+          HasSubstr(absl::StrCat("INFO agent=run_started ", names, " pid=4711")),
+          HasSubstr(absl::StrCat("INFO agent=run_ended ", names, " outcome=failed exit_code=3")),
+          HasSubstr(
+              absl::StrCat("INFO agent=run_killed ", names, " outcome=timed_out signal=SIGKILL")),
+          HasSubstr("WARN agent=cannot_run reason=NO_SPACE error=\"no space for a run\"")));
 }
 
 TEST_F(AgentWatchTest, GaugesAreAsLastSeen) {

@@ -62,6 +62,7 @@ v1::AgentRun ToProto(const agent::RunView& run) {
   v1::AgentRun proto;
   proto.set_task_id(TaskIdOf(run.token));
   proto.set_state(v1::AgentRun::STATE_WORKING);
+  proto.set_pid(run.pid);
   if (run.result.has_value()) wire::WriteResult(*run.result, proto);
   *proto.mutable_started_at() = wire::ToProto(run.started_at);
   if (run.finished_at.has_value()) *proto.mutable_finished_at() = wire::ToProto(*run.finished_at);

@@ -60,11 +60,12 @@ TEST(RunMessagesTest, TaskIdIsRequired) {
 }
 
 TEST(RunMessagesTest, RunIsWorkingUntilItHasAResult) {
-  agent::RunView run = {.token = kToken, .started_at = absl::FromUnixSeconds(5)};
+  agent::RunView run = {.token = kToken, .started_at = absl::FromUnixSeconds(5), .pid = 17};
   v1::AgentRun proto = ToProto(run);
   EXPECT_EQ(proto.task_id(), core::TaskIdText(kToken.queue_id, kToken.dispatch));
   EXPECT_EQ(proto.state(), v1::AgentRun::STATE_WORKING);
   EXPECT_EQ(proto.started_at().seconds(), 5);
+  EXPECT_EQ(proto.pid(), 17);
   EXPECT_FALSE(proto.has_finished_at());
   EXPECT_FALSE(proto.has_exit_code());
   run.result = {.end = core::RunResult::End::kFailed, .exit_code = 3};

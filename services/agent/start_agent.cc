@@ -43,6 +43,10 @@ class VitalJournal final : public agent::Journal {
   server::ServerContext& context_;
 };
 
+// What runs that are killed have to end, with supervisors that do not answer, and a director that
+// is there to acknowledge it.
+constexpr absl::Duration kKilledRunsTimeout = absl::Seconds(5);
+
 struct Parts {
   std::optional<VitalJournal> journal;
   std::optional<AgentWatch> watch;
@@ -62,7 +66,9 @@ std::string HostName() {
 std::map<std::string, uint32_t> LanesFrom(const config::v1::AgentConfig& config) {
   if (HasCommand(config)) return {config.lanes().begin(), config.lanes().end()};
   base::LogWarning("agent", "no_command",
-                   {{"next", "it takes no tasks; set runner.argv, or runner.kind: shell"}});
+                   {{"next",
+                     "it takes no tasks; set runner.argv, or runner.kind: shell with "
+                     "runner.allow_shell: true"}});
   return {};
 }
 
@@ -113,7 +119,13 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
             });
           },
       .drain = [&driver] { driver.BeginDrain(); },
-      .finish = [&driver, drain_timeout] { driver.WaitUntilIdle(drain_timeout); },
+      .finish =
+          [&driver, drain_timeout] {
+            if (driver.WaitUntilIdle(drain_timeout)) return;
+            base::LogWarning("agent", "drain_timeout",
+                             {{"next", "what still runs is killed and reported as lost"}});
+            driver.KillRuns(kKilledRunsTimeout);
+          },
       .metrics = [&watch] { return watch.Gauges(); },
       // A Session lasts as long as both of its ends.
       .connection_age_max = absl::InfiniteDuration(),
@@ -121,12 +133,14 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
   ASSIGN_OR_RETURN(std::unique_ptr<server::Server> server,
                    server::Server::Start(context, std::move(surface), parts));
   const std::string& advertised = config.agent().advertise();
-  announcer.Announce(
-      {.name = options.name,
-       .address = advertised.empty() ? server->addresses().grpc.ToString() : advertised,
-       .instance_id = options.instance_id,
-       .labels = options.labels,
-       .lanes = options.lanes});
+  const std::string address = advertised.empty() ? server->addresses().grpc.ToString() : advertised;
+  // Before the director hears where it is.
+  driver.SetUrl(absl::StrCat("grpc://", address));
+  announcer.Announce({.name = options.name,
+                      .address = address,
+                      .instance_id = options.instance_id,
+                      .labels = options.labels,
+                      .lanes = options.lanes});
   return server;
 }
 
