@@ -144,8 +144,18 @@ TEST_F(DirectTest, RunIsKnownWhileItWorksAndWithItsResultAfterwards) {
   ASSERT_THAT(run, IsOk());
   EXPECT_EQ(run->state(), v1::AgentRun::STATE_WORKING);
   EXPECT_FALSE(run->has_finished_at());
+  while (Get(id)->pid() == 0) {
+  }
+  const v1::AgentStatus status = Status();
+  ASSERT_EQ(status.runs_size(), 1);
+  EXPECT_EQ(status.runs(0).task_id(), id);
+  EXPECT_EQ(kill(static_cast<pid_t>(status.runs(0).pid()), 0), 0) << "it is there";
+  EXPECT_TRUE(status.runs(0).has_started_at());
   Go();
   run = WaitForEnd(id);
+  EXPECT_TRUE(run->has_started_at());
+  EXPECT_TRUE(run->has_finished_at());
+  EXPECT_EQ(run->pid(), 0);
   EXPECT_EQ(run->task_id(), id);
   EXPECT_EQ(run->state(), v1::AgentRun::STATE_FAILED);
   EXPECT_EQ(run->exit_code(), 7);

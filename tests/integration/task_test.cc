@@ -324,6 +324,81 @@ TEST_F(TaskTest, SecondSigtermEndsTheRunsOfAnAgentThatWouldWaitForThemAndTheyAre
   EXPECT_EQ(task.reason(), v1::Task::REASON_AGENT_LOST);
 }
 
+TEST_F(TaskTest, TaskThatStopsItsSupervisorAndTheLauncherIsTimedOutAndOthersRun) {
+  v1::SubmitTaskRequest hostile;
+  // The fourth field of stat is the parent: the supervisor's is the launcher.
+  hostile.set_prompt(WritePid("pid") +
+                     "kill -STOP $(cut -d' ' -f4 /proc/$PPID/stat) $PPID; trap '' TERM; "
+                     "while :; do sleep 1000; done");
+  hostile.set_timeout_seconds(1);
+  const std::string id = client_.Submit(hostile);
+  const pid_t pid = PidIn("pid");
+  EXPECT_EQ(client_.WaitForEnd(id).reason(), v1::Task::REASON_TIMED_OUT);
+  EXPECT_FALSE(test::IsAlive(pid));
+  EXPECT_EQ(client_.WaitForEnd(client_.Submit("echo next")).result(), "next\n");
+}
+
+// The lease is long: only a report ends the task.
+TEST_F(TaskTest, TaskThatIsKilledAtTheEndOfADrainIsReportedAtOnce) {
+  RunningServer director("services/director/callboard-director", {"--lease.redispatch_after=1h"});
+  std::vector<std::string> flags = AgentFlags(director, "agent-1");
+  flags.push_back("--agent.drain_timeout=0s");
+  RunningServer agent("services/agent/callboard-agent", flags);
+  test::TaskClient client(director);
+  const std::string id = client.Submit(WritePid("pid") + "trap '' TERM; sleep 1000 & wait");
+  const pid_t pid = PidIn("pid");
+  client.WaitFor(id, v1::Task::STATE_WORKING);
+  agent.process().Signal(SIGTERM);
+  EXPECT_EQ(client.WaitForEnd(id).reason(), v1::Task::REASON_AGENT_LOST);
+  EXPECT_FALSE(test::IsAlive(pid));
+  EXPECT_THAT(agent.process().WaitForExit(absl::Seconds(60)), Optional(0));
+}
+
+TEST_F(TaskTest, TaskThatDiesOfASigtermForTheWholeTreeIsLostAtOnceAndNotToBlame) {
+  RunningServer director("services/director/callboard-director", {"--lease.redispatch_after=1h"});
+  RunningServer agent("services/agent/callboard-agent", AgentFlags(director, "agent-1"));
+  test::TaskClient client(director);
+  const std::string id = client.Submit(WritePid("pid") + "exec sleep 1000");
+  const pid_t task = PidIn("pid");
+  client.WaitFor(id, v1::Task::STATE_WORKING);
+  const pid_t supervisor = test::ParentOf(task);
+  for (const pid_t pid : {agent.process().pid(), test::ParentOf(supervisor), supervisor, task}) {
+    ASSERT_EQ(kill(pid, SIGTERM), 0);
+  }
+  const v1::Task lost = client.WaitForEnd(id);
+  EXPECT_EQ(lost.reason(), v1::Task::REASON_AGENT_LOST) << lost.last_error();
+  EXPECT_THAT(agent.process().WaitForExit(absl::Seconds(60)), Optional(0));
+}
+
+TEST_F(TaskTest, AgentWhoseCommandIsGoneIsCordonedAndItsTasksRunElsewhere) {
+  const std::filesystem::path command = folder_ / "command";
+  std::filesystem::copy_file("/bin/true", command);
+  std::vector<std::string> flags = AgentFlags(director_, "agent-0");
+  flags.push_back("--runner.kind=exec");
+  flags.push_back(absl::StrCat("--runner.argv=", command.string()));
+  RunningServer broken("services/agent/callboard-agent", flags);
+  while (!StatusOf(broken).connected()) std::this_thread::yield();
+  std::filesystem::remove(command);
+  for (int i = 0; i < 10; ++i) {
+    const v1::Task task = client_.WaitForEnd(client_.Submit("echo hello"));
+    EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
+    EXPECT_EQ(task.attempts(), 0u);
+  }
+  EXPECT_THAT(broken.process().WaitForLine("agent=cannot_run"), HasSubstr("RUNNER_UNAVAILABLE"));
+}
+
+TEST(AgentSettingsTest, RunnerThatCannotRunAnythingIsABadSetting) {
+  const auto run = [](const std::vector<std::string>& flags) {
+    return test::RunToEnd(test::ServerCommand("services/agent/callboard-agent", flags));
+  };
+  const test::Ended shell = run({"--runner.kind=shell"});
+  EXPECT_THAT(shell.exit_code, Optional(2));
+  EXPECT_THAT(shell.output, HasSubstr("runner.allow_shell"));
+  const test::Ended missing = run({"--runner.argv=/no/such/program"});
+  EXPECT_THAT(missing.exit_code, Optional(2));
+  EXPECT_THAT(missing.output, HasSubstr("runner.argv: cannot run /no/such/program"));
+}
+
 TEST_F(TaskTest, TaskOutlivesTheRestartOfADirectorThatSaysItWillBeBack) {
   const std::string data_dir = test::NewFolder();
   // Without a word the agent would end its tasks three seconds after the last heartbeat.
