@@ -98,6 +98,7 @@ void SimulatedAgent::Follow() {
   struct Order {
     void operator()(const ports::RunOrder& order) const { agent.Begin(order); }
     void operator()(const agent::StopRun& stop) const { agent.EndProcess(stop.token); }
+    void operator()(const agent::KillRun& kill) const { agent.EndProcess(kill.token); }
     void operator()(const agent::MoveFence& moved) const {
       const auto process = agent.processes_.find(moved.token);
       if (process == agent.processes_.end()) return;
