@@ -192,7 +192,7 @@ absl::Status Cron::Parser::ReadItem() {
     }
   }
   if (Take('/')) {
-    ASSIGN_OR_RETURN(range.step, ReadNumber(1, field().max, "a step of "));
+    ASSIGN_OR_RETURN(range.step, ReadNumber(1, field().size, "a step of "));
   }
   Add(range);
   return absl::OkStatus();

@@ -260,8 +260,8 @@ TEST(CronTest, ErrorsNameFieldColumnAndWhatIsAllowed) {
       {"0 0 * * MON-", "day of week: 0-7 or SUN-SAT is missing (field 5, column 13 of"},
       {"0, * * * *", "minute: 0-59 is missing (field 1, column 3 of"},
       {"0 MON * * *", "hour: \"MON\" is not in 0-23 (field 2, column 3 of"},
-      {"*/0 * * * *", "minute: a step of 0 is not in 1-59 (field 1, column 3 of"},
-      {"*/90 * * * *", "minute: a step of 90 is not in 1-59 (field 1, column 3 of"},
+      {"*/0 * * * *", "minute: a step of 0 is not in 1-60 (field 1, column 3 of"},
+      {"*/90 * * * *", "minute: a step of 90 is not in 1-60 (field 1, column 3 of"},
       {"99999999999 * * * *", "minute: 99999999999 is not in 0-59 (field 1, column 1 of"},
       {"-1 * * * *", "minute: \"-1\" is not in 0-59 (field 1, column 1 of"},
       {"0 0 L-31 * *", "day of month: L-31 is not in 0-30 (field 3, column 7 of"},
@@ -295,6 +295,21 @@ TEST(CronTest, LengthIsBounded) {
   text += ' ';
   EXPECT_THAT(Cron::Parse(text, {}), StatusIs(absl::StatusCode::kInvalidArgument,
                                               "a cron expression has 257 bytes; 256 are allowed"));
+}
+
+TEST(CronTest, StepMayBeAsLongAsItsField) {
+  for (const auto& [step, same] :
+       {std::pair("*/60 * * * *", "0 * * * *"), std::pair("0 */24 * * *", "0 0 * * *"),
+        std::pair("5/60 * * * *", "5 * * * *")}) {
+    const absl::StatusOr<Cron> one = Cron::Parse(step, {});
+    ASSERT_THAT(one, test::IsOk()) << step;
+    const absl::CivilSecond from(2026, 1, 1, 0, 0, 1);
+    EXPECT_EQ(one->FirstIn(from, from + 100'000),
+              Cron::Parse(same, {})->FirstIn(from, from + 100'000))
+        << step;
+  }
+  EXPECT_FALSE(Cron::Parse("*/61 * * * *", {}).ok());
+  EXPECT_FALSE(Cron::Parse("0 */25 * * *", {}).ok());
 }
 
 }  // namespace

@@ -61,6 +61,10 @@ absl::StatusOr<Schedule> Schedule::Parse(const ScheduleText& text, absl::TimeZon
   schedule.anchor_ = absl::ToUnixSeconds(text.anchor);
   for (const std::string& expression : text.expressions) {
     const absl::string_view trimmed = absl::StripAsciiWhitespace(expression);
+    if (absl::StartsWith(trimmed, "CRON_TZ=") || absl::StartsWith(trimmed, "TZ=")) {
+      return absl::InvalidArgumentError(
+          "an expression names no zone: leave CRON_TZ= out, and put the zone into time_zone");
+    }
     // Cron refuses what is too long to be quoted.
     if (absl::StartsWithIgnoreCase(trimmed, kEvery) && trimmed.size() <= kCronBytesMax) {
       ASSIGN_OR_RETURN(const int64_t period, PeriodSeconds(trimmed));
@@ -173,10 +177,11 @@ Occurrence Schedule::At(int64_t second, const Span& span) const {
   const absl::CivilSecond wall = span.WallAt(second);
   Occurrence occurrence{.at = absl::FromUnixSeconds(second), .wall = wall};
   auto missing = second == span.start ? FirstInGap(span) : std::nullopt;
+  occurrence.after_calendar_gap = missing.has_value() && span.jump >= kCalendarJumpSeconds;
   if (!IsPlainAt(second, span)) {
-    occurrence.kind = !missing.has_value()               ? Occurrence::Kind::kFoldSuppressed
-                      : span.jump < kCalendarJumpSeconds ? Occurrence::Kind::kGapMoved
-                                                         : Occurrence::Kind::kSkippedCalendar;
+    occurrence.kind = !missing.has_value()            ? Occurrence::Kind::kFoldSuppressed
+                      : occurrence.after_calendar_gap ? Occurrence::Kind::kSkippedCalendar
+                                                      : Occurrence::Kind::kGapMoved;
     if (missing.has_value()) {
       occurrence.wall = *missing;
       missing = FirstFixed(*missing + 1, wall);

@@ -40,6 +40,9 @@ struct Occurrence {
   Kind kind = Kind::kPlain;
   // Further wall times of the gap before it, which have no occurrence of their own.
   int merged = 0;
+  // The gap before it is a change of the calendar: what fell into it, `merged` included, is skipped
+  // and does not happen at its end.
+  bool after_calendar_gap = false;
 
   bool Fires() const { return kind == Kind::kPlain || kind == Kind::kGapMoved; }
 
