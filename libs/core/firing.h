@@ -78,11 +78,13 @@ constexpr absl::string_view StatusText(FiringOutcome outcome) {
   return HasRun(outcome) ? "queued" : Name(outcome);
 }
 
-// One row: there is one of every occurrence.
+// One row. There is one for every occurrence and every answered trigger.
 struct Firing {
   std::string job = {};
-  // When it was due; a whole second.
+  // When it was due, or triggered; a whole second.
   absl::Time nominal = {};
+  // The id of the trigger that asked for it; empty for an occurrence of the schedule.
+  std::string trigger = {};
   FiringOutcome outcome = FiringOutcome::kFired;
   absl::Time decided_at = {};
   // Its task, or the one that stood in its way.

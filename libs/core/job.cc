@@ -5,13 +5,16 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
 #include "libs/core/stable_hash.h"
 
 namespace callboard::core {
 namespace {
 
 absl::Status Wrong(const Job& job, absl::string_view field, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("job ", job.name, ": ", field, " ", why));
+  return base::WithFieldViolation(
+      absl::InvalidArgumentError(absl::StrCat("job ", job.name, ": ", field, " ", why)), field,
+      why);
 }
 
 }  // namespace
@@ -27,7 +30,7 @@ absl::Status CheckName(absl::string_view name, size_t bytes_max, absl::string_vi
 
 absl::Status CheckJob(const Job& job) {
   if (absl::Status status = CheckName(job.name, kJobNameBytesMax, "job: name"); !status.ok()) {
-    return status;
+    return base::WithFieldViolation(status, "name", status.message());
   }
   const bool all = job.catch_up.kind == CatchUp::Kind::kAll;
   if (all && (job.catch_up.count == 0 || job.catch_up.count > kCatchUpMax)) {
@@ -61,6 +64,12 @@ std::optional<Occurrence> LastOf(const Job& job, absl::Time before) {
   std::optional<Occurrence> last = job.schedule.LastBefore(std::min(before, job.end));
   if (!last.has_value() || last->at < job.start) return std::nullopt;
   return last;
+}
+
+std::optional<Occurrence> NextFiringOf(const Job& job, absl::Time after) {
+  std::optional<Occurrence> next = NextOf(job, after);
+  while (next.has_value() && !next->Fires()) next = NextOf(job, next->at);
+  return next;
 }
 
 std::vector<Occurrence> OccurrencesOf(const Job& job, absl::Time from, absl::Time until,

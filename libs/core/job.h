@@ -77,7 +77,8 @@ struct Job {
   std::map<std::string, std::string> origins = {};
 };
 
-// Whether it stays within the limits: INVALID_ARGUMENT, naming the field as its file does.
+// Whether it stays within the limits: INVALID_ARGUMENT with a field violation that names the key of
+// its file.
 absl::Status CheckJob(const Job& job);
 // Of jobs, triggers and backfills: letters, digits, `.`, `_` and `-`. `what` is for the message.
 absl::Status CheckName(absl::string_view name, size_t bytes_max, absl::string_view what);
@@ -89,6 +90,9 @@ bool HaveSameTimes(const Job& one, const Job& other);
 // fire included.
 std::optional<Occurrence> NextOf(const Job& job, absl::Time after);
 std::optional<Occurrence> LastOf(const Job& job, absl::Time before);
+// The nearest occurrence strictly after `after` that fires. Only such a one ends the wait of the
+// occurrence before it: a suppressed or skipped one runs nothing in its place.
+std::optional<Occurrence> NextFiringOf(const Job& job, absl::Time after);
 
 // Those from the first to, not including, the second; at most so many.
 std::vector<Occurrence> OccurrencesOf(const Job& job, absl::Time from, absl::Time until,

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
 #include "libs/core/limits.h"
+#include "libs/core/supported.h"
 #include "libs/core/task_spans.h"
 #include "libs/director/engine.h"
 
@@ -32,21 +33,6 @@ absl::string_view PolicyName(QueuePolicy policy) {
       return "drop-latest";
   }
   return "";
-}
-
-// What a submit may ask for only once it is built.
-absl::Status CheckSupported(const core::TaskSpec& spec) {
-  absl::string_view field;
-  if (spec.priority.has_value()) field = "priority";
-  if (!spec.fairness_key.empty()) field = "fairness_key";
-  if (spec.cost_units != 0) field = "cost_units";
-  if (!spec.constraints.empty()) field = "constraints";
-  if (spec.run_when.has_value()) field = "run_when";
-  if (spec.time_sensitive) field = "time_sensitive";
-  if (field.empty()) return absl::OkStatus();
-  return WithReason(absl::UnimplementedError(
-                        absl::StrCat(field, " is not supported by this version; leave it out")),
-                    "FIELD_NOT_SUPPORTED", {{"field", std::string(field)}});
 }
 
 absl::Status OverlapError(const std::string& key, core::QueueId live) {
@@ -98,7 +84,7 @@ Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec, M
 Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
   if (caller.wants_ticket()) return AdmitTicket(caller, arriving, now);
   const core::Submission& submission = *caller.submission;
-  if (absl::Status status = CheckSupported(submission.spec); !status.ok()) return status;
+  if (absl::Status status = core::CheckSupported(submission.spec); !status.ok()) return status;
   const QueuePolicy policy = PolicyOf(submission);
   if (policy == QueuePolicy::kDropOldest && policy != options_.queue.policy &&
       !options_.queue.allow_evict) {

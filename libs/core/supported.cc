@@ -1,0 +1,25 @@
+#include "libs/core/supported.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "libs/base/error.h"
+
+namespace callboard::core {
+
+absl::Status CheckSupported(const TaskSpec& spec) {
+  absl::string_view field;
+  if (spec.priority.has_value()) field = "priority";
+  if (!spec.fairness_key.empty()) field = "fairness_key";
+  if (spec.cost_units != 0) field = "cost_units";
+  if (!spec.constraints.empty()) field = "constraints";
+  if (spec.run_when.has_value()) field = "run_when";
+  if (spec.time_sensitive) field = "time_sensitive";
+  if (field.empty()) return absl::OkStatus();
+  return base::WithReason(absl::UnimplementedError(absl::StrCat(
+                              field, " is not supported by this version; leave it out")),
+                          "FIELD_NOT_SUPPORTED", {{"field", std::string(field)}});
+}
+
+}  // namespace callboard::core
