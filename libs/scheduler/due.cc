@@ -46,7 +46,8 @@ class Verdicts {
       case Occurrence::Kind::kFoldSuppressed:
         return Due::Row{occurrence, FiringOutcome::kDstFoldSuppressed};
       case Occurrence::Kind::kSkippedCalendar:
-        return Due::Row{occurrence, FiringOutcome::kSkippedCalendar};
+        return Due::Row{occurrence, FiringOutcome::kSkippedCalendar, "",
+                        static_cast<uint64_t>(occurrence.merged)};
       case Occurrence::Kind::kPlain:
       case Occurrence::Kind::kGapMoved:
         break;
@@ -110,6 +111,8 @@ Due FindDue(const Job& job, const DueQuery& query) {
     if (!row.has_value()) {
       due.fires.push_back(*occurrence);
     } else {
+      const std::string note = GapNote(*occurrence);
+      absl::StrAppend(&row->detail, row->detail.empty() || note.empty() ? "" : "; ", note);
       const bool is_last = due.rows.size() == kGapRowsMax;
       if (is_last) Summarize(job, query, *row);
       due.rows.push_back(*std::move(row));
@@ -120,6 +123,14 @@ Due FindDue(const Job& job, const DueQuery& query) {
   std::reverse(due.rows.begin(), due.rows.end());
   std::reverse(due.fires.begin(), due.fires.end());
   return due;
+}
+
+std::string GapNote(const Occurrence& occurrence) {
+  if (occurrence.merged == 0) return "";
+  const std::string times =
+      occurrence.merged == 1 ? "1 wall time" : absl::StrCat(occurrence.merged, " wall times");
+  return occurrence.after_calendar_gap ? absl::StrCat("the calendar skips ", times, " before it")
+                                       : absl::StrCat("also for ", times, " of the gap before it");
 }
 
 absl::Time NextDue(const Job& job, const DueQuery& query) {

@@ -52,6 +52,10 @@ struct Due {
 // Decides as the job's catch_up says. Nothing while the last one waits for its jitter.
 Due FindDue(const core::Job& job, const DueQuery& query);
 
+// What the row of an occurrence says of wall times in a gap before it that have no row of their
+// own; empty when there are none.
+std::string GapNote(const core::Occurrence& occurrence);
+
 // When FindDue() has something to decide; `query.now` says what is missed already.
 absl::Time NextDue(const core::Job& job, const DueQuery& query);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
@@ -249,7 +250,9 @@ void SchedulerEngine::WriteRow(Entry& entry, core::Firing row) {
   if (row.outcome == core::FiringOutcome::kPaused && state.pause.has_value()) {
     state.pause->skipped += 1 + row.more;
   }
-  if (row.nominal >= state.last_nominal) {
+  // A backfill is about an earlier time, and all the same what the job did last.
+  const bool is_asked_for = !absl::StartsWith(row.request_id, "cron/");
+  if (row.nominal >= state.last_nominal || is_asked_for) {
     state.last_nominal = row.nominal;
     state.last_outcome = row.outcome;
   }

@@ -36,21 +36,28 @@ inline constexpr size_t kTurnChangesMax = 10'000;
 inline constexpr absl::Duration kLeftJobMemory = absl::Hours(30 * 24);
 // Calls to the director that are under way.
 inline constexpr size_t kCallsMax = 256;
-// How long a director that does not answer is left alone, doubled each time.
-inline constexpr absl::Duration kProbeFirst = absl::Milliseconds(500);
-inline constexpr absl::Duration kProbeLast = absl::Seconds(30);
-// How long an occurrence waits before it asks a full queue again, whatever that says.
-inline constexpr absl::Duration kFullRetryFirst = absl::Seconds(1);
-inline constexpr absl::Duration kFullRetryLast = absl::Seconds(30);
+// How long a director that does not answer is left alone, doubled each time. The last is short, so
+// that a director that is back is noticed within two seconds (kReconnectBackoffMax of the link is
+// the other part of them).
+inline constexpr absl::Duration kProbeFirst = absl::Milliseconds(250);
+inline constexpr absl::Duration kProbeLast = absl::Seconds(1);
+// How long an occurrence waits before it asks a full queue again, whatever that says: places come
+// and go in less than the queue can foretell.
+inline constexpr absl::Duration kFullRetryMin = absl::Milliseconds(100);
+inline constexpr absl::Duration kFullRetryMax = absl::Seconds(1);
+// How often, and at which distance, an agent is asked to start a task past the queue.
 inline constexpr int kDirectTriesMax = 3;
-// Of a backfill: occurrences, the pause between two of them, and how many are known.
+inline constexpr absl::Duration kDirectRetry = absl::Seconds(1);
+// Of a backfill: occurrences, the time between two of them, the longest time until a refused one is
+// tried again, and how many backfills are known.
 inline constexpr size_t kBackfillOccurrencesMax = 1000;
 inline constexpr absl::Duration kBackfillInterval = absl::Seconds(1);
+inline constexpr absl::Duration kBackfillRetryMax = absl::Seconds(30);
 inline constexpr size_t kBackfillsMax = 100;
 // Tasks of a job whose end is waited for, and how often, and about how many, the director is asked.
 inline constexpr size_t kWatchedMax = 100;
-inline constexpr absl::Duration kAskEndsPeriod = absl::Seconds(10);
-inline constexpr size_t kAskEndsMax = 1000;
+inline constexpr absl::Duration kAskEndsPeriod = absl::Seconds(2);
+inline constexpr size_t kAskEndsMax = 200;
 // A wall clock that is set by more is told of.
 inline constexpr absl::Duration kClockStepMin = absl::Minutes(1);
 
@@ -231,6 +238,9 @@ class SchedulerEngine {
     std::optional<absl::Duration> settled_at = {};
     // A call about it is under way.
     bool asked = false;
+    // How the job's tasks before it ended is known, as far as they have. Only waited for where
+    // failures in a row pause the job: another run would come too late.
+    bool ends_known = false;
     std::optional<Verdict> verdict = {};
     // Why it is not there yet.
     bool was_full = false;
@@ -252,6 +262,8 @@ class SchedulerEngine {
     // The job's, or the backfill's.
     std::string name = {};
     absl::Time nominal = {};
+    // The trigger's id, and who waits for it.
+    std::string trigger = {};
     CallId call = {};
     // Whose ends it asks for.
     std::set<std::string> queue_ids = {};
@@ -298,6 +310,8 @@ class SchedulerEngine {
   void OnAttempt(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
   void OnAsked(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
   void OnDirect(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
+  // How the tasks before it ended is known, or could not be learned.
+  void OnEndsBefore(const About& about, const absl::Status& status, core::Moment now);
   Entry* FindAttempt(const About& about);
 
   // engine_orders.cc: what is asked of the director, and when.
@@ -315,6 +329,7 @@ class SchedulerEngine {
   // False when none is due.
   bool GiveBackfillOrders(size_t most, core::Moment now);
   void AskEnds(core::Moment now);
+  void AskEndsOf(About about, core::Moment now);
   OrderId NewOrder(About about, core::Moment now);
   void NoteLink(const absl::Status& status, core::Moment now);
   absl::Duration NextOrderAt() const;
@@ -325,12 +340,17 @@ class SchedulerEngine {
   void BeginPause(Entry& entry, Pause pause, core::Moment now);
   // How many occurrences fell into it. REQUIRES: it is paused.
   uint64_t EndPause(Entry& entry, core::Moment now);
-  void OnTriggered(const About& about, const absl::StatusOr<Accepted>& answer);
+  void OnTriggered(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
+  void WriteTriggerRow(Entry& entry, const About& about, const absl::StatusOr<Accepted>& answer,
+                       core::Moment now);
   void OnBackfilled(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
   void MakeRoomForBackfill();
   void EndBackfill(Backfill& backfill, core::Moment now);
+  // Asks how the task ends from now on.
+  void WatchTask(Entry& entry, const std::string& queue_id);
   // Whether the task is over.
   bool NoteEnd(Entry& entry, const TaskEnd& end);
+  void PauseAfterFailures(Entry& entry, core::Moment now);
 
   // engine_views.cc
   JobView View(const Entry& entry, size_t next, core::Moment now) const;
@@ -349,7 +369,7 @@ class SchedulerEngine {
   size_t calls_ = 0;
   OrderId last_order_;
   Link link_;
-  // Jobs with tasks whose end is waited for; when to ask, and after which job to begin.
+  // Jobs with tasks whose end is not known; when to ask, and after which job to begin.
   std::set<std::string> watching_;
   absl::Duration ask_ends_at_;
   std::string asked_last_;

@@ -12,12 +12,12 @@ namespace {
 using core::CatchUp;
 using core::FiringOutcome;
 
-// How long an occurrence may be submitted: until the next one, but no longer than it would be
-// caught up. One of many that are all to run is given up when there are too many of them.
+// How long an occurrence may be submitted: until the next one that fires, but no longer than it
+// would be caught up. One of many that are all to run is given up when there are too many of them.
 absl::Time WindowEnd(const core::Job& job, const core::Occurrence& occurrence) {
   if (job.catch_up.kind == CatchUp::Kind::kAll) return absl::InfiniteFuture();
   absl::Time end = occurrence.at + kCatchUpAge;
-  if (const auto next = core::NextOf(job, occurrence.at)) end = std::min(end, next->at);
+  if (const auto next = core::NextFiringOf(job, occurrence.at)) end = std::min(end, next->at);
   if (job.catch_up.kind == CatchUp::Kind::kNone) {
     end = std::min(end, occurrence.at + core::JitterOf(job, occurrence) + kOnTime);
   }
@@ -128,13 +128,20 @@ void SchedulerEngine::Settle(Entry& entry, absl::Time nominal, core::Moment now)
 
 void SchedulerEngine::Conclude(Entry& entry, absl::Time nominal, const Verdict& verdict,
                                core::Moment now) {
+  std::string detail = verdict.detail;
+  if (entry.job.has_value()) {
+    const auto occurrence = core::NextOf(*entry.job, nominal - absl::Nanoseconds(1));
+    const bool is_known = occurrence.has_value() && occurrence->at == nominal;
+    const std::string note = is_known ? GapNote(*occurrence) : "";
+    absl::StrAppend(&detail, detail.empty() || note.empty() ? "" : "; ", note);
+  }
   WriteRow(entry, {.job = entry.state.job,
                    .nominal = nominal,
                    .outcome = verdict.outcome,
                    .decided_at = now.wall,
                    .queue_id = verdict.queue_id,
                    .request_id = core::CronRequestId(entry.state.job, nominal),
-                   .detail = verdict.detail});
+                   .detail = std::move(detail)});
   outcome_.changes.emplace_back(IntentResolved{entry.state.job, nominal});
   entry.attempts.erase(nominal);
   if (entry.attempts.empty()) open_.erase(entry.state.job);
@@ -147,12 +154,8 @@ void SchedulerEngine::ConcludeFired(Entry& entry, absl::Time nominal, const std:
   Conclude(entry, nominal,
            {moved ? FiringOutcome::kDstGapMoved : FiringOutcome::kFired, queue_id, detail}, now);
   ++state.runs;
+  WatchTask(entry, queue_id);
   if (!entry.job.has_value()) return;
-  if (entry.job->pause_after_failures > 0 && !queue_id.empty()) {
-    state.watched.push_back(queue_id);
-    if (state.watched.size() > kWatchedMax) state.watched.erase(state.watched.begin());
-    watching_.insert(state.job);
-  }
   if (entry.job->max_runs == 0 || state.runs < entry.job->max_runs) return;
   state.finished = true;
   EndRuns(entry, now);
@@ -201,8 +204,9 @@ void SchedulerEngine::OnAttempt(const About& about, const absl::StatusOr<Accepte
     SetVerdict(attempt, {FiringOutcome::kSkippedQueueFull, "", attempt.trouble});
   } else if (meaning == Answer::kFull) {
     const absl::Duration wait =
-        base::DetailsOf(answer.status()).retry_after.value_or(kFullRetryFirst);
-    attempt.not_before = now.monotonic + std::clamp(wait, kFullRetryFirst, kFullRetryLast);
+        base::DetailsOf(answer.status()).retry_after.value_or(kFullRetryMax);
+    attempt.not_before = now.monotonic + std::min(std::clamp(wait, kFullRetryMin, kFullRetryMax),
+                                                  attempt.full_until - now.wall);
   }
   Settle(*entry, about.nominal, now);
 }
@@ -234,10 +238,21 @@ void SchedulerEngine::OnDirect(const About& about, const absl::StatusOr<Accepted
                          absl::StrCat("direct, past the queue", run.empty() ? "" : ": ", run), now);
   }
   ++attempt.direct_tries;
-  attempt.not_before = now.monotonic + kFullRetryFirst;
+  attempt.not_before = now.monotonic + kDirectRetry;
   attempt.verdict->detail =
       absl::StrCat(attempt.trouble, attempt.trouble.empty() ? "" : "; ",
                    "past the queue: ", absl::string_view(answer.status().message()));
+  Settle(*entry, about.nominal, now);
+}
+
+void SchedulerEngine::OnEndsBefore(const About& about, const absl::Status& status,
+                                   core::Moment now) {
+  Entry* entry = FindAttempt(about);
+  if (entry == nullptr) return;
+  Attempt& attempt = entry->attempts.at(about.nominal);
+  // A director that never tells is no reason not to run.
+  attempt.ends_known = status.ok() || MeaningOf(status) == Answer::kRefused;
+  if (!attempt.ends_known) attempt.not_before = now.monotonic + kProbeFirst;
   Settle(*entry, about.nominal, now);
 }
 

@@ -99,32 +99,35 @@ TEST_F(EngineAttemptsTest, FullQueueIsARowAtOnceUnlessTheJobWaits) {
   EXPECT_EQ(Row("job", "2026-01-05 00:01:00").detail, "queue is at capacity (50 tasks)");
 }
 
-TEST_F(EngineAttemptsTest, JobThatWaitsAsksAFullQueueAgainAsItIsTold) {
+TEST_F(EngineAttemptsTest, JobThatWaitsAsksAFullQueueAgainEverySecondWhateverThatSays) {
   core::Job job = minutely_;
   job.queue_full_wait = absl::Seconds(30);
   StartDue(job);
-  Answer(Full());
-  EXPECT_EQ(engine_->UntilNextTimer(now_), absl::Seconds(1));
-  AdvanceInSteps(absl::Seconds(4));
-  EXPECT_THAT(calls_, IsEmpty());
-  AdvanceInSteps(absl::Seconds(1));
-  ASSERT_EQ(calls_.size(), 1u);
-  EXPECT_FALSE(IsQuestion());
+  for (int i = 0; i < 3; ++i) {
+    // It says five seconds.
+    Answer(Full());
+    EXPECT_THAT(calls_, IsEmpty());
+    AdvanceInSteps(kFullRetryMax);
+    ASSERT_EQ(calls_.size(), 1u);
+    EXPECT_FALSE(IsQuestion());
+  }
+  EXPECT_EQ(NextSubmit().policy, core::QueuePolicy::kReject);
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1"));
 }
 
-TEST_F(EngineAttemptsTest, JobWaitsForAPlaceNoLongerThanItSays) {
+TEST_F(EngineAttemptsTest, JobWaitsForAPlaceExactlyAsLongAsItSays) {
   core::Job job = job_;
-  job.queue_full_wait = absl::Seconds(12);
+  job.queue_full_wait = absl::Milliseconds(2500);
   Start({job});
   Advance(absl::Seconds(270));
-  for (int i = 0; i < 3; ++i) {
+  for (const absl::Duration wait : {kFullRetryMax, kFullRetryMax, absl::Milliseconds(500)}) {
     ASSERT_EQ(calls_.size(), 1u);
     Answer(Full());
     EXPECT_THAT(Rows("job"), IsEmpty());
-    AdvanceInSteps(absl::Seconds(5));
+    AdvanceInSteps(wait);
   }
+  ASSERT_EQ(calls_.size(), 1u);
   Answer(Full());
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_queue_full"));
 }
@@ -155,6 +158,16 @@ TEST_F(EngineAttemptsTest, UnreachableDirectorIsAskedAgainUntilTheNextOccurrence
   EXPECT_EQ(waited, absl::Minutes(5));
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_director_down"));
   EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail, "connection refused");
+}
+
+TEST_F(EngineAttemptsTest, DirectorThatIsAwayForLongIsStillLookedForEverySecond) {
+  Start({job_});
+  Advance(absl::Seconds(270));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(calls_.size(), 1u) << i;
+    Answer(Unreachable());
+    AdvanceInSteps(absl::Seconds(1));
+  }
 }
 
 TEST_F(EngineAttemptsTest, DirectorThatIsBackGetsWhatIsStillDue) {

@@ -27,12 +27,21 @@ void SchedulerEngine::Trigger(CallId call, const TriggerQuery& query, core::Mome
     return;
   }
   const core::OverlapPolicy overlap = query.force ? core::OverlapPolicy::kAllow : job->overlap;
-  const OrderId id = NewOrder({.what = About::What::kTrigger, .call = call}, now);
+  const OrderId id = NewOrder({.what = About::What::kTrigger,
+                               .name = job->name,
+                               .nominal = absl::FromUnixSeconds(absl::ToUnixSeconds(now.wall)),
+                               .trigger = query.id,
+                               .call = call},
+                              now);
   outcome_.orders.emplace_back(SubmitOrder{
       id, core::SubmissionOf(*job, core::TriggerRequestId(job->name, query.id), overlap)});
 }
 
-void SchedulerEngine::OnTriggered(const About& about, const absl::StatusOr<Accepted>& answer) {
+void SchedulerEngine::OnTriggered(const About& about, const absl::StatusOr<Accepted>& answer,
+                                  core::Moment now) {
+  if (const auto found = jobs_.find(about.name); found != jobs_.end()) {
+    WriteTriggerRow(found->second, about, answer, now);
+  }
   absl::StatusOr<Accepted> told = answer;
   if (MeaningOf(answer.status()) == Answer::kUnknown) {
     told = base::WithRetryAfter(
@@ -43,6 +52,52 @@ void SchedulerEngine::OnTriggered(const About& about, const absl::StatusOr<Accep
         kProbeFirst);
   }
   outcome_.triggered.push_back({about.call, std::move(told)});
+}
+
+void SchedulerEngine::WriteTriggerRow(Entry& entry, const About& about,
+                                      const absl::StatusOr<Accepted>& answer, core::Moment now) {
+  const JobState& state = entry.state;
+  const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status());
+  FiringOutcome outcome = FiringOutcome::kFired;
+  switch (MeaningOf(answer.status())) {
+    case Answer::kAccepted:
+    case Answer::kOtherContent: {
+      const bool is_new = answer.ok() && !answer->deduplicated;
+      const bool has_row =
+          state.last_queue_id == queue_id ||
+          std::find(state.watched.begin(), state.watched.end(), queue_id) != state.watched.end();
+      // A trigger that is repeated after its answer got lost has no row yet.
+      if (!is_new && has_row) return;
+      break;
+    }
+    case Answer::kOverlap:
+      outcome = FiringOutcome::kSkippedOverlap;
+      break;
+    case Answer::kFull:
+      outcome = FiringOutcome::kSkippedQueueFull;
+      break;
+    case Answer::kDraining:
+    case Answer::kNotNow:
+    case Answer::kNotSent:
+      outcome = FiringOutcome::kSkippedDirectorDown;
+      break;
+    case Answer::kRefused:
+      outcome = FiringOutcome::kRefused;
+      break;
+    case Answer::kUnknown:
+      // It may have a task: whoever repeats it learns that, and then it has its row.
+      return;
+  }
+  WriteRow(entry, {.job = state.job,
+                   .nominal = about.nominal,
+                   .trigger = about.trigger,
+                   .outcome = outcome,
+                   .decided_at = now.wall,
+                   .queue_id = queue_id,
+                   .request_id = core::TriggerRequestId(state.job, about.trigger),
+                   .detail = absl::StrCat("trigger ", about.trigger, answer.ok() ? "" : ": ",
+                                          absl::string_view(answer.status().message()))});
+  if (core::HasRun(outcome)) WatchTask(entry, queue_id);
 }
 
 // ---- Pauses -------------------------------------------------------------------------------------
@@ -178,24 +233,37 @@ void SchedulerEngine::OnBackfilled(const About& about, const absl::StatusOr<Acce
     // It waits for as long as it takes.
     const absl::Duration wait =
         base::DetailsOf(answer.status()).retry_after.value_or(kBackfillInterval);
-    pace->second.not_before = now.monotonic + std::clamp(wait, kBackfillInterval, kFullRetryLast);
+    pace->second.not_before =
+        now.monotonic + std::clamp(wait, kBackfillInterval, kBackfillRetryMax);
     return;
   }
-  WriteRow(jobs_.at(backfill.job),
-           {.job = backfill.job,
-            .nominal = about.nominal,
-            .outcome = has_task ? FiringOutcome::kFired : FiringOutcome::kRefused,
-            .decided_at = now.wall,
-            .queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status()),
-            .request_id = core::BackfillRequestId(backfill.job, backfill.id, about.nominal),
-            .detail = absl::StrCat("backfill ", backfill.id, answer.ok() ? "" : ": ",
-                                   absl::string_view(answer.status().message()))});
+  Entry& entry = jobs_.at(backfill.job);
+  const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status());
+  WriteRow(entry, {.job = backfill.job,
+                   .nominal = about.nominal,
+                   .outcome = has_task ? FiringOutcome::kFired : FiringOutcome::kRefused,
+                   .decided_at = now.wall,
+                   .queue_id = queue_id,
+                   .request_id = core::BackfillRequestId(backfill.job, backfill.id, about.nominal),
+                   .detail = absl::StrCat("backfill ", backfill.id, answer.ok() ? "" : ": ",
+                                          absl::string_view(answer.status().message()))});
+  if (has_task) WatchTask(entry, queue_id);
   ++backfill.done;
   if (backfill.done == backfill.occurrences.size()) return EndBackfill(backfill, now);
   outcome_.changes.emplace_back(backfill);
 }
 
 // ---- How tasks end ------------------------------------------------------------------------------
+
+void SchedulerEngine::WatchTask(Entry& entry, const std::string& queue_id) {
+  std::vector<std::string>& watched = entry.state.watched;
+  const bool is_watched = std::find(watched.begin(), watched.end(), queue_id) != watched.end();
+  if (queue_id.empty() || is_watched) return;
+  watched.push_back(queue_id);
+  if (watched.size() > kWatchedMax) watched.erase(watched.begin());
+  watching_.insert(entry.state.job);
+  MarkChanged(entry);
+}
 
 void SchedulerEngine::OnEnds(OrderId order, const absl::StatusOr<std::vector<TaskEnd>>& answer,
                              core::Moment now) {
@@ -205,31 +273,36 @@ void SchedulerEngine::OnEnds(OrderId order, const absl::StatusOr<std::vector<Tas
   orders_.erase(found);
   --calls_;
   NoteLink(answer.status(), now);
-  if (!answer.ok()) return;
   std::map<std::string, TaskEnd> ends;
-  for (const TaskEnd& end : *answer) ends[end.queue_id] = end;
+  if (answer.ok()) {
+    for (const TaskEnd& end : *answer) ends[end.queue_id] = end;
+  }
   std::vector<std::string> names(watching_.begin(), watching_.end());
   for (const std::string& name : names) {
+    if (!answer.ok()) break;
     Entry& entry = jobs_.at(name);
     std::vector<std::string>& watched = entry.state.watched;
-    const size_t before = watched.size();
-    // In the order of the runs: one that has ended before an earlier one waits for that.
-    while (!watched.empty() && about.queue_ids.contains(watched.front())) {
-      const auto end = ends.find(watched.front());
-      // One that is not known any more says nothing.
-      if (end != ends.end() && !NoteEnd(entry, end->second)) break;
-      watched.erase(watched.begin());
-    }
-    if (watched.size() == before) continue;
+    const auto is_over = [&](const std::string& id) {
+      if (!about.queue_ids.contains(id)) return false;
+      const auto end = ends.find(id);
+      // One that the director does not know any more says nothing.
+      return end == ends.end() || NoteEnd(entry, end->second);
+    };
+    if (std::erase_if(watched, is_over) == 0) continue;
     if (watched.empty()) watching_.erase(name);
     MarkChanged(entry);
-    const uint32_t most = entry.job.has_value() ? entry.job->pause_after_failures : 0;
-    if (most == 0 || entry.state.failures_in_row < most || entry.state.pause.has_value()) continue;
-    const std::string why = absl::StrCat(entry.state.failures_in_row, " failures in a row");
-    Tell("job_paused", name, why);
-    BeginPause(entry, {.by = "scheduler", .why = why}, now);
-    Reschedule(entry, now);
+    PauseAfterFailures(entry, now);
   }
+  if (!about.name.empty()) OnEndsBefore(about, answer.status(), now);
+}
+
+void SchedulerEngine::PauseAfterFailures(Entry& entry, core::Moment now) {
+  const uint32_t most = entry.job.has_value() ? entry.job->pause_after_failures : 0;
+  if (most == 0 || entry.state.failures_in_row < most || entry.state.pause.has_value()) return;
+  const std::string why = absl::StrCat(entry.state.failures_in_row, " failures in a row");
+  Tell("job_paused", entry.state.job, why);
+  BeginPause(entry, {.by = "scheduler", .why = why}, now);
+  Reschedule(entry, now);
 }
 
 bool SchedulerEngine::NoteEnd(Entry& entry, const TaskEnd& end) {
@@ -240,17 +313,19 @@ bool SchedulerEngine::NoteEnd(Entry& entry, const TaskEnd& end) {
       return false;
     case core::TaskState::kCompleted:
       entry.state.failures_in_row = 0;
-      return true;
+      break;
     case core::TaskState::kFailed:
       // Nothing of it ran because others took its place.
       if (end.reason != core::FailureReason::kCoalesced &&
           end.reason != core::FailureReason::kEvicted) {
         ++entry.state.failures_in_row;
       }
-      return true;
+      break;
     case core::TaskState::kCancelled:
-      return true;
+      break;
   }
+  entry.state.last_run_state = end.state;
+  entry.state.last_run_reason = end.reason;
   return true;
 }
 

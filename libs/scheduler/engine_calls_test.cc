@@ -34,7 +34,7 @@ class EngineCallsTest : public test::SchedulerFixture {
     return backfill;
   }
 
-  const core::Job minutely_ = CronJob("job", "* * * * *");
+  core::Job minutely_ = CronJob("job", "* * * * *");
 };
 
 // ---- Triggers -----------------------------------------------------------------------------------
@@ -54,7 +54,58 @@ TEST_F(EngineCallsTest, TriggerWorksWhilePausedAndObeysOverlapUnlessForced) {
   ASSERT_EQ(triggered_.size(), 2u);
   EXPECT_THAT(triggered_[0], HasReason("OVERLAP"));
   EXPECT_EQ(triggered_[1]->queue_id, "queue-1");
+}
+
+TEST_F(EngineCallsTest, TriggerLeavesARowAndIsTheLastOfItsJob) {
+  Start({minutely_});
+  now_.wall = At("2026-01-05 00:01:00");
+  Turn();
+  Accept();
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1", .force = true}, now_);
+  Commit();
+  Accept();
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:01:00 t1 fired queue-2"));
+  EXPECT_EQ(Row("job", "2026-01-05 00:01:00", "t1").request_id, "trigger/job/t1");
+  EXPECT_EQ(State("job").last_queue_id, "queue-2");
+  EXPECT_EQ(State("job").runs, 1u);
+  EXPECT_THAT(View("job").state.watched, ElementsAre("queue-1", "queue-2"));
+  // Repeated, it is the same trigger and has the same row.
+  engine_->Trigger(CallId(2), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Answer(Accepted{"queue-2", /*deduplicated=*/true});
+  Advance(absl::Seconds(5));
+  EXPECT_THAT(Rows("job"), SizeIs(2));
+}
+
+TEST_F(EngineCallsTest, TriggerThatMakesNoTaskLeavesARowThatSaysWhy) {
+  Start({minutely_});
+  for (const absl::Status& refusal :
+       {Overlap("queue-9"), Full(), absl::InvalidArgumentError("no such lane"), Draining()}) {
+    engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+    Commit();
+    Answer(refusal);
+    Advance(absl::Seconds(1));
+  }
+  EXPECT_THAT(Rows("job"),
+              ElementsAre("00:00:30 t1 skipped_overlap queue-9", "00:00:31 t1 skipped_queue_full",
+                          "00:00:32 t1 refused", "00:00:33 t1 skipped_director_down"));
+  EXPECT_EQ(Row("job", "2026-01-05 00:00:31", "t1").detail,
+            "trigger t1: queue is at capacity (50 tasks)");
+  EXPECT_EQ(State("job").last_outcome, core::FiringOutcome::kSkippedDirectorDown);
+  EXPECT_EQ(State("job").last_queue_id, "");
+}
+
+TEST_F(EngineCallsTest, RepeatedTriggerWhoseAnswerGotLostHasItsRowThen) {
+  Start({minutely_});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Answer(NoAnswer());
   EXPECT_THAT(Rows("job"), IsEmpty());
+  engine_->Trigger(CallId(2), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  while (NextRequestId() != "trigger/job/t1") Answer(Accepted{});
+  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:00:30 t1 fired queue-7"));
 }
 
 TEST_F(EngineCallsTest, TriggerThatIsNotAnsweredCanBeRepeated) {
@@ -189,30 +240,25 @@ class FailuresTest : public EngineCallsTest {
  protected:
   FailuresTest() { job_.pause_after_failures = 2; }
 
-  static TaskEnd Failed(const std::string& id, core::FailureReason reason) {
-    return {id, core::TaskState::kFailed, reason};
-  }
-  static TaskEnd Failed(const std::string& id) {
-    return Failed(id, core::FailureReason::kExecFailed);
-  }
-  // Runs once more, and asks how its tasks ended.
-  void RunOnce() {
-    Advance(absl::Minutes(1));
+  // Runs once more; what the director says of it is known before the next one is due.
+  void RunOnce(core::TaskState state, std::optional<core::FailureReason> reason = {}) {
+    Advance(absl::Seconds(1));
+    ASSERT_EQ(calls_.size(), 1u);
     Accept();
-    while (calls_.empty()) Advance(kAskEndsPeriod);
-    ASSERT_TRUE(std::holds_alternative<AskEndsOrder>(calls_.front()));
+    End(absl::StrCat("queue-", last_task_), state, reason);
   }
+  void FailOnce() { RunOnce(core::TaskState::kFailed, core::FailureReason::kExecFailed); }
 
-  core::Job job_ = CronJob("job", "* * * * *");
+  core::Job job_ = CronJob("job", "* * * * * *");
 };
 
 TEST_F(FailuresTest, SoManyFailuresInARowPauseTheJobAlsoOverARestart) {
   Start({job_});
-  RunOnce();
-  AnswerEnds({Failed("queue-1")});
+  FailOnce();
   Start({job_});
-  RunOnce();
-  AnswerEnds({Failed("queue-2")});
+  FailOnce();
+  Advance(absl::Seconds(1));
+  ASSERT_TRUE(View("job").state.pause.has_value());
   EXPECT_EQ(View("job").state.pause->by, "scheduler");
   EXPECT_EQ(View("job").state.pause->why, "2 failures in a row");
   EXPECT_THAT(notices_, testing::Contains("job_paused"));
@@ -220,38 +266,57 @@ TEST_F(FailuresTest, SoManyFailuresInARowPauseTheJobAlsoOverARestart) {
   EXPECT_EQ(State("job").failures_in_row, 0u);
 }
 
+TEST_F(FailuresTest, JobDoesNotRunAgainBeforeTheEndsOfItsTasksAreKnown) {
+  Start({job_});
+  FailOnce();
+  FailOnce();
+  Advance(absl::Seconds(1));
+  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(Rows("job"),
+              ElementsAre("00:00:31 fired queue-1", "00:00:32 fired queue-2", "00:00:33 paused"));
+}
+
 TEST_F(FailuresTest, SuccessBeginsTheCountAnewAndWhatDidNotRunDoesNotCount) {
   Start({job_});
-  RunOnce();
-  AnswerEnds({Failed("queue-1")});
-  RunOnce();
-  AnswerEnds({{"queue-2", core::TaskState::kCompleted}});
-  RunOnce();
-  AnswerEnds({Failed("queue-3", core::FailureReason::kCoalesced)});
-  RunOnce();
-  AnswerEnds({{"queue-4", core::TaskState::kCancelled}});
-  RunOnce();
-  AnswerEnds({Failed("queue-5")});
+  FailOnce();
+  RunOnce(core::TaskState::kCompleted);
+  RunOnce(core::TaskState::kFailed, core::FailureReason::kCoalesced);
+  RunOnce(core::TaskState::kCancelled);
+  FailOnce();
+  Advance(kAskEndsPeriod);
   EXPECT_FALSE(View("job").state.pause.has_value());
   EXPECT_EQ(State("job").failures_in_row, 1u);
 }
 
-TEST_F(FailuresTest, TasksThatAreLiveAreAskedForAgainAndForgottenOnesAreNot) {
-  Start({job_});
-  RunOnce();
-  AnswerEnds({{"queue-1", core::TaskState::kWorking}});
-  EXPECT_THAT(State("job").watched, ElementsAre("queue-1"));
-  while (calls_.empty()) Advance(kAskEndsPeriod);
-  AnswerEnds({});
-  EXPECT_THAT(State("job").watched, IsEmpty());
+TEST_F(FailuresTest, TriggeredTasksCountToo) {
+  Start({minutely_});
+  minutely_.pause_after_failures = 2;
+  SetJobs({minutely_});
+  for (const char* id : {"t1", "t2"}) {
+    engine_->Trigger(CallId(1), {.job = "job", .id = id}, now_);
+    Commit();
+    Accept();
+    End(absl::StrCat("queue-", last_task_), core::TaskState::kFailed);
+  }
+  Advance(kAskEndsPeriod);
+  EXPECT_TRUE(View("job").state.pause.has_value());
 }
 
-TEST_F(FailuresTest, NobodyIsAskedForJobsThatDoNotCare) {
-  Start({minutely_});
-  Advance(absl::Seconds(30));
-  Accept();
-  Advance(absl::Seconds(20));
-  EXPECT_THAT(calls_, IsEmpty());
+TEST_F(FailuresTest, LiveTasksAreShownUntilTheyEndAndForgottenOnesAreNotAskedForAgain) {
+  job_.overlap = core::OverlapPolicy::kAllow;
+  Start({job_});
+  RunOnce(core::TaskState::kWorking);
+  RunOnce(core::TaskState::kCompleted);
+  RunOnce(core::TaskState::kWorking);
+  EXPECT_THAT(State("job").watched, ElementsAre("queue-1", "queue-3"));
+  EXPECT_EQ(State("job").last_run_state, core::TaskState::kCompleted);
+  forgotten_.insert("queue-1");
+  End("queue-3", core::TaskState::kFailed, core::FailureReason::kTimedOut);
+  PauseJob();
+  Advance(kAskEndsPeriod);
+  EXPECT_THAT(State("job").watched, IsEmpty());
+  EXPECT_EQ(State("job").last_run_state, core::TaskState::kFailed);
+  EXPECT_EQ(State("job").last_run_reason, core::FailureReason::kTimedOut);
 }
 
 // ---- Backfills ----------------------------------------------------------------------------------
@@ -282,6 +347,10 @@ TEST_F(BackfillTest, RunsOneAfterTheOtherUnderNamesOfTheirOwn) {
                                        "10:02:00 fired queue-3"));
   EXPECT_EQ(Row("job", "2026-01-04 10:00:00").detail, "backfill b1");
   EXPECT_EQ(State("job").runs, 0u);
+  EXPECT_EQ(State("job").last_outcome, core::FiringOutcome::kFired);
+  EXPECT_EQ(State("job").last_nominal, At("2026-01-04 10:02:00"));
+  EXPECT_EQ(State("job").last_queue_id, "queue-3");
+  EXPECT_THAT(State("job").watched, ElementsAre("queue-1", "queue-2", "queue-3"));
   EXPECT_TRUE(disk_.ledgered().backfills.at("b1").ended_at.has_value());
 }
 

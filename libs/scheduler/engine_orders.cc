@@ -42,7 +42,10 @@ std::vector<SchedulerEngine::Wish> SchedulerEngine::WishesOf(const Entry& entry)
     }
     if (std::exchange(blocked, true) || attempt.asked || !entry.job.has_value()) continue;
     if (!allowed) continue;
-    wishes.push_back({nominal, About::What::kSubmit, attempt.not_before});
+    const bool asks_ends =
+        entry.job->pause_after_failures > 0 && !attempt.ends_known && !entry.state.watched.empty();
+    wishes.push_back(
+        {nominal, asks_ends ? About::What::kEnds : About::What::kSubmit, attempt.not_before});
   }
   return wishes;
 }
@@ -69,7 +72,7 @@ void SchedulerEngine::GiveOrders(core::Moment now) {
 void SchedulerEngine::GiveProbe(core::Moment now) {
   if (calls_ > 0 || now.monotonic < link_.probe_at) return;
   // A question rather than a submit: what is submitted now may end up unknown too.
-  for (const About::What what : {About::What::kAsk, About::What::kSubmit}) {
+  for (const About::What what : {About::What::kAsk, About::What::kEnds, About::What::kSubmit}) {
     for (const auto& [name, entry] : open_) {
       for (const Wish& wish : WishesOf(*entry)) {
         if (wish.what == what && wish.at <= now.monotonic) return GiveOrder(*entry, wish, now);
@@ -84,6 +87,13 @@ void SchedulerEngine::GiveProbe(core::Moment now) {
 void SchedulerEngine::GiveOrder(Entry& entry, const Wish& wish, core::Moment now) {
   const std::string request_id = core::CronRequestId(entry.state.job, wish.nominal);
   entry.attempts.at(wish.nominal).asked = true;
+  if (wish.what == About::What::kEnds) {
+    return AskEndsOf({.what = wish.what,
+                      .name = entry.state.job,
+                      .nominal = wish.nominal,
+                      .queue_ids = {entry.state.watched.begin(), entry.state.watched.end()}},
+                     now);
+  }
   const OrderId id =
       NewOrder({.what = wish.what, .name = entry.state.job, .nominal = wish.nominal}, now);
   if (wish.what == About::What::kAsk) {
@@ -131,6 +141,10 @@ void SchedulerEngine::AskEnds(core::Moment now) {
     about.queue_ids.insert(watched.begin(), watched.end());
     asked_last_ = *job;
   }
+  AskEndsOf(std::move(about), now);
+}
+
+void SchedulerEngine::AskEndsOf(About about, core::Moment now) {
   AskEndsOrder order = {.id = {}, .queue_ids = {about.queue_ids.begin(), about.queue_ids.end()}};
   order.id = NewOrder(std::move(about), now);
   outcome_.orders.emplace_back(std::move(order));
@@ -162,7 +176,7 @@ void SchedulerEngine::OnAccepted(OrderId order, const absl::StatusOr<Accepted>& 
     case About::What::kDirect:
       return OnDirect(about, answer, now);
     case About::What::kTrigger:
-      return OnTriggered(about, answer);
+      return OnTriggered(about, answer, now);
     case About::What::kBackfill:
       return OnBackfilled(about, answer, now);
     case About::What::kEnds:

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/core/firing.h"
+#include "libs/core/task.h"
 
 namespace callboard::scheduler {
 
@@ -45,9 +46,13 @@ struct JobState {
   // Occurrences that ran, and whether they were all that the job may.
   uint64_t runs = 0;
   bool finished = false;
-  // Of its latest tasks, and those whose end is not known yet.
+  // Failures of its latest tasks, whoever asked for them.
   uint32_t failures_in_row = 0;
+  // Tasks whose end is not known yet, oldest first.
   std::vector<std::string> watched = {};
+  // How the last task that is known to have ended did; the reason of one that failed.
+  std::optional<core::TaskState> last_run_state = {};
+  std::optional<core::FailureReason> last_run_reason = {};
   // Of the last occurrence that was decided, and the last that made a task.
   std::optional<core::FiringOutcome> last_outcome = {};
   absl::Time last_nominal = absl::InfinitePast();
@@ -120,10 +125,12 @@ struct Ledgered {
   friend bool operator==(const Ledgered&, const Ledgered&) = default;
 };
 
-// A place among rows: those behind it are earlier, or as early and of a job that comes later.
+// A place among rows, which come last first, jobs of one second by name, and the triggers of a job
+// in one second by id, the last id first.
 struct FiringCursor {
   absl::Time nominal = {};
   std::string job = {};
+  std::string trigger = {};
 
   friend bool operator==(const FiringCursor&, const FiringCursor&) = default;
 };

@@ -49,7 +49,8 @@ class LedgerContractTest : public testing::Test {
       if (!page.ok()) return texts;
       EXPECT_LE(page->firings.size(), query.page_size);
       for (const core::Firing& row : page->firings) {
-        texts.push_back(absl::StrCat(row.job, " ", absl::ToUnixSeconds(row.nominal)));
+        texts.push_back(absl::StrCat(row.job, " ", absl::ToUnixSeconds(row.nominal),
+                                     row.trigger.empty() ? "" : " ", row.trigger));
       }
       if (!page->next.has_value()) return texts;
       query.after = page->next;
@@ -80,6 +81,8 @@ class LedgerContractTest : public testing::Test {
             .finished = true,
             .failures_in_row = 5,
             .watched = {"queue-1", "queue-2"},
+            .last_run_state = core::TaskState::kFailed,
+            .last_run_reason = core::FailureReason::kTimedOut,
             .last_outcome = core::FiringOutcome::kFired,
             .last_nominal = Second(6),
             .last_queue_id = "queue-3",
@@ -159,6 +162,25 @@ TYPED_TEST_P(LedgerContractTest, RowsComeLastFirstPageByPage) {
   }
 }
 
+TYPED_TEST_P(LedgerContractTest, TriggersHaveRowsBesideTheOccurrenceOfTheirSecond) {
+  core::Firing first = this->FullRow();
+  first.trigger = "t1";
+  core::Firing second = first;
+  second.trigger = "t2";
+  this->Commit({this->FullRow(), first, second, this->Row("a", -5), this->Row("z", -5),
+                this->Row("job", -6), this->Row("job", -4)});
+  this->Reopen();
+  for (const size_t page_size : {1, 2, 3, 50}) {
+    EXPECT_THAT(this->Listed({.page_size = page_size}),
+                testing::ElementsAre("job -4", "a -5", "job -5 t2", "job -5 t1", "job -5", "z -5",
+                                     "job -6"))
+        << page_size;
+  }
+  EXPECT_EQ(this->ledger_->ListFirings({.job = "job"})->firings.at(2), first);
+  this->Commit({scheduler::RowsTrimmed{"job", 3}});
+  EXPECT_THAT(this->Listed({.job = "job"}), testing::ElementsAre("job -4", "job -5 t2"));
+}
+
 TYPED_TEST_P(LedgerContractTest, RowsAreChosenByOutcome) {
   using Outcome = core::FiringOutcome;
   this->Commit({this->Row("job", 1, Outcome::kFired), this->Row("job", 2, Outcome::kPaused),
@@ -199,6 +221,7 @@ REGISTER_TYPED_TEST_SUITE_P(LedgerContractTest, NewLedgerIsEmpty,
                             EveryFieldOfEverythingSurvivesReopening,
                             WhatComesLaterTakesThePlaceOfWhatWasThere,
                             OneBatchMayWriteAndForgetTheSameThing, RowsComeLastFirstPageByPage,
+                            TriggersHaveRowsBesideTheOccurrenceOfTheirSecond,
                             RowsAreChosenByOutcome, TrimmedRowsAreTheOldestOfTheirJob,
                             ForgottenJobTakesItsRowsAlong);
 

@@ -37,25 +37,28 @@ class MemoryLedger final : public scheduler::Ledger {
     std::vector<core::Firing> all;
     for (const auto& [job, rows] : disk_.rows()) {
       if (!query.job.empty() && job != query.job) continue;
-      for (const auto& [nominal, row] : rows) all.push_back(row);
+      for (const auto& [key, row] : rows) all.push_back(row);
     }
     const auto comes_before = [](const core::Firing& a, const core::Firing& b) {
-      return a.nominal != b.nominal ? a.nominal > b.nominal : a.job < b.job;
+      if (a.nominal != b.nominal) return a.nominal > b.nominal;
+      return a.job != b.job ? a.job < b.job : a.trigger > b.trigger;
     };
     std::sort(all.begin(), all.end(), comes_before);
     FiringPage page;
     FiringCursor last;
     size_t looked_at = 0;
     for (const core::Firing& row : all) {
-      if (query.after.has_value() &&
-          !comes_before({.job = query.after->job, .nominal = query.after->nominal}, row)) {
+      if (query.after.has_value() && !comes_before({.job = query.after->job,
+                                                    .nominal = query.after->nominal,
+                                                    .trigger = query.after->trigger},
+                                                   row)) {
         continue;
       }
       if (page.firings.size() == query.page_size || looked_at++ == scheduler::kRowsLookedAtMax) {
         page.next = last;
         return page;
       }
-      last = {row.nominal, row.job};
+      last = {row.nominal, row.job, row.trigger};
       const auto& outcomes = query.outcomes;
       if (outcomes.empty() ||
           std::find(outcomes.begin(), outcomes.end(), row.outcome) != outcomes.end()) {
@@ -81,7 +84,9 @@ absl::StatusOr<std::unique_ptr<scheduler::Ledger>> MemoryLedgers::Open() {
 
 void MemoryLedgers::Write(const LedgerChange& change) {
   struct Step {
-    void operator()(const core::Firing& row) const { disk.rows_[row.job][row.nominal] = row; }
+    void operator()(const core::Firing& row) const {
+      disk.rows_[row.job][{row.nominal, row.trigger}] = row;
+    }
     void operator()(const scheduler::JobState& state) const {
       disk.ledgered_.jobs[state.job] = state;
     }

@@ -15,7 +15,8 @@ namespace callboard::test {
 // the ledgers it opens. Fails when it is told to. Not thread-safe.
 class MemoryLedgers final : public scheduler::LedgerOpener {
  public:
-  using Rows = std::map<std::string, std::map<absl::Time, core::Firing>>;
+  // By job; then by nominal time and trigger, which is empty for an occurrence of the schedule.
+  using Rows = std::map<std::string, std::map<std::pair<absl::Time, std::string>, core::Firing>>;
   // What becomes of a commit: its answer, and whether the batch is on the disk whatever it says.
   struct Fate {
     absl::Status status = {};

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -42,10 +45,30 @@ class SchedulerFixture : public testing::Test {
   void Commit() {
     scheduler::Outcome outcome = engine_->TakeOutcome(now_);
     for (const scheduler::LedgerChange& change : outcome.changes) disk_.Write(change);
-    for (scheduler::Order& order : outcome.orders) calls_.push_back(std::move(order));
+    std::vector<scheduler::AskEndsOrder> asked;
+    for (scheduler::Order& order : outcome.orders) {
+      if (auto* ask = std::get_if<scheduler::AskEndsOrder>(&order)) {
+        asked.push_back(std::move(*ask));
+      } else {
+        calls_.push_back(std::move(order));
+      }
+    }
     for (scheduler::Notice& notice : outcome.notices) notices_.push_back(notice.event);
     for (const auto& triggered : outcome.triggered) triggered_.push_back(triggered.answer);
     last_order_ = engine_->last_order().value();
+    for (const scheduler::AskEndsOrder& ask : asked) engine_->OnEnds(ask.id, EndsOf(ask), now_);
+    if (!asked.empty()) Turn();
+  }
+  // The director tells at once how tasks ended; those without an entry are live.
+  std::vector<scheduler::TaskEnd> EndsOf(const scheduler::AskEndsOrder& ask) const {
+    std::vector<scheduler::TaskEnd> ends;
+    for (const std::string& id : ask.queue_ids) {
+      if (forgotten_.contains(id)) continue;
+      const auto end = ends_.find(id);
+      ends.push_back(end != ends_.end() ? end->second
+                                        : scheduler::TaskEnd{id, core::TaskState::kWorking});
+    }
+    return ends;
   }
   void Advance(absl::Duration elapsed) {
     now_.wall += elapsed;
@@ -104,11 +127,9 @@ class SchedulerFixture : public testing::Test {
   void AcceptAll() {
     while (!calls_.empty()) Accept();
   }
-  void AnswerEnds(std::vector<scheduler::TaskEnd> ends) {
-    const scheduler::Order order = std::move(calls_.front());
-    calls_.pop_front();
-    engine_->OnEnds(std::get<scheduler::AskEndsOrder>(order).id, std::move(ends), now_);
-    Turn();
+  void End(const std::string& id, core::TaskState state,
+           std::optional<core::FailureReason> reason = {}) {
+    ends_[id] = {id, state, reason};
   }
 
   static absl::Status Overlap(const std::string& live) {
@@ -132,20 +153,22 @@ class SchedulerFixture : public testing::Test {
 
   // ---- What is on disk ----
 
-  // Each as "00:01:00 fired queue-1", oldest first.
+  // Each as "00:01:00 fired queue-1", oldest first; of a trigger as "00:01:00 t1 fired queue-1".
   std::vector<std::string> Rows(const std::string& job) const {
     std::vector<std::string> texts;
     const auto rows = disk_.rows().find(job);
     if (rows == disk_.rows().end()) return texts;
-    for (const auto& [nominal, row] : rows->second) {
-      texts.push_back(absl::StrCat(absl::FormatTime("%H:%M:%S", nominal, absl::UTCTimeZone()), " ",
+    for (const auto& [key, row] : rows->second) {
+      texts.push_back(absl::StrCat(absl::FormatTime("%H:%M:%S", row.nominal, absl::UTCTimeZone()),
+                                   " ", row.trigger, row.trigger.empty() ? "" : " ",
                                    core::Name(row.outcome), row.queue_id.empty() ? "" : " ",
                                    row.queue_id));
     }
     return texts;
   }
-  const core::Firing& Row(const std::string& job, const std::string& nominal) const {
-    return disk_.rows().at(job).at(At(nominal));
+  const core::Firing& Row(const std::string& job, const std::string& nominal,
+                          const std::string& trigger = "") const {
+    return disk_.rows().at(job).at({At(nominal), trigger});
   }
   const scheduler::JobState& State(const std::string& job) const {
     return disk_.ledgered().jobs.at(job);
@@ -158,6 +181,9 @@ class SchedulerFixture : public testing::Test {
   MemoryLedgers disk_;
   std::unique_ptr<scheduler::SchedulerEngine> engine_;
   std::deque<scheduler::Order> calls_;
+  std::map<std::string, scheduler::TaskEnd> ends_;
+  // Tasks that the director does not know any more.
+  std::set<std::string> forgotten_;
   std::vector<std::string> notices_;
   std::vector<absl::StatusOr<scheduler::Accepted>> triggered_;
   uint64_t last_order_ = 0;

@@ -44,14 +44,25 @@ void SetTrace(const core::SpanContext& trace, grpc::ClientContext& context) {
   context.AddMetadata(ports::kTraceparent, core::FormatTraceparent(trace));
 }
 
+// How long a connection that was refused, or is not answered, is left alone. Short: together with
+// scheduler::kProbeLast a director that is back is noticed within two seconds.
+constexpr absl::Duration kReconnectBackoffMin = absl::Milliseconds(100);
+constexpr absl::Duration kReconnectBackoffMax = absl::Milliseconds(500);
+constexpr absl::Duration kConnectTimeout = absl::Seconds(1);
+
 // By name, so that the peer of a call, which is an address, tells whether there was one.
 std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address, const ports::Tracing& tracing) {
   grpc::ChannelArguments arguments;
   // A server that is gone without a word is noticed, and one that is back is found soon.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  const auto set = [&arguments](const char* name, absl::Duration time) {
+    arguments.SetInt(name, static_cast<int>(absl::ToInt64Milliseconds(time)));
+  };
+  set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectBackoffMin);
+  set(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectBackoffMax);
+  // gRPC's name for the time that a connection may take.
+  set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeout);
   // The scheduler tries again itself, and knows when.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   return grpc::experimental::CreateCustomChannelWithInterceptors(

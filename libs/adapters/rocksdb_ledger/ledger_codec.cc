@@ -6,6 +6,7 @@
 #include "absl/strings/strip.h"
 #include "callboard/storage/v1/ledger.pb.h"
 #include "libs/adapters/rocksdb_store/big_endian.h"
+#include "libs/adapters/rocksdb_store/storage_enums.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/wire/enum_pair.h"
 
@@ -66,6 +67,9 @@ bool Take(const storage::LedgerJob& message, JobState& state) {
   state.finished = message.finished();
   state.failures_in_row = message.failures_in_row();
   state.watched.assign(message.watched().begin(), message.watched().end());
+  // Unknown values are of a newer version and only shown: they are left out.
+  state.last_run_state = wire::FromProto(kTaskStates, message.last_run_state());
+  state.last_run_reason = wire::FromProto(kFailureReasons, message.last_run_reason());
   state.last_outcome = wire::FromProto(kOutcomes, message.last_outcome());
   if (message.has_last_nominal_us()) {
     state.last_nominal = absl::FromUnixMicros(message.last_nominal_us());
@@ -94,9 +98,11 @@ bool Take(const storage::LedgerBackfill& message, Backfill& backfill) {
 
 }  // namespace
 
-std::string OccurrenceKey(absl::string_view prefix, absl::string_view job, absl::Time nominal) {
+std::string OccurrenceKey(absl::string_view prefix, absl::string_view job, absl::Time nominal,
+                          absl::string_view trigger) {
   std::string key = absl::StrCat(prefix, job, absl::string_view("\0", 1));
   AppendBigEndian(static_cast<uint64_t>(absl::ToUnixSeconds(nominal)) ^ kSignBit, key);
+  absl::StrAppend(&key, trigger);
   return key;
 }
 
@@ -104,14 +110,16 @@ std::string KeyAfterJob(absl::string_view prefix, absl::string_view job) {
   return absl::StrCat(prefix, job, "\1");
 }
 
-std::optional<std::pair<std::string, absl::Time>> ParseOccurrenceKey(absl::string_view prefix,
-                                                                     absl::string_view key) {
+std::optional<OccurrenceName> ParseOccurrenceKey(absl::string_view prefix, absl::string_view key) {
   if (!absl::ConsumePrefix(&key, prefix)) return std::nullopt;
   const size_t end = key.find('\0');
-  if (end == absl::string_view::npos || key.size() != end + 1 + kNumberBytes) return std::nullopt;
-  const uint64_t second = ReadBigEndian(key.substr(end + 1)) ^ kSignBit;
-  return std::make_pair(std::string(key.substr(0, end)),
-                        absl::FromUnixSeconds(static_cast<int64_t>(second)));
+  if (end == absl::string_view::npos || key.size() < end + 1 + kNumberBytes) return std::nullopt;
+  const uint64_t second = ReadBigEndian(key.substr(end + 1, kNumberBytes)) ^ kSignBit;
+  const absl::string_view trigger = key.substr(end + 1 + kNumberBytes);
+  if (!trigger.empty() && prefix != kRowPrefix) return std::nullopt;
+  return OccurrenceName{.job = std::string(key.substr(0, end)),
+                        .nominal = absl::FromUnixSeconds(static_cast<int64_t>(second)),
+                        .trigger = std::string(trigger)};
 }
 
 std::string Encode(const core::Firing& row) {
@@ -143,6 +151,12 @@ std::string Encode(const JobState& state) {
   message.set_finished(state.finished);
   message.set_failures_in_row(state.failures_in_row);
   for (const std::string& id : state.watched) message.add_watched(id);
+  if (state.last_run_state.has_value()) {
+    message.set_last_run_state(wire::ToProto(kTaskStates, *state.last_run_state));
+  }
+  if (state.last_run_reason.has_value()) {
+    message.set_last_run_reason(wire::ToProto(kFailureReasons, *state.last_run_reason));
+  }
   if (state.last_outcome.has_value()) {
     message.set_last_outcome(wire::ToProto(kOutcomes, *state.last_outcome));
   }
@@ -180,9 +194,9 @@ std::string Encode(const Backfill& backfill) {
 }
 
 absl::StatusOr<core::Firing> DecodeRow(absl::string_view key, absl::string_view value) {
-  const auto parsed = ParseOccurrenceKey(kRowPrefix, key);
-  if (!parsed.has_value()) return NotUnderstood(key);
-  core::Firing row = {.job = parsed->first, .nominal = parsed->second};
+  const std::optional<OccurrenceName> name = ParseOccurrenceKey(kRowPrefix, key);
+  if (!name.has_value()) return NotUnderstood(key);
+  core::Firing row = {.job = name->job, .nominal = name->nominal, .trigger = name->trigger};
   const absl::Status status =
       Parse<storage::LedgerRow>(key, value, [&row](const storage::LedgerRow& message) {
         const std::optional<FiringOutcome> outcome = wire::FromProto(kOutcomes, message.outcome());
@@ -213,11 +227,11 @@ absl::Status Decode(absl::string_view key, absl::string_view value, Ledgered& le
         key, value,
         [&backfill](const storage::LedgerBackfill& message) { return Take(message, backfill); });
   }
-  const auto occurrence = ParseOccurrenceKey(kIntentPrefix, key);
+  const std::optional<OccurrenceName> occurrence = ParseOccurrenceKey(kIntentPrefix, key);
   if (!occurrence.has_value()) return NotUnderstood(key);
-  Intent& intent = ledgered.intents[*occurrence];
-  intent.job = occurrence->first;
-  intent.nominal = occurrence->second;
+  Intent& intent = ledgered.intents[{occurrence->job, occurrence->nominal}];
+  intent.job = occurrence->job;
+  intent.nominal = occurrence->nominal;
   return Parse<storage::LedgerIntent>(key, value, [&intent](const storage::LedgerIntent& message) {
     intent.moved = message.moved();
     intent.direct = message.direct();

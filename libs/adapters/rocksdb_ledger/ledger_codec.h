@@ -22,14 +22,23 @@ inline constexpr absl::string_view kIntentPrefix = "intent/";
 inline constexpr absl::string_view kBackfillPrefix = "backfill/";
 inline constexpr absl::string_view kRowPrefix = "row/";
 
-// Of an occurrence: sorts by job, and then by time. REQUIRES: the job has no NUL in it, and the
-// time is a whole second.
-std::string OccurrenceKey(absl::string_view prefix, absl::string_view job, absl::Time nominal);
+// What the key of an occurrence or of a row says. The trigger is empty but in rows of triggers.
+struct OccurrenceName {
+  std::string job = {};
+  absl::Time nominal = {};
+  std::string trigger = {};
+
+  friend bool operator==(const OccurrenceName&, const OccurrenceName&) = default;
+};
+
+// Sorts by job, then by time, then by trigger. REQUIRES: the job has no NUL in it, and the time is
+// a whole second.
+std::string OccurrenceKey(absl::string_view prefix, absl::string_view job, absl::Time nominal,
+                          absl::string_view trigger = "");
 // Behind all keys of the job, and before those of the next.
 std::string KeyAfterJob(absl::string_view prefix, absl::string_view job);
 // Null for a key that OccurrenceKey() does not write.
-std::optional<std::pair<std::string, absl::Time>> ParseOccurrenceKey(absl::string_view prefix,
-                                                                     absl::string_view key);
+std::optional<OccurrenceName> ParseOccurrenceKey(absl::string_view prefix, absl::string_view key);
 
 std::string Encode(const core::Firing& row);
 std::string Encode(const scheduler::JobState& state);

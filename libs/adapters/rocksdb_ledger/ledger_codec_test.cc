@@ -25,10 +25,12 @@ TEST(LedgerCodecTest, KeysSortByJobAndThenByTimeAlsoBefore1970) {
 TEST(LedgerCodecTest, KeyIsReadAsItWasWritten) {
   const absl::Time nominal = absl::FromUnixSeconds(-7);
   const std::string key = OccurrenceKey(kIntentPrefix, "job", nominal);
-  EXPECT_EQ(ParseOccurrenceKey(kIntentPrefix, key), std::make_pair(std::string("job"), nominal));
+  EXPECT_EQ(ParseOccurrenceKey(kIntentPrefix, key), (OccurrenceName{"job", nominal}));
   EXPECT_FALSE(ParseOccurrenceKey(kRowPrefix, key).has_value());
   EXPECT_FALSE(ParseOccurrenceKey(kIntentPrefix, key + "x").has_value());
   EXPECT_FALSE(ParseOccurrenceKey(kIntentPrefix, "intent/job").has_value());
+  EXPECT_EQ(ParseOccurrenceKey(kRowPrefix, OccurrenceKey(kRowPrefix, "job", nominal, "t1")),
+            (OccurrenceName{"job", nominal, "t1"}));
 }
 
 TEST(LedgerCodecTest, EveryOutcomeIsKept) {

@@ -19,7 +19,9 @@
 #include "libs/adapters/rocksdb_ledger/ledger_codec.h"
 #include "libs/adapters/rocksdb_store/high_water.h"
 #include "libs/adapters/rocksdb_store/opened_database.h"
+#include "libs/adapters/rocksdb_store/record_codec.h"
 #include "libs/adapters/rocksdb_store/slice.h"
+#include "libs/adapters/rocksdb_store/store_checks.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/adapters/rocksdb_store/store_lock.h"
 #include "libs/base/status_macros.h"
@@ -41,6 +43,10 @@ absl::Status WithLedgerAdvice(const StoreFiles& files, const absl::Status& statu
       " away together, and the scheduler begins anew: it catches nothing up, and forgets pauses"));
 }
 
+std::string KeyOf(const core::Firing& row) {
+  return OccurrenceKey(kRowPrefix, row.job, row.nominal, row.trigger);
+}
+
 // Rows of some jobs, the last first.
 class RowReader {
  public:
@@ -49,9 +55,9 @@ class RowReader {
 
   absl::StatusOr<FiringPage> Read() {
     if (query_.job.empty()) {
-      for (const std::string& job : Jobs()) Find(job, std::nullopt);
+      for (const std::string& job : Jobs()) Find(job, EndOf(job));
     } else {
-      Find(query_.job, std::nullopt);
+      Find(query_.job, EndOf(query_.job));
     }
     FiringPage page;
     for (size_t looked_at = 0; !heads_.empty(); ++looked_at) {
@@ -59,7 +65,7 @@ class RowReader {
         page.next = last_;
         break;
       }
-      last_ = {heads_.top().nominal, heads_.top().job};
+      last_ = {heads_.top().name.nominal, heads_.top().name.job, heads_.top().name.trigger};
       ASSIGN_OR_RETURN(core::Firing row, TakeFirst());
       const auto& outcomes = query_.outcomes;
       if (outcomes.empty() ||
@@ -74,13 +80,14 @@ class RowReader {
  private:
   // The next row of a job.
   struct Head {
-    absl::Time nominal;
-    std::string job;
+    OccurrenceName name;
     std::string value;
 
-    // The one that comes later is the smaller: a queue has its largest on top.
+    // The one that comes later is the smaller: a queue has its largest on top. There is one head of
+    // each job.
     bool operator<(const Head& other) const {
-      return nominal != other.nominal ? nominal < other.nominal : job > other.job;
+      return name.nominal != other.name.nominal ? name.nominal < other.name.nominal
+                                                : name.job > other.name.job;
     }
   };
 
@@ -90,33 +97,38 @@ class RowReader {
     while (iterator_->Valid()) {
       auto parsed = ParseOccurrenceKey(kRowPrefix, ToView(iterator_->key()));
       if (!parsed.has_value()) break;
-      jobs.push_back(std::move(parsed->first));
+      jobs.push_back(std::move(parsed->job));
       iterator_->Seek(KeyAfterJob(kRowPrefix, jobs.back()));
     }
     return jobs;
   }
 
-  // The last row of the job before `before`, or before where the query begins.
-  void Find(const std::string& job, std::optional<absl::Time> before) {
-    std::string end = KeyAfterJob(kRowPrefix, job);
-    if (!before.has_value() && query_.after.has_value()) {
-      // As early as the last one of the page before, jobs that come later are still to come.
-      before = query_.after->nominal + absl::Seconds(job > query_.after->job ? 1 : 0);
-    }
-    if (before.has_value()) end = OccurrenceKey(kRowPrefix, job, *before);
+  // Rows of the job before this key are asked for.
+  std::string EndOf(const std::string& job) const {
+    if (!query_.after.has_value()) return KeyAfterJob(kRowPrefix, job);
+    const FiringCursor& after = *query_.after;
+    // In the second of the last row of the page before, jobs that come later are still to come.
+    if (job > after.job) return OccurrenceKey(kRowPrefix, job, after.nominal + absl::Seconds(1));
+    return OccurrenceKey(kRowPrefix, job, after.nominal, job == after.job ? after.trigger : "");
+  }
+
+  // Takes up the last row of the job before `end`.
+  void Find(const std::string& job, const std::string& end) {
     iterator_->SeekForPrev(end);
     if (iterator_->Valid() && ToView(iterator_->key()) == end) iterator_->Prev();
     if (!iterator_->Valid()) return;
     auto parsed = ParseOccurrenceKey(kRowPrefix, ToView(iterator_->key()));
-    if (!parsed.has_value() || parsed->first != job) return;
-    heads_.push({parsed->second, job, std::string(ToView(iterator_->value()))});
+    if (!parsed.has_value() || parsed->job != job) return;
+    heads_.push({*std::move(parsed), std::string(ToView(iterator_->value()))});
   }
 
   absl::StatusOr<core::Firing> TakeFirst() {
     const Head head = heads_.top();
     heads_.pop();
-    Find(head.job, head.nominal);
-    return DecodeRow(OccurrenceKey(kRowPrefix, head.job, head.nominal), head.value);
+    const std::string key =
+        OccurrenceKey(kRowPrefix, head.name.job, head.name.nominal, head.name.trigger);
+    Find(head.name.job, key);
+    return DecodeRow(key, head.value);
   }
 
   const FiringQuery& query_;
@@ -190,7 +202,7 @@ class RocksDbLedger final : public scheduler::Ledger {
 
   struct Step {
     void operator()(const core::Firing& row) const {
-      batch.Put(OccurrenceKey(kRowPrefix, row.job, row.nominal), Encode(row));
+      batch.Put(KeyOf(row), Encode(row));
       rows.push_back(&row);
     }
     void operator()(const scheduler::JobState& state) const {
@@ -213,7 +225,7 @@ class RocksDbLedger final : public scheduler::Ledger {
       batch.Delete(absl::StrCat(kJobPrefix, job.job));
       // One by one: with hints for inserts, as this database has, RocksDB cannot delete ranges.
       for (const core::Firing* row : rows) {
-        if (row->job == job.job) batch.Delete(OccurrenceKey(kRowPrefix, row->job, row->nominal));
+        if (row->job == job.job) batch.Delete(KeyOf(*row));
       }
       trimmed[job.job] = std::numeric_limits<uint64_t>::max();
     }
@@ -232,6 +244,18 @@ class RocksDbLedger final : public scheduler::Ledger {
   bool failed_ = false;
 };
 
+// Format 1 is format 2 without rows of triggers: nothing but the number is to be changed.
+absl::Status BringUpToDate(const OpenedDatabase& opened, const StoreFiles& files) {
+  ASSIGN_OR_RETURN(const uint32_t format, ReadFormat(*opened.db, files, kLedgerFormat));
+  if (format == kLedgerFormat) return absl::OkStatus();
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  const rocksdb::Status status =
+      opened.db->Put(options, ToSlice(kFormatKey), absl::StrCat(kLedgerFormat));
+  if (!status.ok()) return FromRocksDb(status);
+  return opened.high_water->Advance(opened.db->GetLatestSequenceNumber());
+}
+
 }  // namespace
 
 RocksDbLedgers::RocksDbLedgers(StoreFiles files, File lock)
@@ -248,6 +272,7 @@ absl::StatusOr<std::unique_ptr<scheduler::Ledger>> RocksDbLedgers::Open() {
   absl::StatusOr<OpenedDatabase> opened =
       OpenDatabase(files_, ports::StoreAccess::kReadWrite, kLedgerFormat);
   if (!opened.ok()) return WithLedgerAdvice(files_, opened.status());
+  RETURN_IF_ERROR(BringUpToDate(*opened, files_));
   return std::make_unique<RocksDbLedger>(files_, *std::move(opened));
 }
 

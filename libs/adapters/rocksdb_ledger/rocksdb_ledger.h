@@ -12,7 +12,7 @@
 namespace callboard::adapters {
 
 // The version of keys and values that is written. All up to it are read.
-inline constexpr uint32_t kLedgerFormat = 1;
+inline constexpr uint32_t kLedgerFormat = 2;
 
 // The ledger in RocksDB. While the object lives no other process opens it.
 class RocksDbLedgers final : public scheduler::LedgerOpener {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "libs/adapters/rocksdb_store/opened_database.h"
 #include "libs/base/check.h"
 #include "libs/testing/ledger_contract.h"
 #include "libs/testing/new_folder.h"
@@ -83,6 +84,15 @@ TEST_F(RocksDbLedgerTest, LedgerWithoutItsHighWaterIsRefused) {
   Fill();
   std::filesystem::remove(folder_ / "HIGHWATER");
   EXPECT_THAT(Lock()->Open(), HasReason("STORE_REFUSED"));
+}
+
+TEST_F(RocksDbLedgerTest, LedgerOfFormatOneIsBroughtUpToDateAndNoLongerReadByItsVersion) {
+  const StoreFiles files = {.folder = folder_, .database = "ledger", .owner = "scheduler"};
+  ASSERT_THAT(OpenDatabase(files, ports::StoreAccess::kReadWrite, /*format=*/1), IsOk());
+  Fill();
+  EXPECT_THAT(OpenDatabase(files, ports::StoreAccess::kReadOnly, /*format=*/1),
+              HasReason("STORE_REFUSED"));
+  EXPECT_THAT(Lock()->Open(), IsOk());
 }
 
 TEST_F(RocksDbLedgerTest, NothingIsCommittedAfterACommitThatFailed) {

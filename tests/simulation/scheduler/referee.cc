@@ -39,6 +39,10 @@ void Referee::OnJobs(const std::vector<core::Job>& jobs, absl::Time now) {
     const auto before = jobs_.find(name);
     const bool same = before != jobs_.end() && core::HaveSameTimes(before->second, job);
     if (job.max_runs > 0) bounded_.insert(name);
+    const bool is_first = spans_[name].empty();
+    const bool is_same = before != jobs_.end() && same && before->second.catch_up == job.catch_up &&
+                         before->second.queue_full_wait == job.queue_full_wait;
+    if (!is_first && !is_same) revised_.insert(name);
     // Of one that comes back after its clock was set back, what was decided stays so.
     const bool is_new = spans_[name].empty();
     const absl::Time after = is_new ? now : std::max(now, spans_[name].back().seen);
@@ -54,7 +58,10 @@ void Referee::OnJobs(const std::vector<core::Job>& jobs, absl::Time now) {
 void Referee::OnBatch(absl::Span<const LedgerChange> batch, const test::MemoryLedgers& disk,
                       absl::Time now) {
   for (const LedgerChange& change : batch) {
-    if (const auto* row = std::get_if<core::Firing>(&change)) OnRow(*row, disk);
+    if (const auto* row = std::get_if<core::Firing>(&change)) {
+      OnRow(*row, disk);
+      CheckGivenUp(*row, now);
+    }
     const auto* state = std::get_if<JobState>(&change);
     if (state == nullptr) continue;
     const auto before = disk.ledgered().jobs.find(state->job);
@@ -76,7 +83,7 @@ void Referee::OnRow(const core::Firing& row, const test::MemoryLedgers& disk) {
               .value();
   if (absl::StartsWith(row.request_id, "backfill/")) return CheckRow(row);
   const auto rows = disk.rows().find(row.job);
-  if (rows != disk.rows().end() && rows->second.contains(row.nominal)) {
+  if (rows != disk.rows().end() && rows->second.contains({row.nominal, row.trigger})) {
     Fail(absl::StrCat(row.request_id, " has a second row"));
   }
   CheckRow(row);
@@ -99,6 +106,33 @@ void Referee::CheckRow(const core::Firing& row) {
   if (started && task != truth_.tasks.end() && task->second.replica == replica_) {
     Fail(row.request_id + " was started on the agent and in the queue");
   }
+}
+
+void Referee::CheckGivenUp(const core::Firing& row, absl::Time now) {
+  const auto job = jobs_.find(row.job);
+  const bool is_of_the_schedule = absl::StartsWith(row.request_id, "cron/");
+  if (!is_of_the_schedule || job == jobs_.end() || revised_.contains(row.job)) return;
+  if (job->second.catch_up.kind != core::CatchUp::Kind::kLatest) return;
+  absl::Time end = row.nominal + scheduler::kCatchUpAge;
+  if (const auto next = core::NextFiringOf(job->second, row.nominal)) end = std::min(end, next->at);
+  if (row.outcome == FiringOutcome::kSkippedQueueFull) {
+    end = std::min(end, row.nominal + job->second.queue_full_wait);
+  } else if (row.outcome != FiringOutcome::kSkippedDirectorDown) {
+    return;
+  }
+  if (std::max(now, spans_.at(row.job).back().seen) < end) {
+    Fail(absl::StrCat(row.request_id, " is given up although nothing takes its place yet"));
+  }
+}
+
+void Referee::OnTriggered(const std::string& request_id, const std::string& queue_id,
+                          const test::MemoryLedgers& disk) {
+  for (const auto& [job, rows] : disk.rows()) {
+    for (const auto& [key, row] : rows) {
+      if (row.request_id == request_id && row.queue_id == queue_id) return;
+    }
+  }
+  Fail(absl::StrCat(request_id, " is answered with ", queue_id, " and has no row"));
 }
 
 void Referee::CheckCatchUp(absl::Span<const LedgerChange> batch, const test::MemoryLedgers& disk,
@@ -171,19 +205,24 @@ void Referee::OnEnd(const test::MemoryLedgers& disk, absl::Time now) {
     }
   }
   for (const auto& [name, rows] : disk.rows()) {
-    for (const auto& [nominal, row] : rows) CheckRow(row);
+    for (const auto& [key, row] : rows) CheckRow(row);
   }
   for (const auto& [id, backfill] : disk.ledgered().backfills) {
     if (!backfill.ended_at.has_value()) Fail(absl::StrCat("backfill ", id, " goes on"));
   }
   for (const auto& [name, spans] : spans_) {
     if (!failure_.empty()) break;
-    const auto rows = disk.rows().find(name);
+    Rows of_the_schedule;
+    if (const auto rows = disk.rows().find(name); rows != disk.rows().end()) {
+      for (const auto& [key, row] : rows->second) {
+        if (row.trigger.empty()) of_the_schedule.emplace(row.nominal, row);
+      }
+    }
     // When its last run was is for the engine's tests.
     if (bounded_.contains(name)) continue;
     for (const Span& span : spans) {
       if (!failure_.empty()) break;
-      CheckSpan(span, rows == disk.rows().end() ? Rows() : rows->second, now);
+      CheckSpan(span, of_the_schedule, now);
     }
   }
 }

@@ -49,6 +49,11 @@ class Referee {
                absl::Time now);
   // An occurrence, or what it was made of, is about to be submitted.
   void OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk);
+  // Somebody hears that his trigger has this task.
+  void OnTriggered(const std::string& request_id, const std::string& queue_id,
+                   const test::MemoryLedgers& disk);
+  // Something that it must never do.
+  void Fail(const std::string& what);
   // The world is over, and was quiet for long.
   void OnEnd(const test::MemoryLedgers& disk, absl::Time now);
 
@@ -61,13 +66,15 @@ class Referee {
     absl::Time seen;
     absl::Time decided;
   };
+  // Of occurrences, by nominal time; without those of triggers.
   using Rows = std::map<absl::Time, core::Firing>;
 
-  void Fail(const std::string& what);
   void OnRow(const core::Firing& row, const test::MemoryLedgers& disk);
   void CheckCatchUp(absl::Span<const scheduler::LedgerChange> batch,
                     const test::MemoryLedgers& disk, absl::Time now);
   void CheckRow(const core::Firing& row);
+  // Whether an occurrence was given up before its time was over.
+  void CheckGivenUp(const core::Firing& row, absl::Time now);
   void CheckSpan(const Span& span, const Rows& rows, absl::Time now);
 
   const int replica_;
@@ -82,6 +89,8 @@ class Referee {
   std::map<std::string, core::Job> previous_;
   // Those that had a number of runs at some time.
   std::set<std::string> bounded_;
+  // Those that were declared in more than one way: rows may be of an earlier one.
+  std::set<std::string> revised_;
 };
 
 }  // namespace callboard::simulation::cron

@@ -35,14 +35,15 @@ Settings Settings::FromSeed(uint64_t seed) {
   settings.between_pauses = now_and_then(absl::Seconds(30));
   settings.between_people = now_and_then(absl::Seconds(2));
   settings.between_backfills = now_and_then(absl::Minutes(1));
+  settings.between_triggers = now_and_then(absl::Seconds(30));
   return settings;
 }
 
 core::Job RandomJob(const std::string& name, test::FakeRandom& random) {
   // Seconds, so that much happens in an hour; some in a zone whose clocks are about to change.
-  static constexpr const char* kSchedules[] = {
-      "*/10 * * * * *", "*/7 * * * * *", "0 * * * * *",  "30 */5 * * * *",
-      "0 */2 * * * *",  "15 ~ * * * *",  "0 30 2 * * *", "*/20 */3 2,3 * * *"};
+  static constexpr const char* kSchedules[] = {"*/10 * * * * *", "*/7 * * * * *",   "0 * * * * *",
+                                               "30 */5 * * * *", "0 */2 * * * *",   "15 ~ * * * *",
+                                               "0 30 2 * * *",   "*/20 */5 2 * * *"};
   static constexpr core::OverlapPolicy kOverlaps[] = {
       core::OverlapPolicy::kSkip, core::OverlapPolicy::kQueueOne, core::OverlapPolicy::kAllow};
   core::Job job = test::CronJob(name, kSchedules[random.Below(std::size(kSchedules))],

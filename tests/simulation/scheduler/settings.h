@@ -46,6 +46,7 @@ struct Settings {
   absl::Duration between_pauses = absl::InfiniteDuration();
   absl::Duration between_people = absl::InfiniteDuration();
   absl::Duration between_backfills = absl::InfiniteDuration();
+  absl::Duration between_triggers = absl::InfiniteDuration();
 };
 
 // A job with everything about it chosen at random.

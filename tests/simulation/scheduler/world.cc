@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libs/base/error.h"
 #include "libs/core/stable_hash.h"
 #include "libs/testing/cron_jobs.h"
 
@@ -13,177 +12,11 @@ namespace callboard::simulation::cron {
 namespace {
 
 using scheduler::Accepted;
-using scheduler::kCallTimeout;
 
 constexpr absl::Duration kQuietTime = absl::Minutes(45);
-constexpr char kAgent[] = "agent";
-
-director::EngineOptions DirectorOptions(const Settings& settings) {
-  director::EngineOptions options;
-  options.queue.max_size = settings.max_size;
-  // Its agent never beats.
-  options.lease.heartbeat = absl::Hours(100'000);
-  options.lease.redispatch_after = 2 * options.lease.heartbeat;
-  return options;
-}
-
-absl::Status Unreachable() {
-  return base::WithReason(absl::UnavailableError("connection refused"),
-                          scheduler::kDirectorUnreachable);
-}
-
+// A director that is back is noticed in this time.
+constexpr absl::Duration kNoticedIn = absl::Seconds(2);
 }  // namespace
-
-// ---- The director -------------------------------------------------------------------------------
-
-SimulatedDirector::SimulatedDirector(const Settings& settings, Timeline& timeline,
-                                     test::FakeRandom& random)
-    : settings_(settings),
-      timeline_(timeline),
-      random_(random),
-      engine_(DirectorOptions(settings)),
-      synced_at_(timeline.now()) {
-  core::AgentOpened agent = test::EngineFixture::Knowing(kAgent);
-  agent.lanes["default"].slots = settings.slots;
-  engine_.Connect(agent);
-}
-
-void SimulatedDirector::Sync() {
-  const absl::Duration passed = timeline_.now() - std::exchange(synced_at_, timeline_.now());
-  if (passed > absl::ZeroDuration()) engine_.Advance(passed);
-  RunTasks();
-}
-
-void SimulatedDirector::RunTasks() {
-  for (auto starts = engine_.TakeSaid<core::StartRun>(); !starts.empty();
-       starts = engine_.TakeSaid<core::StartRun>()) {
-    for (const core::StartRun& start : starts) {
-      engine_.Accept(start.token.queue_id);
-      const absl::Duration time =
-          quiet_ ? absl::Milliseconds(100) : absl::Milliseconds(100 + random_.Below(20'000));
-      timeline_.After(time, [this, token = start.token] { EndRun(token); });
-    }
-  }
-}
-
-void SimulatedDirector::EndRun(core::FenceToken token) {
-  Sync();
-  const director::Entry* entry = engine_.engine().book().Find(token.queue_id);
-  if (entry == nullptr || entry->life.state != core::TaskState::kWorking) return;
-  const bool fails = Chance(settings_.run_fails);
-  engine_.Finish(token.queue_id,
-                 {.end = fails ? core::RunResult::End::kFailed : core::RunResult::End::kCompleted});
-  RunTasks();
-}
-
-absl::StatusOr<Accepted> SimulatedDirector::Take(int replica, core::Submission submission) {
-  Sync();
-  const std::string id = submission.spec.request_id;
-  const bool asks_only = submission.validate_only;
-  const std::optional<core::Overlap> overlap = submission.spec.overlap;
-  const std::string job = submission.spec.source_job;
-  const director::Decision decision = engine_.Submit(std::move(submission), "scheduler");
-  if (const auto* error = std::get_if<absl::Status>(&decision)) return *error;
-  const auto& submitted = std::get<director::Submitted>(decision);
-  const std::string queue_id =
-      asks_only && !submitted.deduplicated ? "" : ToString(submitted.queue_id);
-  if (!asks_only && !submitted.deduplicated) {
-    if (!truth_.tasks.emplace(id, Truth::Made{queue_id, replica}).second) {
-      failure_ = absl::StrCat(id, " has a second task");
-    }
-    if (!overlap.has_value() || overlap->key != job) {
-      failure_ = absl::StrCat(id, " leaves overlap to chance");
-    }
-  }
-  RunTasks();
-  return Accepted{queue_id, submitted.deduplicated};
-}
-
-void SimulatedDirector::Submit(int replica, const core::Submission& submission,
-                               const Reply& reply) {
-  const auto answer_after = [&](absl::Duration delay, const absl::Status& status) {
-    timeline_.After(delay, [reply, status] { reply(status); });
-  };
-  if (!is_up_ && !is_silent_) return answer_after(absl::Milliseconds(1), Unreachable());
-  const absl::Duration delay = Chance(settings_.call_is_slow)
-                                   ? absl::Milliseconds(random_.Below(9'900))
-                                   : absl::Milliseconds(1 + random_.Below(20));
-  if (!is_up_ || Chance(settings_.call_lost)) {
-    return answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
-  }
-  const bool breaks = Chance(settings_.connection_breaks);
-  const bool loses_answer = Chance(settings_.answer_lost);
-  if (breaks) {
-    answer_after(delay * 0.5, absl::UnavailableError("connection reset"));
-  } else if (loses_answer) {
-    answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
-  }
-  const bool is_heard = !breaks && !loses_answer;
-  timeline_.After(delay, [this, replica, submission, reply, is_heard] {
-    if (!is_up_) {
-      if (is_heard) reply(absl::UnavailableError("connection reset"));
-      return;
-    }
-    const absl::StatusOr<Accepted> answer = Take(replica, submission);
-    if (is_heard) timeline_.After(absl::Milliseconds(1), [reply, answer] { reply(answer); });
-  });
-}
-
-void SimulatedDirector::AskEnds(const std::vector<std::string>& ids,
-                                const std::function<void(std::vector<scheduler::TaskEnd>)>& reply) {
-  Sync();
-  std::vector<scheduler::TaskEnd> ends;
-  for (const std::string& text : ids) {
-    const core::QueueId id = *core::ParseQueueId(text);
-    if (!engine_.engine().Look(id).ok()) continue;
-    const core::Task task = engine_.Task(id);
-    ends.push_back({text, task.state, task.reason});
-  }
-  timeline_.After(absl::Milliseconds(2), [reply, ends] { reply(ends); });
-}
-
-void SimulatedDirector::StartDirect(int replica, const std::string& request_id,
-                                    const Reply& reply) {
-  const uint64_t fate = random_.Below(10);
-  if (fate < 7) truth_.direct.insert({replica, request_id});
-  if (fate < 5) {
-    timeline_.After(absl::Milliseconds(5), [reply] { reply(Accepted{"task-1"}); });
-  } else if (fate < 7) {
-    timeline_.After(kCallTimeout, [reply] { reply(absl::DeadlineExceededError("no answer")); });
-  } else {
-    timeline_.After(absl::Milliseconds(5), [reply] { reply(absl::AbortedError("busy")); });
-  }
-}
-
-void SimulatedDirector::SubmitOther() {
-  Sync();
-  engine_.Submit(test::EngineFixture::Prompt());
-  RunTasks();
-}
-
-void SimulatedDirector::GoAway(absl::Duration time) {
-  is_up_ = false;
-  is_silent_ = random_.Chance(0.5);
-  timeline_.After(time, [this] { is_up_ = true; });
-}
-
-void SimulatedDirector::Drain(absl::Duration time) {
-  Sync();
-  engine_.Tell(&director::DirectorEngine::Drain);
-  timeline_.After(time, [this] {
-    Sync();
-    engine_.Tell(&director::DirectorEngine::Resume);
-    RunTasks();
-  });
-}
-
-void SimulatedDirector::Heal() {
-  quiet_ = true;
-  is_up_ = true;
-  Sync();
-  engine_.Tell(&director::DirectorEngine::Resume);
-  RunTasks();
-}
 
 // ---- A scheduler --------------------------------------------------------------------------------
 
@@ -199,8 +32,29 @@ Replica::Replica(int number, const Settings& settings, Timeline& timeline, test:
           [this](absl::Span<const scheduler::LedgerChange> batch) { return DecideCommit(batch); }),
       wall_start_(director.now() - timeline.now()) {}
 
+void Replica::Trigger(const scheduler::TriggerQuery& query) {
+  if (!is_up()) return;
+  const std::string id = core::TriggerRequestId(query.job, query.id);
+  Ask(scheduler_->TriggerCall(query, [this, id](const absl::StatusOr<Accepted>& answer) {
+    if (answer.ok()) referee_.OnTriggered(id, answer->queue_id, ledgers_);
+  }));
+}
+
+void Replica::CheckLink() {
+  // Where calls get lost or are slow, it cannot tell that it is back.
+  const bool is_clear = settings_.call_lost == 0 && settings_.answer_lost == 0 &&
+                        settings_.connection_breaks == 0 && settings_.call_is_slow == 0;
+  const absl::Duration since = std::max(director_.serves_since(), born_);
+  if (!is_clear || timeline_.now() - since < kNoticedIn || scheduler_->engine() == nullptr) return;
+  const core::Moment now = {WallNow(), MonotonicNow()};
+  if (!scheduler_->engine()->Status(now).director_reachable) {
+    referee_.Fail("the director has served for two seconds, and is not noticed");
+  }
+}
+
 void Replica::Start() {
   if (is_up()) return;
+  born_ = timeline_.now();
   const uint64_t life = ++life_;
   has_jobs_ = false;
   scheduler_ = std::make_unique<scheduler::Scheduler>(scheduler::World{*this, ledgers_, *this},
@@ -256,6 +110,7 @@ void Replica::RunTurn() {
   scheduler_->RunTurn(std::exchange(inbox_, {}));
   calm_ = false;
   if (has_jobs_) referee_.OnTurn(WallNow());
+  CheckLink();
   if (dying_) {
     Die();
     timeline_.After(absl::Milliseconds(10 + random_.Below(2'000)), [this] { Start(); });
@@ -372,7 +227,7 @@ class World {
 
   void MoveToTheNight() {
     const absl::Time night =
-        test::At(random_.Chance(0.5) ? "2026-03-29 00:40:00" : "2026-10-25 00:10:00");
+        test::At(random_.Chance(0.5) ? "2026-03-29 00:40:00" : "2026-10-25 00:45:00");
     for (const auto& replica : replicas_) replica->SetWall(night);
   }
   void ChangeFile() {
@@ -417,6 +272,10 @@ class World {
       return nullptr;
     }});
   }
+  void TriggerOne() {
+    AnyReplica().Trigger(
+        {.job = AnyJob(), .id = absl::StrCat("t", ++triggers_), .force = random_.Chance(0.5)});
+  }
   void Crash() {
     Replica& replica = AnyReplica();
     if (!replica.is_up()) return;
@@ -436,6 +295,7 @@ class World {
     Every(settings_.between_pauses, [this] { PauseOrResume(); });
     Every(settings_.between_people, [this] { director_.SubmitOther(); });
     Every(settings_.between_backfills, [this] { BeginBackfill(); });
+    Every(settings_.between_triggers, [this] { TriggerOne(); });
   }
   void Heal() {
     quiet_ = true;
@@ -453,6 +313,7 @@ class World {
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::map<std::string, core::Job> files_;
   int backfills_ = 0;
+  int triggers_ = 0;
   bool quiet_ = false;
 };
 

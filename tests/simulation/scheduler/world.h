@@ -40,13 +40,15 @@ class SimulatedDirector {
 
   void Submit(int replica, const core::Submission& submission, const Reply& reply);
   void AskEnds(const std::vector<std::string>& ids,
-               const std::function<void(std::vector<scheduler::TaskEnd>)>& reply);
+               const scheduler::DirectorLink::Reply<std::vector<scheduler::TaskEnd>>& reply);
   void StartDirect(int replica, const std::string& request_id, const Reply& reply);
 
   // Somebody else wants a place.
   void SubmitOther();
   // Not to be reached for a while; silent, or refusing.
   void GoAway(absl::Duration time);
+  // Since when calls are neither refused nor left without an answer; infinite while they are.
+  absl::Duration serves_since() const { return is_up_ ? serves_since_ : absl::InfiniteDuration(); }
   void Drain(absl::Duration time);
   void Heal();
 
@@ -67,6 +69,7 @@ class SimulatedDirector {
   bool quiet_ = false;
   bool is_up_ = true;
   bool is_silent_ = false;
+  absl::Duration serves_since_;
 };
 
 // One scheduler: the real one, with a disk, a clock and a process of its own that dies.
@@ -83,6 +86,7 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   void JumpClock(absl::Duration by);
   void SetWall(absl::Time wall) { wall_start_ = wall - timeline_.now(); }
   void Ask(scheduler::Call call);
+  void Trigger(const scheduler::TriggerQuery& query);
   void Heal() { quiet_ = true; }
   void End() { referee_.OnEnd(ledgers_, WallNow()); }
 
@@ -104,6 +108,8 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   void RunTurn();
   // Whether a call leaves the process, which may die of it.
   bool MayCall();
+  // A director that serves is noticed in time.
+  void CheckLink();
 
   const int number_;
   const Settings& settings_;
@@ -120,8 +126,9 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   bool has_jobs_ = false;
   absl::Time wall_start_;
   absl::Duration jumped_;
-  // Counts its lives: what was meant for an earlier one is lost.
+  // Counts its lives: what was meant for an earlier one is lost; and when this one began.
   uint64_t life_ = 0;
+  absl::Duration born_;
   // Of the turn that is planned; others are not.
   uint64_t planned_ = 0;
   bool dying_ = false;

@@ -1,0 +1,194 @@
+// The director of a world of schedulers.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+#include "tests/simulation/scheduler/world.h"
+
+namespace callboard::simulation::cron {
+namespace {
+
+using scheduler::Accepted;
+using scheduler::kCallTimeout;
+
+constexpr char kAgent[] = "agent";
+
+director::EngineOptions DirectorOptions(const Settings& settings) {
+  director::EngineOptions options;
+  options.queue.max_size = settings.max_size;
+  // Its agent never beats.
+  options.lease.heartbeat = absl::Hours(100'000);
+  options.lease.redispatch_after = 2 * options.lease.heartbeat;
+  return options;
+}
+
+absl::Status Unreachable() {
+  return base::WithReason(absl::UnavailableError("connection refused"),
+                          scheduler::kDirectorUnreachable);
+}
+
+}  // namespace
+
+SimulatedDirector::SimulatedDirector(const Settings& settings, Timeline& timeline,
+                                     test::FakeRandom& random)
+    : settings_(settings),
+      timeline_(timeline),
+      random_(random),
+      engine_(DirectorOptions(settings)),
+      synced_at_(timeline.now()) {
+  core::AgentOpened agent = test::EngineFixture::Knowing(kAgent);
+  agent.lanes["default"].slots = settings.slots;
+  engine_.Connect(agent);
+}
+
+void SimulatedDirector::Sync() {
+  const absl::Duration passed = timeline_.now() - std::exchange(synced_at_, timeline_.now());
+  if (passed > absl::ZeroDuration()) engine_.Advance(passed);
+  RunTasks();
+}
+
+void SimulatedDirector::RunTasks() {
+  for (auto starts = engine_.TakeSaid<core::StartRun>(); !starts.empty();
+       starts = engine_.TakeSaid<core::StartRun>()) {
+    for (const core::StartRun& start : starts) {
+      engine_.Accept(start.token.queue_id);
+      const absl::Duration time =
+          quiet_ ? absl::Milliseconds(100) : absl::Milliseconds(100 + random_.Below(20'000));
+      timeline_.After(time, [this, token = start.token] { EndRun(token); });
+    }
+  }
+}
+
+void SimulatedDirector::EndRun(core::FenceToken token) {
+  Sync();
+  const director::Entry* entry = engine_.engine().book().Find(token.queue_id);
+  if (entry == nullptr || entry->life.state != core::TaskState::kWorking) return;
+  const bool fails = Chance(settings_.run_fails);
+  engine_.Finish(token.queue_id,
+                 {.end = fails ? core::RunResult::End::kFailed : core::RunResult::End::kCompleted});
+  RunTasks();
+}
+
+absl::StatusOr<Accepted> SimulatedDirector::Take(int replica, core::Submission submission) {
+  Sync();
+  const std::string id = submission.spec.request_id;
+  const bool asks_only = submission.validate_only;
+  const std::optional<core::Overlap> overlap = submission.spec.overlap;
+  const std::string job = submission.spec.source_job;
+  const director::Decision decision = engine_.Submit(std::move(submission), "scheduler");
+  if (const auto* error = std::get_if<absl::Status>(&decision)) return *error;
+  const auto& submitted = std::get<director::Submitted>(decision);
+  const std::string queue_id =
+      asks_only && !submitted.deduplicated ? "" : ToString(submitted.queue_id);
+  if (!asks_only && !submitted.deduplicated) {
+    if (!truth_.tasks.emplace(id, Truth::Made{queue_id, replica}).second) {
+      failure_ = absl::StrCat(id, " has a second task");
+    }
+    if (!overlap.has_value() || overlap->key != job) {
+      failure_ = absl::StrCat(id, " leaves overlap to chance");
+    }
+  }
+  RunTasks();
+  return Accepted{queue_id, submitted.deduplicated};
+}
+
+void SimulatedDirector::Submit(int replica, const core::Submission& submission,
+                               const Reply& reply) {
+  const auto answer_after = [&](absl::Duration delay, const absl::Status& status) {
+    timeline_.After(delay, [reply, status] { reply(status); });
+  };
+  if (!is_up_ && !is_silent_) return answer_after(absl::Milliseconds(1), Unreachable());
+  const absl::Duration delay = Chance(settings_.call_is_slow)
+                                   ? absl::Milliseconds(random_.Below(9'900))
+                                   : absl::Milliseconds(1 + random_.Below(20));
+  if (!is_up_ || Chance(settings_.call_lost)) {
+    return answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
+  }
+  const bool breaks = Chance(settings_.connection_breaks);
+  const bool loses_answer = Chance(settings_.answer_lost);
+  if (breaks) {
+    answer_after(delay * 0.5, absl::UnavailableError("connection reset"));
+  } else if (loses_answer) {
+    answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
+  }
+  const bool is_heard = !breaks && !loses_answer;
+  timeline_.After(delay, [this, replica, submission, reply, is_heard] {
+    if (!is_up_) {
+      if (is_heard) reply(absl::UnavailableError("connection reset"));
+      return;
+    }
+    const absl::StatusOr<Accepted> answer = Take(replica, submission);
+    if (is_heard) timeline_.After(absl::Milliseconds(1), [reply, answer] { reply(answer); });
+  });
+}
+
+void SimulatedDirector::AskEnds(const std::vector<std::string>& ids,
+                                const Replica::Reply<std::vector<scheduler::TaskEnd>>& reply) {
+  if (!is_up_) {
+    const absl::Status error =
+        is_silent_ ? absl::DeadlineExceededError("no answer") : Unreachable();
+    timeline_.After(is_silent_ ? kCallTimeout : absl::Milliseconds(1),
+                    [reply, error] { reply(error); });
+    return;
+  }
+  Sync();
+  std::vector<scheduler::TaskEnd> ends;
+  for (const std::string& text : ids) {
+    const core::QueueId id = *core::ParseQueueId(text);
+    if (!engine_.engine().Look(id).ok()) continue;
+    const core::Task task = engine_.Task(id);
+    ends.push_back({text, task.state, task.reason});
+  }
+  timeline_.After(absl::Milliseconds(2), [reply, ends] { reply(ends); });
+}
+
+void SimulatedDirector::StartDirect(int replica, const std::string& request_id,
+                                    const Reply& reply) {
+  const uint64_t fate = random_.Below(10);
+  if (fate < 7) truth_.direct.insert({replica, request_id});
+  if (fate < 5) {
+    timeline_.After(absl::Milliseconds(5), [reply] { reply(Accepted{"task-1"}); });
+  } else if (fate < 7) {
+    timeline_.After(kCallTimeout, [reply] { reply(absl::DeadlineExceededError("no answer")); });
+  } else {
+    timeline_.After(absl::Milliseconds(5), [reply] { reply(absl::AbortedError("busy")); });
+  }
+}
+
+void SimulatedDirector::SubmitOther() {
+  Sync();
+  engine_.Submit(test::EngineFixture::Prompt());
+  RunTasks();
+}
+
+void SimulatedDirector::GoAway(absl::Duration time) {
+  is_up_ = false;
+  is_silent_ = random_.Chance(0.5);
+  timeline_.After(time, [this] {
+    if (!is_up_) serves_since_ = timeline_.now();
+    // Calls that were lost are waited for until their time is over.
+    if (is_silent_) serves_since_ += kCallTimeout;
+    is_up_ = true;
+  });
+}
+
+void SimulatedDirector::Drain(absl::Duration time) {
+  Sync();
+  engine_.Tell(&director::DirectorEngine::Drain);
+  timeline_.After(time, [this] {
+    Sync();
+    engine_.Tell(&director::DirectorEngine::Resume);
+    RunTasks();
+  });
+}
+
+void SimulatedDirector::Heal() {
+  quiet_ = true;
+  is_up_ = true;
+  Sync();
+  engine_.Tell(&director::DirectorEngine::Resume);
+  RunTasks();
+}
+
+}  // namespace callboard::simulation::cron
