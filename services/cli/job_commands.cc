@@ -1,10 +1,14 @@
 #include "services/cli/job_commands.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "callboard/v1/scheduler.grpc.pb.h"
+#include "libs/adapters/jobs_file/jobs_file.h"
 #include "libs/adapters/system_random/system_random.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
+#include "libs/core/job.h"
 #include "libs/ports/random.h"
 #include "services/cli/answer_text.h"
 #include "services/cli/exit_code.h"
@@ -57,9 +61,25 @@ absl::StatusOr<std::string> ListAllJobs(const CliConfig& config) {
   return Written(config, all, JobsTable(all) + FileErrorText(status));
 }
 
+absl::StatusOr<std::string> CheckFile(const CliConfig& config, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::vector<core::Job> jobs, adapters::ReadJobsFile(path));
+  v1::ListJobsResponse listed;
+  for (const core::Job& job : jobs) {
+    v1::Job& proto = *listed.add_jobs();
+    proto.set_name(job.name);
+    proto.mutable_schedules()->Add(job.text.expressions.begin(), job.text.expressions.end());
+    proto.set_time_zone(job.time_zone.empty() ? "UTC" : job.time_zone);
+  }
+  return Written(config, listed, CheckedText(path, listed));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ShowJobs(const CliConfig& config, const JobArguments& arguments) {
+  if (!arguments.file.empty()) {
+    if (arguments.job == "check") return CheckFile(config, arguments.file);
+    return UsageError("jobs takes one name; or `check` and a file");
+  }
   if (arguments.job.empty()) return ListAllJobs(config);
   v1::GetJobRequest request;
   request.set_name(arguments.job);

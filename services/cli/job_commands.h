@@ -10,7 +10,8 @@
 
 namespace callboard::cli {
 
-// All jobs, or the one that was named. NOT_FOUND.
+// All jobs, or the one that was named; of `jobs check FILE`, whether a scheduler would take the
+// file, without asking any. NOT_FOUND, INVALID_ARGUMENT.
 absl::StatusOr<std::string> ShowJobs(const config::v1::CliConfig& config,
                                      const JobArguments& arguments);
 // Runs a job once; says the name of its task. NOT_FOUND, FAILED_PRECONDITION/OVERLAP,

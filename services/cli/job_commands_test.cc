@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "callboard/v1/scheduler.grpc.pb.h"
 #include "libs/base/error.h"
+#include "libs/testing/new_folder.h"
 #include "libs/testing/running_service.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
@@ -129,6 +131,22 @@ class JobCommandsTest : public testing::Test {
   test::RunningService running_queue_{{&queue_}};
   CliConfig config_;
 };
+
+TEST_F(JobCommandsTest, JobsFileIsCheckedWithoutAScheduler) {
+  config_.mutable_scheduler()->clear_address();
+  const std::string path = (test::NewFolder() / "jobs.yaml").string();
+  const auto check = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return ShowJobs(config_, {.job = "check", .file = path});
+  };
+  EXPECT_EQ(Said(check("jobs:\n- {name: a, schedule: '@daily', prompt: p}\n")),
+            path + ": 1 job, nothing wrong\n");
+  EXPECT_THAT(check("jobs:\n- {name: a, schedule: '@daily', prompt: p, priority: high}\n"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       StartsWith(path + ":2: job a: priority is not supported")));
+  EXPECT_THAT(ShowJobs(config_, {.job = "nightly", .file = path}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("`check` and a file")));
+}
 
 TEST_F(JobCommandsTest, JobsOfAllPagesAreOneAnswer) {
   EXPECT_THAT(Said(ShowJobs(config_, {})),

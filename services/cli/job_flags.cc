@@ -57,11 +57,14 @@ void AddPauses(const AddJobCommand& add, JobArguments& arguments) {
 }  // namespace
 
 void AddJobCommands(const AddJobCommand& add, JobArguments& arguments) {
-  CLI::App& jobs = add("jobs", "Show the cron jobs, or all about one.",
-                       {"callboard jobs", "callboard jobs nightly", "callboard jobs -o json",
-                        "callboard jobs --scheduler.address=host:7072"},
-                       ShowJobs);
-  AddJob(jobs, "The job; all when not given.", arguments);
+  CLI::App& jobs =
+      add("jobs", "Show the cron jobs, or all about one; or check a jobs file.",
+          {"callboard jobs", "callboard jobs nightly", "callboard jobs -o json",
+           "callboard jobs --scheduler.address=host:7072", "callboard jobs check scheduler.yaml"},
+          ShowJobs);
+  AddJob(jobs, "The job; all when not given. `check`, to check a file without a scheduler.",
+         arguments);
+  jobs.add_option("file", arguments.file, "The jobs file, after `check`.")->check(RefuseEmpty);
   CLI::App& trigger = add("trigger", "Run a job once, now, also while it is paused.",
                           {"callboard trigger nightly", "callboard trigger nightly --force",
                            "callboard trigger nightly --trigger_id=release-7"},

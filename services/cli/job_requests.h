@@ -16,6 +16,8 @@ namespace callboard::cli {
 // What is said to one command alone.
 struct JobArguments {
   std::string job = {};
+  // Of `jobs check`.
+  std::string file = {};
   bool force = false;
   std::string trigger_id = {};
   std::vector<std::string> schedules = {};

@@ -1,5 +1,6 @@
 #include "services/cli/job_tables.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -61,9 +62,31 @@ std::string PauseText(const Job& job) {
   return Plain(text);
 }
 
-std::string LastText(const Job& job) {
+// How the last run ended: `failed (exec_failed)`; empty before the first that did.
+std::string RunText(const Job& job) {
+  if (job.last_run_state() == v1::Task::STATE_UNSPECIFIED) return "";
+  std::string text = wire::EnumText(*v1::Task::State_descriptor(), job.last_run_state());
+  if (job.last_run_reason() != v1::Task::REASON_UNSPECIFIED) {
+    absl::StrAppend(&text, " (",
+                    wire::EnumText(*v1::Task::Reason_descriptor(), job.last_run_reason()), ")");
+  }
+  return text;
+}
+
+// What became of the last occurrence: of one that made a task, how that stands.
+std::string OutcomeOfLast(const Job& job) {
   if (job.last_status().empty()) return "none";
-  std::string text = job.last_status();
+  const std::string run = RunText(job);
+  if (job.last_status() != "queued") {
+    return run.empty() ? job.last_status() : absl::StrCat(job.last_status(), ", run before: ", run);
+  }
+  const auto& live = job.running_queue_ids();
+  const bool is_live = std::find(live.begin(), live.end(), job.last_queue_id()) != live.end();
+  return is_live || run.empty() ? job.last_status() : run;
+}
+
+std::string LastText(const Job& job) {
+  std::string text = OutcomeOfLast(job);
   if (job.has_last_fire_at()) absl::StrAppend(&text, ", ", InstantText(job.last_fire_at()));
   if (!job.last_queue_id().empty()) absl::StrAppend(&text, ", last task ", job.last_queue_id());
   return text;
@@ -134,7 +157,10 @@ std::string MarkText(const v1::PreviewJobResponse::Occurrence& occurrence) {
   switch (occurrence.mark()) {
     case Firing::OUTCOME_UNSPECIFIED:
     case Firing::OUTCOME_FIRED:
-      return "";
+      return occurrence.merged_count() == 0
+                 ? ""
+                 : absl::StrCat("wall times of the gap before it without an occurrence: ",
+                                occurrence.merged_count());
     case Firing::OUTCOME_DST_GAP_MOVED:
       return absl::StrCat("moved: ", asked, " does not exist", more);
     case Firing::OUTCOME_DST_FOLD_SUPPRESSED:
@@ -153,9 +179,14 @@ std::string JobsTable(const v1::ListJobsResponse& jobs) {
   Rows rows = {{"NAME", "SCHEDULE", "TIME ZONE", "STATE", "LAST", "NEXT"}};
   for (const Job& job : jobs.jobs()) {
     rows.push_back({job.name(), SchedulesText(job), ZoneText(job), StateText(job),
-                    job.last_status().empty() ? "none" : job.last_status(), NextText(job)});
+                    OutcomeOfLast(job), NextText(job)});
   }
   return Columns(rows);
+}
+
+std::string CheckedText(const std::string& path, const v1::ListJobsResponse& jobs) {
+  const int count = jobs.jobs_size();
+  return absl::StrCat(path, ": ", count, count == 1 ? " job" : " jobs", ", nothing wrong\n");
 }
 
 std::string FileErrorText(const v1::SchedulerStatus& status) {
@@ -165,10 +196,13 @@ std::string FileErrorText(const v1::SchedulerStatus& status) {
 }
 
 std::string JobTable(const Job& job) {
-  std::string text = Columns({{"job", job.name()},
-                              {"state", job.paused() ? PauseText(job) : "active"},
-                              {"last", LastText(job)},
-                              {"prompt", base::JsonQuoted(job.task().prompt())}});
+  std::string text = Columns(
+      {{"job", job.name()},
+       {"state", job.paused() ? PauseText(job) : "active"},
+       {"last", LastText(job)},
+       {"live",
+        job.running_queue_ids().empty() ? "none" : absl::StrJoin(job.running_queue_ids(), ", ")},
+       {"prompt", base::JsonQuoted(job.task().prompt())}});
   absl::StrAppend(&text, "\n", Columns(PolicyRows(job)), "\nNEXT\n");
   for (const Timestamp& next : job.next_fires()) absl::StrAppend(&text, InstantText(next), "\n");
   if (job.next_fires().empty()) absl::StrAppend(&text, "none\n");

@@ -10,6 +10,8 @@ namespace callboard::cli {
 
 // A line for each.
 std::string JobsTable(const v1::ListJobsResponse& jobs);
+// That a jobs file is right, and how many jobs it has.
+std::string CheckedText(const std::string& path, const v1::ListJobsResponse& jobs);
 // What is wrong with the newest version of the jobs file; empty when nothing is.
 std::string FileErrorText(const v1::SchedulerStatus& status);
 // One with everything that is in force for it, its next occurrences and what became of the last.

@@ -55,6 +55,23 @@ TEST(JobTablesTest, JobsAreATableWithStateLastStatusAndNextTime) {
   EXPECT_THAT(JobsTable(jobs), HasSubstr("paused until 2026-03-29 00:00:00 UTC"));
 }
 
+TEST(JobTablesTest, LastSaysHowTheLastRunEnded) {
+  v1::ListJobsResponse jobs;
+  v1::Job& job = *jobs.add_jobs() = Nightly();
+  job.set_last_status("queued");
+  job.set_last_queue_id("queue-2");
+  EXPECT_THAT(JobsTable(jobs), HasSubstr(" queued "));
+  job.set_last_run_state(v1::Task::STATE_FAILED);
+  job.set_last_run_reason(v1::Task::REASON_EXEC_FAILED);
+  EXPECT_THAT(JobsTable(jobs), HasSubstr(" failed (EXEC_FAILED) "));
+  // That was the run before.
+  job.add_running_queue_ids("queue-2");
+  EXPECT_THAT(JobsTable(jobs), HasSubstr(" queued "));
+  EXPECT_THAT(JobTable(job), HasSubstr("live    queue-2\n"));
+  job.set_last_status("skipped_overlap");
+  EXPECT_THAT(JobsTable(jobs), HasSubstr(" skipped_overlap, run before: failed (EXEC_FAILED) "));
+}
+
 TEST(JobTablesTest, JobIsShownWithWhatIsInForceAndWhereItComesFrom) {
   v1::Job job = Nightly();
   auto& origins = *job.mutable_origins();
@@ -67,6 +84,7 @@ TEST(JobTablesTest, JobIsShownWithWhatIsInForceAndWhereItComesFrom) {
             "job     nightly\n"
             "state   active\n"
             "last    none\n"
+            "live    none\n"
             "prompt  \"tidy\\nup\"\n"
             "\n"
             "SETTING               VALUE          FROM\n"

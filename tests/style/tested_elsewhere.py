@@ -5,6 +5,7 @@ TESTED_ELSEWHERE = {
     "libs/adapters/client_tracing/client_tracing.cc":
         "libs/adapters/grpc_director_link/grpc_director_link_test.cc",
     "libs/adapters/jobs_file/task_fields.cc": "libs/adapters/jobs_file/job_reader_test.cc",
+    "libs/adapters/jobs_file/yaml_text.cc": "libs/adapters/jobs_file/job_reader_test.cc",
     "libs/adapters/rocksdb_store/big_endian.h": "libs/adapters/rocksdb_store/record_codec_test.cc",
     "libs/adapters/rocksdb_store/checkpoint.cc": "libs/adapters/rocksdb_store/rocksdb_store_test.cc",
     "libs/adapters/rocksdb_store/database.cc":
@@ -39,6 +40,7 @@ TESTED_ELSEWHERE = {
     "libs/config/yaml_file.cc": "libs/config/settings_test.cc",
     "libs/core/firing.h": "libs/core/job_test.cc",
     "libs/core/record.h": "libs/core/life_test.cc",
+    "libs/core/supported.cc": "libs/director/engine_admission_test.cc",
     "libs/core/task.h": "libs/wire/task_test.cc",
     "libs/director/command.cc": "libs/director/director_test.cc",
     "libs/director/engine.cc": "libs/director/engine_dispatch_test.cc",

@@ -15,10 +15,14 @@
 #include "absl/time/time.h"
 #include "libs/adapters/jobs_file/task_fields.h"
 #include "libs/adapters/jobs_file/time_zone.h"
+#include "libs/adapters/jobs_file/yaml_text.h"
 #include "libs/base/error.h"
 #include "libs/base/nearest.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/host_port.h"
+#include "libs/core/supported.h"
+#include "libs/wire/task.h"
 #include "libs/wire/time.h"
 
 namespace callboard::adapters {
@@ -171,7 +175,7 @@ const OwnKey* FindOwnKey(absl::string_view name) {
 
 std::string UnknownKeyText(const std::string& key, const std::vector<std::string>& known) {
   const std::string nearest = base::Nearest(key, known);
-  return absl::StrCat("there is no key '", key, "'; ",
+  return absl::StrCat("there is no key '", base::Echoed(key), "'; ",
                       nearest.empty() ? absl::StrCat("keys are ", absl::StrJoin(known, ", "))
                                       : absl::StrCat("did you mean '", nearest, "'?"));
 }
@@ -182,7 +186,7 @@ class FileReader {
   explicit FileReader(const std::string& path) : path_(path) {}
 
   absl::StatusOr<std::vector<core::Job>> Read(const YAML::Node& document) {
-    if (document.IsNull()) return std::vector<core::Job>();
+    if (document.IsNull()) return At(document, NoJobs());
     if (!document.IsMap()) return At(document, Wrong("wanted a map with the key 'jobs'"));
     std::vector<core::Job> jobs;
     bool seen = false;
@@ -190,13 +194,19 @@ class FileReader {
       const std::string key = entry.first.Scalar();
       if (key != "jobs") return At(entry.first, Wrong(UnknownKeyText(key, {"jobs"})));
       if (std::exchange(seen, true)) return At(entry.first, Wrong("jobs: is there twice"));
-      if (entry.second.IsNull()) continue;  // A heading with nothing under it.
+      if (entry.second.IsNull()) return At(entry.first, NoJobs());
       ASSIGN_OR_RETURN(jobs, ReadList(entry.first, entry.second));
     }
+    if (!seen) return At(document, NoJobs());
     return jobs;
   }
 
  private:
+  // A file that lost its jobs must not be taken for one that wants none.
+  static absl::Status NoJobs() {
+    return Wrong("it has no jobs; write `jobs: []` if there are to be none");
+  }
+
   absl::StatusOr<std::vector<core::Job>> ReadList(const YAML::Node& key, const YAML::Node& list) {
     if (!list.IsSequence()) {
       return At(key, Wrong("jobs: wanted a list, whose entries begin with - name:"));
@@ -259,7 +269,10 @@ class FileReader {
     const absl::StatusOr<absl::TimeZone> zone = LoadZone(job.time_zone);
     if (!zone.ok()) return At(place("time_zone"), Of("time_zone", zone.status().message()));
     absl::StatusOr<core::Schedule> schedule = core::Schedule::Parse(job.text, *zone);
-    if (!schedule.ok()) return At(place("schedule"), Of("schedule", schedule.status().message()));
+    if (!schedule.ok()) {
+      return At(ExpressionPlace(job, node["schedule"], place("schedule"), *zone),
+                Of("schedule", schedule.status().message()));
+    }
     absl::StatusOr<core::TaskSpec> spec = ReadTaskFields(task);
     if (!spec.ok()) return At(place(FieldIn(spec.status())), Of("", spec.status().message()));
     job.schedule = *std::move(schedule);
@@ -267,15 +280,47 @@ class FileReader {
     for (const OwnKey& key : kOwnKeys) {
       job.origins[key.name] = keys.contains(key.name) ? "file" : "default";
     }
-    if (absl::Status status = core::CheckJob(job); !status.ok()) return At(node, status);
+    if (absl::Status status = core::CheckJob(job); !status.ok()) {
+      return At(place(FieldIn(status)), status);
+    }
+    if (absl::Status status = CheckSubmit(job); !status.ok()) {
+      return At(place(FieldIn(status)), Of("", status.message()));
+    }
     return job;
+  }
+
+  // The expression that is wrong, or the key when none is alone.
+  static YAML::Node ExpressionPlace(const core::Job& job, const YAML::Node& value,
+                                    const YAML::Node& key, absl::TimeZone zone) {
+    for (size_t i = 0; value.IsSequence() && i < value.size(); ++i) {
+      core::ScheduleText one = job.text;
+      one.expressions = {job.text.expressions[i]};
+      if (!core::Schedule::Parse(one, zone).ok()) return value[i];
+    }
+    return key;
+  }
+
+  // Whether the director would take what an occurrence submits. Its longest request id is that of a
+  // backfill.
+  static absl::Status CheckSubmit(const core::Job& job) {
+    const core::Submission submission = core::SubmissionOf(
+        job,
+        core::BackfillRequestId(job.name, std::string(core::kCallNameBytesMax, 'x'),
+                                absl::FromUnixSeconds(std::numeric_limits<int64_t>::min())),
+        job.overlap);
+    RETURN_IF_ERROR(wire::FromProto(wire::ToProto(submission)).status());
+    return core::CheckSupported(submission.spec);
   }
 
   // The key whose value an error is about; empty when it does not say.
   static std::string FieldIn(const absl::Status& error) {
-    const auto violations = base::DetailsOf(error).field_violations;
-    if (violations.empty()) return "";
-    const std::string& path = violations.begin()->first;
+    const base::ErrorDetails details = base::DetailsOf(error);
+    std::string path;
+    if (!details.field_violations.empty()) {
+      path = details.field_violations.begin()->first;
+    } else if (const auto field = details.metadata.find("field"); field != details.metadata.end()) {
+      path = field->second;
+    }
     return path.substr(0, path.find_first_of(".["));
   }
 
@@ -290,10 +335,11 @@ class FileReader {
   }
 
   absl::Status Of(absl::string_view key, absl::string_view what) const {
-    return Wrong(absl::StrCat(job_.empty() ? "a job" : absl::StrCat("job ", job_), ": ", key,
-                              key.empty() ? "" : ": ", what));
+    return Wrong(absl::StrCat(job_.empty() ? "a job" : absl::StrCat("job ", base::Echoed(job_)),
+                              ": ", key, key.empty() ? "" : ": ", what));
   }
-  static int LineOf(const YAML::Node& node) { return node.Mark().line + 1; }
+  // The mark of a document without anything has no line.
+  static int LineOf(const YAML::Node& node) { return std::max(node.Mark().line, 0) + 1; }
   absl::Status At(const YAML::Node& node, const absl::Status& error) const {
     return Wrong(absl::StrCat(path_, ":", LineOf(node), ": ", error.message()));
   }
@@ -307,8 +353,17 @@ class FileReader {
 }  // namespace
 
 absl::StatusOr<std::vector<core::Job>> ReadJobs(const std::string& text, const std::string& path) {
+  const auto wrong_at = [&](int line, absl::string_view what) {
+    const std::string job = JobAtLine(text, line);
+    return Wrong(absl::StrCat(path, ":", line, ": ", job.empty() ? "" : "job ", base::Echoed(job),
+                              job.empty() ? "" : ": ", what));
+  };
+  if (const std::optional<TextError> bad = FindBadByte(text)) return wrong_at(bad->line, bad->what);
   // yaml-cpp speaks in exceptions; this is where they end.
   try {
+    if (const std::optional<TextError> open = FindUnclosedQuote(text)) {
+      return wrong_at(open->line, open->what);
+    }
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1) {
       return Wrong(absl::StrCat(path, ":", documents[1].Mark().line + 1,
@@ -316,7 +371,8 @@ absl::StatusOr<std::vector<core::Job>> ReadJobs(const std::string& text, const s
     }
     return FileReader(path).Read(documents.empty() ? YAML::Node() : documents[0]);
   } catch (const YAML::Exception& error) {
-    return Wrong(absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
+    const int line = error.mark.line + 1;
+    return wrong_at(line, absl::StrCat(error.msg, QuoteAdvice(text, line)));
   }
 }
 

@@ -123,12 +123,71 @@ TEST(JobReaderTest, SaysWhereEachValueComesFrom) {
   EXPECT_EQ(job->origins.at("catch_up"), "default");
 }
 
-TEST(JobReaderTest, FileWithoutJobsHasNone) {
-  for (const char* text : {"", "# nothing\n", "jobs:\n", "jobs: []\n"}) {
-    const auto jobs = ReadJobs(text, "f");
-    ASSERT_THAT(jobs, IsOk()) << text;
-    EXPECT_THAT(*jobs, IsEmpty());
+TEST(JobReaderTest, OnlyAnEmptyListMeansNoJobs) {
+  const auto none = ReadJobs("jobs: []\n", "f");
+  ASSERT_THAT(none, IsOk());
+  EXPECT_THAT(*none, IsEmpty());
+  for (const char* text : {"", "# nothing\n", "jobs:\n", "jobs: ~\n", "{}\n", "~\n"}) {
+    EXPECT_THAT(ReadJobs(text, "f"),
+                IsWrong("f:1: it has no jobs; write `jobs: []` if there are to be none"))
+        << text;
   }
+}
+
+TEST(JobReaderTest, QuoteThatIsNotClosedIsAnErrorWhereverTheFileIsCutOff) {
+  for (const std::string quote : {"\"", "'"}) {
+    const std::string file =
+        absl::StrCat("jobs:\n- name: a\n  schedule: '@daily'\n  prompt: ", quote,
+                     "rm -rf build\n    \\t here", quote, "\n");
+    const size_t begin = file.find("prompt: ") + sizeof("prompt: ");
+    ASSERT_THAT(ReadJobs(file, "f"), IsOk());
+    for (size_t end = begin; end < file.size() - 2; ++end) {
+      EXPECT_THAT(ReadJobs(file.substr(0, end), "f"), StatusIs(absl::StatusCode::kInvalidArgument))
+          << file.substr(0, end);
+    }
+    EXPECT_THAT(ReadJobs(file.substr(0, file.find("build") + sizeof("build")), "f"),
+                IsWrong("f:4: job a: a quote that begins here is not closed"));
+  }
+  // A quote in a quoted value; and quotes that are part of a plain or a block value.
+  EXPECT_THAT(ReadOne("  model: 'it''s'\n"), IsOk());
+  EXPECT_THAT(ReadOne("  model: \"a \\\" b\"\n"), IsOk());
+  EXPECT_THAT(ReadOne("  env: {A: it's}\n"), IsOk());
+  EXPECT_THAT(ReadOne("  model: |\n    \"x\n"), IsOk());
+}
+
+TEST(JobReaderTest, WhatIsNoTextIsToldWithTheJobAndItsLine) {
+  EXPECT_THAT(ReadOne(std::string("  model: a\0b\n", 14)),
+              IsWrong("jobs.yaml:5: job nightly: it has a NUL byte"));
+  EXPECT_THAT(ReadOne("  model: \xff\n"), IsWrong("jobs.yaml:5: job nightly: it is not UTF-8"));
+}
+
+TEST(JobReaderTest, ValueThatYamlReadsAsSomethingElseIsToBeQuoted) {
+  for (const char* value : {"* * * * *", "*/5 * * * *", "@daily"}) {
+    EXPECT_THAT(ReadJobs(absl::StrCat("jobs:\n- name: a\n  schedule: 0 0 * * *\n  prompt: p\n"
+                                      "- name: b\n  prompt: p\n  schedule: ",
+                                      value, "\n"),
+                         "f"),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         ::testing::AllOf(::testing::StartsWith("f:7: job b: "),
+                                          ::testing::HasSubstr("quote it"))))
+        << value;
+  }
+}
+
+TEST(JobReaderTest, ZoneInAnExpressionBelongsIntoTimeZone) {
+  EXPECT_THAT(
+      ReadJobs("jobs:\n- {name: a, schedule: CRON_TZ=Europe/Berlin 0 3 * * *, prompt: p}\n", "f"),
+      StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("into time_zone")));
+}
+
+TEST(JobReaderTest, WhatADirectorWouldRefuseIsRefused) {
+  EXPECT_THAT(
+      ReadOne("  priority: high\n"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::StartsWith("jobs.yaml:5: job nightly: priority is not supported")));
+  EXPECT_THAT(ReadOne("  fairness_key: x\n"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::StartsWith("jobs.yaml:5: job nightly: fairness_key is not")));
 }
 
 TEST(JobReaderTest, WrongValueIsToldWithItsLineAndWhatIsWanted) {
@@ -167,6 +226,10 @@ TEST(JobReaderTest, WrongScheduleIsToldWithTheFieldAndTheColumn) {
   EXPECT_THAT(ReadJobs("jobs:\n- name: a\n  prompt: p\n  schedule: 75 * * * *\n", "f"),
               IsWrong("f:4: job a: schedule: minute: 75 is not in 0-59 (field 1, column 1 of \"75 "
                       "* * * *\")"));
+  EXPECT_THAT(
+      ReadJobs("jobs:\n- name: a\n  prompt: p\n  schedule:\n  - '@daily'\n  - 0 25 * * *\n", "f"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::StartsWith("f:6: job a: schedule: hour: 25 is not in 0-23")));
 }
 
 TEST(JobReaderTest, UnknownKeyIsToldWithTheNearest) {
@@ -201,7 +264,7 @@ TEST(JobReaderTest, NothingIsThereTwice) {
 
 TEST(JobReaderTest, LimitsOfJobsAndTasksHold) {
   EXPECT_THAT(ReadOne("  jitter: 25h\n"),
-              IsWrong("jobs.yaml:2: job nightly: jitter must be at most 24h"));
+              IsWrong("jobs.yaml:5: job nightly: jitter must be at most 24h"));
   EXPECT_THAT(ReadOne("  max_attempts: 1000000\n"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        ::testing::StartsWith("jobs.yaml:5: job nightly: max_attempts is 1000000")));

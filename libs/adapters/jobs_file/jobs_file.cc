@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<JobsFile>> JobsFile::Open(const std::string& path
                                                          const ports::Clock& clock, OnJobs on_jobs,
                                                          absl::Duration look_period) {
   std::unique_ptr<JobsFile> file(new JobsFile(path, clock, std::move(on_jobs), look_period));
+  RETURN_IF_ERROR(file->AwaitStillness());
   RETURN_IF_ERROR(file->Read());
   file->thread_ = std::thread([&file = *file] { file.Run(); });
   return file;
@@ -93,6 +94,21 @@ JobsFile::State JobsFile::state() const {
   return state_;
 }
 
+absl::Status JobsFile::AwaitStillness() {
+  Stamp last = StampOf(path_);
+  for (int look = 0; look < kFirstLooksMax; ++look) {
+    {
+      base::MutexLock lock(mutex_);
+      changed_.WaitFor(mutex_, look_period_, [] { return false; });
+    }
+    const Stamp now = StampOf(path_);
+    if (now == last) return absl::OkStatus();
+    last = now;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("jobs_file: ", path_, " is being written all the time; try again"));
+}
+
 void JobsFile::Run() {
   // As it was when it had been still and was read; and as it was the last time. It is read once
   // more soon after the start: it may have been written at the very moment of the first time.
@@ -110,9 +126,9 @@ void JobsFile::Run() {
     const Stamp now = StampOf(path_);
     if (reload) {
       text_.reset();
-      ReadAndTell();
       read = kOfNoFile;
-    } else if (now != read && now == last) {
+    }
+    if (now != read && now == last) {
       ReadAndTell();
       read = now;
     }
@@ -127,14 +143,8 @@ absl::Status JobsFile::Read() {
     return text.status();
   }
   if (*text == text_) return absl::OkStatus();
-  // Mostly somebody is about to write it.
-  if (text->empty() && has_jobs_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("jobs_file: ", path_, " is empty; write `jobs: []` if there are to be none"));
-  }
   text_ = *std::move(text);
   ASSIGN_OR_RETURN(std::vector<core::Job> jobs, ReadJobs(*text_, path_));
-  has_jobs_ = !jobs.empty();
   base::LogInfo("jobs_file", "read", {{"path", path_}, {"jobs", jobs.size()}});
   {
     base::MutexLock lock(mutex_);
@@ -151,6 +161,11 @@ void JobsFile::ReadAndTell() {
                    {{"error", status.message()}, {"next", "the jobs read before stay in use"}});
   base::MutexLock lock(mutex_);
   state_ = {.read_at = clock_.WallNow(), .error = std::string(status.message())};
+}
+
+absl::StatusOr<std::vector<core::Job>> ReadJobsFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, TextOf(path));
+  return ReadJobs(text, path);
 }
 
 }  // namespace callboard::adapters

@@ -37,11 +37,15 @@ class JobsFile {
     std::string error = {};
   };
 
-  // How often it is looked at; a change is seen after two looks at most.
-  static constexpr absl::Duration kLookPeriod = absl::Milliseconds(500);
+  // How often it is looked at. It is read when two looks in a row find it unchanged, and so at the
+  // earliest this long after it was written.
+  static constexpr absl::Duration kLookPeriod = absl::Milliseconds(200);
+  // How many looks Open() waits for that.
+  static constexpr int kFirstLooksMax = 50;
   static constexpr size_t kBytesMax = 64 << 20;
 
-  // `clock` outlives it. The error of the file when it cannot be read or is wrong.
+  // `clock` outlives it. The error of the file when it cannot be read, is wrong, or is being
+  // written all the time.
   static absl::StatusOr<std::unique_ptr<JobsFile>> Open(const std::string& path,
                                                         const ports::Clock& clock, OnJobs on_jobs,
                                                         absl::Duration look_period = kLookPeriod);
@@ -49,7 +53,7 @@ class JobsFile {
   JobsFile(const JobsFile&) = delete;
   JobsFile& operator=(const JobsFile&) = delete;
 
-  // Reads it soon, whether or not it looks changed.
+  // Reads it as soon as it is still, whether or not it looks changed.
   void Reload();
 
   const std::string& path() const { return path_; }
@@ -60,6 +64,8 @@ class JobsFile {
            absl::Duration look_period);
 
   void Run();
+  // Waits until two looks in a row find the same.
+  absl::Status AwaitStillness();
   // Takes what is there now.
   absl::Status Read();
   void ReadAndTell();
@@ -78,10 +84,11 @@ class JobsFile {
   // Of whoever reads: Open(), and then the thread. What was read last; nothing of a file that could
   // not be.
   std::optional<std::string> text_;
-  // Of the version that is in use.
-  bool has_jobs_ = false;
   std::thread thread_;
 };
+
+// The jobs of a file, as a scheduler would read them. The error names the line.
+absl::StatusOr<std::vector<core::Job>> ReadJobsFile(const std::string& path);
 
 }  // namespace callboard::adapters
 

@@ -148,7 +148,7 @@ TEST_F(JobsFileTest, JobsDoNotVanishWithAFileThatIsEmptied) {
   Write(FileWith("a"));
   Open();
   Write("");
-  EXPECT_THAT(WaitForError(), HasSubstr("is empty; write `jobs: []`"));
+  EXPECT_THAT(WaitForError(), HasSubstr("it has no jobs; write `jobs: []`"));
   Write("jobs: []\n");
   WaitForTimes(2);
   EXPECT_THAT(names(), IsEmpty());
