@@ -94,6 +94,13 @@ void WriteState(const scheduler::JobView& view, v1::Job& proto) {
     *proto.mutable_last_fire_at() = wire::ToProto(state.last_nominal);
   }
   proto.set_last_queue_id(state.last_queue_id);
+  proto.mutable_running_queue_ids()->Add(state.watched.begin(), state.watched.end());
+  if (state.last_run_state.has_value()) {
+    proto.set_last_run_state(wire::ToProto(wire::kTaskStates, *state.last_run_state));
+  }
+  if (state.last_run_reason.has_value()) {
+    proto.set_last_run_reason(wire::ToProto(wire::kFailureReasons, *state.last_run_reason));
+  }
   for (const core::Occurrence& next : view.next) *proto.add_next_fires() = wire::ToProto(next.at);
 }
 
@@ -105,14 +112,14 @@ v1::Job JobOf(const scheduler::JobView& view) {
 }
 
 std::string PlaceOf(const scheduler::FiringCursor& cursor) {
-  return absl::StrCat(absl::ToUnixSeconds(cursor.nominal), "/", cursor.job);
+  return absl::StrCat(absl::ToUnixSeconds(cursor.nominal), "/", cursor.trigger, "/", cursor.job);
 }
 
 std::optional<scheduler::FiringCursor> CursorAt(const std::string& place) {
-  const std::pair<std::string, std::string> parts = absl::StrSplit(place, absl::MaxSplits('/', 1));
+  const std::vector<std::string> parts = absl::StrSplit(place, absl::MaxSplits('/', 2));
   int64_t seconds = 0;
-  if (!absl::SimpleAtoi(parts.first, &seconds)) return std::nullopt;
-  return scheduler::FiringCursor{absl::FromUnixSeconds(seconds), parts.second};
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &seconds)) return std::nullopt;
+  return scheduler::FiringCursor{absl::FromUnixSeconds(seconds), parts[2], parts[1]};
 }
 
 }  // namespace
@@ -156,6 +163,7 @@ absl::StatusOr<scheduler::PreviewQuery> PreviewQueryFrom(const v1::PreviewJobReq
   query.from = wire::ReadTime("from", request.has_from(), request.from(), checks).value_or(now);
   query.until = wire::ReadTime("until", request.has_until(), request.until(), checks)
                     .value_or(absl::InfiniteFuture());
+  if (query.until < query.from) checks.Refuse("until", "is before from");
   query.limit = static_cast<size_t>(request.limit() == 0 ? kPreviewed : request.limit());
   RETURN_IF_ERROR(checks.status());
   return query;
@@ -289,7 +297,8 @@ v1::ListFiringsResponse ListResponse(const scheduler::FiringPage& page) {
   for (const core::Firing& firing : page.firings) {
     v1::Firing proto = ToProto(firing);
     if (!bytes.Add(proto)) {
-      response.set_next_page_token(wire::PageToken(PlaceOf({last->nominal, last->job})));
+      response.set_next_page_token(
+          wire::PageToken(PlaceOf({last->nominal, last->job, last->trigger})));
       return response;
     }
     *response.add_firings() = std::move(proto);

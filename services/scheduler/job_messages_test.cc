@@ -107,6 +107,27 @@ TEST(JobMessagesTest, PreviewNamesMovedAndSuppressedOnes) {
   EXPECT_EQ(autumn.occurrences(1).wall_time(), "2026-10-25T02:30:00+01:00");
 }
 
+TEST(JobMessagesTest, PreviewThatEndsBeforeItBeginsIsRefused) {
+  v1::PreviewJobRequest request;
+  request.set_name("job");
+  request.mutable_until()->set_seconds(absl::ToUnixSeconds(kNow) - 1);
+  EXPECT_THAT(PreviewQueryFrom(request, kNow),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("until is before from")));
+  request.mutable_from()->set_seconds(request.until().seconds());
+  EXPECT_THAT(PreviewQueryFrom(request, kNow), IsOk());
+}
+
+TEST(JobMessagesTest, JobShowsWhatRunsAndHowTheLastRunEnded) {
+  scheduler::JobView view = {.job = test::CronJob("job", "* * * * *"), .state = {}};
+  view.state.watched = {"queue-1", "queue-2"};
+  view.state.last_run_state = core::TaskState::kFailed;
+  view.state.last_run_reason = core::FailureReason::kTimedOut;
+  const v1::Job proto = ToProto(view);
+  EXPECT_THAT(proto.running_queue_ids(), ::testing::ElementsAre("queue-1", "queue-2"));
+  EXPECT_EQ(proto.last_run_state(), v1::Task::STATE_FAILED);
+  EXPECT_EQ(proto.last_run_reason(), v1::Task::REASON_TIMED_OUT);
+}
+
 TEST(JobMessagesTest, PreviewIsOfAJobOrOfSchedules) {
   v1::PreviewJobRequest request;
   EXPECT_THAT(PreviewQueryFrom(request, kNow), StatusIs(absl::StatusCode::kInvalidArgument));

@@ -54,7 +54,7 @@ class CronFixture : public DirectorFixture {
 
   // All that there are, from now on.
   void WriteJobs(const std::vector<std::string>& jobs) {
-    WriteFile(absl::StrCat("jobs:\n", absl::StrJoin(jobs, "")));
+    WriteFile(absl::StrCat("jobs:", jobs.empty() ? " []" : "", "\n", absl::StrJoin(jobs, "")));
   }
   // At once: nobody sees half of it.
   void WriteFile(const std::string& text) {

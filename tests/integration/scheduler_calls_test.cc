@@ -5,6 +5,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "libs/base/error.h"
+#include "libs/testing/http_client.h"
 #include "libs/wire/time.h"
 #include "tests/integration/cron_fixture.h"
 
@@ -19,6 +20,7 @@ using test::Rarely;
 using test::StatusIs;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using Stub = v1::SchedulerService::Stub;
@@ -157,6 +159,28 @@ TEST_F(SchedulerCallsTest, TriggerWithoutADirectorSaysSo) {
   const absl::Status refused = Trigger("rare", "now").status();
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(refused, HasReason("DIRECTOR_UNREACHABLE"));
+}
+
+TEST_F(SchedulerCallsTest, TriggeredJobShowsItsTaskOnTheStatusPageAndHasARow) {
+  StartDirector();
+  WriteJobs({Rarely("rare")});
+  StartScheduler();
+  const auto triggered = Trigger("rare", "now");
+  ASSERT_THAT(triggered, IsOk());
+  const test::HttpAnswer page = test::HttpGet(server_->http_port(), "/status");
+  EXPECT_EQ(page.status, 200);
+  for (const std::string& part :
+       {std::string("\"name\":\"rare\""), std::string("\"last_status\":\"queued\""),
+        absl::StrCat("\"last_queue_id\":\"", triggered->queue_id(), "\""),
+        absl::StrCat("\"running_queue_ids\":[\"", triggered->queue_id(), "\"]")}) {
+    EXPECT_THAT(page.body, HasSubstr(part));
+  }
+  EXPECT_THAT(test::HttpGet(server_->http_port(), "/metrics").body,
+              HasSubstr("callboard_schedule_fires_total{job=\"rare\",outcome=\"fired\"} 1"));
+  const std::vector<v1::Firing> rows = scheduler_->Firings("rare");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].request_id(), "trigger/rare/now");
+  EXPECT_EQ(rows[0].queue_id(), triggered->queue_id());
 }
 
 // ---- Backfills ----------------------------------------------------------------------------------
