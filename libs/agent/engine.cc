@@ -123,6 +123,7 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
   }
   // It says everything that was to be said.
   outcome_.words.clear();
+  new_losses_.clear();
   losses_said_.clear();
   Say(std::move(opened));
   SayResults();
@@ -160,6 +161,7 @@ void AgentEngine::OnBroken(core::SessionId session) {
   session_ = core::SessionId();
   next_beat_ = absl::InfiniteDuration();
   // The next one hears of them when it opens.
+  new_losses_.clear();
   losses_said_.clear();
 }
 
@@ -236,6 +238,7 @@ void AgentEngine::OnCancel(const FenceToken& token, absl::Duration now) {
 }
 
 void AgentEngine::OnAcknowledged(const FenceToken& token) {
+  new_losses_.erase(token);
   losses_said_.erase(token);
   const bool was_known = results_.erase(token) + lost_.erase(token) > 0;
   if (was_known) Forget(token);
@@ -245,6 +248,7 @@ void AgentEngine::OnFenced(const FenceToken& token) {
   if (const auto run = runs_.find(token); run != runs_.end()) {
     Stop(token, run->second, Run::Stop::kFenced);
   }
+  new_losses_.erase(token);
   losses_said_.erase(token);
   const bool was_known = results_.erase(token) + lost_.erase(token) > 0;
   if (was_known) Forget(token);
@@ -283,6 +287,7 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
   const auto run = runs_.find(token);
   CHECK(run != runs_.end()) << core::ToString(token.queue_id);
   const Run::Stop stop = run->second.stop;
+  const absl::Duration fence_at = run->second.fence_at;
   std::string request_id = std::move(run->second.request_id);
   --load_[run->second.lane].used;
   runs_.erase(run);
@@ -295,8 +300,7 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
     // Nobody asked for it: it was ended by its fence, by a drain or from outside, and has no
     // result. A director that is there hears of it now, another one when it opens a Session.
     lost_.insert(token);
-    if (is_connected()) losses_said_.insert(token);
-    Say(core::AgentItem(core::RunEnded{token, std::move(result)}));
+    if (is_connected()) new_losses_[token] = {std::move(result), fence_at};
   } else {
     outcome_.journal.emplace_back(ResultKept{token, result});
     Say(core::AgentItem(core::RunEnded{token, result}));
@@ -348,11 +352,13 @@ void AgentEngine::OnDirectEnded(std::string request_id) {
 // ---- Time, and the end --------------------------------------------------------------------------
 
 void AgentEngine::FireTimers(absl::Duration now) {
+  SayLosses(now);
   if (now >= next_beat_) Beat(now);
   std::erase_if(refusals_, [now](const auto& refusal) { return refusal.second.forget_at <= now; });
 }
 
 absl::Duration AgentEngine::UntilNextTimer(absl::Duration now) const {
+  if (!new_losses_.empty()) return absl::ZeroDuration();
   return std::max(next_beat_ - now, absl::ZeroDuration());
 }
 
@@ -365,6 +371,15 @@ void AgentEngine::Beat(absl::Duration now) {
   Say(core::AgentItem(std::move(heartbeat)));
   load_is_due_ = true;
   SayResults();
+}
+
+void AgentEngine::SayLosses(absl::Duration now) {
+  for (auto& [token, loss] : new_losses_) {
+    if (now >= loss.fence_at) continue;
+    losses_said_.insert(token);
+    Say(core::AgentItem(core::RunEnded{token, std::move(loss.result)}));
+  }
+  new_losses_.clear();
 }
 
 void AgentEngine::SayResults() {

@@ -125,7 +125,7 @@ class AgentEngine {
 
   // ---- Time, and the end ----
 
-  // Does what is due: heartbeats, and what was remembered long enough.
+  // Does what is due: heartbeats, losses that are to be told, and what was remembered long enough.
   void FireTimers(absl::Duration now);
   absl::Duration UntilNextTimer(absl::Duration now) const;
 
@@ -135,7 +135,9 @@ class AgentEngine {
   // Kills what runs. The director hears of each run as soon as it is over.
   void KillRuns();
   // Nothing runs, and nothing waits to be acknowledged.
-  bool is_idle() const { return !is_running() && results_.empty() && losses_said_.empty(); }
+  bool is_idle() const {
+    return !is_running() && results_.empty() && new_losses_.empty() && losses_said_.empty();
+  }
   bool is_running() const { return !runs_.empty(); }
 
   // ---- Reads ----
@@ -191,6 +193,7 @@ class AgentEngine {
   void Beat(absl::Duration now);
   // Those that were not acknowledged.
   void SayResults();
+  void SayLosses(absl::Duration now);
   void Say(core::AgentWord word);
 
   EngineOptions options_;
@@ -210,7 +213,14 @@ class AgentEngine {
   // What was not acknowledged.
   std::map<core::FenceToken, core::RunResult> results_;
   std::set<core::FenceToken> lost_;
-  // Those of them that this Session's director was told of and has not answered to.
+  // Those of them that ended just now, with what is to be said of them unless the fence of the run
+  // has passed: by then the director may have given the task to another agent.
+  struct Loss {
+    core::RunResult result;
+    absl::Duration fence_at;
+  };
+  std::map<core::FenceToken, Loss> new_losses_;
+  // Those that this Session's director was told of and has not answered to.
   std::set<core::FenceToken> losses_said_;
   std::map<core::FenceToken, Refusal> refusals_;
   std::set<core::FenceToken> settled_;
