@@ -18,6 +18,13 @@ constexpr absl::Duration kGuardMargin = absl::Seconds(60);
 // Ended tasks and ids forgotten by one command, so that no turn takes long.
 constexpr int kForgottenMax = 100;
 
+// A new store begins at unix seconds: agents may still serve an epoch of the store that it replaces
+// and refuse lower ones, and directors do not restart every second.
+uint64_t NextEpoch(uint64_t last, absl::Time now) {
+  if (last > 0) return last + 1;
+  return static_cast<uint64_t>(std::max(int64_t{1}, absl::ToUnixSeconds(now)));
+}
+
 }  // namespace
 
 DirectorEngine::DirectorEngine(const EngineOptions& options, ports::Random& random)
@@ -35,7 +42,7 @@ absl::Status DirectorEngine::Recover(const core::Record& record) {
 }
 
 void DirectorEngine::Begin(Moment now) {
-  Write(core::EpochBegan{book_.epoch() + 1});
+  Write(core::EpochBegan{NextEpoch(book_.epoch(), now.wall)});
   for (const auto& [name, mark] : book_.marked_agents()) {
     Agent& agent = fleet_.Get(name);
     agent.draining = mark.draining;

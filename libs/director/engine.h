@@ -203,7 +203,8 @@ class DirectorEngine {
   // A record of the store, as its Load() hands them over. DATA_LOSS when no director can have
   // written it after those before. REQUIRES: not yet begun.
   absl::Status Recover(const core::Record& record);
-  // Begins a new epoch. Every dispatch under way gets a full lease: its agent knows best.
+  // Begins a new epoch; a new store's first is the unix time. Every dispatch under way gets a full
+  // lease: its agent knows best.
   void Begin(Moment now);
 
   // What has followed since the last TakeOutcome(); of the answers, since the last TakeAnswers().

@@ -153,6 +153,12 @@ TEST(EngineRecoveryTest, DispatchNumbersAndEpochsOnlyGrow) {
             (FenceToken{task, core::DispatchNumber(2), director.engine().epoch()}));
 }
 
+TEST(EngineRecoveryTest, NewStoreBeginsAtUnixSeconds) {
+  EngineFixture director;
+  EXPECT_EQ(director.engine().epoch(),
+            static_cast<uint64_t>(absl::ToUnixSeconds(director.now().wall)));
+}
+
 TEST(EngineRecoveryTest, PauseAndDrainSurvive) {
   EngineFixture director;
   director.Tell(&DirectorEngine::Pause);

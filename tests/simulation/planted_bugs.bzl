@@ -14,6 +14,7 @@ PLANTED_BUGS = {
     "epoch_not_begun": ("director.cc", 5),
     "heartbeat_renews_what_it_does_not_list": ("engine_agents.cc", 111),
     "leases_in_memory_only": ("engine.cc", 20),
+    "new_store_begins_at_one": ("engine.cc", 1),
     "not_begun_goes_to_the_back": ("engine_dispatch.cc", 2),
     "not_begun_is_not_counted": ("engine_dispatch.cc", 1),
     "not_begun_never_cordons": ("engine_dispatch.cc", 17),

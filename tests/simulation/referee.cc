@@ -76,6 +76,11 @@ void Referee::OnWritten(const core::Record& record, Moment now) {
     told_.erase(found);
   } else if (const auto* began = std::get_if<core::EpochBegan>(&record)) {
     if (began->epoch <= epoch_) Fail("an epoch came twice");
+    // The disk may be slow.
+    const int64_t at_least = absl::ToUnixSeconds(now.wall - absl::Minutes(1));
+    if (epoch_ == 0 && static_cast<int64_t>(began->epoch) < at_least) {
+      Fail("a new store begins at an epoch that agents of an earlier one refuse");
+    }
     epoch_ = began->epoch;
     OnRestart(now);
   } else if (const auto* marked = std::get_if<core::AgentMarked>(&record)) {

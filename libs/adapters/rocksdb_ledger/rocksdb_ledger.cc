@@ -269,10 +269,14 @@ absl::StatusOr<std::unique_ptr<RocksDbLedgers>> RocksDbLedgers::Lock(
 }
 
 absl::StatusOr<std::unique_ptr<scheduler::Ledger>> RocksDbLedgers::Open() {
+  RETURN_IF_ERROR(lock_.CheckInPlace(files_.lock()));
+  // A ledger that vanished is not replaced by an empty one.
+  if (has_opened_) RETURN_IF_ERROR(CheckIsStore(files_));
   absl::StatusOr<OpenedDatabase> opened =
       OpenDatabase(files_, ports::StoreAccess::kReadWrite, kLedgerFormat);
   if (!opened.ok()) return WithLedgerAdvice(files_, opened.status());
   RETURN_IF_ERROR(BringUpToDate(*opened, files_));
+  has_opened_ = true;
   return std::make_unique<RocksDbLedger>(files_, *std::move(opened));
 }
 

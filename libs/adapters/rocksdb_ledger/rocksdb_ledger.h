@@ -22,7 +22,8 @@ class RocksDbLedgers final : public scheduler::LedgerOpener {
   static absl::StatusOr<std::unique_ptr<RocksDbLedgers>> Lock(
       const std::filesystem::path& data_dir);
 
-  // Creates the ledger if there is none. With the reason ports::kStoreRefused, and nothing changed
+  // Creates the ledger if there is none; after an earlier opening that is NOT_FOUND. UNAVAILABLE
+  // when the lock was removed. With the reason ports::kStoreRefused, and nothing changed
   // on disk: DATA_LOSS when something committed is missing or damaged, FAILED_PRECONDITION when a
   // newer version wrote it.
   absl::StatusOr<std::unique_ptr<scheduler::Ledger>> Open() override;
@@ -32,6 +33,7 @@ class RocksDbLedgers final : public scheduler::LedgerOpener {
 
   const StoreFiles files_;
   const File lock_;
+  bool has_opened_ = false;
 };
 
 }  // namespace callboard::adapters

@@ -133,7 +133,9 @@ absl::Status HighWater::Advance(uint64_t sequence) {
   base::MutexLock lock(mutex_);
   RETURN_IF_ERROR(status_);
   slot_.sequence = sequence;
-  if (!syncing_) status_ = Write();
+  // Writes to a removed file succeed and are lost with the process.
+  status_ = file_.CheckInPlace(path_);
+  if (status_.ok() && !syncing_) status_ = Write();
   if (!std::exchange(unsynced_, true)) changed_.NotifyAll();
   return status_;
 }

@@ -45,6 +45,7 @@ class HighWater {
   // Puts what was written on the disk.
   ~HighWater();
 
+  // UNAVAILABLE when the file was removed or replaced: then the store's other files are gone too.
   // REQUIRES: `sequence` is on the disk, and not below the last one.
   absl::Status Advance(uint64_t sequence);
 

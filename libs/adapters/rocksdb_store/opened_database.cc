@@ -41,6 +41,7 @@ absl::StatusOr<uint64_t> FindStore(const StoreFiles& files, ports::StoreAccess a
   if (high_water.has_value()) return *high_water;
   if (access == ports::StoreAccess::kReadOnly) return NoStoreIn(files);
   RETURN_IF_ERROR(CreateStore(files, format));
+  base::LogInfo("store", "created", {{"data_dir", files.folder.string()}});
   return kBeingCreated;
 }
 

@@ -168,6 +168,9 @@ absl::StatusOr<std::unique_ptr<RocksDbStores>> RocksDbStores::Lock(const RocksDb
 }
 
 absl::StatusOr<std::unique_ptr<ports::EventStore>> RocksDbStores::Open(ports::StoreAccess access) {
+  RETURN_IF_ERROR(lock_.CheckInPlace(files_.lock()));
+  // A store that vanished is not replaced by an empty one.
+  if (has_opened_) RETURN_IF_ERROR(CheckIsStore(files_));
   ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> ready, FindReadyStore(files_));
   if (ready.has_value()) {
     RETURN_IF_ERROR(FinishSwap(files_));
@@ -175,6 +178,7 @@ absl::StatusOr<std::unique_ptr<ports::EventStore>> RocksDbStores::Open(ports::St
   }
   absl::StatusOr<OpenedDatabase> opened = OpenDatabase(files_, access, kFormat);
   if (!opened.ok()) return WithAdvice(files_, opened.status());
+  has_opened_ = true;
   return std::make_unique<RocksDbStore>(files_, std::move(opened->db),
                                         std::move(opened->high_water));
 }

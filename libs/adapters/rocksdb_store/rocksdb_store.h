@@ -24,10 +24,10 @@ class RocksDbStores final : public ports::EventStoreOpener {
   static absl::StatusOr<std::unique_ptr<RocksDbStores>> Lock(const RocksDbOptions& options);
 
   // Finishes a restore that was interrupted (store_swap.h). Creates the store if there is none; for
-  // reading, that is NOT_FOUND. With the reason
-  // ports::kStoreRefused, and nothing changed on disk: DATA_LOSS when something committed is
-  // missing or damaged (where opening does not look, Load() does); FAILED_PRECONDITION when a newer
-  // version wrote it.
+  // reading, or after an earlier opening, that is NOT_FOUND. UNAVAILABLE when the lock was removed.
+  // With the reason ports::kStoreRefused, and nothing changed on disk: DATA_LOSS when something
+  // committed is missing or damaged (where opening does not look, Load() does);
+  // FAILED_PRECONDITION when a newer version wrote it.
   absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess access) override;
 
  private:
@@ -35,6 +35,7 @@ class RocksDbStores final : public ports::EventStoreOpener {
 
   const StoreFiles files_;
   const File lock_;
+  bool has_opened_ = false;
 };
 
 }  // namespace callboard::adapters

@@ -162,6 +162,63 @@ TEST(RocksDbStoreTest, FirstRecordThatBeginsNoTaskIsRefused) {
   EXPECT_THAT(store->TaskSpec(record.queue_id), HasReason(std::string(ports::kStoreRefused)));
 }
 
+// ---- A data folder that vanishes ----------------------------------------------------------------
+
+TEST(RocksDbStoreTest, CommitFailsWhenTheDataFolderIsGone) {
+  const std::filesystem::path folder = test::NewFolder();
+  const std::unique_ptr<RocksDbStores> stores = Lock(folder);
+  const std::unique_ptr<ports::EventStore> store = Open(*stores);
+  ASSERT_THAT(Commit(*store, core::EpochBegan{1}), IsOk());
+  std::filesystem::remove_all(folder);
+  EXPECT_THAT(Commit(*store, core::EpochBegan{2}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       testing::HasSubstr("HIGHWATER was removed or replaced")));
+}
+
+TEST(RocksDbStoreTest, CommitFailsWhenAnotherStoreTookThePlace) {
+  const std::filesystem::path folder = test::NewFolder();
+  const std::unique_ptr<RocksDbStores> stores = Lock(folder);
+  const std::unique_ptr<ports::EventStore> store = Open(*stores);
+  const std::filesystem::path aside = folder.string() + ".aside";
+  std::filesystem::rename(folder, aside);
+  std::filesystem::copy(aside, folder, std::filesystem::copy_options::recursive);
+  EXPECT_THAT(Commit(*store, core::EpochBegan{1}), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(RocksDbStoreTest, VanishedStoreIsNotCreatedAnewByTheSameProcess) {
+  const std::filesystem::path folder = test::NewFolder();
+  const std::unique_ptr<RocksDbStores> stores = Lock(folder);
+  Open(*stores);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  EXPECT_THAT(stores->Open(StoreAccess::kReadWrite),
+              StatusIs(absl::StatusCode::kUnavailable, testing::HasSubstr("LOCK was removed")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST(RocksDbStoreTest, StoreWhoseFilesAloneVanishedIsNotCreatedAnewEither) {
+  const std::filesystem::path folder = test::NewFolder();
+  const std::unique_ptr<RocksDbStores> stores = Lock(folder);
+  Open(*stores);
+  std::filesystem::remove_all(folder / "events");
+  std::filesystem::remove(folder / "HIGHWATER");
+  EXPECT_THAT(stores->Open(StoreAccess::kReadWrite), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_FALSE(std::filesystem::exists(folder / "events"));
+}
+
+TEST(RocksDbStoreTest, FolderThatIsPutBackIsServedAgain) {
+  const std::filesystem::path folder = test::NewFolder();
+  const std::unique_ptr<RocksDbStores> stores = Lock(folder);
+  std::unique_ptr<ports::EventStore> store = Open(*stores);
+  const std::filesystem::path aside = folder.string() + ".aside";
+  std::filesystem::rename(folder, aside);
+  EXPECT_THAT(Commit(*store, core::EpochBegan{1}), StatusIs(absl::StatusCode::kUnavailable));
+  store.reset();
+  std::filesystem::rename(aside, folder);
+  store = Open(*stores);
+  EXPECT_THAT(Commit(*store, core::EpochBegan{2}), IsOk());
+}
+
 // ---- Checkpoints --------------------------------------------------------------------------------
 
 TEST(RocksDbStoreTest, CheckpointIsADataFolderOfItsOwn) {

@@ -1,12 +1,14 @@
 #include "libs/adapters/rocksdb_store/store_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/base/status_macros.h"
 
@@ -71,11 +73,23 @@ absl::Status CopyAll(const std::filesystem::path& from, const std::filesystem::p
 }
 
 absl::StatusOr<File> File::Open(const std::filesystem::path& path, int flags, int* error_number) {
-  const int descriptor = open(path.c_str(), flags | O_CLOEXEC, 0644);
+  const int descriptor = open(path.c_str(), flags | O_CLOEXEC, 0600);
   if (descriptor >= 0) return File(descriptor);
   const int failure = errno;
   if (error_number != nullptr) *error_number = failure;
   return FileError(failure, path.string());
+}
+
+absl::Status File::CheckInPlace(const std::filesystem::path& path) const {
+  struct stat open_file;
+  struct stat named_file;
+  if (fstat(descriptor_, &open_file) != 0) return FileError(errno, path.string());
+  if (open_file.st_nlink > 0 && stat(path.c_str(), &named_file) == 0 &&
+      named_file.st_dev == open_file.st_dev && named_file.st_ino == open_file.st_ino) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(absl::StrCat(
+      path.string(), " was removed or replaced while it was in use; put the data folder back"));
 }
 
 File::File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}

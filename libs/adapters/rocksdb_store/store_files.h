@@ -49,6 +49,8 @@ class File {
   ~File();
 
   int descriptor() const { return descriptor_; }
+  // UNAVAILABLE when `path` no longer names this file: it was removed, or another one is there.
+  absl::Status CheckInPlace(const std::filesystem::path& path) const;
 
  private:
   explicit File(int descriptor) : descriptor_(descriptor) {}

@@ -1,7 +1,9 @@
 #include "libs/adapters/rocksdb_store/store_lock.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -30,12 +32,25 @@ bool ForbidsWriting(int error_number) {
   return error_number == EROFS || error_number == EACCES || error_number == EPERM;
 }
 
+absl::Status NotWritable(const StoreFiles& files, const absl::Status& error) {
+  const uid_t user = geteuid();
+  const passwd* entry = getpwuid(user);
+  return absl::UnavailableError(
+      absl::StrCat("data_dir '", files.folder.string(), "' cannot be written to by user ",
+                   entry == nullptr ? "" : entry->pw_name, " (uid ", user, "): ", error.message(),
+                   "; give the folder to that user, start the ", files.owner,
+                   " as the folder's owner, or name another data_dir"));
+}
+
 }  // namespace
 
 absl::StatusOr<File> LockToWrite(const StoreFiles& files) {
-  ASSIGN_OR_RETURN(File file, File::Open(files.lock(), O_RDWR | O_CREAT));
-  RETURN_IF_ERROR(TakeLock(file, LOCK_EX, files));
-  return file;
+  int error_number = 0;
+  absl::StatusOr<File> file = File::Open(files.lock(), O_RDWR | O_CREAT, &error_number);
+  if (ForbidsWriting(error_number)) return NotWritable(files, file.status());
+  if (!file.ok()) return file.status();
+  RETURN_IF_ERROR(TakeLock(*file, LOCK_EX, files));
+  return *std::move(file);
 }
 
 absl::StatusOr<std::optional<File>> LockToRead(const StoreFiles& files) {
