@@ -8,7 +8,14 @@ namespace callboard::core {
 namespace {
 
 // Never change: spans that are under way would end under other names.
-enum class Kind : uint64_t { kSubmit = 1, kWait = 2, kDispatch = 3, kDispatchTrace = 4, kFire = 5 };
+enum class Kind : uint64_t {
+  kSubmit = 1,
+  kWait = 2,
+  kDispatch = 3,
+  kDispatchTrace = 4,
+  kFire = 5,
+  kCancel = 6,
+};
 
 StableHash HashOf(Kind kind, QueueId id, DispatchNumber dispatch) {
   return StableHash()
@@ -38,6 +45,13 @@ SpanId DispatchSpanOf(QueueId id, DispatchNumber dispatch) {
 TraceId DispatchTraceOf(QueueId id, DispatchNumber dispatch) {
   const StableHash hash = HashOf(Kind::kDispatchTrace, id, dispatch);
   return NewTrace({hash.value(), hash.second_value(), 0}).trace_id;
+}
+
+SpanId CancelSpanOf(const SpanId& submit) {
+  StableHash hash;
+  hash.Add(static_cast<uint64_t>(Kind::kCancel));
+  for (const uint8_t byte : submit.value()) hash.Add(byte);
+  return NewSpan(hash.value());
 }
 
 TraceId FireTraceOf(absl::string_view director, absl::string_view request_id) {

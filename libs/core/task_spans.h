@@ -26,6 +26,9 @@ SpanId DispatchSpanOf(QueueId id, DispatchNumber dispatch);
 // The trace that it begins, if it does.
 TraceId DispatchTraceOf(QueueId id, DispatchNumber dispatch);
 
+// A cancel, as a child of the span of its submit.
+SpanId CancelSpanOf(const SpanId& submit);
+
 // The trace of all tries to submit that request to the director at that address: also of those of
 // a scheduler that was restarted in between, or of another one that is told the same jobs.
 TraceId FireTraceOf(absl::string_view director, absl::string_view request_id);

@@ -42,6 +42,14 @@ TEST(TaskSpansTest, TriesOfOneRequestShareATraceAndOthersDoNot) {
   EXPECT_FALSE(seen.contains(TraceId()));
 }
 
+TEST(TaskSpansTest, CancelHasASpanOfItsOwnUnderEachSubmit) {
+  const std::set<SpanId> seen = {SubmitSpanOf(kTask).span_id,
+                                 CancelSpanOf(SubmitSpanOf(kTask).span_id),
+                                 CancelSpanOf(SubmitSpanOf(kOther).span_id)};
+  EXPECT_EQ(seen.size(), 3u);
+  EXPECT_FALSE(seen.contains(SpanId()));
+}
+
 // A director of a later version ends what one of an earlier began.
 TEST(TaskSpansTest, NamesNeverChange) {
   EXPECT_EQ(FormatTraceparent(SubmitSpanOf(kTask)),

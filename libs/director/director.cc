@@ -197,6 +197,7 @@ absl::Status Director::Say(Turn turn) {
   const absl::Status status = SayToAgents(std::move(turn.outcome.messages));
   for (const CommandPtr& command : turn.answers) command->Say();
   if (world_.observer != nullptr) {
+    ShowTasks(turn.outcome);
     world_.observer->OnTurn(turn.outcome.records, turn.outcome.steps);
     if (!turn.outcome.orphans.empty()) world_.observer->OnOrphans(turn.outcome.orphans);
   }
@@ -222,6 +223,23 @@ absl::Status Director::SayToAgents(std::vector<Outcome::Message> messages) {
   return absl::OkStatus();
 }
 
+void Director::ShowTasks(const Outcome& outcome) const {
+  for (const TaskStep& step : outcome.steps) {
+    const auto& record = std::get<core::TaskRecord>(outcome.records[step.record]);
+    if (std::holds_alternative<core::Dispatched>(record.change)) {
+      world_.observer->OnDispatch(record, step);
+    } else if (const std::optional<CancelPhase> phase = CancelPhaseOf(record, step)) {
+      world_.observer->OnCancel({.phase = *phase,
+                                 .queue_id = record.queue_id,
+                                 .who = record.event.who,
+                                 .dispatch = record.event.dispatch,
+                                 .agent = record.event.agent,
+                                 .at = record.event.at,
+                                 .origin = {.arrived = step.submitted_at, .trace = step.trace}});
+    }
+  }
+}
+
 void Director::ShowLevels() {
   if (world_.observer == nullptr || engine_ == nullptr) return;
   const Book& book = engine_->book();
@@ -232,7 +250,7 @@ void Director::ShowLevels() {
                         .remembered_requests = book.remembered().size()};
   if (const Entry* oldest = book.OldestPending()) levels.oldest = oldest->life.created_at;
   waiting_shown_ = levels.waiting;
-  world_.observer->OnLevels(levels);
+  world_.observer->OnStateChange(levels);
 }
 
 void Director::ShowAgents(Moment now) {

@@ -120,6 +120,8 @@ class Director {
   // Waiters who got their answer get up from the desk.
   void CollectAnswers();
   absl::Status SayToAgents(std::vector<Outcome::Message> messages);
+  // REQUIRES: there is an observer.
+  void ShowTasks(const Outcome& outcome) const;
   // To the observer, if there is one.
   void ShowLevels();
   void ShowAgents(Moment now);

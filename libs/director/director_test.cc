@@ -99,14 +99,14 @@ class DirectorTest : public testing::Test {
       }
     }
     void OnOrphans(absl::Span<const OrphanResult> found) override { orphans += found.size(); }
-    void OnRefused(const absl::Status&, const core::TraceId&) override {}
-    void OnLevels(const QueueLevels& now) override { levels = now; }
+    void OnCancel(const CancelledTask& task) override { cancels.push_back(task.phase); }
+    void OnStateChange(const QueueLevels& now) override { levels = now; }
     void OnAgents(const AgentCounts& counts) override { agents.push_back(counts); }
-
     std::vector<std::pair<Service, std::string>> services;
     std::vector<size_t> batches;
     std::vector<std::pair<core::TaskEventKind, TaskStep>> steps;
     size_t orphans = 0;
+    std::vector<CancelPhase> cancels;
     QueueLevels levels;
     std::vector<AgentCounts> agents;
   };
@@ -455,7 +455,6 @@ TEST_F(DirectorTest, FeedHasWhatIsOnDiskAndBeginsAnewWithTheStore) {
   Turn();
   const size_t changes = curious->changes;
   EXPECT_GT(changes, 0u);
-  EXPECT_TRUE(IsAccepted(1));
   const auto cancel = [this] {
     const core::QueueId id = std::get<Submitted>(answers_.at(1)).queue_id;
     return AgentCommand([id](DirectorEngine& engine, Moment now) {
@@ -472,6 +471,7 @@ TEST_F(DirectorTest, FeedHasWhatIsOnDiskAndBeginsAnewWithTheStore) {
   EXPECT_EQ(curious->beginnings, 1);
   Turn(cancel());
   EXPECT_GT(curious->changes, changes);
+  EXPECT_THAT(heard_.cancels, ElementsAre(CancelPhase::kQueued));
 }
 
 TEST_F(DirectorTest, WhoIsAnsweredCanBeSureThatAgentsWereTold) {

@@ -145,7 +145,11 @@ void DirectorEngine::Reconcile(Agent& agent, const core::AgentOpened& opened, Mo
   }
   for (const std::set<FenceToken>* tokens : {&running, &lost}) {
     for (const FenceToken& token : *tokens) {
-      if (Current(agent, token) == nullptr) Say(agent, core::FencedOff{token});
+      if (Current(agent, token) != nullptr) continue;
+      Say(agent, core::FencedOff{token});
+      if (book_.Find(token.queue_id) == nullptr) {
+        outcome_.orphans.push_back({.token = token, .agent = agent.name, .is_run = true});
+      }
     }
   }
 }
@@ -374,7 +378,10 @@ void DirectorEngine::OnNotWritten(const FenceToken& token, Moment now) {
   if (--entry->clocks.starts_said > 0) return;
   Agent& agent = fleet_.Get(entry->life.tries->agent);
   Suspect(agent, now);
-  TryLater(*entry, "director", absl::StrCat(agent.name, " cannot be reached"), {}, now);
+  TryLater(*entry, "director",
+           absl::StrCat(agent.name, " cannot be reached at ", agent.url,
+                        "; check that it runs, and its agent.advertise"),
+           {}, now);
   Settle(now);
 }
 

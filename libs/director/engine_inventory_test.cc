@@ -322,6 +322,16 @@ TEST(EngineInventoryTest, ResultOfAForgottenTaskIsFencedOffAndCountedAndNotNoted
   EXPECT_THAT(director.orphans(), ElementsAre(orphan));
 }
 
+TEST(EngineInventoryTest, RunThatTheStoreDoesNotKnowIsFencedOffAndReported) {
+  // As after the data folder was lost.
+  EngineFixture director;
+  const FenceToken token = {core::QueueId(core::Ulid(1, 2)), core::DispatchNumber(1), 1};
+  director.Connect(EngineFixture::Running("a", {token}));
+  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(token));
+  const OrphanResult orphan = {.token = token, .agent = "a", .is_run = true};
+  EXPECT_THAT(director.orphans(), ElementsAre(orphan));
+}
+
 TEST(EngineInventoryTest, RunWhoseDispatchOrCancelIsNotOnRecordIsCountedAndNotNoted) {
   // As after a restore of an older store.
   InFlight director(/*working=*/true);

@@ -16,6 +16,8 @@ inline constexpr char kFire[] = "scheduler.fire";
 inline constexpr char kRedrive[] = "queue.redrive";
 // One stay in line, the first with the time at the door.
 inline constexpr char kWait[] = "queue.wait";
+// A cancel of a task, or of a submit that waited for a place.
+inline constexpr char kCancel[] = "queue.cancel";
 // From the moment that a task is given to an agent until that is over, one way or another.
 inline constexpr char kDispatch[] = "dispatch";
 inline constexpr char kRun[] = "agent.run";
@@ -66,6 +68,8 @@ inline constexpr char kDispatchNumber[] = "callboard.dispatch.number";
 inline constexpr char kAttempt[] = "callboard.dispatch.attempt";
 // How it was answered: accepted, busy, rejected, failed, cancelled.
 inline constexpr char kOutcome[] = "callboard.dispatch.outcome";
+// Where the task was: waiting, queued, dispatching, in_flight.
+inline constexpr char kCancelPhase[] = "callboard.cancel.phase";
 inline constexpr char kRunEnd[] = "callboard.run.end";
 inline constexpr char kSignal[] = "callboard.run.signal";
 

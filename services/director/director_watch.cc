@@ -47,7 +47,8 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
                            absl::Span<const director::TaskStep> steps) {
   for (const director::TaskStep& step : steps) {
     const auto& record = std::get<core::TaskRecord>(records[step.record]);
-    metrics_.Count(record, step);
+    // OnDispatch() counts dispatches.
+    if (!std::holds_alternative<core::Dispatched>(record.change)) metrics_.Count(record, step);
     for (const QueueLine& line : LinesOf(record, step)) {
       base::LogAt(line.level, "queue", Name(line.event),
                   [&] { return FieldsOf(line.event, record, step); });
@@ -69,21 +70,29 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
 
 void DirectorWatch::OnOrphans(absl::Span<const director::OrphanResult> orphans) {
   for (const director::OrphanResult& orphan : orphans) {
-    metrics_.CountOrphan();
-    base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kOrphanResult),
-                [&] { return FieldsOf(orphan); });
+    if (!orphan.is_run) metrics_.CountOrphan();
+    const QueueEvent event = orphan.is_run ? QueueEvent::kUnknownRun : QueueEvent::kOrphanResult;
+    base::LogAt(base::LogLevel::kWarning, "queue", Name(event), [&] { return FieldsOf(orphan); });
   }
 }
 
-void DirectorWatch::OnRefused(const absl::Status& why, const core::TraceId& trace) {
-  // Whoever leaves was not refused.
-  if (absl::IsCancelled(why)) return;
-  metrics_.CountRefused(why);
-  base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kSubmitRejected),
-              [&] { return FieldsOf(why, trace); });
+void DirectorWatch::OnDispatch(const core::TaskRecord& record, const director::TaskStep& step) {
+  metrics_.Count(record, step);
 }
 
-void DirectorWatch::OnLevels(const director::QueueLevels& levels) {
+void DirectorWatch::OnReject(const absl::Status& why, const director::SubmitOrigin& origin) {
+  metrics_.CountRefused(why);
+  base::LogAt(base::LogLevel::kWarning, "queue", Name(QueueEvent::kSubmitRejected),
+              [&] { return FieldsOf(why, origin); });
+}
+
+void DirectorWatch::OnCancel(const director::CancelledTask& task) {
+  metrics_.CountCancel(task.phase);
+  base::LogAt(base::LogLevel::kInfo, "queue", Name(QueueEvent::kCancelRequested),
+              [&] { return FieldsOf(task); });
+}
+
+void DirectorWatch::OnStateChange(const director::QueueLevels& levels) {
   base::MutexLock lock(mutex_);
   levels_ = levels;
 }

@@ -29,8 +29,10 @@ class DirectorWatch final : public director::Observer {
   void OnTurn(absl::Span<const core::Record> records,
               absl::Span<const director::TaskStep> steps) override;
   void OnOrphans(absl::Span<const director::OrphanResult> orphans) override;
-  void OnRefused(const absl::Status& why, const core::TraceId& trace) override;
-  void OnLevels(const director::QueueLevels& levels) override;
+  void OnDispatch(const core::TaskRecord& record, const director::TaskStep& step) override;
+  void OnReject(const absl::Status& why, const director::SubmitOrigin& origin) override;
+  void OnCancel(const director::CancelledTask& task) override;
+  void OnStateChange(const director::QueueLevels& levels) override;
   void OnAgents(const director::AgentCounts& agents) override;
 
   // What is not counted but looked at, as it was last seen; only the state of the store while

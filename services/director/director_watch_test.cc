@@ -39,12 +39,40 @@ class DirectorWatchTest : public testing::Test {
   DirectorWatch watch_{{registry_}, readiness_};
 };
 
-TEST_F(DirectorWatchTest, CallerWhoLeavesWasNotRefused) {
-  watch_.OnRefused(absl::CancelledError("the caller left"), {});
-  watch_.OnRefused(absl::InvalidArgumentError("wrong"), {});
-  EXPECT_THAT(log_.str(), AllOf(HasSubstr("reason=invalid_argument"), Not(HasSubstr("cancelled"))));
-  EXPECT_THAT(Metrics(), AllOf(HasSubstr("{reason=\"invalid_argument\"} 1"),
-                               Not(HasSubstr("reason=\"cancelled\""))));
+TEST_F(DirectorWatchTest, CancelsAreCountedByPhaseAndLoggedAlsoOfCallersThatWait) {
+  EXPECT_THAT(Metrics(), HasSubstr("callboard_cancels_total{phase=\"dispatching\"} 0\n"));
+  watch_.OnCancel({.phase = director::CancelPhase::kWaiting, .who = "anonymous"});
+  watch_.OnCancel({.phase = director::CancelPhase::kInFlight, .who = "anonymous"});
+  watch_.OnCancel({.phase = director::CancelPhase::kInFlight, .who = "anonymous"});
+  EXPECT_THAT(Metrics(), AllOf(HasSubstr("callboard_cancels_total{phase=\"waiting\"} 1\n"),
+                               HasSubstr("callboard_cancels_total{phase=\"queued\"} 0\n"),
+                               HasSubstr("callboard_cancels_total{phase=\"in_flight\"} 2\n")));
+  EXPECT_THAT(log_.str(), HasSubstr("INFO queue=cancel_requested phase=waiting who=anonymous"));
+}
+
+TEST_F(DirectorWatchTest, RefusedSubmitIsCountedAndNamesItsSourceJobAndIdentity) {
+  watch_.OnReject(absl::InvalidArgumentError("wrong"),
+                  {.source = "scheduler", .source_job = "nightly", .identity = "anonymous"});
+  EXPECT_THAT(log_.str(), HasSubstr("WARN queue=submit_rejected reason=invalid_argument "
+                                    "source=scheduler job=nightly identity=anonymous\n"));
+  EXPECT_THAT(Metrics(), HasSubstr("{reason=\"invalid_argument\"} 1"));
+}
+
+TEST_F(DirectorWatchTest, RunThatTheStoreDoesNotKnowIsAWarningAndNoResult) {
+  const core::FenceToken token = {core::QueueId(core::Ulid(0, 1)), core::DispatchNumber(2), 1};
+  watch_.OnOrphans({{.token = token, .agent = "agent-1", .is_run = true}});
+  EXPECT_THAT(log_.str(), HasSubstr("WARN queue=unknown_run queue_id=queue-"
+                                    "00000000000000000000000001 task_id=task-"
+                                    "00000000000000000000000001-2 agent=agent-1 error="));
+  EXPECT_THAT(Metrics(), HasSubstr("callboard_orphan_results_total 0\n"));
+}
+
+TEST_F(DirectorWatchTest, DispatchIsCountedOnce) {
+  const core::TaskRecord record = {.change = core::Dispatched()};
+  const director::TaskStep step = {.from = core::TaskState::kPending};
+  watch_.OnDispatch(record, step);
+  watch_.OnTurn({core::Record(record)}, {step});
+  EXPECT_THAT(Metrics(), HasSubstr("callboard_queue_pending_seconds_count 1\n"));
 }
 
 TEST_F(DirectorWatchTest, AgentThatIsMarkedIsNamed) {
@@ -82,7 +110,7 @@ TEST_F(DirectorWatchTest, ResultOfATaskThatNobodyKnowsIsCountedAndNamed) {
 TEST_F(DirectorWatchTest, StateOfTheStoreIsShownAlsoWhenNothingElseIsKnown) {
   EXPECT_THAT(Gauges(), HasSubstr("callboard_store_state{state=\"away\"} 1\n"));
   watch_.OnService(director::Service::kFull, absl::OkStatus());
-  watch_.OnLevels({.pending = 1});
+  watch_.OnStateChange({.pending = 1});
   EXPECT_THAT(Gauges(), AllOf(HasSubstr("callboard_store_state{state=\"open\"} 1\n"),
                               HasSubstr("callboard_store_state{state=\"away\"} 0\n"),
                               HasSubstr("callboard_queue_pending 1\n")));

@@ -6,8 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "callboard/v1/queue.pb.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/ids.h"
+#include "libs/director/observer.h"
 #include "libs/server/call.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/field_values.h"
@@ -26,6 +28,26 @@ inline absl::StatusOr<core::QueueId> QueueIdFrom(const std::string& text) {
   const core::QueueId id = wire::ReadRequiredQueueId(text, checks);
   RETURN_IF_ERROR(checks.status());
   return id;
+}
+
+// Who sends a submit that may be refused.
+inline director::SubmitOrigin OriginOf(const v1::SubmitTaskRequest& request, absl::Time arrived,
+                                       const core::SpanContext& trace) {
+  return {.source = request.source(),
+          .source_job = request.source_job(),
+          .identity = server::kIdentity,
+          .arrived = arrived,
+          .trace = trace};
+}
+
+// A submit came to nothing: it was refused, or its caller left while it waited for a place.
+inline void TellOfRefusal(const absl::Status& why, const director::SubmitOrigin& origin,
+                          absl::Time now, director::Observer& observer) {
+  if (!absl::IsCancelled(why)) return observer.OnReject(why, origin);
+  observer.OnCancel({.phase = director::CancelPhase::kWaiting,
+                     .who = origin.identity,
+                     .at = now,
+                     .origin = origin});
 }
 
 }  // namespace callboard

@@ -18,12 +18,15 @@ using director::TaskStep;
 
 // What an agent says of its trouble may be long.
 constexpr size_t kErrorBytesShown = 256;
+// Names of a submit that was refused may be anything.
+constexpr size_t kNameBytesShown = 128;
 
 const std::string& ErrorOf(const core::TaskRecord& record) {
   static const std::string none;
+  static const std::string busy = "agent busy";
   if (const auto* returned = std::get_if<core::Returned>(&record.change)) return returned->error;
   if (const auto* ended = std::get_if<core::Ended>(&record.change)) return ended->error;
-  return none;
+  return std::holds_alternative<core::Bounced>(record.change) ? busy : none;
 }
 
 void AddEnd(const core::TaskRecord& record, const TaskStep& step,
@@ -40,6 +43,18 @@ void AddEnd(const core::TaskRecord& record, const TaskStep& step,
   }
 }
 
+void AddTrace(const core::TraceId& trace, std::vector<base::LogField>& fields) {
+  if (trace != core::TraceId()) fields.emplace_back("trace_id", ToString(trace));
+}
+
+void AddOrigin(const director::SubmitOrigin& origin, std::vector<base::LogField>& fields) {
+  const absl::string_view source = base::Utf8Cut(origin.source, kNameBytesShown);
+  fields.emplace_back("source", source.empty() ? core::Name(core::TaskSource::kApi) : source);
+  const absl::string_view job = base::Utf8Cut(origin.source_job, kNameBytesShown);
+  if (!job.empty()) fields.emplace_back("job", job);
+  fields.emplace_back("identity", origin.identity);
+}
+
 }  // namespace
 
 absl::string_view Name(DispatchOutcome outcome) {
@@ -54,6 +69,20 @@ absl::string_view Name(DispatchOutcome outcome) {
       return "rejected";
     case DispatchOutcome::kCancelled:
       return "cancelled";
+  }
+  return "";
+}
+
+absl::string_view Name(director::CancelPhase phase) {
+  switch (phase) {
+    case director::CancelPhase::kWaiting:
+      return "waiting";
+    case director::CancelPhase::kQueued:
+      return "queued";
+    case director::CancelPhase::kDispatching:
+      return "dispatching";
+    case director::CancelPhase::kInFlight:
+      return "in_flight";
   }
   return "";
 }
@@ -76,6 +105,8 @@ absl::string_view Name(QueueEvent event) {
       return "task_ended";
     case QueueEvent::kOrphanResult:
       return "orphan_result";
+    case QueueEvent::kUnknownRun:
+      return "unknown_run";
     case QueueEvent::kSubmitRejected:
       return "submit_rejected";
   }
@@ -135,8 +166,6 @@ absl::InlinedVector<QueueLine, 2> LinesOf(const core::TaskRecord& record, const 
   const std::optional<DispatchOutcome> outcome = OutcomeOf(record, step);
   if (outcome == DispatchOutcome::kAccepted) {
     lines.push_back({QueueEvent::kDispatchSuccess});
-  } else if (outcome == DispatchOutcome::kBusy) {
-    lines.push_back({QueueEvent::kDispatchFailed});
   } else if (outcome.has_value() && outcome != DispatchOutcome::kCancelled) {
     lines.push_back({QueueEvent::kDispatchFailed, LogLevel::kWarning});
   }
@@ -149,9 +178,7 @@ absl::InlinedVector<QueueLine, 2> LinesOf(const core::TaskRecord& record, const 
       if (from == TaskState::kDispatching && !returned.reported) return;
       lines.push_back({QueueEvent::kRunFailed, LogLevel::kWarning});
     }
-    void operator()(const core::CancelRequested&) const {
-      lines.push_back({QueueEvent::kCancelRequested});
-    }
+    void operator()(const core::CancelRequested&) const {}
     void operator()(const core::Ended& ended) const {
       lines.push_back({QueueEvent::kTaskEnded,
                        ended.state == TaskState::kFailed ? LogLevel::kWarning : LogLevel::kInfo});
@@ -192,19 +219,16 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
       fields.emplace_back("attempt", attempt);
       break;
     case QueueEvent::kDispatchFailed:
+      add_error();
       fields.emplace_back("attempt", attempt);
       if (const auto* bounced = std::get_if<core::Bounced>(&record.change)) {
         fields.emplace_back("busy", bounced->busy_rejections);
       }
       if (std::holds_alternative<core::Ended>(record.change)) fields.emplace_back("final", true);
-      add_error();
       break;
     case QueueEvent::kRunFailed:
       fields.emplace_back("attempt", attempt);
       add_error();
-      break;
-    case QueueEvent::kCancelRequested:
-      fields.emplace_back("who", record.event.who);
       break;
     case QueueEvent::kTaskEnded:
       AddEnd(record, step, fields);
@@ -212,7 +236,9 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
       if (step.from == TaskState::kWorking) add_error();
       break;
     case QueueEvent::kDispatchSuccess:
+    case QueueEvent::kCancelRequested:
     case QueueEvent::kOrphanResult:
+    case QueueEvent::kUnknownRun:
     case QueueEvent::kSubmitRejected:
       break;
   }
@@ -225,16 +251,35 @@ std::vector<base::LogField> FieldsOf(const director::OrphanResult& orphan) {
       {"queue_id", ToString(orphan.token.queue_id)},
       {"task_id", TaskIdText(orphan.token.queue_id, orphan.token.dispatch)},
       {"agent", orphan.agent}};
-  if (orphan.trace != core::TraceId()) fields.emplace_back("trace_id", ToString(orphan.trace));
+  if (orphan.is_run) {
+    fields.emplace_back("error", "the store does not know this task; was data_dir replaced?");
+  }
+  AddTrace(orphan.trace, fields);
   return fields;
 }
 
-std::vector<base::LogField> FieldsOf(const absl::Status& refusal, const core::TraceId& trace) {
+std::vector<base::LogField> FieldsOf(const absl::Status& refusal,
+                                     const director::SubmitOrigin& origin) {
   std::vector<base::LogField> fields = {{"reason", ReasonOf(refusal)}};
   const auto metadata = base::DetailsOf(refusal).metadata;
   const auto depth = metadata.find("depth");
   if (depth != metadata.end()) fields.emplace_back("depth", depth->second);
-  if (trace != core::TraceId()) fields.emplace_back("trace_id", ToString(trace));
+  AddOrigin(origin, fields);
+  AddTrace(origin.trace.trace_id, fields);
+  return fields;
+}
+
+std::vector<base::LogField> FieldsOf(const director::CancelledTask& task) {
+  std::vector<base::LogField> fields;
+  if (task.queue_id != core::QueueId()) fields.emplace_back("queue_id", ToString(task.queue_id));
+  if (task.dispatch != core::DispatchNumber()) {
+    fields.emplace_back("task_id", TaskIdText(task.queue_id, task.dispatch));
+    fields.emplace_back("agent", task.agent);
+  }
+  fields.emplace_back("phase", Name(task.phase));
+  fields.emplace_back("who", task.who);
+  if (task.phase == director::CancelPhase::kWaiting) AddOrigin(task.origin, fields);
+  AddTrace(task.origin.trace.trace_id, fields);
   return fields;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "libs/base/log_line.h"
 #include "libs/core/record.h"
+#include "libs/director/observer.h"
 #include "libs/director/task_step.h"
 
 namespace callboard {
@@ -22,6 +23,11 @@ inline constexpr DispatchOutcome kDispatchOutcomes[] = {
     DispatchOutcome::kAccepted, DispatchOutcome::kBusy, DispatchOutcome::kFailed,
     DispatchOutcome::kRejected, DispatchOutcome::kCancelled};
 absl::string_view Name(DispatchOutcome outcome);
+
+inline constexpr director::CancelPhase kCancelPhases[] = {
+    director::CancelPhase::kWaiting, director::CancelPhase::kQueued,
+    director::CancelPhase::kDispatching, director::CancelPhase::kInFlight};
+absl::string_view Name(director::CancelPhase phase);
 
 // Nothing when the step answers no dispatch. A result that comes without an answer is one, too.
 std::optional<DispatchOutcome> OutcomeOf(const core::TaskRecord& record,
@@ -64,6 +70,7 @@ enum class QueueEvent {
   kCancelRequested,
   kTaskEnded,
   kOrphanResult,
+  kUnknownRun,
   kSubmitRejected,
 };
 absl::string_view Name(QueueEvent event);
@@ -83,8 +90,9 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
                                      const director::TaskStep& step);
 // Of a result without a record.
 std::vector<base::LogField> FieldsOf(const director::OrphanResult& orphan);
-// Of a submit that was refused; `trace` may be none.
-std::vector<base::LogField> FieldsOf(const absl::Status& refusal, const core::TraceId& trace);
+std::vector<base::LogField> FieldsOf(const absl::Status& refusal,
+                                     const director::SubmitOrigin& origin);
+std::vector<base::LogField> FieldsOf(const director::CancelledTask& task);
 
 }  // namespace callboard
 

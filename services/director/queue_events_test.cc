@@ -21,6 +21,7 @@ using core::FailureReason;
 using core::TaskState;
 using director::TaskStep;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Optional;
 
@@ -117,8 +118,9 @@ TEST(QueueEventsTest, AcceptedDispatchIsASuccess) {
 TEST(QueueEventsTest, BusyLeavesTheAttemptAsItIs) {
   const auto record = Record(core::Bounced{.busy_rejections = 4});
   const TaskStep step = From(TaskState::kDispatching);
-  EXPECT_THAT(LogOf(record, step), ElementsAre(absl::StrCat("INFO queue=dispatch_failed ", kRun,
-                                                            " attempt=1/3 busy=4")));
+  EXPECT_THAT(LogOf(record, step),
+              ElementsAre(absl::StrCat("WARN queue=dispatch_failed ", kRun,
+                                       " error=\"agent busy\" attempt=1/3 busy=4")));
   EXPECT_THAT(OutcomeOf(record, step), Optional(DispatchOutcome::kBusy));
 }
 
@@ -127,7 +129,7 @@ TEST(QueueEventsTest, DispatchThatIsTriedAgainHasFailedButNotFinally) {
   const TaskStep step = From(TaskState::kDispatching);
   EXPECT_THAT(LogOf(record, step),
               ElementsAre(absl::StrCat("WARN queue=dispatch_failed ", kRun,
-                                       " attempt=1/3 error=\"UNAVAILABLE: down\"")));
+                                       " error=\"UNAVAILABLE: down\" attempt=1/3")));
   EXPECT_THAT(OutcomeOf(record, step), Optional(DispatchOutcome::kFailed));
 }
 
@@ -183,8 +185,7 @@ TEST(QueueEventsTest, CancelIsAskedForAndThenEndsTheTask) {
   core::TaskRecord asked = Record(core::CancelRequested());
   asked.event.who = "me";
   for (const TaskState state : {TaskState::kDispatching, TaskState::kWorking}) {
-    EXPECT_THAT(LogOf(asked, From(state)),
-                ElementsAre(absl::StrCat("INFO queue=cancel_requested ", kRun, " who=me")));
+    EXPECT_THAT(LogOf(asked, From(state)), IsEmpty()) << "the hook of cancels says it";
     EXPECT_EQ(OutcomeOf(asked, From(state)), std::nullopt);
     EXPECT_EQ(TimesOf(asked, From(state)).run, std::nullopt) << "it still runs";
   }
@@ -217,23 +218,50 @@ TEST(QueueEventsTest, LongErrorIsCutBetweenCharacters) {
   std::string error = "x";
   for (int i = 0; i < 1000; ++i) error += "é";
   EXPECT_THAT(LogOf(Record(core::Returned{.error = error}), From(TaskState::kDispatching)),
-              ElementsAre(testing::EndsWith(absl::StrCat("=", error.substr(0, 255)))));
+              ElementsAre(HasSubstr(absl::StrCat("error=", error.substr(0, 255), " attempt="))));
 }
 
-TEST(QueueEventsTest, RefusalIsNamedByItsReasonOrElseItsCodeAndByItsTraceIfItHasOne) {
+TEST(QueueEventsTest, RefusalIsNamedByItsReasonOrElseItsCodeAndByWhoSubmitted) {
   const absl::Status full = base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL",
                                              {{"depth", "50"}, {"key", "secret"}});
-  const auto log = [](const absl::Status& refusal, const core::TraceId& trace) {
+  const auto log = [](const absl::Status& refusal, const director::SubmitOrigin& origin) {
     return base::FormatLogLine(base::LogFormat::kLogfmt, kNow, base::LogLevel::kWarning, "queue",
-                               Name(QueueEvent::kSubmitRejected), FieldsOf(refusal, trace));
+                               Name(QueueEvent::kSubmitRejected), FieldsOf(refusal, origin));
   };
-  const core::TraceId trace = kPending.trace.trace_id;
-  EXPECT_THAT(log(full, trace),
-              testing::EndsWith(absl::StrCat("WARN queue=submit_rejected reason=queue_full "
-                                             "depth=50 trace_id=",
-                                             core::ToString(trace))));
-  EXPECT_THAT(log(absl::InvalidArgumentError("secret prompt"), {}),
-              testing::EndsWith("queue=submit_rejected reason=invalid_argument"));
+  const director::SubmitOrigin job = {.source = "scheduler",
+                                      .source_job = "nightly",
+                                      .identity = "anonymous",
+                                      .trace = kPending.trace};
+  EXPECT_THAT(log(full, job), testing::EndsWith(absl::StrCat(
+                                  "WARN queue=submit_rejected reason=queue_full depth=50 "
+                                  "source=scheduler job=nightly identity=anonymous trace_id=",
+                                  core::ToString(kPending.trace.trace_id))));
+  EXPECT_THAT(log(absl::InvalidArgumentError("secret prompt"), {.identity = "anonymous"}),
+              testing::EndsWith("queue=submit_rejected reason=invalid_argument source=api "
+                                "identity=anonymous"));
+  EXPECT_THAT(log(full, {.source_job = std::string(1000, 'j')}),
+              HasSubstr(absl::StrCat(" job=", std::string(128, 'j'), " ")));
+}
+
+TEST(QueueEventsTest, CancelSaysWhereTheTaskWas) {
+  const auto log = [](const director::CancelledTask& task) {
+    return base::FormatLogLine(base::LogFormat::kLogfmt, kNow, base::LogLevel::kInfo, "queue",
+                               Name(QueueEvent::kCancelRequested), FieldsOf(task));
+  };
+  using director::CancelPhase;
+  EXPECT_THAT(log({.phase = CancelPhase::kWaiting,
+                   .who = "anonymous",
+                   .origin = {.source = "cli", .identity = "anonymous"}}),
+              testing::EndsWith("INFO queue=cancel_requested phase=waiting who=anonymous "
+                                "source=cli identity=anonymous"));
+  EXPECT_THAT(log({.phase = CancelPhase::kQueued, .queue_id = kId, .who = "me"}),
+              testing::EndsWith(absl::StrCat(kName, " phase=queued who=me")));
+  EXPECT_THAT(log({.phase = CancelPhase::kInFlight,
+                   .queue_id = kId,
+                   .who = "me",
+                   .dispatch = core::DispatchNumber(2),
+                   .agent = "a"}),
+              testing::EndsWith(absl::StrCat(kRun, " phase=in_flight who=me")));
 }
 
 TEST(QueueEventsTest, OperatorsPageListsEveryEvent) {

@@ -82,6 +82,11 @@ QueueMetrics::QueueMetrics(const Registries& registries)
   add(TaskState::kCompleted, std::nullopt);
   add(TaskState::kCancelled, std::nullopt);
   for (const auto& [reason, proto] : wire::kFailureReasons) add(TaskState::kFailed, reason);
+  auto& cancels = NewCounters(registries.metrics, "callboard_cancels_total",
+                              "Cancels, by where the task was when they came.");
+  for (const director::CancelPhase phase : kCancelPhases) {
+    cancels_[phase] = &cancels.Add({{"phase", std::string(Name(phase))}});
+  }
   auto& dispatches = NewCounters(registries.metrics, "callboard_dispatch_total",
                                  "Dispatches that were answered or given up, by how.");
   for (const DispatchOutcome outcome : kDispatchOutcomes) {

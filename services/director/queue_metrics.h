@@ -40,6 +40,7 @@ class QueueMetrics {
   // A batch is on disk.
   void CountCommit(size_t records, absl::Duration took);
   void CountRefused(const absl::Status& why);
+  void CountCancel(director::CancelPhase phase) { cancels_.at(phase)->Increment(); }
   // Beside those of which Count() is told.
   void CountOrphan() { orphan_results_.Increment(); }
 
@@ -67,6 +68,7 @@ class QueueMetrics {
   // All the registry's. What can be named beforehand is there from the start, at 0.
   std::map<End, prometheus::Counter*> tasks_;
   std::map<DispatchOutcome, prometheus::Counter*> dispatches_;
+  std::map<director::CancelPhase, prometheus::Counter*> cancels_;
   prometheus::Family<prometheus::Counter>& refused_;
   Times wait_seconds_;
   Times waiting_seconds_;

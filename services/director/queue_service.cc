@@ -146,8 +146,9 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
                                                    const v1::SubmitTaskRequest* request,
                                                    v1::SubmitTaskResponse* response) {
   const auto submit = [this, request](const SubmitCall& call) {
-    const auto refuse = [this, call](const absl::Status& why) {
-      observer_.OnRefused(why, call.trace().trace_id);
+    const director::SubmitOrigin origin = OriginOf(*request, clock_.WallNow(), call.trace());
+    const auto refuse = [this, call, origin](const absl::Status& why) {
+      TellOfRefusal(why, origin, clock_.WallNow(), observer_);
       call.Finish(why);
     };
     absl::StatusOr<core::Submission> submission = wire::FromProto(*request);
@@ -155,7 +156,7 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
     submission->trace = call.trace();
     const director::CallId id = driver_.NextCall();
     driver_.Post(
-        director::SubmitCommand(id, server::kIdentity, *std::move(submission), clock_.WallNow(),
+        director::SubmitCommand(id, server::kIdentity, *std::move(submission), origin.arrived,
                                 [this, call, refuse](const director::Decision& decision) {
                                   if (const auto* why = std::get_if<absl::Status>(&decision))
                                     return refuse(*why);

@@ -28,13 +28,6 @@ namespace {
 // What the disk has for the last record, and then agents to hear of it.
 constexpr absl::Duration kGoodbyePatience = absl::Milliseconds(400);
 
-absl::StatusOr<flow::FlowOptions> FlowFrom(const config::v1::FlowConfig& config,
-                                           const director::DriverOptions& options) {
-  const flow::Machine machine = adapters::ThisMachine();
-  const uint32_t reads_at_once = server::LimitsFrom(config, machine).io.concurrency;
-  return server::FlowOptionsFrom(config, machine, director::DriverLanes(reads_at_once, options));
-}
-
 // Which tasks the director knows no more.
 adapters::OutputKeeper::FindForgotten ForgottenBy(director::DirectorDriver& driver) {
   using Tasks = adapters::OutputKeeper::Tasks;
@@ -77,10 +70,18 @@ struct Parts {
 
 }  // namespace
 
+absl::StatusOr<flow::FlowOptions> DirectorFlow(const config::v1::FlowConfig& config,
+                                               const flow::Machine& machine,
+                                               const director::DriverOptions& options) {
+  const uint32_t reads_at_once = server::LimitsFrom(config, machine).io.concurrency;
+  return server::FlowOptionsFrom(config, machine, director::DriverLanes(reads_at_once, options));
+}
+
 absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
     const config::v1::DirectorConfig& config, server::ServerContext& context) {
   ASSIGN_OR_RETURN(const director::DriverOptions options, DriverOptionsFrom(config));
-  ASSIGN_OR_RETURN(const flow::FlowOptions flow_options, FlowFrom(config.flow(), options));
+  ASSIGN_OR_RETURN(const flow::FlowOptions flow_options,
+                   DirectorFlow(config.flow(), adapters::ThisMachine(), options));
   auto parts = std::make_shared<Parts>();
   ASSIGN_OR_RETURN(parts->stores, adapters::RocksDbStores::Lock({.data_dir = config.data_dir()}));
   parts->pool.emplace(flow::ThreadsFor(flow_options));

@@ -1,5 +1,6 @@
 #include "services/director/submit_tasks.h"
 
+#include <iterator>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -104,6 +105,10 @@ void SubmitTasksCall::OnMessage(const v1::SubmitTasksRequest* request) {
   {
     base::MutexLock lock(mutex_);
     open_ += items.size();
+    const absl::Time arrived = clock_.WallNow();
+    for (const v1::SubmitTaskRequest& item : request->items()) {
+      origins_.push_back(OriginOf(item, arrived, trace_.value_or(core::SpanContext())));
+    }
     // Until it is known, or told.
     has_room_ = false;
   }
@@ -139,19 +144,24 @@ void SubmitTasksCall::Send() {
   v1::SubmitTasksResponse response;
   std::optional<absl::Status> end;
   std::vector<SubmitStream::Answer> answers;
+  std::deque<director::SubmitOrigin> origins;
   {
     base::MutexLock lock(mutex_);
     if (sending_ > 0) return;
     answers = stream_->Take(kAnswersMax);
     for (const SubmitStream::Answer& answer : answers) Write(answer, *response.add_items());
     sending_ = answers.size();
+    const auto answered = origins_.begin() + static_cast<ptrdiff_t>(answers.size());
+    origins.assign(std::make_move_iterator(origins_.begin()), std::make_move_iterator(answered));
+    origins_.erase(origins_.begin(), answered);
     if (answers.empty() && open_ == 0) end = end_;
   }
   for (const SubmitStream::Answer& answer : answers) {
     EndSpan(answer);
     if (const auto* why = std::get_if<absl::Status>(&answer.decision)) {
-      observer_.OnRefused(*why, trace_.value_or(core::SpanContext()).trace_id);
+      TellOfRefusal(*why, origins.front(), clock_.WallNow(), observer_);
     }
+    origins.pop_front();
   }
   if (end.has_value()) return call_.Finish(*std::move(end));
   // A stream that is over says so through its hook.

@@ -2,6 +2,7 @@
 #define CALLBOARD_SERVICES_DIRECTOR_SUBMIT_TASKS_H_
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 
 #include "callboard/v1/queue.grpc.pb.h"
@@ -60,6 +61,8 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
   // Items that were read and whose answers are not sent yet; and those of them under way.
   size_t open_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t sending_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the items that are not answered yet, in their order.
+  std::deque<director::SubmitOrigin> origins_ ABSL_GUARDED_BY(mutex_);
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_room_ ABSL_GUARDED_BY(mutex_) = true;
   // Set when no more is read: how the call ends, once everything is answered.

@@ -155,6 +155,32 @@ ports::FinishedSpan SpanOf(const core::TaskRecord& record, const TaskStep& step)
   return step.from == TaskState::kPending ? WaitSpan(record, step) : DispatchSpan(record, step);
 }
 
+ports::FinishedSpan SpanOf(const director::CancelledTask& task) {
+  core::SpanContext context = task.origin.trace;
+  context.span_id = core::CancelSpanOf(context.span_id);
+  ports::FinishedSpan span = {.name = names::kCancel,
+                              .context = context,
+                              .parent = task.origin.trace.span_id,
+                              .start = task.at,
+                              .end = task.at};
+  span.attributes.push_back({names::kMessagingSystem, names::kMessagingSystemValue});
+  span.attributes.push_back({names::kDestination, names::kDestinationValue});
+  span.attributes.push_back({names::kCancelPhase, std::string(Name(task.phase))});
+  if (task.phase == director::CancelPhase::kWaiting) {
+    span.start = std::min(task.at, task.origin.arrived);
+  } else {
+    span.attributes.push_back({names::kMessageId, core::ToString(task.queue_id)});
+  }
+  return span;
+}
+
+void TaskSpans::OnCancel(const director::CancelledTask& task) {
+  observer_.OnCancel(task);
+  if (task.origin.trace.trace_id != core::TraceId() && telemetry_.Wants(task.origin.trace)) {
+    telemetry_.Emit(SpanOf(task));
+  }
+}
+
 void TaskSpans::OnTurn(absl::Span<const core::Record> records, absl::Span<const TaskStep> steps) {
   observer_.OnTurn(records, steps);
   for (const TaskStep& step : steps) {

@@ -12,6 +12,9 @@ namespace callboard {
 bool EndsSpan(const core::TaskRecord& record);
 ports::FinishedSpan SpanOf(const core::TaskRecord& record, const director::TaskStep& step);
 
+// A cancel: a point in time, or, of a caller that waited for a place, how long it waited.
+ports::FinishedSpan SpanOf(const director::CancelledTask& task);
+
 // An observer that makes spans of what it sees, and tells another one of it.
 class TaskSpans final : public director::Observer {
  public:
@@ -28,10 +31,16 @@ class TaskSpans final : public director::Observer {
   void OnOrphans(absl::Span<const director::OrphanResult> orphans) override {
     observer_.OnOrphans(orphans);
   }
-  void OnRefused(const absl::Status& why, const core::TraceId& trace) override {
-    observer_.OnRefused(why, trace);
+  void OnDispatch(const core::TaskRecord& record, const director::TaskStep& step) override {
+    observer_.OnDispatch(record, step);
   }
-  void OnLevels(const director::QueueLevels& levels) override { observer_.OnLevels(levels); }
+  void OnReject(const absl::Status& why, const director::SubmitOrigin& origin) override {
+    observer_.OnReject(why, origin);
+  }
+  void OnCancel(const director::CancelledTask& task) override;
+  void OnStateChange(const director::QueueLevels& levels) override {
+    observer_.OnStateChange(levels);
+  }
   void OnAgents(const director::AgentCounts& agents) override { observer_.OnAgents(agents); }
 
  private:

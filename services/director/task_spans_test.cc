@@ -19,6 +19,7 @@ using core::TaskState;
 using director::TaskStep;
 using test::TextOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr core::QueueId kTask = core::QueueId(core::Ulid(1, 2));
@@ -171,8 +172,7 @@ class Nobody final : public director::Observer {
   void OnCommit(size_t, absl::Duration) override {}
   void OnTurn(absl::Span<const core::Record>, absl::Span<const TaskStep>) override {}
   void OnOrphans(absl::Span<const director::OrphanResult>) override {}
-  void OnRefused(const absl::Status&, const core::TraceId&) override {}
-  void OnLevels(const director::QueueLevels&) override {}
+  void OnStateChange(const director::QueueLevels&) override {}
   void OnAgents(const director::AgentCounts&) override {}
 };
 
@@ -188,6 +188,30 @@ TEST(TaskSpansTest, TraceThatItsCallerDoesNotKeepHasNoSpans) {
   step.trace.sampled = true;
   task_spans.OnTurn(records, {step});
   EXPECT_EQ(spans.Only().name, "queue.wait");
+}
+
+TEST(TaskSpansTest, CancelIsASpanOfItsOwnAndShowsHowLongACallerWaited) {
+  Nobody nobody;
+  test::RecordedSpans spans;
+  TaskSpans task_spans(nobody, spans);
+  core::SpanContext trace = kSubmit;
+  trace.sampled = true;
+  task_spans.OnCancel({.phase = director::CancelPhase::kWaiting,
+                       .at = kNow,
+                       .origin = {.arrived = kNow - absl::Seconds(4), .trace = trace}});
+  const ports::FinishedSpan span = spans.Only();
+  EXPECT_EQ(span.name, "queue.cancel");
+  EXPECT_TRUE(span.context.trace_id == kSubmit.trace_id);
+  EXPECT_TRUE(span.parent == kSubmit.span_id);
+  EXPECT_EQ(span.end - span.start, absl::Seconds(4));
+  EXPECT_THAT(TextOf(span), HasSubstr("callboard.cancel.phase=waiting"));
+}
+
+TEST(TaskSpansTest, CancelWithoutATraceHasNoSpan) {
+  Nobody nobody;
+  test::RecordedSpans spans;
+  TaskSpans(nobody, spans).OnCancel({.phase = director::CancelPhase::kQueued, .queue_id = kTask});
+  EXPECT_THAT(spans.All(), IsEmpty());
 }
 
 TEST(TaskSpansTest, SpanThatIsMadeLaterSaysAllThatTheRecordSaid) {

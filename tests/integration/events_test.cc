@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -99,7 +100,8 @@ TEST_F(EventsTest, TaskIsFollowedThroughBusyAcceptanceAndFailure) {
 
   agent_.Refuse(agent_.NextItem<StartRun>().token,
                 base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"));
-  EXPECT_THAT(Line("dispatch_failed"), AllOf(HasSubstr(of_task), HasSubstr("attempt=1/3 busy=1")));
+  EXPECT_THAT(Line("dispatch_failed"),
+              AllOf(HasSubstr(of_task), HasSubstr("error=\"agent busy\" attempt=1/3 busy=1")));
   ReportFree();
   EXPECT_THAT(Line("dispatch"), HasSubstr("dispatch=2 attempt=1/3")) << "a 409 is no attempt";
 
@@ -130,7 +132,7 @@ TEST_F(EventsTest, DispatchThatFailsSaysWhyAndWhetherItWasTheLast) {
   client_.Submit(request);
   agent_.Refuse(agent_.NextItem<StartRun>().token, absl::UnavailableError("no memory"));
   EXPECT_THAT(Line("dispatch_failed"),
-              HasSubstr("attempt=1/1 final=true error=\"UNAVAILABLE: no memory\""));
+              HasSubstr("error=\"UNAVAILABLE: no memory\" attempt=1/1 final=true"));
   EXPECT_THAT(Line("task_ended"), HasSubstr("state=failed reason=max_attempts"));
   WaitForMetric(R"(callboard_dispatch_total{outcome="failed"} 1)");
 }
@@ -145,15 +147,19 @@ TEST_F(EventsTest, RefusedSubmitsAreCountedByReasonAndNameTheirTraceOneByOneAndI
   };
   grpc::ClientContext untraced;
   submit_one_more(untraced);
-  EXPECT_THAT(Line("submit_rejected"), EndsWith("reason=queue_full depth=1"));
+  EXPECT_THAT(Line("submit_rejected"),
+              EndsWith("reason=queue_full depth=1 source=api identity=anonymous"));
   const std::string of_trace = absl::StrCat(" trace_id=", kTraceId);
   grpc::ClientContext traced;
   traced.AddMetadata("traceparent", kTraceparent);
   submit_one_more(traced);
-  EXPECT_THAT(Line("submit_rejected"), EndsWith("reason=queue_full depth=1" + of_trace));
+  EXPECT_THAT(Line("submit_rejected"),
+              EndsWith("reason=queue_full depth=1 source=api identity=anonymous" + of_trace));
   SubmitTogether({Task("one more"), Task("")});
-  EXPECT_THAT(Line("submit_rejected"), EndsWith("reason=queue_full depth=1" + of_trace));
-  EXPECT_THAT(Line("submit_rejected"), EndsWith("reason=invalid_field" + of_trace));
+  EXPECT_THAT(Line("submit_rejected"),
+              EndsWith("reason=queue_full depth=1 source=api identity=anonymous" + of_trace));
+  EXPECT_THAT(Line("submit_rejected"),
+              EndsWith("reason=invalid_field source=api identity=anonymous" + of_trace));
   WaitForMetric(R"(callboard_submit_rejected_total{reason="queue_full"} 3)");
 }
 
@@ -162,13 +168,39 @@ TEST_F(EventsTest, CancelIsSeenWhenItIsAskedForAndWhenItIsDone) {
   const std::string running = Run(token);
   const std::string pending = client_.Submit("pending");
   client_.Cancel(pending);
+  EXPECT_THAT(Line("cancel_requested"), AllOf(HasSubstr(pending), HasSubstr("phase=queued")));
   EXPECT_THAT(Line("task_ended"), AllOf(HasSubstr(pending), HasSubstr("state=cancelled")));
   client_.Cancel(running);
-  EXPECT_THAT(Line("cancel_requested"), AllOf(HasSubstr(running), HasSubstr("agent=agent-1")));
+  EXPECT_THAT(Line("cancel_requested"),
+              AllOf(HasSubstr(running), HasSubstr("agent=agent-1 phase=in_flight")));
   agent_.Finish(token, {.end = core::RunResult::End::kCancelled, .signal = "SIGTERM"});
   EXPECT_THAT(Line("task_ended"),
               AllOf(HasSubstr(running), HasSubstr("state=cancelled signal=SIGTERM run_seconds=")));
   WaitForMetric(R"(callboard_tasks_total{reason="",state="cancelled"} 2)");
+  WaitForMetric(R"(callboard_cancels_total{phase="queued"} 1)");
+  WaitForMetric(R"(callboard_cancels_total{phase="in_flight"} 1)");
+}
+
+TEST_F(EventsTest, CallerThatLeavesWhileItWaitsIsLoggedAndCounted) {
+  FenceToken token;
+  Run(token);
+  client_.Submit("pending");
+  v1::SubmitTaskRequest request = Task("one more");
+  request.set_policy(v1::QUEUE_POLICY_BLOCK);
+  request.set_source("scheduler");
+  request.set_source_job("nightly");
+  grpc::ClientContext context;
+  std::thread caller([&] {
+    v1::SubmitTaskResponse answer;
+    EXPECT_EQ(client_.stub().SubmitTask(&context, request, &answer).error_code(),
+              grpc::StatusCode::CANCELLED);
+  });
+  WaitForMetric("callboard_queue_waiting 1");
+  context.TryCancel();
+  caller.join();
+  EXPECT_THAT(Line("cancel_requested"), EndsWith("phase=waiting who=anonymous source=scheduler "
+                                                 "job=nightly identity=anonymous"));
+  WaitForMetric(R"(callboard_cancels_total{phase="waiting"} 1)");
 }
 
 TEST_F(EventsTest, CommandLineShowsTheLifeOfATask) {

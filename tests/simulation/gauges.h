@@ -21,8 +21,7 @@ class Gauges final : public director::Observer {
   void OnCommit(size_t, absl::Duration) override {}
   void OnTurn(absl::Span<const core::Record>, absl::Span<const director::TaskStep>) override {}
   void OnOrphans(absl::Span<const director::OrphanResult>) override {}
-  void OnRefused(const absl::Status&, const core::TraceId&) override {}
-  void OnLevels(const director::QueueLevels& now) override { levels_ = now; }
+  void OnStateChange(const director::QueueLevels& now) override { levels_ = now; }
   void OnAgents(const director::AgentCounts& now) override { on_agents_(now); }
 
   director::Service service() const { return service_; }

@@ -1,0 +1,38 @@
+#include "services/director/start_director.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "libs/testing/status_matchers.h"
+
+namespace callboard {
+namespace {
+
+// How many pieces of work the lane runs at once.
+uint32_t AtOnce(const flow::FlowOptions& flow, const std::string& lane) {
+  const auto found = std::find_if(flow.lanes.begin(), flow.lanes.end(),
+                                  [&lane](const auto& known) { return known.name == lane; });
+  return found == flow.lanes.end() ? 0 : found->limit.concurrency;
+}
+
+TEST(DirectorFlowTest, ReadsGetTheLimitThatIsComputedForIo) {
+  const flow::Machine large = {
+      .processors = 2, .memory_bytes = uint64_t{64} << 30, .pool_threads = 8};
+  flow::Machine small = large;
+  small.memory_bytes = uint64_t{8} << 30;
+  config::v1::FlowConfig config;
+  config.set_threads(40);
+  const auto reads = [&](const flow::Machine& machine) {
+    const auto flow = DirectorFlow(config, machine, {});
+    EXPECT_THAT(flow, test::IsOk());
+    return AtOnce(*flow, "reads");
+  };
+  EXPECT_EQ(reads(large), 32u) << "four times its pool";
+  EXPECT_EQ(reads(small), 16u) << "by its memory";
+}
+
+}  // namespace
+}  // namespace callboard
