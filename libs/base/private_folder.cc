@@ -10,6 +10,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "libs/base/log.h"
 
 namespace callboard::base {
 namespace {
@@ -28,14 +30,29 @@ absl::Status Sync(const std::filesystem::path& folder) {
   return synced;
 }
 
-// Whoever may write to a folder may put files of his own in the place of ours.
-absl::Status CheckOthersMayNotWrite(const std::filesystem::path& folder) {
+// A folder that everybody may write to may hold files of others in the place of ours; one that
+// everybody may read is closed.
+absl::Status KeepOthersOut(const std::filesystem::path& folder) {
   struct stat status;
   if (stat(folder.c_str(), &status) != 0) return SystemError("look at", folder);
-  if ((status.st_mode & S_IWOTH) == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("everybody may write to the folder '", folder.string(),
-                   "'; `chmod o-w` it, or name a folder below it, which is made"));
+  if ((status.st_mode & S_IWOTH) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("everybody may write to the folder '", folder.string(),
+                     "'; `chmod o-w` it, or name a folder below it, which is made"));
+  }
+  if ((status.st_mode & S_IRWXO) == 0) return absl::OkStatus();
+  const mode_t mode = status.st_mode & ~mode_t{S_IFMT | S_IRWXO};
+  if (chmod(folder.c_str(), mode) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("everybody may read the folder '", folder.string(),
+                     "', and it cannot be closed: ", strerror(errno),
+                     "; `chmod o-rwx` it as its owner, or name a folder below it, which is made"));
+  }
+  LogWarning("server", "folder_closed",
+             {{"folder", folder.string()},
+              {"mode_before", absl::StrFormat("%04o", status.st_mode & ~mode_t{S_IFMT})},
+              {"mode", absl::StrFormat("%04o", mode)}});
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -54,7 +71,7 @@ absl::Status MakePrivateFolder(const std::filesystem::path& path) {
       return synced;
     }
   }
-  return CheckOthersMayNotWrite(path);
+  return KeepOthersOut(path);
 }
 
 }  // namespace callboard::base

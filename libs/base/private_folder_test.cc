@@ -20,7 +20,21 @@ TEST(PrivateFolderTest, MissingFoldersAreMadeForTheirOwnerOnly) {
   EXPECT_EQ(std::filesystem::status(above / "b").permissions(), perms::owner_all);
 }
 
-TEST(PrivateFolderTest, WhatIsThereKeepsItsMode) {
+TEST(PrivateFolderTest, FolderThatEverybodyMayReadIsClosedAndThoseAboveKeepTheirModes) {
+  const std::filesystem::path above = test::NewFolder();
+  const std::filesystem::path folder = above / "data";
+  std::filesystem::create_directory(folder);
+  const perms open = perms::owner_all | perms::group_read | perms::group_exec | perms::others_read |
+                     perms::others_exec;
+  std::filesystem::permissions(above, open);
+  std::filesystem::permissions(folder, open);
+  ASSERT_THAT(MakePrivateFolder(folder), test::IsOk());
+  EXPECT_EQ(std::filesystem::status(folder).permissions(),
+            perms::owner_all | perms::group_read | perms::group_exec);
+  EXPECT_EQ(std::filesystem::status(above).permissions(), open);
+}
+
+TEST(PrivateFolderTest, FolderThatOthersCannotEnterKeepsItsMode) {
   const std::filesystem::path folder = test::NewFolder();
   std::filesystem::permissions(folder, perms::owner_all | perms::group_read);
   ASSERT_THAT(MakePrivateFolder(folder), test::IsOk());

@@ -1,5 +1,7 @@
 #include "libs/server/run_program.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <optional>
 
@@ -80,6 +82,8 @@ int RunProgramWith(std::span<const char* const> arguments, const config::Program
   }
   // Debian builds Abseil so that every lock, gRPC's too, is looked up in a graph of who holds what.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // What servers write is for their own user, whatever the mode of the folder that it is in.
+  umask(S_IRWXG | S_IRWXO);
   base::StartLogging(LogOptionsFrom(log()));
   // Before anything else that starts a thread.
   Termination termination;

@@ -87,7 +87,7 @@ absl::StatusOr<StartedServer> StartServer(const std::string& name, const Config&
   return StartedServer{std::move(context), std::move(server)};
 }
 
-// The main of a program that is one server: serves until the first signal, or until it fails.
+// The main of a program that is one server: serves until SIGTERM or SIGINT, or until it fails.
 template <class Config>
 int RunServer(int argc, char** argv, const config::Program& program, StartFunction<Config> start) {
   return RunProgram<Config>(std::span<const char* const>(argv, argc).subspan(1), program,
@@ -95,7 +95,9 @@ int RunServer(int argc, char** argv, const config::Program& program, StartFuncti
                               ASSIGN_OR_RETURN(
                                   const StartedServer started,
                                   StartServer(program.name, config, start, termination));
-                              termination.OnHangup(started.server->reload());
+                              const std::function<void()>& reload = started.server->reload();
+                              // A SIGHUP never stops a server, also where nothing is read anew.
+                              termination.OnHangup(reload ? reload : std::function<void()>([] {}));
                               termination.WaitForSignal();
                               termination.OnHangup(nullptr);
                               started.server->Stop(kShutdownGrace);

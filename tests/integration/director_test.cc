@@ -17,6 +17,8 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/http_client.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 
 namespace callboard {
@@ -55,6 +57,54 @@ TEST(DirectorTest, AnswersTheQueuesStatusOverGrpcAndHttp) {
       HttpGet(director.http_port(), "/metrics").body,
       HasSubstr("callboard_rpc_duration_seconds_count{code=\"OK\",method=\"GetQueueStatus\","
                 "service=\"callboard.v1.QueueService\"} 1\n"));
+}
+
+TEST(DirectorTest, HangupStopsNothing) {
+  RunningServer director(kDirector);
+  director.process().Signal(SIGHUP);
+  director.process().Signal(SIGHUP);
+  EXPECT_EQ(HttpGet(director.http_port(), "/readyz").status, 200);
+  director.process().Signal(SIGTERM);
+  EXPECT_EQ(director.process().WaitForExit(absl::Seconds(10)), 0);
+}
+
+TEST(DirectorTest, DataFolderThatVanishesEndsTheServiceAndLosesNoAcknowledgedTask) {
+  const std::filesystem::path folder = test::NewFolder();
+  RunningServer director(kDirector, {absl::StrCat("--data_dir=", folder.string())});
+  const auto stub = v1::QueueService::NewStub(director.NewChannel());
+  const auto submit = [&stub] {
+    grpc::ClientContext context;
+    v1::SubmitTaskRequest request;
+    request.set_prompt("task");
+    v1::SubmitTaskResponse response;
+    return stub->SubmitTask(&context, request, &response);
+  };
+  ASSERT_TRUE(submit().ok());
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  EXPECT_EQ(submit().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(director.process().WaitForLine(" store=away "), HasSubstr("was removed or replaced"));
+  EXPECT_EQ(HttpGet(director.http_port(), "/readyz").status, 503);
+  EXPECT_EQ(submit().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(std::filesystem::is_empty(folder)) << "no empty store takes the place";
+}
+
+TEST(DirectorTest, FilesOfTheStoreAreTheOwnersAloneAlsoInAFolderThatWasOpen) {
+  using std::filesystem::perms;
+  const std::filesystem::path folder = test::NewFolder();
+  std::filesystem::permissions(folder, perms::owner_all | perms::group_read | perms::group_exec |
+                                           perms::others_read | perms::others_exec);
+  RunningServer director(kDirector, {absl::StrCat("--data_dir=", folder.string())});
+  EXPECT_THAT(director.process().WaitForLine(" server=folder_closed "),
+              HasSubstr("mode_before=0755 mode=0750"));
+  EXPECT_EQ(std::filesystem::status(folder).permissions() & perms::others_all, perms::none);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    EXPECT_EQ(entry.status().permissions() & (perms::group_all | perms::others_all), perms::none)
+        << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 5u);
 }
 
 // An open stream of the reflection service, under the name that older clients ask for.
