@@ -134,9 +134,9 @@ expect() {
     fail "wanted '$line' of this task"
   done
 }
-for id in "${completed[@]}"; do expect "$id" "state +completed" "attempts +0 of 3"; done
+for id in "${completed[@]}"; do expect "$id" "state +completed" 'runs +[0-9]+ dispatch.*, 0 failed attempts of 3 allowed'; done
 expect "$failed" "state +failed, EXEC_FAILED" "exit code +7"
-expect "$retried" "state +completed" "attempts +1 of 3" 'result +"the second time\\n"'
+expect "$retried" "state +completed" 'runs +[0-9]+ dispatches.*, 1 failed attempt of 3 allowed' 'result +"the second time\\n"'
 expect "$cancelled" "state +cancelled"
 ask queue-status "$retried"
 ask logs "${completed[-1]}" | tee "$work/logs"

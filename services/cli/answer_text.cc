@@ -43,6 +43,18 @@ std::string TimeText(const google::protobuf::Timestamp& proto) {
                           wire::FromProto(proto).value_or(absl::UnixEpoch()), absl::UTCTimeZone());
 }
 
+std::string RunsText(const v1::Task& task) {
+  const auto count = [](uint64_t number, absl::string_view what, absl::string_view plural) {
+    return absl::StrCat(number, " ", what, number == 1 ? "" : plural);
+  };
+  std::string text = count(task.dispatch(), "dispatch", "es");
+  if (task.busy_rejections() > 0) {
+    absl::StrAppend(&text, " (", task.busy_rejections(), " to a busy agent)");
+  }
+  return absl::StrCat(text, ", ", count(task.attempts(), "failed attempt", "s"), " of ",
+                      task.max_attempts(), " allowed");
+}
+
 std::string Columns(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const std::vector<std::string>& row : rows) {

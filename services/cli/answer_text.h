@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "callboard/config/v1/cli.pb.h"
+#include "callboard/v1/task.pb.h"
 
 namespace callboard::cli {
 
@@ -24,6 +25,9 @@ std::string Cut(const std::string& text, size_t columns);
 
 // In UTC, to the millisecond.
 std::string TimeText(const google::protobuf::Timestamp& proto);
+
+// How often the task was given to an agent, and how many of its attempts failed.
+std::string RunsText(const v1::Task& task);
 
 // A line for each row, Plain(), its cells below each other.
 std::string Columns(const std::vector<std::vector<std::string>>& rows);

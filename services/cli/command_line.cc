@@ -1,6 +1,7 @@
 #include "services/cli/command_line.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -18,9 +19,11 @@
 #include "absl/strings/str_join.h"
 #include "callboard/config/v1/cli.pb.h"
 #include "libs/base/nearest.h"
+#include "libs/base/text.h"
 #include "libs/base/version.h"
 #include "libs/config/settings.h"
 #include "libs/config/settings_text.h"
+#include "libs/core/ids.h"
 #include "services/cli/completion.h"
 #include "services/cli/db_folder.h"
 #include "services/cli/db_report.h"
@@ -53,6 +56,14 @@ constexpr char kFooter[] = "Flags of all commands: callboard --help";
 absl::StatusOr<std::string> Said(const absl::Status& status) {
   if (!status.ok()) return status;
   return "";
+}
+
+// Empty for the id of a task, as CLI11 wants it.
+std::string IsQueueId(const std::string& text) {
+  if (core::ParseQueueId(text).has_value()) return "";
+  return absl::StrCat("'", base::Escaped(base::Utf8Cut(text, 128)),
+                      "' is not the id of a task; wanted: queue- and 26 letters and digits, as "
+                      "`callboard queue` and `callboard watch` show it");
 }
 
 // As it is typed after the program's: `db verify`. Of the program, its own.
@@ -216,7 +227,7 @@ class CommandLine {
     queue.add_option("--model", task_.model, "The model to use.");
     queue.add_option("--timeout_seconds", task_.timeout_seconds, "How long it may run.");
     queue.add_option("--session_id", task_.session_id, "Run after, and where, its last task ran.");
-    queue.add_option("--request_id", task_.request_id, "Makes it safe to submit again.");
+    queue.add_option("--request_id", task_.request_id, "Makes it safe to submit again; made up when not given.");
     queue.add_option("--lane", task_.lane, "Lane of the agents that may take it.");
     queue.add_option("--policy", task_.policy, "What to do when the queue is full.");
     queue.add_option("--max_attempts", task_.max_attempts, "Attempts before it fails.");
@@ -234,7 +245,8 @@ class CommandLine {
           return task_.queue_id.empty() ? ShowQueueStatus(config)
                                         : ShowTask(config, task_.queue_id);
         });
-    status.add_option("queue_id", task_.queue_id, "The task; the whole queue when not given.");
+    status.add_option("queue_id", task_.queue_id, "The task; the whole queue when not given.")
+        ->check(IsQueueId);
     CLI::App& cancel =
         AddTaskCommand("queue-cancel", "Cancel a task, wherever it is.",
                        {"callboard queue-cancel queue-01hzy0m7c4t9q3v8k2n6b5r1xd"}, CancelTask);
@@ -243,7 +255,7 @@ class CommandLine {
         AddTaskCommand("explain", "Say why a task has not started.",
                        {"callboard explain queue-01hzy0m7c4t9q3v8k2n6b5r1xd"}, ExplainTask);
     for (CLI::App* command : {&cancel, &explain}) {
-      command->add_option("queue_id", task_.queue_id, "The task.")->required();
+      command->add_option("queue_id", task_.queue_id, "The task.")->required()->check(IsQueueId);
     }
     AddCommand("agents", "Show the agents and what they do.",
                {"callboard agents", "callboard agents -o json"}, ListAgents);
@@ -255,7 +267,7 @@ class CommandLine {
         {"callboard watch", "callboard watch queue-01hzy0m7c4t9q3v8k2n6b5r1xd && echo it completed",
          "callboard watch -o json | jq .event.kind"},
         [this](const CliConfig& config) { return Said(WatchTasks(config, watched_)); });
-    watch.add_option("queue_id", watched_, "The tasks; all when not given.");
+    watch.add_option("queue_id", watched_, "The tasks; all when not given.")->check(IsQueueId);
     watch.footer(absl::StrCat(
         "On a terminal it draws the queue and its tasks in place; else it writes a line for each\n"
         "change: time, task, state after it, agent, dispatch (as `logs --dispatch` takes it), "
@@ -270,7 +282,7 @@ class CommandLine {
         {"callboard logs -f queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
          "callboard logs --dispatch=1 queue-01hzy0m7c4t9q3v8k2n6b5r1xd 2>errors.txt"},
         [this](const CliConfig& config) { return Said(ShowLogs(config, logs_, stdout, stderr)); });
-    logs.add_option("queue_id", logs_.queue_id, "The task.")->required();
+    logs.add_option("queue_id", logs_.queue_id, "The task.")->required()->check(IsQueueId);
     logs.add_flag("-f,--follow", logs_.follow, "Go on until the task has ended.");
     logs.add_option("--dispatch", logs_.dispatch, "Of that dispatch; of the last one else.");
     logs.footer(absl::StrCat(
@@ -299,6 +311,8 @@ class CommandLine {
   CLI::App& AddDbCommand(CLI::App& db, const std::string& name, const std::string& summary,
                          const std::vector<std::string>& examples, DbCommand run) {
     return AddCommandTo(db, name, summary, examples, [this, run](const CliConfig& config) {
+      // A store is for its own user, whatever the mode of its folder.
+      umask(S_IRWXG | S_IRWXO);
       return Said(run(config, db_, stdout));
     });
   }
@@ -338,7 +352,7 @@ class CommandLine {
                                  {"callboard db get queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
                                   "callboard db get queue-01hzy0m7c4t9q3v8k2n6b5r1xd -o json"},
                                  ShowStoredTask);
-    get.add_option("queue_id", db_.queue_id, "The task.")->required();
+    get.add_option("queue_id", db_.queue_id, "The task.")->required()->check(IsQueueId);
     CLI::App& all = AddDbCommand(
         db, "export", "Write every task of a store, one JSON document per line.",
         {"callboard db export --to=tasks.jsonl", "callboard db export --skip_damaged | jq .task"},

@@ -24,6 +24,7 @@
 #include "libs/wire/enum_text.h"
 #include "libs/wire/json.h"
 #include "libs/wire/task.h"
+#include "services/cli/answer_text.h"
 #include "services/cli/exit_code.h"
 #include "services/cli/interruption.h"
 
@@ -118,8 +119,8 @@ std::string TaskText(const SurveyedTask& surveyed, const TaskReading& reading) {
   std::string text = absl::StrCat("task       ", task.queue_id(), "\nstate      ",
                                   wire::EnumText(*v1::Task::State_descriptor(), task.state()));
   if (task.position() > 0) absl::StrAppend(&text, ", place ", task.position());
-  absl::StrAppend(&text, "\nprompt     ", base::JsonQuoted(task.prompt()), "\nattempts   ",
-                  task.attempts(), " of ", task.max_attempts(), "\n");
+  absl::StrAppend(&text, "\nprompt     ", base::JsonQuoted(task.prompt()), "\nruns       ",
+                  RunsText(task), "\n");
   if (!task.last_error().empty()) absl::StrAppend(&text, "last error ", task.last_error(), "\n");
   if (!task.result().empty()) {
     absl::StrAppend(&text, "result     ", base::JsonQuoted(task.result()), "\n");

@@ -73,7 +73,7 @@ TEST(DbTasksTest, TaskForPeopleHasALineForEachEvent) {
                 "\n"
                 "state      pending, place 4\n"
                 "prompt     \"echo hello\"\n"
-                "attempts   0 of 3\n"
+                "runs       0 dispatches, 0 failed attempts of 3 allowed\n"
                 "     1  1970-01-01T00:01:39.000Z  SUBMITTED        anonymous\n"
                 "     1  1970-01-01T00:01:40.000Z  ADMITTED         anonymous\n");
 }

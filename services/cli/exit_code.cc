@@ -21,7 +21,9 @@ absl::Status Unreachable(const absl::Status& error, const Peer& peer) {
   return base::WithReason(
       absl::UnavailableError(absl::StrCat(
           "no ", peer.name, " answers at ", peer.address, " (", error.message(),
-          "); start one with `callboard dev`, or name another with --", peer.name, ".address")),
+          "); check that it runs and that this is its gRPC port, start one with `callboard dev`, "
+          "or name another with --",
+          peer.name, ".address")),
       kUnreachable);
 }
 

@@ -8,6 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "callboard/v1/fleet.grpc.pb.h"
 #include "callboard/v1/queue.grpc.pb.h"
+#include "libs/adapters/system_random/system_random.h"
+#include "libs/base/error.h"
 #include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
 #include "libs/wire/enum_text.h"
@@ -40,19 +42,35 @@ absl::StatusOr<v1::QueuePolicy> PolicyFrom(const std::string& text) {
       "--policy: '", text, "' is not valid; wanted: reject, block, drop-oldest, drop-latest"));
 }
 
+// Nobody can retry with a request id that he was not told.
+absl::Status WithRequestId(const absl::Status& error, const std::string& request_id) {
+  const base::ErrorDetails details = base::DetailsOf(error);
+  const bool is_unknown = details.reason == "OUTCOME_UNKNOWN" || absl::IsDeadlineExceeded(error);
+  if (!is_unknown) return error;
+  const absl::Status with_id(error.code(), absl::StrCat(error.message(),
+                                                        "; it may have been submitted: retry with "
+                                                        "--request_id=",
+                                                        request_id));
+  return details.reason.empty() ? with_id
+                                : base::WithReason(with_id, details.reason, details.metadata);
+}
+
 void AddLine(const std::string& name, const std::string& value, std::string& text) {
   if (!value.empty()) absl::StrAppend(&text, absl::StrFormat("%-10s %s\n", name, Plain(value)));
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> SubmitTask(const CliConfig& config, const TaskArguments& arguments) {
+absl::StatusOr<v1::SubmitTaskRequest> SubmitRequest(const TaskArguments& arguments,
+                                                    ports::Random& random) {
   v1::SubmitTaskRequest request;
   request.set_prompt(arguments.prompt);
   request.set_model(arguments.model);
   request.set_timeout_seconds(arguments.timeout_seconds);
   request.set_session_id(arguments.session_id);
-  request.set_request_id(arguments.request_id);
+  request.set_request_id(arguments.request_id.empty()
+                             ? absl::StrCat("cli/", ports::NewName(random), ports::NewName(random))
+                             : arguments.request_id);
   request.set_lane(arguments.lane);
   request.set_max_attempts(arguments.max_attempts);
   for (const std::string& rule : arguments.retry_on) request.add_retry_on(rule);
@@ -61,14 +79,21 @@ absl::StatusOr<std::string> SubmitTask(const CliConfig& config, const TaskArgume
     ASSIGN_OR_RETURN(const v1::QueuePolicy policy, PolicyFrom(arguments.policy));
     request.set_policy(policy);
   }
-  ASSIGN_OR_RETURN(const v1::SubmitTaskResponse response,
-                   CallDirector(config, &QueueStub::SubmitTask, request));
+  return request;
+}
+
+absl::StatusOr<std::string> SubmitTask(const CliConfig& config, const TaskArguments& arguments) {
+  adapters::SystemRandom random;
+  ASSIGN_OR_RETURN(const v1::SubmitTaskRequest request, SubmitRequest(arguments, random));
+  const absl::StatusOr<v1::SubmitTaskResponse> response =
+      CallDirector(config, &QueueStub::SubmitTask, request);
+  if (!response.ok()) return WithRequestId(response.status(), request.request_id());
   return Written(
-      config, response,
-      absl::StrCat(response.queue_id(), "  ",
-                   wire::EnumText(*v1::Task::State_descriptor(), response.state()),
-                   response.position() > 0 ? absl::StrCat(", place ", response.position()) : "",
-                   response.deduplicated() ? ", submitted before" : "", "\n"));
+      config, *response,
+      absl::StrCat(response->queue_id(), "  ",
+                   wire::EnumText(*v1::Task::State_descriptor(), response->state()),
+                   response->position() > 0 ? absl::StrCat(", place ", response->position()) : "",
+                   response->deduplicated() ? ", submitted before" : "", "\n"));
 }
 
 std::string TaskTable(const v1::Task& task) {
@@ -81,7 +106,7 @@ std::string TaskTable(const v1::Task& task) {
   if (task.has_finished_at()) AddLine("finished", TimeText(task.finished_at()), text);
   if (task.has_not_before()) AddLine("not before", TimeText(task.not_before()), text);
   AddLine("agent", task.agent_url(), text);
-  AddLine("attempts", absl::StrCat(task.attempts(), " of ", task.max_attempts()), text);
+  AddLine("runs", RunsText(task), text);
   if (task.has_exit_code()) AddLine("exit code", absl::StrCat(task.exit_code()), text);
   AddLine("signal", task.signal(), text);
   AddLine("last error", task.last_error(), text);

@@ -10,6 +10,7 @@
 #include "callboard/config/v1/cli.pb.h"
 #include "callboard/v1/fleet.pb.h"
 #include "callboard/v1/queue.pb.h"
+#include "libs/ports/random.h"
 
 namespace callboard::cli {
 
@@ -27,6 +28,11 @@ struct TaskArguments {
   std::string queue_id = {};
   std::string why = {};
 };
+
+// What is sent for them. A task without a request id gets one by chance, so that a repeated call is
+// the same submit. A usage error for a policy that there is not.
+absl::StatusOr<v1::SubmitTaskRequest> SubmitRequest(const TaskArguments& arguments,
+                                                    ports::Random& random);
 
 // Submits a task; says its name and place. RESOURCE_EXHAUSTED/QUEUE_FULL.
 absl::StatusOr<std::string> SubmitTask(const config::v1::CliConfig& config,

@@ -1,7 +1,12 @@
 #include "services/cli/task_commands.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
+
+#include "libs/testing/fake_random.h"
+#include "libs/testing/status_matchers.h"
+#include "services/cli/exit_code.h"
 
 namespace callboard::cli {
 namespace {
@@ -16,6 +21,7 @@ TEST(TaskCommandsTest, TaskIsShownWithWhatThereIsToSayOfIt) {
   task.set_reason(v1::Task::REASON_EXEC_FAILED);
   task.set_prompt("exit 7");
   task.set_exit_code(7);
+  task.set_dispatch(1);
   task.set_attempts(1);
   task.set_max_attempts(3);
   task.mutable_finished_at()->set_seconds(1);
@@ -24,7 +30,7 @@ TEST(TaskCommandsTest, TaskIsShownWithWhatThereIsToSayOfIt) {
             "state      failed, EXEC_FAILED\n"
             "prompt     \"exit 7\"\n"
             "finished   1970-01-01 00:00:01.000 UTC\n"
-            "attempts   1 of 3\n"
+            "runs       1 dispatch, 1 failed attempt of 3 allowed\n"
             "exit code  7\n");
   task.set_last_error("two\nlines\x1b[2J");
   task.set_trace_id("0af7651916cd43dd8448eb211c80319c");
@@ -34,6 +40,58 @@ TEST(TaskCommandsTest, TaskIsShownWithWhatThereIsToSayOfIt) {
   task.clear_reason();
   task.set_position(4);
   EXPECT_THAT(TaskTable(task), HasSubstr("state      pending, place 4\n"));
+}
+
+TEST(TaskCommandsTest, CompletedTaskHasRunAndFailedNoAttempt) {
+  v1::Task task;
+  task.set_state(v1::Task::STATE_COMPLETED);
+  task.set_dispatch(3);
+  task.set_busy_rejections(2);
+  task.set_max_attempts(3);
+  EXPECT_THAT(TaskTable(task), HasSubstr("runs       3 dispatches (2 to a busy agent), "
+                                         "0 failed attempts of 3 allowed\n"));
+}
+
+TEST(TaskCommandsTest, EveryFlagIsAFieldOfTheSubmit) {
+  test::FakeRandom random;
+  const auto request = SubmitRequest({.prompt = "p",
+                                      .model = "m",
+                                      .timeout_seconds = 7,
+                                      .session_id = "s",
+                                      .request_id = "r",
+                                      .lane = "l",
+                                      .policy = "drop-oldest",
+                                      .max_attempts = 2,
+                                      .retry_on = {"exit:7", "timeout"}},
+                                     random);
+  ASSERT_THAT(request, test::IsOk());
+  v1::SubmitTaskRequest expected;
+  expected.set_prompt("p");
+  expected.set_model("m");
+  expected.set_timeout_seconds(7);
+  expected.set_session_id("s");
+  expected.set_request_id("r");
+  expected.set_source("cli");
+  expected.set_lane("l");
+  expected.set_max_attempts(2);
+  expected.add_retry_on("exit:7");
+  expected.add_retry_on("timeout");
+  expected.set_policy(v1::QUEUE_POLICY_DROP_OLDEST);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*request, expected));
+}
+
+TEST(TaskCommandsTest, TaskWithoutARequestIdGetsOneOfItsOwn) {
+  test::FakeRandom random;
+  const auto first = SubmitRequest({.prompt = "p"}, random);
+  const auto second = SubmitRequest({.prompt = "p"}, random);
+  EXPECT_THAT(first->request_id(), testing::MatchesRegex("cli/[0-9a-f]{32}"));
+  EXPECT_NE(first->request_id(), second->request_id());
+}
+
+TEST(TaskCommandsTest, PolicyThatThereIsNotIsAUsageError) {
+  test::FakeRandom random;
+  const auto request = SubmitRequest({.prompt = "p", .policy = "maybe"}, random);
+  EXPECT_EQ(ExitCodeOf(request.status()), ExitCode::kUsage);
 }
 
 TEST(TaskCommandsTest, ExplanationNamesEachAgentsReason) {

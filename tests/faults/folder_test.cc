@@ -54,7 +54,9 @@ TEST_F(FolderTest, FolderThatCannotBeWrittenToIsRefusedByName) {
   ASSERT_EQ(chmod(folder_.c_str(), 0500), 0);
   const test::Ended ended = Run();
   EXPECT_THAT(ended.exit_code, Optional(kFailed));
-  EXPECT_THAT(ended.output, AllOf(HasSubstr(folder_.string()), HasSubstr("Permission denied")));
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("data_dir '" + folder_.string() + "'"),
+                                  HasSubstr(absl::StrCat("(uid ", geteuid(), ")")),
+                                  HasSubstr("Permission denied")));
   EXPECT_THAT(Files(), IsEmpty());
 }
 

@@ -130,6 +130,11 @@ TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
       {{"queue-status", "--director.adress=x"}, "did you mean '--director.address'?"},
       {{"queue-status", "-o", "xml"}, "wanted: table|json"},
       {{"agents", "agent-1"}, "unexpected argument 'agent-1'"},
+      {{"queue-status", "queue-1"}, "'queue-1' is not the id of a task; wanted: queue- and 26"},
+      {{"queue-cancel", "1"}, "'1' is not the id of a task"},
+      {{"explain", "task-1-1"}, "'task-1-1' is not the id of a task"},
+      {{"logs", "all"}, "'all' is not the id of a task"},
+      {{"watch", "x"}, "'x' is not the id of a task"},
       {{"version", "queue-status"}, "unexpected argument 'queue-status'"},
       {{"-o", "json", "dev"}, "the flags of dev come after it"},
       {{"completion", "tcsh"}, "bash,zsh,fish"},
@@ -287,7 +292,9 @@ TEST(DevTest, TasksAreSubmittedFollowedAndCancelledFromTheCommandLine) {
   const std::string id = queued.output.substr(0, queued.output.find(' '));
   Ended status = run({"queue-status", id});
   while (!absl::StrContains(status.output, "completed")) status = run({"queue-status", id});
-  EXPECT_THAT(status.output, HasSubstr("result     \"hello\\n\"\n"));
+  EXPECT_THAT(status.output, AllOf(HasSubstr("result     \"hello\\n\"\n"),
+                                   HasSubstr("runs       1 dispatch, 0 failed attempts of 3 "
+                                             "allowed\n")));
   EXPECT_THAT(run({"agents"}).output, AllOf(HasSubstr("agent-1"), HasSubstr("default 0/1")));
 
   const Ended late = run({"queue", "sleep 1000", "-o", "json"});

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "callboard/v1/fleet.grpc.pb.h"
 #include "libs/adapters/grpc_link/session_call.h"
@@ -28,6 +29,14 @@ constexpr absl::Duration kAnswerWithin = absl::Seconds(5);
 // Whatever a director asks for.
 constexpr absl::Duration kAgainAfterMin = absl::Milliseconds(100);
 constexpr absl::Duration kAgainAfterMax = absl::Minutes(1);
+
+// What an operator checks.
+absl::string_view NextStep(const absl::Status& failure) {
+  const bool is_silent = absl::IsUnavailable(failure) || absl::IsDeadlineExceeded(failure);
+  return is_silent ? "check that the director runs and that director.address is its gRPC port; "
+                     "it is asked again"
+                   : "check agent.name and agent.advertise; it is asked again";
+}
 
 }  // namespace
 
@@ -93,7 +102,9 @@ class AnnouncerCore : public std::enable_shared_from_this<AnnouncerCore> {
         base::LogInfo("agent", "announced", {{"director", director_address_}});
       } else {
         base::LogWarning("agent", "announce_failed",
-                         {{"director", director_address_}, {"error", status.message()}});
+                         {{"director", director_address_},
+                          {"error", status.message()},
+                          {"next", NextStep(status)}});
       }
     }
     last_ = status.code();
