@@ -327,14 +327,16 @@ TEST(EngineOutcomeTest, HeartbeatThatListsAStartStandsForItsLostAnswer) {
 TEST(EngineOutcomeTest, RunThatFailsFailsItsTask) {
   EngineFixture director;
   director.Connect("a");
-  for (const auto& [result, reason] : {std::pair(kExit1, FailureReason::kExecFailed),
-                                       std::pair(kKilled, FailureReason::kExecFailed),
-                                       std::pair(kTimeout, FailureReason::kTimedOut)}) {
+  for (const auto& [result, reason, event] :
+       {std::tuple(kExit1, FailureReason::kExecFailed, core::TaskEventKind::kFailed),
+        std::tuple(kKilled, FailureReason::kExecFailed, core::TaskEventKind::kFailed),
+        std::tuple(kTimeout, FailureReason::kTimedOut, core::TaskEventKind::kTimeout)}) {
     const core::QueueId task = director.Add();
     director.Accept(task);
     director.Finish(task, result);
     EXPECT_EQ(director.State(task), TaskState::kFailed);
     EXPECT_EQ(director.Reason(task), reason);
+    EXPECT_EQ(director.Events(task).back().kind, event);
     EXPECT_EQ(director.Task(task).attempts, 1u);
     EXPECT_EQ(director.Task(task).exit_code, result.exit_code);
     EXPECT_EQ(director.Task(task).signal, result.signal);

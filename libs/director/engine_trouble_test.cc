@@ -257,6 +257,7 @@ TEST(EngineTroubleTest, TaskThatDidNotStartByItsDeadlineExpires) {
   EXPECT_EQ(director.State(task), TaskState::kPending);
   director.Advance(absl::Milliseconds(1));
   EXPECT_EQ(director.Reason(task), FailureReason::kExpired);
+  EXPECT_EQ(director.Events(task).back().kind, core::TaskEventKind::kExpired);
 }
 
 TEST(EngineTroubleTest, DeadlineIsOfTheStartNotOfTheEnd) {
@@ -320,6 +321,7 @@ TEST(EngineTroubleTest, RunBeyondItsTimeoutIsEndedByTheDirectorAndNeverRetried) 
   director.Advance(absl::Milliseconds(1));
   EXPECT_EQ(director.State(task), TaskState::kFailed);
   EXPECT_EQ(director.Reason(task), FailureReason::kTimedOut);
+  EXPECT_EQ(director.Events(task).back().kind, core::TaskEventKind::kTimeout);
   const std::vector<core::CancelRun> cancels = director.TakeSaid<core::CancelRun>();
   ASSERT_THAT(cancels, SizeIs(1));
   EXPECT_EQ(cancels[0].token, director.Token(task));

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "callboard/v1/queue.pb.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/ids.h"
 #include "libs/director/observer.h"
 #include "libs/server/call.h"
@@ -30,11 +31,14 @@ inline absl::StatusOr<core::QueueId> QueueIdFrom(const std::string& text) {
   return id;
 }
 
+// What is kept of names that nobody has checked yet.
+inline constexpr size_t kOriginBytesMax = 128;
+
 // Who sends a submit that may be refused.
 inline director::SubmitOrigin OriginOf(const v1::SubmitTaskRequest& request, absl::Time arrived,
                                        const core::SpanContext& trace) {
-  return {.source = request.source(),
-          .source_job = request.source_job(),
+  return {.source = std::string(base::Utf8Cut(request.source(), kOriginBytesMax)),
+          .source_job = std::string(base::Utf8Cut(request.source_job(), kOriginBytesMax)),
           .identity = server::kIdentity,
           .arrived = arrived,
           .trace = trace};

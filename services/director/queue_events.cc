@@ -18,8 +18,6 @@ using director::TaskStep;
 
 // What an agent says of its trouble may be long.
 constexpr size_t kErrorBytesShown = 256;
-// Names of a submit that was refused may be anything.
-constexpr size_t kNameBytesShown = 128;
 
 const std::string& ErrorOf(const core::TaskRecord& record) {
   static const std::string none;
@@ -48,10 +46,9 @@ void AddTrace(const core::TraceId& trace, std::vector<base::LogField>& fields) {
 }
 
 void AddOrigin(const director::SubmitOrigin& origin, std::vector<base::LogField>& fields) {
-  const absl::string_view source = base::Utf8Cut(origin.source, kNameBytesShown);
-  fields.emplace_back("source", source.empty() ? core::Name(core::TaskSource::kApi) : source);
-  const absl::string_view job = base::Utf8Cut(origin.source_job, kNameBytesShown);
-  if (!job.empty()) fields.emplace_back("job", job);
+  fields.emplace_back("source", origin.source.empty() ? core::Name(core::TaskSource::kApi)
+                                                      : absl::string_view(origin.source));
+  if (!origin.source_job.empty()) fields.emplace_back("job", origin.source_job);
   fields.emplace_back("identity", origin.identity);
 }
 

@@ -32,6 +32,15 @@ std::string SettingsPage() {
       "there.\n\n"
       "An unknown name, in any of them, ends a program with exit code 2 and the nearest name. A\n"
       "variable that is a setting of another of Callboard's programs is left alone.\n\n"
+      "Every setting is read once, when a program starts: a change needs a restart. Two things "
+      "change\n"
+      "without one: the content of the file that `jobs_file` names, which a scheduler reads again "
+      "when it\n"
+      "changes and on SIGHUP, and the level of the log, by SIGUSR1 (more) and SIGUSR2 (less). "
+      "Pauses,\n"
+      "drains and cordons are no settings: they are commands, and the director keeps them over "
+      "a\n"
+      "restart.\n\n"
       "Not every setting has an effect yet; README.md says what is there.\n\n"
       "## callboard-director\n\n",
       ReferenceTable(*config::v1::DirectorConfig::descriptor()), "\n## callboard-agent\n\n",

@@ -36,7 +36,14 @@ struct Answered {
 // `contents` are shared out among the callers, all of which use one request id.
 Answered SubmitAtOnce(const std::string& address, const std::vector<std::string>& contents) {
   std::vector<std::unique_ptr<QueueClient>> clients;
-  for (int i = 0; i < kConnections; ++i) clients.push_back(std::make_unique<QueueClient>(address));
+  for (int i = 0; i < kConnections; ++i) {
+    clients.push_back(std::make_unique<QueueClient>(address));
+    // gRPC 1.51 reads the errno of connect() only after other calls, which may have set it: a first
+    // connection that is under way then counts as failed, as "No such file or directory". Once
+    // there is one, no call depends on that.
+    while (!clients.back()->Depth().ok()) {
+    }
+  }
   base::Mutex mutex;
   Answered answered;
   uint64_t tick = 0;

@@ -4,6 +4,7 @@ Each guard is a function from a Tree to a list of findings, `path:line: what, an
 guards_test.py plants a violation for each; tree_test.py runs them all on the repository.
 """
 
+import math
 import re
 import subprocess
 
@@ -308,6 +309,44 @@ def faults_without_tests(tree):
                        if (count := [row[0] for row in rows].count(fault)) != 1]
 
 
+def undocumented_limits_and_reasons(tree):
+    """docs/API.md has every limit of libs/core/limits.h with its value, and every reason of an error."""
+    page = tree.files.get("docs/API.md", "")
+    findings = []
+    for name, factors in re.findall(r"constexpr \w+ (k\w+) = ([0-9 *']+);",
+                                    tree.files.get("libs/core/limits.h", "")):
+        value = math.prod(int(factor) for factor in factors.replace("'", "").split("*"))
+        if not re.search(rf"^\|[^|]*\|[^|]*\b{value}\b[^|]*\| `{name}` \|$", page, re.M):
+            findings.append(f"docs/API.md:1: no row says that {name} is {value}")
+    reasons = reasons_in(tree)
+    listed = set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.M))
+    findings += [f"{reasons[name]}: docs/API.md does not explain the reason {name}"
+                 for name in sorted(reasons.keys() - listed)]
+    return findings + [f"docs/API.md:1: no code gives the reason {name}"
+                       for name in sorted(listed - reasons.keys())]
+
+
+def reasons_in(tree):
+    """Reasons that errors of servers have (base::WithReason), each with a file that gives it."""
+    sources = [(path, text) for suffix in (".cc", ".h") for path, text in tree.select(suffix)
+               if path.startswith(("libs/", "services/")) and not is_test(path)
+               and not path.startswith(("libs/testing/", "services/cli/"))]
+    constants = {name: value for _, text in sources for name, value in re.findall(
+        r'constexpr (?:absl::string_view|char) (k\w+)(?:\[\])? =\s*"([A-Z][A-Z_]+)";', text)}
+    reasons = {}
+    for path, text in sources:
+        for call in re.finditer(r"WithReason\(", text):
+            end, depth = call.end(), 1
+            while depth > 0 and end < len(text):
+                depth += {"(": 1, ")": -1}.get(text[end], 0)
+                end += 1
+            said = text[call.end():end]
+            names = re.findall(r'"([A-Z][A-Z_]+)"', said)
+            names += [constants[name] for name in re.findall(r"\bk[A-Z]\w+", said) if name in constants]
+            reasons.update({name: path for name in names})
+    return reasons
+
+
 def unbacked_examples(tree):
     """Every example in C++ of a page of docs stands, but for its indentation, in a test."""
     def folded(text):
@@ -397,4 +436,4 @@ def proto_breaks(root, buf_path):
 
 
 GUARDS = [layering, banned_calls, blocking_handlers, sizes, missing_tests, rules_without_tests,
-          faults_without_tests, unbacked_examples, assertion_free_tests, tidiness, house_macros]
+          faults_without_tests, undocumented_limits_and_reasons, unbacked_examples, assertion_free_tests, tidiness, house_macros]

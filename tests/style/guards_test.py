@@ -131,6 +131,22 @@ class GuardsTest(unittest.TestCase):
             "docs/FAULTS.md": "| F-01 | | | | `ATest.Holds`, `ATest.Gone` |\n",
         }, "docs/FAULTS.md:1: ATest.Gone does not exist")
 
+    def test_limit_or_reason_that_the_page_lacks_is_found(self):
+        tree = {
+            "libs/core/limits.h": "inline constexpr size_t kA = 2 * 1024;\n"
+                                  "inline constexpr uint32_t kB = 10'000;\n",
+            "libs/core/a.cc": 'WithReason(E(F("x")), "ONE_REASON", {{"k", "v"}});\n',
+            "libs/core/b.cc": 'constexpr char kTwo[] = "TWO_REASONS";\nWithReason(E(), kTwo);\n',
+            "libs/core/b_test.cc": 'WithReason(E(), "OF_A_TEST");\n',
+            "docs/API.md": "| a | 2048 bytes | `kA` |\n| b | 10000 | `kB` |\n"
+                           "| `ONE_REASON` | x | y |\n| `TWO_REASONS` | x | y |\n",
+        }
+        self.finds(guards.undocumented_limits_and_reasons, tree)
+        tree["docs/API.md"] = "| a | 2049 bytes | `kA` |\n| b | 10000 | `kB` |\n" \
+                              "| `ONE_REASON` | x | y |\n| `OLD_REASON` | x | y |\n"
+        self.finds(guards.undocumented_limits_and_reasons, tree, "no row says that kA is 2048",
+                   "does not explain the reason TWO_REASONS", "no code gives the reason OLD_REASON")
+
     def test_example_that_no_test_holds_is_found(self):
         test = {"libs/flow/a_test.cc": "void F() {\n    int a = 1;\n    Use(a);\n}\n"}
         page = "text\n```cpp\n%s\n```\n```console\n$ anything\n```\n"

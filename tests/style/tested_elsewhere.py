@@ -47,6 +47,7 @@ TESTED_ELSEWHERE = {
     "libs/director/engine_agents.cc": "libs/director/engine_inventory_test.cc",
     "libs/director/engine_control.cc": "libs/director/engine_cancel_test.cc",
     "libs/director/engine_views.cc": "libs/director/engine_explain_test.cc",
+    "libs/director/observer.h": "libs/director/director_test.cc",
     "libs/director/fleet.cc": "libs/director/engine_explain_test.cc",
     "libs/flow/flow_options.cc": "libs/flow/limits_test.cc",
     "libs/flow/item_source.h": "libs/flow/run_with_queue_test.cc",
