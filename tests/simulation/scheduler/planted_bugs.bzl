@@ -16,9 +16,7 @@ PLANTED_BUGS = {
     "pause_forgotten_by_a_restart": ("engine_attempts.cc", 11),
     "refusal_counts_too_early": ("engine_attempts.cc", 28),
     "restart_forgets_what_was_sent": ("engine.cc", 2),
-    "returned_director_is_noticed_late": ("engine_orders.cc", 30),
-    "suppressed_ends_the_wait": ("engine_attempts.cc", 60),
-    "trigger_leaves_no_row": ("engine_calls.cc", 2),
+    "trigger_leaves_no_row": ("engine_calls.cc", 7),
     "unknown_is_given_up": ("engine_attempts.cc", 1),
 }
 
