@@ -434,18 +434,6 @@ void Referee::CheckWorkConservation(const director::DirectorEngine& engine, Mome
   }
 }
 
-// No agent holds a task by leaving its start without an answer.
-void Referee::CheckLeasesOfStarts(Moment now) {
-  const absl::Duration lease = settings_.engine.lease.redispatch_after + lease_extension_;
-  for (const auto& [id, told] : told_) {
-    if (told.state != TaskState::kDispatching) continue;
-    if (now.monotonic > std::max(told.dispatched_at, epoch_began_at_) + lease) {
-      return Fail(
-          absl::StrCat(told.agent, " holds ", ToString(id), " beyond the lease of its start"));
-    }
-  }
-}
-
 // What it shows is what a recount of the disk, or of its own lists, finds.
 void Referee::CheckGauges(const director::DirectorEngine& engine, const Gauges& gauges) {
   director::QueueLevels counted = {.waiting = engine.waiting_line().size(),

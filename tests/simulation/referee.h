@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_TESTS_SIMULATION_REFEREE_H_
 #define CALLBOARD_TESTS_SIMULATION_REFEREE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -167,7 +168,16 @@ class Referee {
            returned.backoff == absl::ZeroDuration() && row != rows_.end() &&
            row->second.instance_id == told.instance_id;
   }
-  void CheckLeasesOfStarts(director::Moment now);
+  // No agent holds a task by leaving its start without an answer.
+  void CheckLeasesOfStarts(director::Moment now) {
+    const absl::Duration lease = settings_.engine.lease.redispatch_after + lease_extension_;
+    for (const auto& [id, told] : told_) {
+      if (told.state == core::TaskState::kDispatching &&
+          now.monotonic > std::max(told.dispatched_at, epoch_began_at_) + lease) {
+        return Fail(told.agent + " holds " + ToString(id) + " beyond the lease of its start");
+      }
+    }
+  }
   bool CouldNotBegin(const core::TaskRecord& record, const Told& told) const {
     return could_not_begin_.contains({record.queue_id, told.dispatch});
   }
