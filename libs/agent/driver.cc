@@ -356,6 +356,7 @@ void AgentDriver::ShowLevels() const {
   if (world_.observer == nullptr) return;
   world_.observer->OnLevels({.lanes = engine_.load(),
                              .unacknowledged_results = engine_.unacknowledged(),
+                             .unknown_items = engine_.unknown_items(),
                              .connected = engine_.is_connected(),
                              .draining = engine_.is_draining()});
 }

@@ -113,7 +113,9 @@ absl::Status AgentEngine::Open(core::SessionId session, const core::SessionTerms
                               .leaving = draining_,
                               .agent_time = now,
                               .running = Running(),
-                              .lost = {lost_.begin(), lost_.end()}};
+                              .lost = {lost_.begin(), lost_.end()},
+                              .version = core::kSessionVersion,
+                              .features = options_.features};
   for (const auto& [token, result] : results_) opened.ended.push_back(token);
   // A director is back: what its predecessor granted beyond the usual ends.
   for (auto& [token, run] : runs_) {
@@ -150,6 +152,7 @@ void AgentEngine::Hear(core::SessionId session, const core::DirectorWord& word,
     }
     // The output's own business.
     void operator()(const core::OutputAcknowledged&) const {}
+    void operator()(const core::UnknownItem&) const { ++engine.unknown_items_; }
     AgentEngine& engine;
     absl::Duration now;
   };

@@ -31,6 +31,8 @@ struct EngineOptions {
   // grpc://host:port
   std::string url = {};
   std::map<std::string, std::string> labels = {};
+  // Abilities beyond the version of the Session, as directors know them by name.
+  std::set<std::string> features = {};
   // Tasks that run at once.
   std::map<std::string, uint32_t> lanes = {{"default", 1}};
   // Whether tasks may be started past the queue.
@@ -149,6 +151,8 @@ class AgentEngine {
   std::vector<std::string> RunningTaskIds() const;
   bool IsRunning(const core::FenceToken& token) const { return runs_.contains(token); }
   size_t unacknowledged() const { return results_.size(); }
+  // Items of directors that this version does not know, and ignored.
+  uint64_t unknown_items() const { return unknown_items_; }
   uint64_t director_epoch() const { return epoch_; }
   const EngineOptions& options() const { return options_; }
   // For an agent that learns its port when it serves.
@@ -230,6 +234,7 @@ class AgentEngine {
   std::map<std::string, Request> requests_;
   std::deque<std::string> ended_requests_;
   bool draining_ = false;
+  uint64_t unknown_items_ = 0;
   Outcome outcome_;
 };
 

@@ -23,11 +23,11 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr core::SessionId kSession(1);
-constexpr core::SessionTerms kTerms = {.director_epoch = 3,
-                                       .lease = {.heartbeat = absl::Seconds(15),
-                                                 .self_fence = absl::Seconds(50),
-                                                 .redispatch_after = absl::Seconds(75),
-                                                 .kill_grace = absl::Seconds(10)}};
+const core::SessionTerms kTerms = {.director_epoch = 3,
+                                   .lease = {.heartbeat = absl::Seconds(15),
+                                             .self_fence = absl::Seconds(50),
+                                             .redispatch_after = absl::Seconds(75),
+                                             .kill_grace = absl::Seconds(10)}};
 
 FenceToken Token(uint64_t task, uint64_t epoch = 3) {
   return {core::QueueId(core::Ulid(0, task)), core::DispatchNumber(1), epoch};
@@ -196,6 +196,11 @@ TEST_F(AgentEngineTest, CopyOfAStartWhoseRunIsOverGetsTheResult) {
   EXPECT_THAT(Items<core::StartAnswered>(outcome).at(0).answer, IsOk());
   EXPECT_EQ(Items<core::RunEnded>(outcome).at(0).result, kDone);
   EXPECT_THAT(outcome.orders, IsEmpty());
+}
+
+TEST_F(AgentEngineTest, ItemThatItDoesNotKnowIsIgnoredAndCounted) {
+  engine_->Hear(kSession, core::UnknownItem(), now_);
+  EXPECT_EQ(engine_->unknown_items(), 1u);
 }
 
 TEST_F(AgentEngineTest, CopyOfAStartWhoseRunIsSettledIsNotBegunAgain) {

@@ -17,6 +17,8 @@ struct AgentLevels {
   core::LaneLoads lanes = {};
   // Results that no director has acknowledged.
   size_t unacknowledged_results = 0;
+  // Items of directors that were ignored, because this version does not know them.
+  uint64_t unknown_items = 0;
   // A director has a Session with it.
   bool connected = false;
   bool draining = false;

@@ -30,4 +30,8 @@ AnswerMeaning MeaningOf(const absl::Status& answer) {
   }
 }
 
+bool IsSessionRefusal(const absl::Status& why) {
+  return !absl::IsUnavailable(why) && !absl::IsDeadlineExceeded(why) && !absl::IsCancelled(why);
+}
+
 }  // namespace callboard::core

@@ -23,6 +23,10 @@ enum class AnswerMeaning {
 // The table of the answers: by code, and by reason where the code has two meanings.
 AnswerMeaning MeaningOf(const absl::Status& answer);
 
+// Whether a Session could not be opened because the agent does not want it, rather than because
+// nobody was reached.
+bool IsSessionRefusal(const absl::Status& why);
+
 }  // namespace callboard::core
 
 #endif  // CALLBOARD_LIBS_CORE_ANSWER_H_

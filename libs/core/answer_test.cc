@@ -58,6 +58,14 @@ TEST(AnswerTest, AgentThatServesNobodyIsAtFault) {
   }
 }
 
+TEST(AnswerTest, SessionIsRefusedByWhoAnswersNotByWhoIsAway) {
+  EXPECT_TRUE(IsSessionRefusal(absl::UnauthenticatedError("")));
+  EXPECT_TRUE(IsSessionRefusal(absl::UnimplementedError("")));
+  EXPECT_FALSE(IsSessionRefusal(absl::UnavailableError("")));
+  EXPECT_FALSE(IsSessionRefusal(absl::DeadlineExceededError("")));
+  EXPECT_FALSE(IsSessionRefusal(absl::CancelledError("")));
+}
+
 TEST(AnswerTest, FencingAnswerSaysNothingAboutTheTask) {
   EXPECT_EQ(MeaningOf(StatusCode::kFailedPrecondition, "STALE_ATTEMPT"), AnswerMeaning::kStale);
 }

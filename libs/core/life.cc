@@ -193,6 +193,8 @@ struct Step {
 
 }  // namespace
 
+std::set<std::string> FeaturesNeededBy(const Terms&) { return {}; }
+
 base::CopyOnWrite<Terms> TermsPool::Get(Terms terms) {
   const auto found = all_.find(terms);
   if (found != all_.end()) return *found;

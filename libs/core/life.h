@@ -48,6 +48,11 @@ struct Terms {
   }
 };
 
+// Features of the Session that an agent has to announce to get such a task. Version 1 of the
+// Session has everything that tasks can ask for so far; a field that needs more adds the name of
+// its feature here.
+std::set<std::string> FeaturesNeededBy(const Terms& terms);
+
 // The terms that tasks have, each kind once.
 class TermsPool {
  public:

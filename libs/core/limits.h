@@ -44,6 +44,10 @@ inline constexpr size_t kCronBytesMax = 256;
 inline constexpr uint32_t kEverySecondsMax = 366 * 24 * 3600;
 // Agents that are known, and what one may have.
 inline constexpr size_t kAgentsMax = 10'000;
+// Features that an end of a Session announces.
+inline constexpr int kFeaturesMax = 64;
+// Agents that announced themselves and that no Session has reached yet.
+inline constexpr ptrdiff_t kUnreachedAgentsMax = 1'000;
 inline constexpr size_t kAgentLanesMax = 64;
 inline constexpr uint32_t kLaneSlotsMax = 1000;
 // Request ids that are remembered after their task is forgotten.

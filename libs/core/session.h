@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,6 +19,10 @@
 #include "libs/core/task.h"
 
 namespace callboard::core {
+
+// Version of the rules of a Session. An end that speaks another one is served all the same: items
+// that it does not know it ignores, and both use what the lower version has.
+inline constexpr uint32_t kSessionVersion = 1;
 
 // One conversation. Never reused while the director's process lives.
 using SessionId = base::StrongId<struct SessionIdTag, uint64_t>;
@@ -56,6 +61,10 @@ struct AgentOpened {
   std::vector<FenceToken> lost = {};
   // With a result that was not acknowledged: each follows as a RunEnded.
   std::vector<FenceToken> ended = {};
+  // 0 from before there were versions.
+  uint32_t version = 0;
+  // Abilities beyond that version. A task that needs one goes only to agents that announce it.
+  std::set<std::string> features = {};
 };
 
 // The answer to a start, the same for every copy of it.
@@ -118,6 +127,9 @@ using DirectorItem = std::variant<StartRun, CancelRun, ResultAcknowledged, Fence
 struct SessionTerms {
   uint64_t director_epoch = 0;
   LeaseOptions lease = {};
+  // As in AgentOpened.
+  uint32_t version = kSessionVersion;
+  std::set<std::string> features = {};
 
   friend bool operator==(const SessionTerms&, const SessionTerms&) = default;
 };
@@ -156,10 +168,13 @@ struct OutputAcknowledged {
   uint64_t number = 0;
 };
 
+// An item that this version does not know. Ignored and counted.
+struct UnknownItem {};
+
 // Everything that either says.
-using AgentWord = std::variant<AgentOpened, AgentItem, OutputWritten>;
-using DirectorWord =
-    std::variant<SessionTerms, DirectorItem, HeartbeatAcknowledged, OutputAcknowledged>;
+using AgentWord = std::variant<AgentOpened, AgentItem, OutputWritten, UnknownItem>;
+using DirectorWord = std::variant<SessionTerms, DirectorItem, HeartbeatAcknowledged,
+                                  OutputAcknowledged, UnknownItem>;
 
 }  // namespace callboard::core
 

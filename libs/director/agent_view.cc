@@ -19,11 +19,19 @@ std::pair<AgentState, std::string> StateOf(const Agent& agent, const AgentView& 
   const std::string gone = agent.is_connected() ? "" : "; it is not connected";
   if (agent.draining) return {AgentState::kDraining, absl::StrCat(agent.mark_why, gone)};
   if (agent.cordoned) return {AgentState::kCordoned, absl::StrCat(agent.mark_why, gone)};
-  if (now.monotonic < agent.suspect_until) {
-    return {AgentState::kSuspect,
-            absl::StrCat("it could not be reached ", agent.unreachable, " times in a row")};
+  if (now.monotonic < agent.unanswered.until) {
+    return {AgentState::kSuspect, absl::StrCat("it did not answer starts, ",
+                                               agent.unanswered.failures, " times in a row", gone)};
   }
-  if (!agent.is_connected()) return {AgentState::kUnreachable, "it is not connected"};
+  if (now.monotonic < agent.unreachable.until) {
+    return {AgentState::kSuspect, absl::StrCat("it could not be reached ",
+                                               agent.unreachable.failures, " times in a row")};
+  }
+  if (!agent.is_connected()) {
+    return {AgentState::kUnreachable,
+            absl::StrCat("it is not connected", agent.unreachable_why.empty() ? "" : ": ",
+                         agent.unreachable_why)};
+  }
   if (agent.leaving) return {AgentState::kDraining, "it shuts down"};
   const absl::Duration silence = now.monotonic - agent.heard_at;
   if (silence >= 2 * lease.heartbeat) {
@@ -52,8 +60,8 @@ AgentView ViewOf(const Agent& agent, const core::LeaseOptions& lease, Moment now
   if (agent.heard_at > -absl::InfiniteDuration()) {
     view.last_seen_at = OnTheWall(agent.heard_at, now);
   }
-  if (now.monotonic < agent.suspect_until) {
-    view.suspect_until = OnTheWall(agent.suspect_until, now);
+  if (now.monotonic < agent.suspect_until()) {
+    view.suspect_until = OnTheWall(agent.suspect_until(), now);
   }
   std::tie(view.state, view.why) = StateOf(agent, view, lease, now);
   return view;

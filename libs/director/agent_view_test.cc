@@ -100,7 +100,27 @@ TEST(AgentViewTest, AgentThatIsLostIsSuspectForAWhileAndThenUnreachable) {
   EXPECT_THAT(view.why, HasSubstr("1 times"));
   director.Advance(absl::Seconds(5));
   EXPECT_EQ(Look(director, "a").state, AgentState::kUnreachable);
-  EXPECT_EQ(Look(director, "a").why, "it is not connected");
+  EXPECT_EQ(Look(director, "a").why, "it is not connected: cut");
+}
+
+TEST(AgentViewTest, AgentThatRefusesTheSessionIsShownWithItsReason) {
+  EngineFixture director;
+  ASSERT_TRUE(director.engine().Announce("a", "a/1", "grpc://a:1", director.now()).ok());
+  director.engine().OnUnreachable("a", absl::UnauthenticatedError("who are you"), director.now());
+  EXPECT_EQ(Look(director, "a").state, AgentState::kUnreachable);
+  EXPECT_EQ(Look(director, "a").why,
+            "it is not connected: it refuses the Session: UNAUTHENTICATED: who are you");
+  director.Connect("a");
+  EXPECT_EQ(Look(director, "a").why, "");
+}
+
+TEST(AgentViewTest, AgentThatLeavesStartsUnansweredIsSuspectAlsoWhileItIsConnected) {
+  EngineFixture director;
+  director.Connect("a");
+  director.Add();
+  director.AdvanceBeating(absl::Seconds(75));
+  EXPECT_EQ(Look(director, "a").state, AgentState::kSuspect);
+  EXPECT_EQ(Look(director, "a").why, "it did not answer starts, 1 times in a row");
 }
 
 TEST(AgentViewTest, ConnectedAgentThatIsSilentIsUnreachable) {
@@ -147,8 +167,14 @@ TEST(AgentViewTest, NumberOfAgentsIsBounded) {
     status =
         director.engine().Announce("a" + std::to_string(known), "i", "grpc://a:1", director.now());
   }
-  EXPECT_EQ(known, 10'001);
+  EXPECT_EQ(known, 1'001) << "of those that were never reached";
   EXPECT_THAT(status, HasReason("TOO_MANY_AGENTS"));
+  director.Connect("a0");
+  EXPECT_TRUE(director.engine().Announce("b", "i", "grpc://b:1", director.now()).ok())
+      << "one that is reached makes room";
+  director.Advance(absl::Minutes(1));
+  EXPECT_TRUE(director.engine().Announce("c", "i", "grpc://c:1", director.now()).ok())
+      << "so does one that announces itself no more";
 }
 
 }  // namespace

@@ -224,7 +224,9 @@ bool DirectorEngine::IsReadyNow(const Entry& entry, Moment now) const {
 
 Demand DirectorEngine::DemandOf(const Entry& entry) const {
   const core::Life& life = entry.life;
-  Demand demand = {.lane = life.terms->lane, .labels = life.terms->required_labels};
+  Demand demand = {.lane = life.terms->lane,
+                   .labels = life.terms->required_labels,
+                   .features = core::FeaturesNeededBy(*life.terms)};
   if (!life.session_id.empty()) demand.session_agent = book_.AgentOfSession(life.session_id);
   return demand;
 }

@@ -254,8 +254,10 @@ class DirectorEngine {
   absl::Status OnOpened(core::SessionId session, const core::AgentOpened& opened, Moment now);
   // What came in one message. Ignored when the Session has ended or was replaced.
   void OnItems(core::SessionId session, absl::Span<const core::AgentItem> items, Moment now);
-  void OnBroken(core::SessionId session, Moment now);
-  void OnUnreachable(const std::string& name, Moment now);
+  // A Session that was opened has ended; `why` may have the reason ports::kMessageTooLarge.
+  void OnBroken(core::SessionId session, const absl::Status& why, Moment now);
+  // A Session could not be opened.
+  void OnUnreachable(const std::string& name, const absl::Status& why, Moment now);
   // A copy of a start could not be handed to its Session.
   void OnNotWritten(const core::FenceToken& token, Moment now);
 
@@ -381,6 +383,8 @@ class DirectorEngine {
   void TryLater(Entry& entry, const std::string& who, const std::string& why,
                 std::optional<absl::Duration> asked, Moment now);
   void GiveUpStart(Entry& entry, bool counts, const std::string& why, Moment now);
+  // The lease of a start ended without an answer.
+  void OnStartUnanswered(Entry& entry, Moment now);
   void ReturnOrFail(Entry& entry, const Return& returned, Moment now);
   void End(Entry& entry, core::Ended ended, const Remark& remark, Moment now);
   void EndCancelled(Entry& entry, const std::string& who, const std::string& why,
@@ -401,8 +405,8 @@ class DirectorEngine {
   Entry* Current(const Agent& agent, const core::FenceToken& token);
   void Say(const Agent& agent, core::DirectorItem item);
   void SayTo(const std::string& agent, core::DirectorItem item);
-  void Suspect(Agent& agent, Moment now);
   void NoteInfrastructureError(Agent& agent, core::QueueId task);
+  void OnMessageTooLarge(Agent& agent);
   void MarkAgent(Agent& agent, bool draining, bool cordoned, const std::string& why);
 
   // engine_control.cc

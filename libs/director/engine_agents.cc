@@ -7,10 +7,12 @@
 #include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/answer.h"
 #include "libs/core/backoff.h"
 #include "libs/core/limits.h"
 #include "libs/director/engine.h"
+#include "libs/ports/agent_link.h"
 
 namespace callboard::director {
 namespace {
@@ -24,6 +26,8 @@ using core::TaskState;
 constexpr size_t kCordonTasks = 3;
 // 409s in a row from which on only a heartbeat's report counts.
 constexpr uint32_t kRefusalsBeforeHeartbeat = 3;
+// An agent that ends so many Sessions with a message that is too large will do it again.
+constexpr uint32_t kCordonOversizedSessions = 3;
 
 absl::Status CheckSize(const core::AgentOpened& opened) {
   const size_t tokens = opened.running.size() + opened.lost.size() + opened.ended.size();
@@ -72,6 +76,14 @@ absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
                                              "); those that are gone are forgotten after an hour")),
                             "TOO_MANY_AGENTS");
   }
+  const auto is_unreached = [](const auto& known) { return known.second.is_unreached(); };
+  if (agent == nullptr && std::count_if(fleet_.agents().begin(), fleet_.agents().end(),
+                                        is_unreached) >= core::kUnreachedAgentsMax) {
+    return base::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                "too many agents announced themselves and were never reached (",
+                                core::kUnreachedAgentsMax, "); check their agent.advertise")),
+                            "TOO_MANY_AGENTS");
+  }
   if (agent == nullptr || !agent->is_connected() || agent->instance_id == instance_id) {
     return absl::OkStatus();
   }
@@ -101,11 +113,14 @@ absl::Status DirectorEngine::OnOpened(core::SessionId session, const core::Agent
   agent.instance_id = opened.instance_id;
   agent.url = opened.url;
   agent.labels = opened.labels;
+  agent.features = opened.features;
   agent.agent_time = opened.agent_time;
-  agent.suspect_until = -absl::InfiniteDuration();
+  agent.unreachable.until = -absl::InfiniteDuration();
+  agent.unreachable_why.clear();
   OnLoad(agent, {opened.lanes, opened.leaving});
   if (is_new_life) {
     agent.failed_tasks.clear();
+    agent.oversized_sessions = 0;
     MarkAgent(agent, agent.draining, /*cordoned=*/false, agent.mark_why);
   }
   matcher_.Relink();
@@ -177,9 +192,9 @@ void DirectorEngine::ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, 
   } else if (life.tries->director_epoch != book_.epoch()) {
     GiveUpStart(entry, /*counts=*/false, "the director restarted before the start was heard", now);
   } else {
-    // Same lives on both ends: the start was lost on its way. As good as a first one.
-    entry.clocks.agent_time = agent.agent_time;
-    entry.clocks.lease_until = LeaseFrom(now.monotonic);
+    // Same lives on both ends: the start was lost on its way. The copy carries the time of the
+    // first, and the lease still counts from it, or an agent could hold the task by reopening its
+    // Session.
     entry.clocks.repeat_at = now.monotonic + options_.queue.dispatch_timeout;
     Watch(entry, now);
     SayStart(entry);
@@ -222,6 +237,7 @@ void DirectorEngine::OnStartAnswered(Agent& agent, const core::StartAnswered& an
     return;
   }
   if (entry->life.state != TaskState::kDispatching) return;
+  if (core::MeaningOf(answered.answer) != core::AnswerMeaning::kStale) agent.unanswered = {};
   if (answered.answer.ok()) {
     Accept(*entry, now);
   } else {
@@ -275,6 +291,7 @@ void DirectorEngine::OnRefused(Entry& entry, Agent& agent, const absl::Status& r
 void DirectorEngine::OnRunEnded(Agent& agent, const core::RunEnded& ended, Moment now) {
   const FenceToken& token = ended.token;
   if (Entry* current = Current(agent, token)) {
+    if (current->life.state == TaskState::kDispatching) agent.unanswered = {};
     Finish(*current, Cut(ended.result), now);
     Say(agent, core::ResultAcknowledged{token});
     return;
@@ -310,7 +327,7 @@ void DirectorEngine::OnHeartbeat(Agent& agent, const core::Heartbeat& heartbeat,
   if (heartbeat.agent_time < agent.agent_time) return;
   agent.agent_time = heartbeat.agent_time;
   agent.heard_at = now.monotonic;
-  agent.unreachable = 0;
+  agent.unreachable.failures = 0;
   for (auto& [name, lane] : agent.lanes) lane.heartbeat_since_refusal = true;
   for (const FenceToken& token : heartbeat.running) {
     Entry* entry = Current(agent, token);
@@ -350,19 +367,33 @@ void DirectorEngine::OnLoad(Agent& agent, const core::LoadReported& load) {
                 [](const auto& lane) { return lane.second.slots == 0 && lane.second.held == 0; });
 }
 
-void DirectorEngine::OnBroken(core::SessionId session, Moment now) {
+void DirectorEngine::OnBroken(core::SessionId session, const absl::Status& why, Moment now) {
   Agent* agent = fleet_.FindBySession(session);
   if (agent == nullptr) return;
+  agent->unreachable_why = base::KeptText(std::string(why.message()), core::kErrorBytesMax);
+  if (base::DetailsOf(why).reason == ports::kMessageTooLarge) OnMessageTooLarge(*agent);
   fleet_.EndSession(*agent);
-  Suspect(*agent, now);
+  agent->unreachable.AddFailure(now.monotonic);
   matcher_.Relink();
   Settle(now);
 }
 
-void DirectorEngine::OnUnreachable(const std::string& name, Moment now) {
+// What the agent wanted to say would be too large again, in every Session to come.
+void DirectorEngine::OnMessageTooLarge(Agent& agent) {
+  if (++agent.oversized_sessions < kCordonOversizedSessions) return;
+  MarkAgent(
+      agent, agent.draining, /*cordoned=*/true,
+      absl::StrCat(agent.oversized_sessions,
+                   " Sessions ended because a message was too large: ", agent.unreachable_why));
+}
+
+void DirectorEngine::OnUnreachable(const std::string& name, const absl::Status& why, Moment now) {
   // One that was never heard of is known from now on.
   if (fleet_.Find(name) == nullptr) fleet_.Get(name).heard_at = now.monotonic;
-  Suspect(fleet_.Get(name), now);
+  fleet_.Get(name).unreachable_why =
+      base::KeptText(absl::StrCat(core::IsSessionRefusal(why) ? "it refuses the Session: " : "",
+                                  absl::StatusCodeToString(why.code()), ": ", why.message()),
+                     core::kErrorBytesMax);
   Settle(now);
 }
 
@@ -377,7 +408,7 @@ void DirectorEngine::OnNotWritten(const FenceToken& token, Moment now) {
   CHECK_GT(entry->clocks.starts_said, 0u);
   if (--entry->clocks.starts_said > 0) return;
   Agent& agent = fleet_.Get(entry->life.tries->agent);
-  Suspect(agent, now);
+  agent.unreachable.AddFailure(now.monotonic);
   TryLater(*entry, "director",
            absl::StrCat(agent.name, " cannot be reached at ", agent.url,
                         "; check that it runs, and its agent.advertise"),
@@ -393,10 +424,6 @@ void DirectorEngine::SayTo(const std::string& agent, core::DirectorItem item) {
   Say(fleet_.Get(agent), std::move(item));
 }
 
-void DirectorEngine::Suspect(Agent& agent, Moment now) {
-  agent.suspect_until = now.monotonic + core::SuspicionAfter(++agent.unreachable);
-}
-
 void DirectorEngine::NoteInfrastructureError(Agent& agent, core::QueueId task) {
   agent.failed_tasks.insert(task);
   if (agent.failed_tasks.size() >= kCordonTasks) {
@@ -410,7 +437,10 @@ void DirectorEngine::MarkAgent(Agent& agent, bool draining, bool cordoned, const
   agent.draining = draining;
   agent.cordoned = cordoned;
   agent.mark_why = draining || cordoned ? why.substr(0, core::kErrorBytesMax) : "";
-  if (!cordoned) agent.failed_tasks.clear();
+  if (!cordoned) {
+    agent.failed_tasks.clear();
+    agent.oversized_sessions = 0;
+  }
   Write(core::AgentMarked{.name = agent.name,
                           .draining = draining,
                           .cordoned_instance = cordoned ? agent.instance_id : "",

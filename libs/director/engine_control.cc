@@ -13,7 +13,6 @@ using core::TaskEventKind;
 using core::TaskState;
 
 constexpr absl::Duration kLeaseExtension = absl::Minutes(5);
-constexpr absl::Duration kAgentMemory = absl::Hours(1);
 // The wall clock may jump, so that what waits for it is looked at this often.
 constexpr absl::Duration kWallPeriod = absl::Seconds(1);
 
@@ -83,8 +82,9 @@ void DirectorEngine::GoAway(Moment now) {
 Kicked DirectorEngine::Kick(Moment now) {
   Kicked kicked;
   for (auto& [name, agent] : fleet_.agents()) {
-    if (agent.suspect_until > now.monotonic) ++kicked.suspicions;
-    agent.suspect_until = -absl::InfiniteDuration();
+    if (agent.suspect_until() > now.monotonic) ++kicked.suspicions;
+    agent.unreachable.until = -absl::InfiniteDuration();
+    agent.unanswered.until = -absl::InfiniteDuration();
   }
   for (const auto& [sequence, entry] : book_.line()) {
     if (entry->clocks.not_before <= now.monotonic) continue;
@@ -118,7 +118,7 @@ void DirectorEngine::FireTimers(Moment now) {
     OnInFlightDue(*book_.Find(*id), now);
   }
   tickets_.Expire(now.monotonic);
-  fleet_.ForgetSilent(now.monotonic - kAgentMemory);
+  fleet_.ForgetSilent(now);
   Settle(now);
 }
 
@@ -128,8 +128,8 @@ absl::Duration DirectorEngine::UntilNextTimer(Moment now) const {
                 pending_agenda_.Next().value_or(absl::InfiniteDuration()), tickets_.NextEnd()});
   for (const auto& [name, agent] : fleet_.agents()) {
     // One that is over counts until somebody has looked who gets its agent.
-    if (agent.suspect_until > settled_at_) next = std::min(next, agent.suspect_until);
-    if (agent.is_forgettable()) next = std::min(next, agent.heard_at + kAgentMemory);
+    if (agent.suspect_until() > settled_at_) next = std::min(next, agent.suspect_until());
+    if (agent.is_forgettable()) next = std::min(next, agent.heard_at + agent.memory());
   }
   absl::Time wall = wall_agenda_.Next().value_or(absl::InfiniteFuture());
   if (!book_.ended().empty()) {
@@ -158,12 +158,11 @@ void DirectorEngine::OnInFlightDue(Entry& entry, Moment now) {
   const core::Life& life = entry.life;
   const bool cancelled = life.is_cancel_requested();
   if (entry.clocks.lease_until <= now.monotonic) {
-    const std::string why =
-        absl::StrCat("nothing was heard of it from ", life.tries->agent, " in time");
     if (life.state == TaskState::kWorking) {
-      Lose(entry, why, now);
+      Lose(entry, absl::StrCat("nothing was heard of it from ", life.tries->agent, " in time"),
+           now);
     } else {
-      GiveUpStart(entry, /*counts=*/true, why, now);
+      OnStartUnanswered(entry, now);
     }
     return;
   }

@@ -69,7 +69,8 @@ void DirectorEngine::SayStart(Entry& entry) {
 void DirectorEngine::Accept(Entry& entry, Moment now) {
   WriteTask(entry, {TaskEventKind::kRunning, entry.life.tries->agent, ""}, core::Accepted(), now);
   Agent& agent = fleet_.Get(entry.life.tries->agent);
-  agent.unreachable = 0;
+  agent.unreachable.failures = 0;
+  agent.unanswered = {};
   agent.lanes[entry.life.terms->lane].refusals = 0;
   if (entry.life.is_cancel_requested()) {
     Say(agent, core::CancelRun{entry.life.token()});
@@ -201,6 +202,14 @@ void DirectorEngine::GiveUpStart(Entry& entry, bool counts, const std::string& w
                 .why = why,
                 .fault = counts ? Fault::kAgent : Fault::kDirector},
                now);
+}
+
+void DirectorEngine::OnStartUnanswered(Entry& entry, Moment now) {
+  Agent& agent = fleet_.Get(entry.life.tries->agent);
+  agent.unanswered.AddFailure(now.monotonic);
+  if (!entry.life.is_cancel_requested()) NoteInfrastructureError(agent, entry.life.queue_id);
+  GiveUpStart(entry, /*counts=*/true,
+              absl::StrCat(agent.name, " did not answer the start before its lease ended"), now);
 }
 
 void DirectorEngine::ReturnOrFail(Entry& entry, const Return& returned, Moment now) {

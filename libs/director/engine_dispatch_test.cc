@@ -218,11 +218,12 @@ TEST(EngineDispatchTest, AgentThatMissedHeartbeatsGetsNothingUntilTheNext) {
   EXPECT_EQ(director.State(task), TaskState::kDispatching);
 }
 
-TEST(EngineDispatchTest, AgentThatCannotBeReachedIsSuspectForTwiceAsLongEachTime) {
+TEST(EngineDispatchTest, SuspicionDoublesWithEachSessionThatBreaks) {
   EngineFixture director;
   for (const int seconds : {5, 10, 20, 40, 80, 120, 120}) {
-    director.engine().OnUnreachable("a", director.now());
-    EXPECT_EQ(director.engine().fleet().agents().at("a").suspect_until,
+    director.Connect("a");
+    director.Break("a");
+    EXPECT_EQ(director.engine().fleet().agents().at("a").suspect_until(),
               director.now().monotonic + absl::Seconds(seconds));
     director.Advance(absl::Minutes(3));
   }
@@ -243,14 +244,16 @@ TEST(EngineDispatchTest, SuspectAgentGetsNothingUntilItsTimeIsOver) {
 
 TEST(EngineDispatchTest, OpenedSessionEndsSuspicionAndAHeartbeatItsDoubling) {
   EngineFixture director;
-  director.engine().OnUnreachable("a", director.now());
-  director.engine().OnUnreachable("a", director.now());
+  for (int broken = 0; broken < 2; ++broken) {
+    director.Connect("a");
+    director.Break("a");
+  }
   const core::QueueId task = director.Add();
   director.Connect("a");
   EXPECT_EQ(director.State(task), TaskState::kDispatching);
   director.Beat("a", {});
-  director.engine().OnUnreachable("a", director.now());
-  EXPECT_EQ(director.engine().fleet().agents().at("a").suspect_until,
+  director.Break("a");
+  EXPECT_EQ(director.engine().fleet().agents().at("a").suspect_until(),
             director.now().monotonic + absl::Seconds(5));
 }
 

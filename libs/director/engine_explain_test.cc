@@ -63,6 +63,7 @@ TEST(EngineExplainTest, EveryAgentHasItsReason) {
     agent = EngineFixture::Knowing(name);
     if (name != "label") agent.labels = {{"gpu", "yes"}};
     if (name == "busy") agent.lanes["default"].used = 1;
+    if (name == "suspect") agent.labels["is"] = "suspect";
     director.Connect(agent);
   }
   director.DrainAgent("drained");
@@ -71,8 +72,9 @@ TEST(EngineExplainTest, EveryAgentHasItsReason) {
   for (const std::string name : {"lane", "label", "busy", "drained", "suspect"}) {
     director.Beat(name, {});
   }
-  director.engine().OnUnreachable("suspect", director.now());
   core::Submission submission = EngineFixture::Prompt();
+  submission.spec.required_labels = {{"is", "suspect"}};
+  director.LoseStart(director.Add(submission));
   submission.spec.required_labels = {{"gpu", "yes"}};
   const core::QueueId task = director.Add(submission);
   EXPECT_EQ(WhyNot(director, task, "lane"), "has no lane default");

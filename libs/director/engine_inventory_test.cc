@@ -176,6 +176,32 @@ TEST(EngineInventoryTest, StartThatARestartSwallowedReturnsUncounted) {
   EXPECT_EQ(director.Task(director.task).attempts, 0u);
 }
 
+TEST(EngineInventoryTest, SessionThatDoesNotListAStartRepeatsItsFirstCopyAndRenewsNothing) {
+  InFlight director(/*working=*/false);
+  const std::vector<core::StartRun> first = director.TakeSaid<core::StartRun>();
+  ASSERT_THAT(first, SizeIs(1));
+  for (int session = 1; session < 25; ++session) {
+    director.Advance(absl::Seconds(3));
+    director.Connect("a");
+    const std::vector<core::StartRun> copies = director.TakeSaid<core::StartRun>();
+    ASSERT_THAT(copies, SizeIs(1));
+    EXPECT_EQ(copies[0].token, director.token);
+    EXPECT_EQ(copies[0].agent_time, first[0].agent_time);
+  }
+  EXPECT_EQ(director.State(director.task), TaskState::kDispatching);
+  director.Advance(absl::Seconds(3));
+  EXPECT_EQ(director.State(director.task), TaskState::kPending);
+  EXPECT_EQ(director.Task(director.task).attempts, 1u);
+}
+
+TEST(EngineInventoryTest, AnswerDoesNotMoveTheLease) {
+  InFlight director(/*working=*/false);
+  director.Advance(absl::Seconds(40));
+  director.Accept(director.task);
+  director.Advance(absl::Seconds(35));
+  EXPECT_EQ(director.Reason(director.task), FailureReason::kAgentLost);
+}
+
 TEST(EngineInventoryTest, NothingIsSentAgainToAnAgentThatHasNotOpenedYet) {
   InFlight director(/*working=*/false);
   director.Restart();
@@ -237,7 +263,7 @@ TEST(EngineInventoryTest, WordsOfAReplacedSessionAreIgnored) {
                             {core::StartAnswered{director.Token(task), absl::OkStatus()}},
                             director.now());
   EXPECT_EQ(director.State(task), TaskState::kDispatching);
-  director.engine().OnBroken(core::SessionId(1), director.now());
+  director.engine().OnBroken(core::SessionId(1), absl::UnavailableError(""), director.now());
   EXPECT_TRUE(director.engine().fleet().agents().at("a").is_connected());
 }
 

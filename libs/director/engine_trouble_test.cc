@@ -11,6 +11,7 @@ using core::FailureReason;
 using core::TaskState;
 using test::EngineFixture;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -131,6 +132,92 @@ TEST(EngineTroubleTest, SameAgentLostTwiceIsNoPoison) {
     director.Advance(absl::Seconds(75));
   }
   EXPECT_EQ(director.State(task), TaskState::kPending);
+}
+
+// ---- Starts without an answer ----
+
+TEST(EngineTroubleTest, StartWhoseLeaseEndsUnansweredGoesToAnotherAgent) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.Connect("b");
+  director.AdvanceBeating(absl::Seconds(75));
+  EXPECT_EQ(director.AgentOf(task), "b");
+  EXPECT_EQ(director.State(task), TaskState::kDispatching);
+  EXPECT_EQ(director.Task(task).attempts, 1u);
+}
+
+TEST(EngineTroubleTest, NeitherSessionNorHeartbeatEndsTheSuspicionOfAnUnansweredStart) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.AdvanceBeating(absl::Seconds(75));
+  ASSERT_EQ(director.State(task), TaskState::kPending);
+  director.Connect("a");
+  director.Beat("a", {});
+  director.Break("a");
+  director.Connect("a");
+  director.Advance(absl::Seconds(5) - absl::Milliseconds(1));
+  EXPECT_EQ(director.State(task), TaskState::kPending);
+  director.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(director.State(task), TaskState::kDispatching) << "its time does";
+  // The lease counts from what was last heard before the start.
+  director.AdvanceBeating(absl::Seconds(70));
+  EXPECT_EQ(director.engine().fleet().agents().at("a").suspect_until(),
+            director.now().monotonic + absl::Seconds(10))
+      << "the second in a row counts twice as long";
+}
+
+TEST(EngineTroubleTest, AnsweredStartOrAKickEndsTheSuspicionOfAnUnansweredOne) {
+  const absl::Status answers[] = {absl::OkStatus(), absl::InternalError("")};
+  for (const absl::Status& answer : answers) {
+    EngineFixture director;
+    core::AgentOpened agent = EngineFixture::Knowing("a");
+    agent.lanes["default"].slots = 2;
+    director.Connect(agent);
+    const core::QueueId unanswered = director.Add();
+    director.AdvanceBeating(absl::Seconds(50));
+    const core::QueueId answered = director.Add();
+    director.AdvanceBeating(absl::Seconds(25));
+    ASSERT_EQ(director.State(unanswered), TaskState::kPending);
+    director.Answer(answered, answer);
+    EXPECT_EQ(director.State(unanswered), TaskState::kDispatching) << answer;
+  }
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.AdvanceBeating(absl::Seconds(75));
+  ASSERT_EQ(director.State(task), TaskState::kPending);
+  EXPECT_EQ(director.Kick().suspicions, 1u);
+  EXPECT_EQ(director.State(task), TaskState::kDispatching);
+}
+
+TEST(EngineTroubleTest, AgentThatLeavesThreeDistinctStartsUnansweredIsCordoned) {
+  EngineFixture director;
+  core::AgentOpened agent = EngineFixture::Knowing("a");
+  agent.lanes["default"].slots = 3;
+  director.Connect(agent);
+  for (int task = 0; task < 3; ++task) director.Add();
+  director.AdvanceBeating(absl::Seconds(74));
+  EXPECT_FALSE(IsCordoned(director, "a"));
+  director.Advance(absl::Seconds(1));
+  EXPECT_TRUE(IsCordoned(director, "a"));
+  EXPECT_THAT(director.Line(), SizeIs(3));
+}
+
+TEST(EngineTroubleTest, AgentWhoseSessionsEndForAMessageThatIsTooLargeIsCordonedAtTheThird) {
+  EngineFixture director;
+  const absl::Status why = base::WithReason(
+      absl::ResourceExhaustedError("Received message larger than max"), "MESSAGE_TOO_LARGE");
+  for (int session = 1; session <= 3; ++session) {
+    director.Connect("a");
+    EXPECT_FALSE(IsCordoned(director, "a")) << session;
+    director.Break("a", why);
+  }
+  EXPECT_TRUE(IsCordoned(director, "a"));
+  EXPECT_THAT(director.engine().fleet().agents().at("a").mark_why, HasSubstr("larger than max"));
+  director.Connect("a");
+  EXPECT_TRUE(IsCordoned(director, "a"));
 }
 
 // ---- Which agent next ----
@@ -356,10 +443,22 @@ TEST(EngineTroubleTest, StartOfWhichOneCopyWasWrittenIsNotUnreachable) {
   EXPECT_EQ(director.State(task), core::TaskState::kPending);
 }
 
+TEST(EngineTroubleTest, FailedRedialDoesNotProlongTheSuspicionOfABrokenSession) {
+  EngineFixture director;
+  director.Connect("a");
+  director.Break("a");
+  const absl::Duration until = director.engine().fleet().agents().at("a").suspect_until();
+  for (int redial = 0; redial < 10; ++redial) {
+    director.Advance(absl::Milliseconds(140));
+    director.engine().OnUnreachable("a", absl::UnavailableError("refused"), director.now());
+  }
+  EXPECT_EQ(director.engine().fleet().agents().at("a").suspect_until(), until);
+}
+
 TEST(EngineTroubleTest, EndOfASuspicionIsDueUntilItIsActedUpon) {
   EngineFixture director;
   director.Connect("a");
-  director.engine().OnUnreachable("a", director.now());
+  director.Break("a");
   Moment late = director.now();
   late.monotonic += absl::Seconds(6);
   EXPECT_EQ(director.engine().UntilNextTimer(late), absl::ZeroDuration());

@@ -52,10 +52,13 @@ void Fleet::Release(const std::string& agent, core::QueueId task, const std::str
 bool Fleet::IsAble(const Agent& agent, const Demand& demand) const {
   const auto lane = agent.lanes.find(demand.lane);
   if (lane == agent.lanes.end() || lane->second.slots == 0) return false;
-  return std::all_of(demand.labels.begin(), demand.labels.end(), [&agent](const auto& label) {
-    const auto found = agent.labels.find(label.first);
-    return found != agent.labels.end() && found->second == label.second;
-  });
+  const bool has_labels =
+      std::all_of(demand.labels.begin(), demand.labels.end(), [&agent](const auto& label) {
+        const auto found = agent.labels.find(label.first);
+        return found != agent.labels.end() && found->second == label.second;
+      });
+  return has_labels && std::includes(agent.features.begin(), agent.features.end(),
+                                     demand.features.begin(), demand.features.end());
 }
 
 bool Fleet::Serves(const Agent& agent, const Demand& demand) const {
@@ -71,7 +74,7 @@ absl::string_view Fleet::WhyIdle(const Agent& agent, Moment now) const {
   if (!agent.is_connected()) return "not connected";
   if (agent.draining || agent.leaving) return "draining";
   if (agent.cordoned) return "cordoned";
-  if (now.monotonic < agent.suspect_until) return "suspect";
+  if (now.monotonic < agent.suspect_until()) return "suspect";
   if (now.monotonic >= agent.heard_at + 2 * lease_.heartbeat) return "silent";
   return "";
 }
@@ -89,6 +92,9 @@ std::string Fleet::WhyNot(const Agent& agent, const Demand& demand, Moment now) 
       if (found == agent.labels.end() || found->second != value) {
         return absl::StrCat("lacks the label ", label, "=", value);
       }
+    }
+    for (const std::string& feature : demand.features) {
+      if (!agent.features.contains(feature)) return absl::StrCat("lacks the feature ", feature);
     }
   }
   if (const absl::string_view idle = WhyIdle(agent, now); !idle.empty()) return std::string(idle);
@@ -114,9 +120,10 @@ uint32_t Fleet::SlotsInAll() const {
   return static_cast<uint32_t>(std::min<uint64_t>(slots, std::numeric_limits<uint32_t>::max()));
 }
 
-void Fleet::ForgetSilent(absl::Duration before) {
+void Fleet::ForgetSilent(Moment now) {
   for (auto agent = agents_.begin(); agent != agents_.end();) {
-    const bool forget = agent->second.is_forgettable() && agent->second.heard_at <= before;
+    const bool forget = agent->second.is_forgettable() &&
+                        agent->second.heard_at + agent->second.memory() <= now.monotonic;
     agent = forget ? agents_.erase(agent) : std::next(agent);
   }
 }

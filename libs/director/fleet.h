@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_DIRECTOR_FLEET_H_
 #define CALLBOARD_LIBS_DIRECTOR_FLEET_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -12,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/core/backoff.h"
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
 #include "libs/core/session.h"
@@ -24,6 +26,8 @@ namespace callboard::director {
 struct Demand {
   std::string lane = {};
   std::map<std::string, std::string> labels = {};
+  // Features of the Session that the agent has to announce.
+  std::set<std::string> features = {};
   // The agent that has the task's session; empty when it has none.
   std::string session_agent = {};
 
@@ -50,11 +54,21 @@ struct Lane {
   bool has_free_slot() const { return !refused && slots > std::max(reported, held); }
 };
 
+// A time in which an agent gets no tasks: 5 s · 2^(failures - 1), at most 2 min.
+struct Suspicion {
+  // In a row.
+  uint32_t failures = 0;
+  absl::Duration until = -absl::InfiniteDuration();
+
+  void AddFailure(absl::Duration now) { until = now + core::SuspicionAfter(++failures); }
+};
+
 struct Agent {
   std::string name;
   std::string instance_id = {};
   std::string url = {};
   std::map<std::string, std::string> labels = {};
+  std::set<std::string> features = {};
   std::map<std::string, Lane> lanes = {};
   // 0 while it has none.
   core::SessionId session = {};
@@ -70,17 +84,29 @@ struct Agent {
   bool cordoned = false;
   // Why it is drained or cordoned, for people.
   std::string mark_why = {};
-  // Times in a row that it could not be reached, and until when it is left alone for that.
-  uint32_t unreachable = 0;
-  absl::Duration suspect_until = -absl::InfiniteDuration();
+  // Sessions that broke and starts that could not be written. A new Session ends the suspicion, a
+  // heartbeat its doubling.
+  Suspicion unreachable = {};
+  // Starts whose lease ended without an answer. Neither a Session nor a heartbeat ends it: an agent
+  // that reopens its Session and answers nothing would get task after task.
+  Suspicion unanswered = {};
+  // Why its last Session ended or could not be opened, for people; empty while it has one.
+  std::string unreachable_why = {};
+  // Sessions of this life that ended because a message was too large.
+  uint32_t oversized_sessions = 0;
   // The tasks that failed for its sake since the last one that did not.
   std::set<core::QueueId> failed_tasks = {};
   // The dispatches it may be running, in the director's eyes.
   absl::btree_set<core::QueueId> holds = {};
 
   bool is_connected() const { return session != core::SessionId(); }
+  absl::Duration suspect_until() const { return std::max(unreachable.until, unanswered.until); }
   // Whether time alone makes it forgotten.
   bool is_forgettable() const { return !is_connected() && holds.empty() && !draining && !cordoned; }
+  // Whether all that is known of it is that it announced itself.
+  bool is_unreached() const { return instance_id.empty() && is_forgettable(); }
+  // How long it is known after it was last heard of.
+  absl::Duration memory() const { return is_unreached() ? absl::Minutes(1) : absl::Hours(1); }
   // Whether the tasks of its sessions wait for it.
   bool keeps_sessions() const { return is_connected() && !draining && !leaving && !cordoned; }
 };
@@ -124,12 +150,12 @@ class Fleet {
   // Slots of all agents that are connected.
   uint32_t SlotsInAll() const;
 
-  // Forgets agents that were last heard of so long ago, hold nothing and are not set aside: that
+  // Forgets agents that were last heard of too long ago, hold nothing and are not set aside: that
   // they are is remembered.
-  void ForgetSilent(absl::Duration before);
+  void ForgetSilent(Moment now);
 
  private:
-  // Whether it has the lane and the labels.
+  // Whether it has the lane, the labels and the features.
   bool IsAble(const Agent& agent, const Demand& demand) const;
   // Why it takes nothing at all now; empty when it does. One that is silent would have to refuse a
   // start, because of the time it carries.

@@ -58,6 +58,18 @@ TEST_F(MatcherTest, FirstInLineGoesToTheFirstAgentByName) {
   EXPECT_EQ(Next(), "a takes 1");
 }
 
+TEST_F(MatcherTest, TaskThatNeedsAFeatureGoesOnlyToAgentsThatAnnounceIt) {
+  const Demand demand = {.lane = "default", .features = {"deferral"}};
+  matcher_.Add(Task(1), demand);
+  Add(2);
+  Agent& old = Connect("a", 1);
+  EXPECT_EQ(Next(), "a takes 2");
+  EXPECT_EQ(fleet_.WhyNot(old, demand, now_), "lacks the feature deferral");
+  Connect("b", 1).features = {"deferral", "more"};
+  matcher_.Relink();
+  EXPECT_EQ(Next(), "b takes 1");
+}
+
 TEST_F(MatcherTest, WhatNoFreeSlotServesIsPassedOver) {
   Add(1, "gpu");
   Add(2);

@@ -5,9 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "libs/core/session.h"
 
 namespace callboard::ports {
+
+// The reason of a Session's end: a message was larger than its other end takes.
+inline constexpr char kMessageTooLarge[] = "MESSAGE_TOO_LARGE";
 
 // The director's end of its Sessions with the agents. What agents say comes in through an
 // AgentListener.
@@ -37,10 +41,10 @@ class AgentListener {
   // What came in one message, in its order. False as above; nothing of it was taken then.
   virtual bool OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) = 0;
   virtual void OnOutput(core::SessionId session, core::OutputWritten output) = 0;
-  // A Session that was opened is over.
-  virtual void OnBroken(core::SessionId session) = 0;
-  // An agent that has a name answers no more.
-  virtual void OnUnreachable(const std::string& name) = 0;
+  // A Session that was opened is over. The reason in `why` is kMessageTooLarge where that ended it.
+  virtual void OnBroken(core::SessionId session, const absl::Status& why) = 0;
+  // A Session with an agent whose name is known could not be opened.
+  virtual void OnUnreachable(const std::string& name, const absl::Status& why) = 0;
   // A start never left this process.
   virtual void OnNotWritten(const core::FenceToken& token) = 0;
 };

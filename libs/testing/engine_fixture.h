@@ -206,8 +206,8 @@ class EngineFixture {
     CHECK_OK(engine_->OnOpened(session, opened, now_));
     Take();
   }
-  void Break(const std::string& agent) {
-    engine_->OnBroken(sessions_.at(agent), now_);
+  void Break(const std::string& agent, const absl::Status& why = absl::UnavailableError("cut")) {
+    engine_->OnBroken(sessions_.at(agent), why, now_);
     sessions_.erase(agent);
     Take();
   }

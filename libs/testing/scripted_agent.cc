@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/wire/session.h"
+#include "libs/wire/status.h"
 
 namespace callboard::test {
 
@@ -37,6 +38,10 @@ std::string ScriptedAgent::address() const { return absl::StrCat("127.0.0.1:", p
 grpc::Status ScriptedAgent::Session(
     grpc::ServerContext* context,
     grpc::ServerReaderWriter<v1::SessionResponse, v1::SessionRequest>* stream) {
+  {
+    base::MutexLock lock(mutex_);
+    if (!refusal_.ok()) return wire::ToGrpc(refusal_);
+  }
   auto conversation = std::make_shared<Conversation>(Conversation{context, stream, {}, {}});
   bool seen = false;
   v1::SessionRequest request;
@@ -136,6 +141,11 @@ void ScriptedAgent::Finish(const core::FenceToken& token, const core::RunResult&
 
 void ScriptedAgent::HangUp() {
   Use([](Conversation& conversation) { conversation.context->TryCancel(); });
+}
+
+void ScriptedAgent::RefuseSessions(const absl::Status& why) {
+  base::MutexLock lock(mutex_);
+  refusal_ = why;
 }
 
 }  // namespace callboard::test

@@ -51,6 +51,8 @@ class ScriptedAgent final : private v1::AgentService::Service {
 
   // Ends the Session.
   void HangUp();
+  // From now on no Session is opened.
+  void RefuseSessions(const absl::Status& why);
 
  private:
   struct Conversation;
@@ -67,6 +69,7 @@ class ScriptedAgent final : private v1::AgentService::Service {
   base::CondVar changed_;
   std::deque<std::shared_ptr<Conversation>> unseen_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Conversation> current_ ABSL_GUARDED_BY(mutex_);
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -1,7 +1,9 @@
 #include "libs/wire/session.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -71,6 +73,20 @@ core::LaneLoads ReadLanes(const Protos& protos) {
   return lanes;
 }
 
+template <class Protos>
+absl::StatusOr<std::set<std::string>> ReadFeatures(absl::string_view field, const Protos& protos) {
+  const bool fits = protos.size() <= core::kFeaturesMax &&
+                    std::all_of(protos.begin(), protos.end(), [](const std::string& feature) {
+                      return feature.size() <= core::kNameBytesMax;
+                    });
+  if (!fits) {
+    return Wrong(field,
+                 absl::StrCat("has more than ", core::kFeaturesMax, " names, or one of more than ",
+                              core::kNameBytesMax, " bytes"));
+  }
+  return std::set<std::string>(protos.begin(), protos.end());
+}
+
 void WriteEnded(const core::RunEnded& ended, Response::Result& proto) {
   *proto.mutable_token() = ToProto(ended.token);
   v1::AgentRun& run = *proto.mutable_run();
@@ -94,6 +110,8 @@ struct DirectorWriter {
     *open.mutable_self_fence() = ToProto(terms.lease.self_fence);
     *open.mutable_kill_grace() = ToProto(terms.lease.kill_grace);
     *open.mutable_redispatch_after() = ToProto(terms.lease.redispatch_after);
+    open.set_protocol_version(terms.version);
+    for (const std::string& feature : terms.features) open.add_features(feature);
   }
   void operator()(const core::DirectorItem& said) const { std::visit(*this, said); }
   void operator()(const core::StartRun& start) const {
@@ -123,6 +141,7 @@ struct DirectorWriter {
     *item.mutable_log_ack()->mutable_token() = ToProto(acknowledged.token);
     item.mutable_log_ack()->set_number(acknowledged.number);
   }
+  void operator()(const core::UnknownItem&) const {}
   Request::Item& item;
 };
 
@@ -135,6 +154,8 @@ absl::StatusOr<core::DirectorWord> ReadOpen(const Request::Open& proto) {
   ASSIGN_OR_RETURN(terms.lease.redispatch_after,
                    ReadDuration("open.redispatch_after", proto.redispatch_after()));
   if (terms.lease.heartbeat == absl::ZeroDuration()) return Wrong("open.heartbeat", "is required");
+  terms.version = proto.protocol_version();
+  ASSIGN_OR_RETURN(terms.features, ReadFeatures("open.features", proto.features()));
   return terms;
 }
 
@@ -165,6 +186,8 @@ struct AgentWriter {
     for (const FenceToken& token : opened.running) *proto.add_running() = ToProto(token);
     for (const FenceToken& token : opened.lost) *proto.add_lost() = ToProto(token);
     for (const FenceToken& token : opened.ended) *proto.add_ended() = ToProto(token);
+    proto.set_protocol_version(opened.version);
+    for (const std::string& feature : opened.features) proto.add_features(feature);
   }
   void operator()(const core::AgentItem& said) const { std::visit(*this, said); }
   void operator()(const core::StartAnswered& answered) const {
@@ -191,6 +214,7 @@ struct AgentWriter {
     }
     item.mutable_logs()->set_last(written.is_last);
   }
+  void operator()(const core::UnknownItem&) const {}
   Response::Item& item;
 };
 
@@ -205,6 +229,8 @@ absl::StatusOr<core::AgentWord> ReadOpened(const Response::Opened& proto) {
   ASSIGN_OR_RETURN(opened.running, ReadTokens(proto.running()));
   ASSIGN_OR_RETURN(opened.lost, ReadTokens(proto.lost()));
   ASSIGN_OR_RETURN(opened.ended, ReadTokens(proto.ended()));
+  opened.version = proto.protocol_version();
+  ASSIGN_OR_RETURN(opened.features, ReadFeatures("opened.features", proto.features()));
   return opened;
 }
 
@@ -260,7 +286,7 @@ absl::StatusOr<core::DirectorWord> FromProto(const v1::SessionRequest::Item& pro
     case Request::Item::KIND_NOT_SET:
       break;
   }
-  return Wrong("items", "has one that this version does not know");
+  return core::UnknownItem();
 }
 
 v1::SessionResponse::Item ToProto(const core::AgentWord& word) {
@@ -296,7 +322,7 @@ absl::StatusOr<core::AgentWord> FromProto(const v1::SessionResponse::Item& proto
     case Response::Item::KIND_NOT_SET:
       break;
   }
-  return Wrong("items", "has one that this version does not know");
+  return core::UnknownItem();
 }
 
 void WriteResult(const core::RunResult& result, v1::AgentRun& proto) {

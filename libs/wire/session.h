@@ -10,6 +10,7 @@
 
 namespace callboard::wire {
 
+// An item that this version does not know is core::UnknownItem, no error.
 v1::SessionRequest::Item ToProto(const core::DirectorWord& word);
 absl::StatusOr<core::DirectorWord> FromProto(const v1::SessionRequest::Item& proto);
 

@@ -93,10 +93,15 @@ std::vector<prometheus::MetricFamily> AgentWatch::Gauges() const {
     server::AddGauge("lane", lane, load.slots, slots);
     server::AddGauge("lane", lane, load.used, used);
   }
-  return {slots, used,
+  return {slots,
+          used,
           server::Gauge("callboard_agent_unacknowledged_results",
                         "Results that no director has acknowledged.",
                         static_cast<double>(levels.unacknowledged_results)),
+          server::Gauge("callboard_agent_unknown_items",
+                        "Items from directors that were ignored because this version does not "
+                        "know them.",
+                        static_cast<double>(levels.unknown_items)),
           server::Gauge("callboard_agent_connected", "Whether a director has a Session with it.",
                         levels.connected ? 1 : 0),
           server::Gauge("callboard_agent_draining", "Whether it takes no more tasks.",

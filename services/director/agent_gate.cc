@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "libs/base/log.h"
 #include "libs/director/command.h"
 
@@ -16,7 +17,11 @@ bool AgentGate::OnOpened(core::SessionId session, const core::AgentOpened& opene
   return driver_.Post(AgentCommand([this, session, opened](DirectorEngine& engine, Moment now) {
     const absl::Status status = engine.OnOpened(session, opened, now);
     if (status.ok()) {
-      base::LogInfo("agent", "connected", {{"name", opened.name}, {"agent_url", opened.url}});
+      base::LogInfo("agent", "connected",
+                    {{"name", opened.name},
+                     {"agent_url", opened.url},
+                     {"version", opened.version},
+                     {"features", absl::StrJoin(opened.features, ",")}});
     } else {
       base::LogWarning("agent", "refused", {{"name", opened.name}, {"error", status.message()}});
       link_.End(session, status);
@@ -38,16 +43,16 @@ void AgentGate::OnOutput(core::SessionId session, core::OutputWritten output) {
   });
 }
 
-void AgentGate::OnBroken(core::SessionId session) {
-  driver_.Post(
-      AgentCommand([session](DirectorEngine& engine, Moment now) { engine.OnBroken(session, now); },
-                   Command::From::kLink));
+void AgentGate::OnBroken(core::SessionId session, const absl::Status& why) {
+  driver_.Post(AgentCommand(
+      [session, why](DirectorEngine& engine, Moment now) { engine.OnBroken(session, why, now); },
+      Command::From::kLink));
 }
 
-void AgentGate::OnUnreachable(const std::string& name) {
-  driver_.Post(
-      AgentCommand([name](DirectorEngine& engine, Moment now) { engine.OnUnreachable(name, now); },
-                   Command::From::kLink));
+void AgentGate::OnUnreachable(const std::string& name, const absl::Status& why) {
+  driver_.Post(AgentCommand(
+      [name, why](DirectorEngine& engine, Moment now) { engine.OnUnreachable(name, why, now); },
+      Command::From::kLink));
 }
 
 void AgentGate::OnNotWritten(const core::FenceToken& token) {

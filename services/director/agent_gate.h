@@ -23,8 +23,8 @@ class AgentGate final : public ports::AgentListener {
   bool OnOpened(core::SessionId session, const core::AgentOpened& opened) override;
   bool OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) override;
   void OnOutput(core::SessionId session, core::OutputWritten output) override;
-  void OnBroken(core::SessionId session) override;
-  void OnUnreachable(const std::string& name) override;
+  void OnBroken(core::SessionId session, const absl::Status& why) override;
+  void OnUnreachable(const std::string& name, const absl::Status& why) override;
   void OnNotWritten(const core::FenceToken& token) override;
 
  private:

@@ -14,6 +14,7 @@
 #include "libs/flow/flow.h"
 #include "libs/flow/thread_pool.h"
 #include "libs/server/flow_settings.h"
+#include "libs/server/gauge.h"
 #include "services/director/agent_gate.h"
 #include "services/director/director_options.h"
 #include "services/director/director_watch.h"
@@ -108,8 +109,8 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
                                     context.clock(), ForgottenBy(driver)));
   parts->queue.emplace(driver, *parts->watch, *parts->outputs, context.clock(), *parts->tracer);
   parts->fleet.emplace(driver,
-                       [&link = *parts->link](const std::string&, const std::string& address) {
-                         link.Dial(address, adapters::GrpcAgentLink::Known::kWhileAnnounced);
+                       [&link = *parts->link](const std::string& name, const std::string& address) {
+                         link.Dial(address, adapters::GrpcAgentLink::Known::kWhileAnnounced, name);
                        });
   parts->gate.emplace(driver, *parts->link, *parts->outputs);
   for (const std::string& address : config.fleet().agents()) {
@@ -133,8 +134,13 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
             link.Leave(kGoodbyePatience);
           },
       .metrics =
-          [&flow = *parts->flow, &watch = *parts->watch, &clock = context.clock()] {
+          [&flow = *parts->flow, &watch = *parts->watch, &link = *parts->link,
+           &clock = context.clock()] {
             std::vector<prometheus::MetricFamily> families = server::FlowMetrics(flow);
+            families.push_back(server::Gauge(
+                "callboard_session_unknown_items",
+                "Items from agents that were ignored because this version does not know them.",
+                static_cast<double>(link.unknown_items())));
             for (auto& family : watch.Gauges(clock.WallNow())) families.push_back(family);
             return families;
           },

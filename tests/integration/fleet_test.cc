@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "callboard/v1/fleet.grpc.pb.h"
+#include "libs/testing/scripted_agent.h"
 #include "tests/integration/director_fixture.h"
 
 namespace callboard {
@@ -100,6 +101,24 @@ TEST_F(FleetTest, DrainOutlivesARestartUntilItIsEnded) {
   const auto undrained = Undrain("agent-1");
   ASSERT_THAT(undrained, IsOk());
   EXPECT_EQ(undrained->state(), v1::Agent::STATE_UNREACHABLE) << "nobody is there";
+}
+
+TEST_F(FleetTest, AgentThatRefusesTheSessionIsLoggedAndShownWithItsReason) {
+  test::ScriptedAgent agent;
+  agent.RefuseSessions(absl::UnauthenticatedError("who are you"));
+  Start();
+  ASSERT_THAT(Announce("agent-1", agent.address()), IsOk());
+  const std::string line = director_->process().WaitForLine(" agent=refused ");
+  EXPECT_THAT(line, HasSubstr("name=agent-1"));
+  EXPECT_THAT(line, HasSubstr("code=UNAUTHENTICATED"));
+  EXPECT_THAT(line, HasSubstr("who are you"));
+  std::string why;
+  do {
+    const auto agents = Call(&Stub::ListAgents, v1::ListAgentsRequest());
+    ASSERT_THAT(agents, IsOk());
+    why = agents->agents(0).state_why();
+  } while (why == "it is not connected");
+  EXPECT_THAT(why, HasSubstr("it refuses the Session: UNAUTHENTICATED: who are you"));
 }
 
 TEST_F(FleetTest, UnknownAgentIsNotFound) {

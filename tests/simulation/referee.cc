@@ -20,6 +20,8 @@ using director::Moment;
 constexpr uint64_t kTurnsBetweenReloads = 40;
 // Tasks in a row that fail for an agent's sake before it is cordoned.
 constexpr size_t kCordonTasks = 3;
+// The shortest time in which a suspect agent gets nothing.
+constexpr absl::Duration kSuspicionMin = absl::Seconds(5);
 
 // As in core::TaskEventKind.
 constexpr absl::string_view kEventNames[] = {
@@ -82,9 +84,12 @@ void Referee::OnWritten(const core::Record& record, Moment now) {
       Fail("a new store begins at an epoch that agents of an earlier one refuse");
     }
     epoch_ = began->epoch;
+    epoch_began_at_ = now.monotonic;
     OnRestart(now);
   } else if (const auto* marked = std::get_if<core::AgentMarked>(&record)) {
     OnMarked(*marked);
+  } else if (const auto* extended = std::get_if<core::LeasesExtended>(&record)) {
+    lease_extension_ = extended->extension;
   }
 }
 
@@ -101,8 +106,10 @@ void Referee::OnTask(const core::TaskRecord& record, Moment now) {
     OnDispatched(record, *dispatched, told, now);
   } else if (std::holds_alternative<core::Accepted>(record.change)) {
     if (told.state != TaskState::kDispatching) return Fail("accepted without a dispatch");
+    NoteAnswer(told, told.agent);
     told.state = TaskState::kWorking;
   } else if (const auto* bounced = std::get_if<core::Bounced>(&record.change)) {
+    NoteAnswer(told, told.agent);
     OnBounced(*bounced, told);
   } else if (const auto* returned = std::get_if<core::Returned>(&record.change)) {
     OnReturned(record, *returned, told, now);
@@ -142,9 +149,14 @@ void Referee::OnDispatched(const core::TaskRecord& record, const core::Dispatche
   CheckFirstInLine(told, agent, now);
   told.state = TaskState::kDispatching;
   told.dispatch = dispatched.dispatch.value();
+  told.dispatched_at = now.monotonic;
   told.agent = agent;
   told.instance_id = dispatched.instance_id;
   if (rows_[agent].cordoned) Fail(absl::StrCat(agent, " was given a task although it is cordoned"));
+  if (now.monotonic < rows_[agent].suspect_until &&
+      kicked_at_ < rows_[agent].suspect_until - kSuspicionMin) {
+    Fail(absl::StrCat(agent, " was given a task although it left a start without an answer"));
+  }
   const auto held = std::count_if(told_.begin(), told_.end(), [&agent](const auto& task) {
     return task.second.is_in_flight() && task.second.agent == agent;
   });
@@ -207,6 +219,10 @@ void Referee::OnReturned(const core::TaskRecord& record, const core::Returned& r
     return Fail("a task that never ran to its end lost its place");
   }
   CheckCordon(record, returned, returned.reported, told);
+  NoteAnswer(told, record.event.who);
+  if (LeaseOfStartEnded(returned, told)) {
+    rows_[told.agent].suspect_until = now.monotonic + kSuspicionMin;
+  }
   told.sequence = returned.sequence;
   told.state = TaskState::kPending;
   told.backoff = returned.backoff;
@@ -254,6 +270,7 @@ void Referee::OnEnded(const core::TaskRecord& record, const core::Ended& ended, 
     }
   }
   ++counts_.ended;
+  NoteAnswer(told, record.event.who);
   told.state = ended.state;
 }
 
@@ -313,6 +330,7 @@ void Referee::OnRestart(Moment now) {
   for (auto& [agent, row] : rows_) {
     row.could_not_begin.clear();
     row.failed.clear();
+    row.suspect_until = -absl::InfiniteDuration();
   }
 }
 
@@ -389,6 +407,7 @@ void Referee::OnTurn(const director::DirectorEngine& engine, const test::MemoryD
   last_let_in_ = 0;
   tickets_ = engine.Status(now).tickets;
   CheckWorkConservation(engine, now);
+  CheckLeasesOfStarts(now);
   CheckGauges(engine, gauges);
   if (counts_.turns % kTurnsBetweenReloads == 0) CheckAgainstDisk(engine, disk);
 }

@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_TESTS_SIMULATION_REFEREE_H_
 #define CALLBOARD_TESTS_SIMULATION_REFEREE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -55,6 +56,15 @@ class Referee {
   void OnSubmitAcknowledged(const std::string& identity, const std::string& request_id,
                             core::QueueId id, bool deduplicated);
   void OnCancelAcknowledged(core::QueueId id);
+  // A copy of a start is on its way to its agent.
+  void OnStartSaid(const core::FenceToken& token, absl::Duration agent_time) {
+    const auto [first, is_first] = start_times_.emplace(token, agent_time);
+    if (first->second != agent_time) {
+      Fail(ToString(token.queue_id) + ": a copy of its start carries another time than the first");
+    }
+  }
+  // Suspicions have ended.
+  void OnKick(director::Moment now) { kicked_at_ = now.monotonic; }
   // An agent forgets a result, because it was told that it may.
   void OnResultForgotten(const core::FenceToken& token);
 
@@ -99,6 +109,8 @@ class Referee {
     uint64_t admitted = 0;
     absl::Time created_at = absl::InfiniteFuture();
     uint64_t dispatch = 0;
+    // When the dispatch was decided.
+    absl::Duration dispatched_at = -absl::InfiniteDuration();
     uint32_t attempts = 0;
     uint32_t bounces = 0;
     std::string agent;
@@ -127,6 +139,8 @@ class Referee {
     bool cordoned = false;
     // By the record before this one.
     bool is_newly_cordoned = false;
+    // Until when it gets no task at least: the lease of a start ended without an answer.
+    absl::Duration suspect_until = -absl::InfiniteDuration();
   };
 
   // A director begins from what is on disk.
@@ -140,6 +154,30 @@ class Referee {
                   director::Moment now);
   void OnEnded(const core::TaskRecord& record, const core::Ended& ended, Told& told);
   void OnMarked(const core::AgentMarked& marked);
+  // A start is no longer unanswered: `who` says how it ended.
+  void NoteAnswer(const Told& told, const std::string& who) {
+    if (told.state != core::TaskState::kDispatching || who != told.agent) return;
+    rows_[told.agent].suspect_until = -absl::InfiniteDuration();
+  }
+  // Whether the dispatch ended because the lease of its start did. A start that returns uncounted,
+  // after a backoff, or because its agent has begun a new life, came to nothing for another reason.
+  bool LeaseOfStartEnded(const core::Returned& returned, const Told& told) const {
+    const auto row = rows_.find(told.agent);
+    return told.state == core::TaskState::kDispatching && returned.counts && !returned.reported &&
+           returned.blame == core::Blame::kAgentFailedIt &&
+           returned.backoff == absl::ZeroDuration() && row != rows_.end() &&
+           row->second.instance_id == told.instance_id;
+  }
+  // No agent holds a task by leaving its start without an answer.
+  void CheckLeasesOfStarts(director::Moment now) {
+    const absl::Duration lease = settings_.engine.lease.redispatch_after + lease_extension_;
+    for (const auto& [id, told] : told_) {
+      if (told.state == core::TaskState::kDispatching &&
+          now.monotonic > std::max(told.dispatched_at, epoch_began_at_) + lease) {
+        return Fail(told.agent + " holds " + ToString(id) + " beyond the lease of its start");
+      }
+    }
+  }
   bool CouldNotBegin(const core::TaskRecord& record, const Told& told) const {
     return could_not_begin_.contains({record.queue_id, told.dispatch});
   }
@@ -181,6 +219,12 @@ class Referee {
   std::set<std::pair<core::QueueId, uint64_t>> could_not_begin_;
   // By agent.
   std::map<std::string, Row> rows_;
+  // By token: the time that its first copy carried.
+  std::map<core::FenceToken, absl::Duration> start_times_;
+  absl::Duration kicked_at_ = -absl::InfiniteDuration();
+  absl::Duration epoch_began_at_ = -absl::InfiniteDuration();
+  // How much longer leases last since the director said that it goes away.
+  absl::Duration lease_extension_ = {};
 };
 
 // What the agents of a world can do: the same for the agents and for the referee.

@@ -74,6 +74,8 @@ Settings Settings::FromSeed(uint64_t seed) {
   settings.requeues_when_lost = some(1);
   settings.redrives = some(0.3);
   settings.run_cannot_begin = some(0.4);
+  settings.ends_session_on_start = random.Chance(0.25);
+  settings.reopens_session = random.Chance(0.25);
   return settings;
 }
 
@@ -113,6 +115,8 @@ std::string Settings::ToString() const {
   share("busy", answers_busy);
   share("error", answers_error);
   share("rejected", answers_rejected);
+  share("ends_session_on_start", ends_session_on_start ? 1 : 0);
+  share("reopens_session", reopens_session ? 1 : 0);
   share("run_fails", run_fails);
   share("run_hangs", run_hangs);
   share("run_cannot_begin", run_cannot_begin);

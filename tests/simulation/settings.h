@@ -56,6 +56,10 @@ struct Settings {
   double answers_busy = 0;
   double answers_error = 0;
   double answers_rejected = 0;
+  // Whether the last agent ends its Session on each copy of a start; whether it ignores starts and
+  // reopens its Session every few seconds. Its instance id stays the same.
+  bool ends_session_on_start = false;
+  bool reopens_session = false;
   // Per run: it fails; it lasts longer than its timeout, and the agent does not notice.
   double run_fails = 0;
   double run_hangs = 0;

@@ -14,6 +14,9 @@ using core::FenceToken;
 using core::RunResult;
 using End = RunResult::End;
 
+// How often an agent that reopens its Session does so.
+constexpr absl::Duration kReopenPeriod = absl::Seconds(3);
+
 double RateFor(Ground& ground) {
   const double drift = ground.settings.clock_drift;
   return 1 - drift / 2 + drift * static_cast<double>(ground.random.Below(1001)) / 1000;
@@ -46,7 +49,24 @@ void SimulatedAgent::Start() {
                            .lanes = {{"default", static_cast<uint32_t>(ground_.settings.slots)}},
                            .check = [this](const core::TaskSpec&) { return Check(); }},
       journal_);
+  if (life_ == 1 && IgnoresStarts() && ground_.settings.reopens_session) ReopenSession();
 }
+
+bool SimulatedAgent::IgnoresStarts() const {
+  const Settings& settings = ground_.settings;
+  return !quiet_ && address_ == settings.agents &&
+         (settings.ends_session_on_start || settings.reopens_session);
+}
+
+void SimulatedAgent::ReopenSession() {
+  ground_.timeline.After(kReopenPeriod, [this] {
+    if (quiet_) return;
+    if (is_up()) EndSession();
+    ReopenSession();
+  });
+}
+
+void SimulatedAgent::EndSession() { director_.BreakSession(static_cast<size_t>(address_ - 1)); }
 
 void SimulatedAgent::Crash(bool power_cut) {
   if (!is_up()) return;
@@ -121,6 +141,7 @@ void SimulatedAgent::Follow() {
           [&agent = agent, session = session, item] { agent.director_.HearItem(session, item); });
     }
     void operator()(const core::OutputWritten&) const {}
+    void operator()(const core::UnknownItem&) const {}
     SimulatedAgent& agent;
     core::SessionId session;
   };
@@ -174,6 +195,10 @@ void SimulatedAgent::HearHeartbeatAck(core::SessionId session, absl::Duration t)
 
 void SimulatedAgent::HearItem(core::SessionId session, const core::DirectorItem& item) {
   Act([this, session, item](agent::AgentEngine& engine) {
+    if (std::holds_alternative<core::StartRun>(item) && IgnoresStarts()) {
+      if (ground_.settings.ends_session_on_start) EndSession();
+      return;
+    }
     const auto* acknowledged = std::get_if<core::ResultAcknowledged>(&item);
     if (acknowledged != nullptr && engine.IsOpen(session) &&
         journal_.results.contains(acknowledged->token)) {

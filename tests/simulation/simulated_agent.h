@@ -58,6 +58,11 @@ class SimulatedAgent {
   // Does what follows from it: into the journal, to the processes, to the director.
   void Follow();
   absl::Status Check();
+  // Whether it leaves starts without an answer, in one of two ways.
+  bool IgnoresStarts() const;
+  // Ends its Session every few seconds; the director dials it again.
+  void ReopenSession();
+  void EndSession();
 
   void Begin(const ports::RunOrder& order);
   // The process gets SIGTERM, and is gone after a while.

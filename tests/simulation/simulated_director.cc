@@ -252,6 +252,9 @@ void SimulatedDirector::SayOne(core::SessionId session, const core::DirectorItem
     return;
   }
   SimulatedAgent& agent = *agents_[found->second.agent];
+  if (const auto* start = std::get_if<core::StartRun>(&item)) {
+    ground_.referee.OnStartSaid(start->token, start->agent_time);
+  }
   ground_.network.Send(kDirector, agent.address(),
                        [&agent, session, item] { agent.HearItem(session, item); });
 }
@@ -273,9 +276,9 @@ void SimulatedDirector::CloseSession(core::SessionId session) {
   Post(director::AgentCommand(
       [session, was_open, name](director::DirectorEngine& engine, director::Moment now) {
         if (was_open) {
-          engine.OnBroken(session, now);
+          engine.OnBroken(session, absl::UnavailableError("cut"), now);
         } else {
-          engine.OnUnreachable(name, now);
+          engine.OnUnreachable(name, absl::UnavailableError("no answer"), now);
         }
       }));
   ground_.timeline.After(absl::Milliseconds(100 + ground_.random.Below(3000)),

@@ -155,7 +155,10 @@ class World {
         [](auto& engine, auto now) { engine.Resume(now); },
         [](auto& engine, auto now) { engine.Resume(now); },
         [](auto& engine, auto now) { engine.Drain(now); },
-        [](auto& engine, auto now) { engine.Kick(now); },
+        [this](auto& engine, auto now) {
+          engine.Kick(now);
+          referee_.OnKick(now);
+        },
         [agent](auto& engine, auto now) { engine.DrainAgent(agent, "", now).IgnoreError(); },
         [agent](auto& engine, auto now) { engine.UndrainAgent(agent, now).IgnoreError(); },
     };

@@ -3,6 +3,8 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -11,10 +13,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "libs/adapters/grpc_link/redial.h"
 #include "libs/adapters/grpc_link/session_call.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
+#include "libs/core/answer.h"
 
 namespace callboard::adapters {
 namespace internal {
@@ -80,15 +84,31 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     peers_.clear();
   }
 
-  void Dial(const std::string& address, Known known) {
+  void Dial(const std::string& address, Known known, const std::string& name) {
     base::MutexLock lock(mutex_);
-    Peer& peer = peers_[address];
+    const absl::Duration now = clock_.MonotonicNow();
+    const auto [found, is_new] = peers_.try_emplace(address);
+    Peer& peer = found->second;
     peer.for_ever = peer.for_ever || known == Known::kForEver;
-    peer.announced_at = clock_.MonotonicNow();
+    peer.announced_at = now;
     if (peer.call != nullptr) return;
-    peer.redial.reset();
+    if (!name.empty()) peer.name = name;
+    if (is_new && !name.empty()) ForgetOthers(address, name);
+    if (peer.redial != nullptr) {
+      // A Session that broke is dialled again when its time has come: its agent may announce itself
+      // at the end of each. One that could not be reached may be there now.
+      if (peer.session.opened) return;
+      const absl::Duration soonest =
+          peer.dialled_at +
+          LongestRedial(Waiting(), options_.redials_per_second, options_.announced_dial_period);
+      if (peer.redial_at <= soonest) return;
+      if (now < soonest) return RedialAt(address, peer, soonest);
+      peer.redial.reset();
+    }
     Call(address, peer);
   }
+
+  uint64_t unknown_items() const { return unknown_items_; }
 
   void Redial(uint64_t director_epoch) {
     base::MutexLock lock(mutex_);
@@ -124,11 +144,19 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     std::unique_ptr<v1::AgentService::Stub> stub = nullptr;
     // Null while it is not dialled.
     std::shared_ptr<SessionCall> call = nullptr;
-    // Of its last opening.
+    // Of its last opening, or as it announced itself.
     std::string name = {};
     bool is_open = false;
+    // When it was last dialled, and what became of that so far.
+    absl::Duration dialled_at = {};
+    DialledSession session = {};
+    bool had_unknown_items = false;
+    // The last refusal that was logged.
+    std::string refusal = {};
     uint32_t failures = 0;
+    // Null when it is not to be dialled again.
     std::unique_ptr<grpc::Alarm> redial = nullptr;
+    absl::Duration redial_at = {};
   };
 
   std::shared_ptr<SessionCall> Find(core::SessionId session) {
@@ -157,8 +185,11 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
             }};
     peer.call = std::make_shared<SessionCall>(session, std::move(events));
     peer.is_open = false;
+    peer.session = {};
+    peer.had_unknown_items = false;
+    peer.dialled_at = clock_.MonotonicNow();
     calls_[session] = peer.call;
-    peer.call->Start(*peer.stub, {epoch_, options_.lease});
+    peer.call->Start(*peer.stub, {.director_epoch = epoch_, .lease = options_.lease});
   }
 
   void HangUp(Peer& peer, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -170,6 +201,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   bool OnWords(const std::string& address, SessionCall& call,
                const std::vector<core::AgentWord>& words) {
     std::vector<core::AgentItem> items;
+    uint64_t unknown = 0;
     for (const core::AgentWord& word : words) {
       if (const auto* opened = std::get_if<core::AgentOpened>(&word)) {
         if (!NoteOpened(address, call, opened->name)) return true;
@@ -178,9 +210,12 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
         if (!listener_->OnOpened(call.id(), told)) return false;
       } else if (const auto* item = std::get_if<core::AgentItem>(&word)) {
         items.push_back(*item);
+      } else if (std::holds_alternative<core::UnknownItem>(word)) {
+        ++unknown;
       }
     }
     if (!items.empty() && !listener_->OnItems(call.id(), items)) return false;
+    NoteHeard(address, call, items, unknown);
     for (const core::AgentItem& item : items) {
       const auto* heartbeat = std::get_if<core::Heartbeat>(&item);
       if (heartbeat != nullptr) call.Say({core::HeartbeatAcknowledged{heartbeat->agent_time}});
@@ -199,18 +234,46 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     if (peer == peers_.end() || peer->second.call.get() != &call) return false;
     peer->second.name = name;
     peer->second.is_open = true;
-    peer->second.failures = 0;
-    // It moved: nobody is at its old address any more.
+    peer->second.session.opened = true;
+    peer->second.refusal.clear();
+    ForgetOthers(address, name);
+    return true;
+  }
+
+  // The agent moved: nobody is at its old address any more.
+  void ForgetOthers(const std::string& address, const std::string& name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::erase_if(peers_, [&](const auto& other) {
       return other.second.name == name && other.first != address && other.second.call == nullptr &&
              !other.second.for_ever;
     });
-    return true;
+  }
+
+  void NoteHeard(const std::string& address, const SessionCall& call,
+                 absl::Span<const core::AgentItem> items, uint64_t unknown) {
+    const bool did_work = std::any_of(items.begin(), items.end(), [](const auto& item) {
+      return std::holds_alternative<core::StartAnswered>(item) ||
+             std::holds_alternative<core::RunEnded>(item);
+    });
+    if (!did_work && unknown == 0) return;
+    unknown_items_ += unknown;
+    base::MutexLock lock(mutex_);
+    const auto found = peers_.find(address);
+    if (found == peers_.end() || found->second.call.get() != &call) return;
+    Peer& peer = found->second;
+    peer.session.did_work = peer.session.did_work || did_work;
+    if (unknown > 0 && !std::exchange(peer.had_unknown_items, true)) {
+      base::LogWarning("agent", "unknown_items",
+                       {{"name", peer.name},
+                        {"address", address},
+                        {"next", "they are ignored; the agent may be newer than this director"}});
+    }
   }
 
   void OnDone(const std::string& address, SessionCall& call, const absl::Status& why,
               const std::vector<core::FenceToken>& unwritten) {
     bool was_open = false;
+    bool is_new_refusal = false;
     std::string name;
     {
       base::MutexLock lock(mutex_);
@@ -221,16 +284,27 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
         name = peer.name;
         peer.call = nullptr;
         peer.is_open = false;
+        if (!was_open && core::IsSessionRefusal(why)) {
+          const std::string before = std::exchange(peer.refusal, why.ToString());
+          is_new_refusal = peer.refusal != before;
+        }
         PlanRedial(address, peer);
       }
     }
     for (const core::FenceToken& token : unwritten) listener_->OnNotWritten(token);
+    if (is_new_refusal) {
+      base::LogWarning("agent", "refused",
+                       {{"name", name},
+                        {"address", address},
+                        {"code", absl::StatusCodeToString(why.code())},
+                        {"error", why.message()}});
+    }
     if (was_open) {
       base::LogWarning("agent", "session_broken",
                        {{"name", name}, {"address", address}, {"error", why.message()}});
-      listener_->OnBroken(call.id());
+      listener_->OnBroken(call.id(), why);
     } else if (!name.empty()) {
-      listener_->OnUnreachable(name);
+      listener_->OnUnreachable(name, why);
     }
     base::MutexLock lock(mutex_);
     calls_.erase(call.id());
@@ -261,12 +335,27 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
 
   void PlanRedial(const std::string& address, Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (stopping_) return;
-    const absl::Duration wait =
-        RedialAfter(address, peer.failures++, options_.redial_min, options_.redial_max);
+    const absl::Duration now = clock_.MonotonicNow();
+    peer.session.stood = now - peer.dialled_at;
+    peer.failures = FailuresAfter(peer.session, peer.failures, options_.redial_max);
+    const absl::Duration longest =
+        LongestRedial(Waiting(), options_.redials_per_second, options_.redial_max);
+    RedialAt(address, peer,
+             now + RedialAfter(address, peer.failures, options_.redial_min, longest));
+  }
+
+  void RedialAt(const std::string& address, Peer& peer, absl::Duration at)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    peer.redial_at = at;
     peer.redial = std::make_unique<grpc::Alarm>();
-    SetAlarm(*peer.redial, wait, [weak = weak_from_this(), address] {
+    SetAlarm(*peer.redial, at - clock_.MonotonicNow(), [weak = weak_from_this(), address] {
       if (const auto core = weak.lock()) core->OnRedialDue(address);
     });
+  }
+
+  // Agents that are not connected and wait to be dialled.
+  size_t Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return peers_.size() - std::min(peers_.size(), calls_.size());
   }
 
   void OnRedialDue(const std::string& address) {
@@ -287,6 +376,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
 
   const LinkOptions options_;
   const ports::Clock& clock_;
+  std::atomic<uint64_t> unknown_items_ = 0;
 
   base::Mutex mutex_;
   base::CondVar changed_;
@@ -316,7 +406,11 @@ void GrpcAgentLink::Leave(absl::Duration patience) { core_->Leave(patience); }
 
 void GrpcAgentLink::Stop() { Leave(absl::ZeroDuration()); }
 
-void GrpcAgentLink::Dial(const std::string& address, Known known) { core_->Dial(address, known); }
+void GrpcAgentLink::Dial(const std::string& address, Known known, const std::string& name) {
+  core_->Dial(address, known, name);
+}
+
+uint64_t GrpcAgentLink::unknown_items() const { return core_->unknown_items(); }
 
 void GrpcAgentLink::Say(core::SessionId session, std::vector<core::DirectorItem> items) {
   const std::vector<core::DirectorWord> words(std::make_move_iterator(items.begin()),

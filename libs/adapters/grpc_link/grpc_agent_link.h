@@ -26,6 +26,11 @@ struct LinkOptions {
   // again; half of it or more.
   absl::Duration redial_min = absl::Milliseconds(50);
   absl::Duration redial_max = absl::Seconds(5);
+  // How often agents that cannot be reached are dialled, all together; more of them are dialled
+  // less often than every `redial_max`.
+  uint32_t redials_per_second = 100;
+  // How far apart two dials of an agent are at least when announcements ask for them.
+  absl::Duration announced_dial_period = absl::Seconds(1);
   // An agent that announced itself and is not connected is dialled for so long after the last time.
   absl::Duration forget_after = absl::Minutes(1);
   // How long a connection may take, and a silent peer be believed.
@@ -53,8 +58,9 @@ class GrpcAgentLink final : public ports::AgentLink {
 
   // Who is dialled for ever, and who only as long as it announces itself.
   enum class Known { kForEver, kWhileAnnounced };
-  // Dials the agent at host:port, now if it is not connected.
-  void Dial(const std::string& address, Known known);
+  // Dials the agent at host:port, now if it is not connected and was not dialled a moment ago.
+  // `name`: as it announced itself.
+  void Dial(const std::string& address, Known known, const std::string& name = "");
 
   void Say(core::SessionId session, std::vector<core::DirectorItem> items) override;
   void Redial(uint64_t director_epoch) override;
@@ -63,6 +69,9 @@ class GrpcAgentLink final : public ports::AgentLink {
   void Acknowledge(core::SessionId session, const core::OutputAcknowledged& acknowledged);
   // Ends a Session whose agent was refused; it is dialled again later.
   void End(core::SessionId session, const absl::Status& why);
+
+  // Items of agents that this version does not know, and ignored.
+  uint64_t unknown_items() const;
 
  private:
   // Shared with calls and timers under way, which may end after the link.

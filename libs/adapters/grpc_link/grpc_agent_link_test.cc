@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
 #include "libs/base/mutex.h"
+#include "libs/core/answer.h"
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/scripted_agent.h"
 #include "libs/testing/tcp_proxy.h"
@@ -62,13 +64,14 @@ class Notebook final : public ports::AgentListener {
     base::MutexLock lock(mutex_);
     Note(absl::StrCat("output ", output.chunks.size()));
   }
-  void OnBroken(core::SessionId) override {
+  void OnBroken(core::SessionId, const absl::Status& why) override {
     base::MutexLock lock(mutex_);
-    Note("broken");
+    const bool too_large = base::DetailsOf(why).reason == ports::kMessageTooLarge;
+    Note(too_large ? "broken by a message" : "broken");
   }
-  void OnUnreachable(const std::string& name) override {
+  void OnUnreachable(const std::string& name, const absl::Status& why) override {
     base::MutexLock lock(mutex_);
-    Note(absl::StrCat("unreachable ", name));
+    Note(absl::StrCat(core::IsSessionRefusal(why) ? "refused by " : "unreachable ", name));
   }
   void OnNotWritten(const FenceToken& token) override {
     base::MutexLock lock(mutex_);
@@ -235,6 +238,45 @@ TEST_F(GrpcAgentLinkTest, AgentThatCannotBeReachedIsToldOnceItHasAName) {
   agent_.WaitForSession();
   agent_.SayOpened("agent-1");
   notebook_.WaitFor("opened agent-1");
+}
+
+TEST_F(GrpcAgentLinkTest, AgentThatRefusesTheSessionIsToldByTheNameItAnnounced) {
+  agent_.RefuseSessions(absl::UnauthenticatedError("who are you"));
+  link_.Redial(7);
+  link_.Start(notebook_);
+  link_.Dial(agent_.address(), Known::kWhileAnnounced, "agent-1");
+  EXPECT_EQ(notebook_.Next(), "refused by agent-1");
+}
+
+TEST_F(GrpcAgentLinkTest, SessionThatEndsForAMessageThatIsTooLargeSaysSo) {
+  Connect();
+  core::RunResult result = {.result = std::string(5 << 20, 'x')};
+  agent_.Finish(Token(1), result);
+  EXPECT_EQ(notebook_.Next(), "broken by a message");
+}
+
+TEST_F(GrpcAgentLinkTest, AnnouncementDoesNotCutTheWaitAfterASessionThatBroke) {
+  GrpcAgentLink link({.redial_min = absl::Hours(1), .redial_max = absl::Hours(1)}, clock_);
+  link.Redial(7);
+  link.Start(notebook_);
+  link.Dial(agent_.address(), Known::kWhileAnnounced, "agent-1");
+  agent_.WaitForSession();
+  agent_.SayOpened("agent-1");
+  notebook_.WaitFor("opened agent-1");
+  agent_.HangUp();
+  notebook_.WaitFor("broken");
+  link.Dial(agent_.address(), Known::kWhileAnnounced, "agent-1");
+  link.Redial(8);
+  EXPECT_EQ(agent_.WaitForSession().director_epoch, 8u) << "the next Session is that of Redial()";
+}
+
+TEST_F(GrpcAgentLinkTest, ItemThatTheDirectorDoesNotKnowIsIgnoredAndCounted) {
+  Connect();
+  agent_.SayTogether({core::UnknownItem(), core::AgentItem(core::Heartbeat{absl::Seconds(1), {}}),
+                      core::UnknownItem()});
+  EXPECT_EQ(notebook_.Next(), kHeartbeat);
+  EXPECT_EQ(agent_.NextHeartbeatAcknowledgement().agent_time, absl::Seconds(1));
+  EXPECT_EQ(link_.unknown_items(), 2u);
 }
 
 TEST_F(GrpcAgentLinkTest, NewEpochEndsSessionsAndDialsInItsName) {

@@ -1,5 +1,7 @@
 #include "libs/adapters/grpc_link/redial.h"
 
+#include <algorithm>
+
 #include "libs/core/backoff.h"
 #include "libs/core/stable_hash.h"
 
@@ -9,6 +11,15 @@ absl::Duration RedialAfter(absl::string_view address, uint32_t failures, absl::D
                            absl::Duration max) {
   const uint64_t hash = core::StableHash().Add(address).Add(failures).value();
   return core::Spread(core::Grown(min, 2, failures, max), hash);
+}
+
+absl::Duration LongestRedial(size_t waiting, uint32_t per_second, absl::Duration max) {
+  return std::max(max, absl::Seconds(1) * static_cast<double>(waiting) / per_second);
+}
+
+uint32_t FailuresAfter(const DialledSession& session, uint32_t failures, absl::Duration max) {
+  if (session.opened && (session.did_work || session.stood >= max)) return 0;
+  return failures + 1;
 }
 
 }  // namespace callboard::adapters::internal

@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_ADAPTERS_GRPC_LINK_REDIAL_H_
 #define CALLBOARD_LIBS_ADAPTERS_GRPC_LINK_REDIAL_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
@@ -13,6 +14,22 @@ namespace callboard::adapters::internal {
 // together are not dialled together.
 absl::Duration RedialAfter(absl::string_view address, uint32_t failures, absl::Duration min,
                            absl::Duration max);
+
+// The longest wait when so many addresses wait to be dialled: `max`, or longer where all of them
+// together would be dialled more than `per_second` times a second.
+absl::Duration LongestRedial(size_t waiting, uint32_t per_second, absl::Duration max);
+
+// One Session, from the dialling to its end.
+struct DialledSession {
+  bool opened = false;
+  // The agent answered a start or brought a result.
+  bool did_work = false;
+  absl::Duration stood = {};
+};
+
+// Failures in a row after a Session has ended. A Session that opens, does nothing and breaks at
+// once is a failure like one that cannot be opened; one that worked or stood for `max` is not.
+uint32_t FailuresAfter(const DialledSession& session, uint32_t failures, absl::Duration max);
 
 }  // namespace callboard::adapters::internal
 

@@ -51,5 +51,18 @@ TEST(RedialTest, OneAgentsTurnIsNotTheSameEveryTime) {
   EXPECT_EQ(waits.size(), 10u);
 }
 
+TEST(RedialTest, SessionThatOpensAndBreaksAtOnceIsAFailureLikeOneThatCannotBeOpened) {
+  EXPECT_EQ(FailuresAfter({.opened = false}, 3, kMax), 4u);
+  EXPECT_EQ(FailuresAfter({.opened = true, .stood = kMax / 2}, 3, kMax), 4u);
+  EXPECT_EQ(FailuresAfter({.opened = true, .stood = kMax}, 3, kMax), 0u);
+  EXPECT_EQ(FailuresAfter({.opened = true, .did_work = true}, 3, kMax), 0u);
+}
+
+TEST(RedialTest, ManyAddressesThatCannotBeReachedShareOneDialRate) {
+  EXPECT_EQ(LongestRedial(/*waiting=*/0, /*per_second=*/100, kMax), kMax);
+  EXPECT_EQ(LongestRedial(/*waiting=*/500, /*per_second=*/100, kMax), kMax);
+  EXPECT_EQ(LongestRedial(/*waiting=*/5000, /*per_second=*/100, kMax), absl::Seconds(50));
+}
+
 }  // namespace
 }  // namespace callboard::adapters::internal

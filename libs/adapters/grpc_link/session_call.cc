@@ -4,7 +4,10 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
+#include "libs/base/error.h"
 #include "libs/base/status_macros.h"
+#include "libs/ports/agent_link.h"
 #include "libs/wire/session.h"
 #include "libs/wire/status.h"
 #include "libs/wire/task.h"
@@ -18,6 +21,16 @@ constexpr absl::Duration kAgainAfter = absl::Milliseconds(10);
 bool IsIdle(const core::LaneLoads& lanes) {
   return std::all_of(lanes.begin(), lanes.end(),
                      [](const auto& lane) { return lane.second.used == 0; });
+}
+
+// gRPC ends a call with these words when a message is larger than one of its ends takes. There is
+// no other sign of it.
+absl::Status WithReasonIfTooLarge(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status) ||
+      !absl::StrContains(status.message(), "message larger than max")) {
+    return status;
+  }
+  return base::WithReason(status, ports::kMessageTooLarge);
 }
 
 }  // namespace
@@ -172,7 +185,7 @@ void SessionCall::OnDone(const grpc::Status& status) {
   {
     base::MutexLock lock(mutex_);
     context_.reset();
-    why = why_.ok() ? wire::FromGrpc(status) : why_;
+    why = why_.ok() ? WithReasonIfTooLarge(wire::FromGrpc(status)) : why_;
     for (const v1::SessionRequest::Item& item : outgoing_.TakeRest()) {
       if (!item.has_start()) continue;
       const auto token = wire::FromProto(item.start().token());
