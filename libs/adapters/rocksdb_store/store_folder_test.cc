@@ -229,7 +229,7 @@ TEST_F(StoreFolderTest, StoreOfWhichNothingCanBeReadSaysWhy) {
 
 TEST_F(StoreFolderTest, NewerFormatIsNotInterpreted) {
   WriteTasks(1);
-  CHECK((*OpenToWrite(folder_ / "events"))->Put(rocksdb::WriteOptions(), "format", "2").ok());
+  CHECK((*OpenToWrite(folder_ / "events"))->Put(rocksdb::WriteOptions(), "format", "3").ok());
   const auto folder = StoreFolder::Open(folder_);
   EXPECT_THAT((*folder)->refusal(), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_FALSE((*folder)->is_readable());
