@@ -20,7 +20,7 @@ void AddLiveCounts(const std::map<std::string, core::LiveCount>& counts,
   }
 }
 
-v1::QueueSwitch ToProto(const core::SwitchCause& cause) {
+v1::QueueSwitch SwitchFrom(const core::SwitchCause& cause) {
   v1::QueueSwitch proto;
   proto.set_who(cause.who);
   proto.set_why(cause.why);
@@ -47,8 +47,8 @@ v1::QueueStatus ToProto(const core::QueueStatus& status) {
   proto.set_oldest_age_seconds(absl::ToDoubleSeconds(status.oldest_age));
   proto.set_paused(status.paused);
   proto.set_draining(status.draining);
-  if (status.pause.has_value()) *proto.mutable_pause() = ToProto(*status.pause);
-  if (status.drain.has_value()) *proto.mutable_drain() = ToProto(*status.drain);
+  if (status.pause.has_value()) *proto.mutable_pause() = SwitchFrom(*status.pause);
+  if (status.drain.has_value()) *proto.mutable_drain() = SwitchFrom(*status.drain);
   proto.set_drain_rate_per_second(status.drain_rate_per_second);
   v1::StateCounts& counts = *proto.mutable_counts();
   counts.set_pending(status.counts.pending);

@@ -52,6 +52,7 @@ class StoreDamageTest : public testing::Test {
       core::TaskRecord record = {.queue_id = core::QueueId(core::Ulid(1, 1)),
                                  .change = core::Noted()};
       record.number = expected_.size() + 1;
+      record.event.number = record.number + 1;
       record.event.why = std::string(50, 'y');
       expected_.push_back(record);
       ASSERT_THAT((*store)->Commit({&expected_.back(), 1}), IsOk());
