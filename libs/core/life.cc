@@ -1,5 +1,6 @@
 #include "libs/core/life.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -16,6 +17,7 @@ Terms TermsOf(const Admitted& admitted) {
   return {.identity = admitted.identity,
           .source = spec.source.value_or(TaskSource::kApi),
           .source_job = spec.source_job,
+          .job_type = spec.job_type,
           .labels = spec.labels,
           .required_labels = spec.required_labels,
           .lane = spec.lane,
@@ -208,8 +210,8 @@ void TermsPool::Release(const Terms& terms) {
 
 std::string WhyImpossible(const TaskRecord& record, const Life& life) {
   // The next one; or, live, one that takes the place of the last ones. At recovery those are gone.
-  const bool follows = record.event.number == life.events + 1 ||
-                       record.event.number + record.replaces == life.events + 1;
+  const bool follows =
+      record.number == life.events + 1 || record.number + record.replaces == life.events + 1;
   if (!follows) return absl::StrCat("comes after record ", life.events);
   if (life.events == 0 && !std::holds_alternative<Admitted>(record.change)) {
     return "does not begin a task";
@@ -219,13 +221,14 @@ std::string WhyImpossible(const TaskRecord& record, const Life& life) {
 
 void Apply(const TaskRecord& record, TermsPool& terms, Life& life) {
   const std::string why = WhyImpossible(record, life);
-  CHECK(why.empty()) << ToString(record.queue_id) << ": record " << record.event.number << " "
-                     << why;
+  CHECK(why.empty()) << ToString(record.queue_id) << ": record " << record.number << " " << why;
   std::visit(Step{record, terms, life}, record.change);
-  life.events = record.event.number;
+  life.events = record.number;
+  // A version that knew no numbers of events may have written in between; they grow all the same.
+  life.event_number = std::max(life.event_number + 1, record.event.number);
   life.last_event = record.event.kind;
   if (record.event.kind == TaskEventKind::kBusy) {
-    life.tries.Mutable().last_busy = record.event.number;
+    life.tries.Mutable().last_busy = record.number;
   } else if (life.tries->last_busy != 0 && record.event.kind != TaskEventKind::kDispatching &&
              record.event.kind != TaskEventKind::kDenied) {
     life.tries.Mutable().last_busy = 0;
@@ -273,6 +276,7 @@ std::vector<TaskEvent> EventsFrom(absl::Span<const TaskRecord> records) {
   for (const TaskRecord& record : records) {
     if (const auto* admitted = std::get_if<Admitted>(&record.change)) {
       TaskEvent& submitted = events.emplace_back(record.event);
+      --submitted.number;
       submitted.kind = TaskEventKind::kSubmitted;
       submitted.at = admitted->submitted_at;
       submitted.place_after = 0;

@@ -29,6 +29,7 @@ struct Terms {
   std::string identity;
   TaskSource source = TaskSource::kApi;
   std::string source_job;
+  std::string job_type;
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> required_labels;
   std::string lane;
@@ -127,8 +128,9 @@ struct Life {
   absl::Time created_at = absl::InfinitePast();
   // The future while it is live.
   absl::Time finished_at = absl::InfiniteFuture();
-  // Number of its last record, and what that said.
+  // Number of its last record, number of the event in it, and what that said.
   uint64_t events = 0;
+  uint64_t event_number = 0;
   TaskEventKind last_event = TaskEventKind::kSubmitted;
   TaskState state = TaskState::kPending;
   // Its place in line; in flight, the one it would return to.
@@ -173,8 +175,8 @@ void Apply(const TaskRecord& record, TermsPool& terms, Life& life);
 // and redriven_as. REQUIRES: all the records there are, oldest first, and at least one.
 Task TaskFrom(absl::Span<const TaskRecord> records);
 
-// What happened to a task, as its users see it. Its first record is two events of the same number:
-// the submit arrived, and was admitted.
+// What happened to a task, as its users see it. Its first record is two events: the submit arrived
+// (number 1) and was admitted (number 2).
 std::vector<TaskEvent> EventsFrom(absl::Span<const TaskRecord> records);
 
 // Where tasks of a state are counted.

@@ -18,15 +18,19 @@ class Story {
     TaskSpec spec;
     spec.prompt = "echo hello";
     spec.max_attempts = 3;
-    Then(Admitted{.spec = std::make_shared<const TaskSpec>(spec),
-                  .submitted_at = At(0),
-                  .sequence = 7,
-                  .redrive_of = {}});
+    TaskRecord admission = {.queue_id = kId, .number = 1};
+    admission.event.number = 2;
+    admission.change = Admitted{.spec = std::make_shared<const TaskSpec>(spec),
+                                .submitted_at = At(0),
+                                .sequence = 7,
+                                .redrive_of = {}};
+    ThenRecord(std::move(admission));
   }
 
   Story& Then(TaskChange change) {
     TaskRecord record = {.queue_id = kId, .event = {}, .change = std::move(change)};
-    record.event.number = life_.events + 1;
+    record.number = life_.events + 1;
+    record.event.number = life_.event_number + 1;
     return ThenRecord(std::move(record));
   }
   Story& ThenRecord(TaskRecord record) {
@@ -34,7 +38,7 @@ class Story {
     if (record.event.at == absl::Time()) record.event.at = At(second_);
     record.event.agent = agent_;
     Apply(record, terms_, life_);
-    records_.resize(record.event.number - 1);
+    records_.resize(record.number - 1);
     records_.push_back(std::move(record));
     return *this;
   }
@@ -51,7 +55,8 @@ class Story {
   // What forbids that this comes next.
   std::string Forbids(TaskChange change) const {
     TaskRecord record = {.queue_id = kId, .event = {}, .change = std::move(change)};
-    record.event.number = life_.events + 1;
+    record.number = life_.events + 1;
+    record.event.number = life_.event_number + 1;
     return WhyImpossible(record, life_);
   }
 
@@ -162,7 +167,8 @@ TEST(LifeTest, BounceThatReplacesRecordsLeavesWhatTheyWouldHave) {
   Story live;
   live.Dispatch(1).Then(bounced(1, At(2))).Dispatch(2);
   TaskRecord second = {.queue_id = kId, .event = {}, .change = bounced(2, At(4)), .replaces = 2};
-  second.event.number = 3;
+  second.number = 3;
+  second.event.number = 6;
   second.event.at = At(5);
   live.ThenRecord(second);
   EXPECT_EQ(live.life().events, 3u);
@@ -178,15 +184,17 @@ TEST(LifeTest, DispatchBelongsToTheTraceOfTheSubmitUnlessItComesLongAfterTheOneB
   for (const bool is_late : {false, true}) {
     Story story;
     // However long the first one waits.
-    TaskRecord first = {.queue_id = kId, .change = Dispatched{.dispatch = DispatchNumber(1)}};
-    first.event = {.number = 2, .at = At(100'000)};
+    TaskRecord first = {
+        .queue_id = kId, .number = 2, .change = Dispatched{.dispatch = DispatchNumber(1)}};
+    first.event = {.number = 3, .at = At(100'000)};
     story.ThenRecord(first);
     EXPECT_TRUE(story.life().dispatch_trace().trace_id == story.life().trace.trace_id);
-    TaskRecord back = {.queue_id = kId, .change = Returned{}};
-    back.event = {.number = 3, .at = At(200'000)};
+    TaskRecord back = {.queue_id = kId, .number = 3, .change = Returned{}};
+    back.event = {.number = 4, .at = At(200'000)};
     story.ThenRecord(back);
-    TaskRecord second = {.queue_id = kId, .change = Dispatched{.dispatch = DispatchNumber(2)}};
-    second.event = {.number = 4, .at = At(200'000 + 5 * 60 + (is_late ? 1 : 0))};
+    TaskRecord second = {
+        .queue_id = kId, .number = 4, .change = Dispatched{.dispatch = DispatchNumber(2)}};
+    second.event = {.number = 5, .at = At(200'000 + 5 * 60 + (is_late ? 1 : 0))};
     story.ThenRecord(second);
     EXPECT_EQ(story.life().dispatch_trace().trace_id != story.life().trace.trace_id, is_late);
     EXPECT_TRUE(story.task().trace_id == story.life().trace.trace_id);
@@ -196,8 +204,9 @@ TEST(LifeTest, DispatchBelongsToTheTraceOfTheSubmitUnlessItComesLongAfterTheOneB
 TEST(LifeTest, BounceForgetsWhoseTraceItsDispatchWas) {
   Story story;
   story.Dispatch(1).Then(Bounced{.dispatched = {.dispatch = DispatchNumber(1)}});
-  TaskRecord late = {.queue_id = kId, .change = Dispatched{.dispatch = DispatchNumber(2)}};
-  late.event = {.number = 4, .at = At(1'000)};
+  TaskRecord late = {
+      .queue_id = kId, .number = 4, .change = Dispatched{.dispatch = DispatchNumber(2)}};
+  late.event = {.number = 5, .at = At(1'000)};
   story.ThenRecord(late);
   EXPECT_TRUE(story.life().tries->begins_trace);
   story.Then(Bounced{.dispatched = {.dispatch = DispatchNumber(2)}});
@@ -243,7 +252,7 @@ TEST(LifeDeathTest, TaskDoesNotReturnWithoutAttemptsLeft) {
 TEST(LifeDeathTest, RecordsComeInOrder) {
   Story story;
   TaskRecord record = {.queue_id = kId, .event = {}, .change = Noted()};
-  record.event.number = 3;
+  record.number = 3;
   EXPECT_DEATH(story.ThenRecord(record), "record 3 comes after record 1");
 }
 
@@ -265,7 +274,7 @@ TEST(LifeTest, WhatCannotComeNextIsToldWithoutDying) {
 
 TEST(LifeTest, LifeBeginsWithItsAdmission) {
   TaskRecord record = {.queue_id = kId, .event = {}, .change = Dispatched()};
-  record.event.number = 1;
+  record.number = 1;
   EXPECT_EQ(WhyImpossible(record, Life()), "does not begin a task");
   record.change = Admitted();
   EXPECT_EQ(WhyImpossible(record, Life()), "says nothing of what was asked for");
@@ -279,8 +288,9 @@ TEST(LifeTest, AdmissionIsShownAsTwoEvents) {
   EXPECT_EQ(events[0].kind, TaskEventKind::kSubmitted);
   EXPECT_EQ(events[0].at, At(0));
   EXPECT_EQ(events[1].at, At(1));
-  EXPECT_EQ(events[1].number, events[0].number);
-  EXPECT_EQ(events[2].number, 2u);
+  EXPECT_EQ(events[0].number, 1u);
+  EXPECT_EQ(events[1].number, 2u);
+  EXPECT_EQ(events[2].number, 3u);
 }
 
 }  // namespace

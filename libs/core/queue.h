@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -72,21 +73,40 @@ struct LiveCount {
   uint64_t running = 0;
 };
 
+// Who changed a switch of the queue, why and when.
+struct SwitchCause {
+  std::string who = {};
+  std::string why = {};
+  absl::Time at = {};
+
+  friend bool operator==(const SwitchCause&, const SwitchCause&) = default;
+};
+
 struct QueueStatus {
   QueueOptions options;
   StateCounts counts;
+  // Pending tasks that start as soon as one of their agents has a free slot.
   uint32_t ready = 0;
+  // Pending tasks whose time has not come.
   uint32_t delayed = 0;
   uint32_t waiting = 0;
   uint32_t tickets = 0;
   uint32_t max_in_flight = 0;
-  uint64_t dispatched_count = 0;
+  // Since the store was created.
+  uint64_t dispatches_total = 0;
   absl::Duration oldest_age;
   bool paused = false;
   bool draining = false;
+  // Absent when the switch is off, or nobody is known to have set it.
+  std::optional<SwitchCause> pause;
+  std::optional<SwitchCause> drain;
   double drain_rate_per_second = 0;
   std::map<std::string, LiveCount> sources;
   std::map<std::string, LiveCount> fairness_keys;
+
+  uint64_t in_flight() const { return counts.dispatching + counts.working; }
+  // Nothing is there to be done, and nobody waits to bring something.
+  bool is_idle() const { return counts.pending == 0 && in_flight() == 0 && waiting == 0; }
 };
 
 }  // namespace callboard::core

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "libs/core/fingerprint.h"
 #include "libs/core/ids.h"
+#include "libs/core/queue.h"
 #include "libs/core/task.h"
 #include "libs/core/trace_context.h"
 
@@ -145,7 +146,10 @@ using TaskChange =
 // One transition of one task.
 struct TaskRecord {
   QueueId queue_id = {};
-  // For people; its number is the record's.
+  // Counts the records that the store has of the task, from 1. A record that takes the place of
+  // others has the number of the first of them.
+  uint64_t number = 0;
+  // For people. Its number is never used twice.
   TaskEvent event = {};
   TaskChange change = {};
   // The record takes the place of so many of its task, from its own number on: all that there are.
@@ -174,6 +178,9 @@ struct EpochBegan {
 struct QueueSwitched {
   bool paused = false;
   bool draining = false;
+  // Absent when the switch is off, or was set by a version that did not keep it.
+  std::optional<SwitchCause> pause = {};
+  std::optional<SwitchCause> drain = {};
 
   friend bool operator==(const QueueSwitched&, const QueueSwitched&) = default;
 };
@@ -213,6 +220,13 @@ struct RequestRemembered {
   friend bool operator==(const RequestRemembered&, const RequestRemembered&) = default;
 };
 
+// Dispatches of tasks that are no longer kept, since the store was created.
+struct DispatchesForgotten {
+  uint64_t count = 0;
+
+  friend bool operator==(const DispatchesForgotten&, const DispatchesForgotten&) = default;
+};
+
 struct RequestForgotten {
   std::string identity = {};
   std::string request_id = {};
@@ -221,7 +235,7 @@ struct RequestForgotten {
 };
 
 using Record = std::variant<TaskRecord, TaskForgotten, EpochBegan, QueueSwitched, LeasesExtended,
-                            AgentMarked, RequestRemembered, RequestForgotten>;
+                            AgentMarked, RequestRemembered, RequestForgotten, DispatchesForgotten>;
 
 }  // namespace callboard::core
 

@@ -7,8 +7,8 @@
 namespace callboard::core {
 
 // What a submit may ask for only once it is built: UNIMPLEMENTED/FIELD_NOT_SUPPORTED, which names
-// the field. The director asks it of every submit, the scheduler of every job when it reads its
-// file.
+// the field. A value that asks for nothing special is taken. The director asks it of every submit,
+// the scheduler of every job when it reads its file.
 absl::Status CheckSupported(const TaskSpec& spec);
 
 }  // namespace callboard::core

@@ -57,6 +57,8 @@ struct Overlap {
   // Live tasks of the key before the policy applies; 1 when 0.
   uint32_t n = 0;
 
+  uint64_t most_at_once() const { return n == 0 ? 1 : n; }
+
   friend bool operator==(const Overlap&, const Overlap&) = default;
 };
 
@@ -179,6 +181,7 @@ enum class TaskEventKind {
   kEvicted,
   kExpired,
   kOrphanResult,
+  kRedriven,
 };
 
 // Whose fault something was.
@@ -186,7 +189,8 @@ enum class Fault { kTask, kAgent, kDirector, kCaller };
 
 // One thing that happened to a task.
 struct TaskEvent {
-  // Counts the events of the task from 1.
+  // SUBMITTED is 1, ADMITTED 2. Numbers only grow and never repeat; an event that a later one took
+  // the place of leaves a gap.
   uint64_t number = 0;
   TaskEventKind kind = TaskEventKind::kSubmitted;
   absl::Time at = {};

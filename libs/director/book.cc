@@ -56,6 +56,12 @@ struct Book::Keys {
       (life.dispatch == core::DispatchNumber() ? keys.fresh : keys.returned) = life.admitted;
     }
     if (!life.ran_on().empty()) keys.ran_on = life.ran_on();
+    keys.in_flight = life.is_in_flight();
+    const std::optional<core::Overlap>& overlap = life.terms->overlap;
+    if (life.is_pending() && overlap.has_value() &&
+        overlap->policy == core::OverlapPolicy::kQueueOne) {
+      keys.one_of = {{overlap->most_at_once(), life.admitted}};
+    }
     return keys;
   }
 
@@ -69,6 +75,9 @@ struct Book::Keys {
   std::optional<uint64_t> returned = {};
   std::optional<std::pair<absl::Time, core::QueueId>> ended = {};
   std::optional<std::string> ran_on = {};
+  bool in_flight = false;
+  // Of pending ones whose overlap policy is queue_one.
+  std::optional<std::pair<uint64_t, uint64_t>> one_of = {};
 };
 
 std::string Book::WhyImpossible(const core::Record& record) const {
@@ -88,7 +97,7 @@ std::string Book::WhyImpossible(const core::Record& record) const {
     }
   }
   if (why.empty()) return "";
-  return absl::StrCat("task ", ToString(task->queue_id), ": record ", task->event.number, " ", why);
+  return absl::StrCat("task ", ToString(task->queue_id), ": record ", task->number, " ", why);
 }
 
 void Book::Apply(const core::Record& record) {
@@ -122,6 +131,9 @@ void Book::Apply(const core::Record& record) {
       book.remembered_order_.erase({found->second.forget_at, found->first});
       book.remembered_.erase(found);
     }
+    void operator()(const core::DispatchesForgotten& forgotten) const {
+      book.dispatches_forgotten_ = forgotten.count;
+    }
     Book& book;
   };
   std::visit(Step{*this}, record);
@@ -138,7 +150,9 @@ void Book::ApplyTask(const core::TaskRecord& record) {
   Life& life = entry.life;
   const Keys was = Keys::Of(life);
   const TaskState state_before = life.state;
+  dispatches_kept_ -= life.dispatch.value();
   core::Apply(record, terms_, life);
+  dispatches_kept_ += life.dispatch.value();
   next_sequence_ = std::max(next_sequence_, life.sequence + 1);
   if (is_new) {
     Introduce(entry, std::get<core::Admitted>(record.change));
@@ -202,12 +216,16 @@ void Book::Reindex(Entry& entry, const Keys& was, const Keys& is) {
   }
   const Life& life = entry.life;
   if (!life.session_id.empty()) ReindexSession(life.session_id, entry, was, is);
-  if (life.terms->overlap.has_value() && was.turn != is.turn) {
-    const std::string& key = life.terms->overlap->key;
-    absl::btree_map<uint64_t, Entry*>& others = overlaps_[key];
-    Rekey(others, was.turn, is.turn, &entry);
-    if (others.empty()) overlaps_.erase(key);
-  }
+  if (life.terms->overlap.has_value()) ReindexOverlap(life.terms->overlap->key, entry, was, is);
+}
+
+void Book::ReindexOverlap(const std::string& key, Entry& entry, const Keys& was, const Keys& is) {
+  Overlapping& others = overlaps_[key];
+  Rekey(others.live, was.turn, is.turn, &entry);
+  Rekey(others.one_of, was.one_of, is.one_of, &entry);
+  if (was.in_flight) --others.in_flight;
+  if (is.in_flight) ++others.in_flight;
+  if (others.live.empty()) overlaps_.erase(key);
 }
 
 void Book::ReindexSession(const std::string& session_id, Entry& entry, const Keys& was,
@@ -230,6 +248,7 @@ void Book::Forget(core::QueueId id) {
   CHECK(entry.life.is_ended()) << ToString(id);
   Reindex(entry, Keys::Of(entry.life), Keys());
   Count(entry.life, entry.life.state, -1);
+  dispatches_kept_ -= entry.life.dispatch.value();
   redriven_as_.erase(id);
   const auto request = requests_.find(Requested(entry));
   if (request != requests_.end() && request->entry == &entry) requests_.erase(request);
@@ -279,9 +298,18 @@ std::string Book::AgentOfSession(const std::string& session_id) const {
   return found->second.ran_on.rbegin()->second;
 }
 
-const absl::btree_map<uint64_t, Entry*>* Book::Overlapping(const std::string& key) const {
+const Book::Overlapping* Book::FindOverlapping(const std::string& key) const {
   const auto found = overlaps_.find(key);
   return found == overlaps_.end() ? nullptr : &found->second;
+}
+
+bool Book::WaitsForOverlap(const Life& life) const {
+  const std::optional<core::Overlap>& overlap = life.terms->overlap;
+  if (!life.is_pending() || !overlap.has_value() ||
+      overlap->policy != core::OverlapPolicy::kQueueOne) {
+    return false;
+  }
+  return overlaps_.at(overlap->key).in_flight >= overlap->most_at_once();
 }
 
 std::optional<KnownRequest> Book::FindRequest(const std::string& identity,
@@ -306,9 +334,11 @@ std::optional<KnownRequest> Book::FindRequest(const std::string& identity,
 void Book::CheckIndexes() const {
   core::StateCounts counts;
   size_t live = 0;
+  uint64_t dispatches = 0;
   for (const auto& [id, entry] : entries_) {
     const Keys keys = Keys::Of(entry->life);
     ++CountOf(counts, entry->life.state);
+    dispatches += entry->life.dispatch.value();
     if (keys.line.has_value()) {
       ++live;
       CHECK(line_.at(*keys.line) == entry.get()) << ToString(id);
@@ -320,6 +350,7 @@ void Book::CheckIndexes() const {
     if (keys.ended.has_value()) CHECK(ended_.contains(*keys.ended)) << ToString(id);
   }
   CHECK(counts == counts_);
+  CHECK_EQ(dispatches, dispatches_kept_);
   CHECK_EQ(line_.size(), live);
   CHECK_EQ(places_.size(), counts.pending);
   CHECK_EQ(fresh_.size() + returned_.size(), counts.pending);

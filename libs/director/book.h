@@ -47,6 +47,8 @@ struct Entry {
     absl::Duration guard_at = absl::InfiniteDuration();
   };
   Clocks clocks = {};
+  // Whether it backs off or waits for its earliest start.
+  bool is_delayed = false;
   // The matcher's; null when it is not ready to start.
   Group* group = nullptr;
 };
@@ -101,6 +103,10 @@ class Book {
   // By Name(source), and by fairness key for tasks that have one.
   const std::map<std::string, core::LiveCount>& sources() const { return sources_; }
   const std::map<std::string, core::LiveCount>& fairness_keys() const { return fairness_keys_; }
+  // Dispatches since the store was created.
+  uint64_t dispatches() const { return dispatches_kept_ + dispatches_forgotten_; }
+  // Of these, those of tasks that are no longer known.
+  uint64_t dispatches_forgotten() const { return dispatches_forgotten_; }
   uint64_t pending_of_scheduler() const { return pending_of_scheduler_; }
   // Null when nothing is pending. The one that was admitted first.
   const Entry* OldestPending() const;
@@ -132,8 +138,19 @@ class Book {
   // By name; those without live tasks too, as long as one of theirs is known.
   const absl::btree_map<std::string, Session>& sessions() const { return sessions_; }
 
-  // Live tasks of an overlap key, in the order of their admission; null when there are none.
-  const absl::btree_map<uint64_t, Entry*>* Overlapping(const std::string& key) const;
+  // The live tasks of an overlap key.
+  struct Overlapping {
+    // In the order of their admission; never empty.
+    absl::btree_map<uint64_t, Entry*> live;
+    // Of these, those that are dispatching or working.
+    uint64_t in_flight = 0;
+    // Pending ones with the policy queue_one, by their `n` and the order of their admission.
+    absl::btree_map<std::pair<uint64_t, uint64_t>, Entry*> one_of;
+  };
+  // Null when there are none.
+  const Overlapping* FindOverlapping(const std::string& key) const;
+  // Whether so many tasks of its overlap key are in flight that it may not start beside them.
+  bool WaitsForOverlap(const core::Life& life) const;
 
   // The task that the id stood for at `now`; nothing when it is free.
   std::optional<KnownRequest> FindRequest(const std::string& identity,
@@ -193,6 +210,7 @@ class Book {
   void Forget(core::QueueId id);
   void Reindex(Entry& entry, const Keys& was, const Keys& is);
   void ReindexSession(const std::string& session_id, Entry& entry, const Keys& was, const Keys& is);
+  void ReindexOverlap(const std::string& key, Entry& entry, const Keys& was, const Keys& is);
   void Count(const core::Life& life, core::TaskState was, int change);
   // What never changes while a task is known.
   void Introduce(Entry& entry, const core::Admitted& admitted);
@@ -203,6 +221,8 @@ class Book {
   core::LeasesExtended extended_;
   std::map<std::string, core::AgentMarked> marked_;
   uint64_t next_sequence_ = 1;
+  uint64_t dispatches_kept_ = 0;
+  uint64_t dispatches_forgotten_ = 0;
 
   // Ids grow, so what comes next to the last one is in the cache.
   absl::btree_map<core::QueueId, std::unique_ptr<Entry>> entries_;
@@ -223,7 +243,7 @@ class Book {
   absl::btree_map<std::pair<absl::Time, core::QueueId>, Entry*> ended_;
 
   absl::btree_map<std::string, Session> sessions_;
-  absl::flat_hash_map<std::string, absl::btree_map<uint64_t, Entry*>> overlaps_;
+  absl::flat_hash_map<std::string, Overlapping> overlaps_;
   absl::flat_hash_set<Requested, RequestHash, RequestEq> requests_;
   absl::flat_hash_map<RequestKey, core::RequestRemembered> remembered_;
   absl::btree_set<std::pair<absl::Time, RequestKey>> remembered_order_;

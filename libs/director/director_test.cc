@@ -182,7 +182,7 @@ TEST_F(DirectorTest, WaitersEndWithAFailedCommit) {
   Turn(Submit(1), Submit(2));
   ASSERT_FALSE(answers_.contains(2));
   fate_ = kFails;
-  Turn(Submit(3), AgentCommand([](DirectorEngine& engine, Moment now) { engine.Pause(now); }));
+  Turn(Submit(3), AgentCommand([](auto& engine, auto now) { engine.Pause("me", "", now); }));
   EXPECT_THAT(ErrorOf(2), HasReason("STORE_UNAVAILABLE"));
   EXPECT_THAT(ErrorOf(3), HasReason("STORE_UNAVAILABLE"));
 }
@@ -342,7 +342,7 @@ TEST_F(DirectorTest, ShutdownOutlivesAReopenedStore) {
   Turn(Submit(1));
   EXPECT_THAT(ErrorOf(1), HasReason("QUEUE_DRAINING"));
   fate_ = kFails;
-  Turn(AgentCommand([](DirectorEngine& engine, Moment now) { engine.Pause(now); }));
+  Turn(AgentCommand([](auto& engine, auto now) { engine.Pause("me", "", now); }));
   fate_ = {};
   clock_.Advance(absl::Seconds(1));
   Turn(Submit(2));

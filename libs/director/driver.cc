@@ -254,9 +254,10 @@ std::function<void(CommandPtr)> DirectorDriver::Posts() {
   return [this](CommandPtr command) { Post(std::move(command)); };
 }
 
-void DirectorDriver::RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply) {
+void DirectorDriver::RedriveTasks(std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
+                                  Redrive::Reply reply) {
   std::make_shared<Redrive>(Redrive::Desk{ReadsIn(reads_), Posts()}, std::move(tasks),
-                            std::move(reply))
+                            std::move(who), std::move(reply))
       ->ReadGroup();
 }
 

@@ -117,7 +117,8 @@ class DirectorDriver {
   void CancelTask(core::QueueId id, const std::string& who, const std::string& why,
                   Reply<CancelAnswer> reply);
   // Each as DirectorEngine::Redrive(), in the order given.
-  void RedriveTasks(std::vector<core::QueueId> tasks, Redrive::Reply reply);
+  void RedriveTasks(std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
+                    Redrive::Reply reply);
   // A stream of submits, each in a turn like any other.
   std::shared_ptr<SubmitStream> SubmitTasks(SubmitStream::Owner owner);
   // A watch that is yet to begin. What is shown is on disk.

@@ -86,7 +86,7 @@ core::Record& DirectorEngine::Write(core::Record&& record) {
 
 core::TaskEvent DirectorEngine::EventOf(const core::Life& life, const Remark& remark,
                                         Moment now) const {
-  return {.number = life.events + 1,
+  return {.number = life.event_number + 1,
           .kind = remark.kind,
           .at = now.wall,
           .who = remark.who,
@@ -99,7 +99,8 @@ core::TaskEvent DirectorEngine::EventOf(const core::Life& life, const Remark& re
 void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskChange change,
                                Moment now) {
   const core::Life& life = entry.life;
-  core::TaskRecord record = {.queue_id = life.queue_id, .event = EventOf(life, remark, now)};
+  core::TaskRecord record = {
+      .queue_id = life.queue_id, .number = life.events + 1, .event = EventOf(life, remark, now)};
   if (const auto* dispatched = std::get_if<core::Dispatched>(&change)) {
     record.event.dispatch = dispatched->dispatch;
   } else if (life.is_in_flight()) {
@@ -109,7 +110,7 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
   if (remark.kind == TaskEventKind::kBusy && life.tries->last_busy > 0 &&
       life.tries->busy_rejections + 1 >= core::kKeepsPlaceFromBounce) {
     record.replaces = life.events - life.tries->last_busy + 1;
-    record.event.number = life.tries->last_busy;
+    record.number = life.tries->last_busy;
   }
   record.change = std::move(change);
 
@@ -127,6 +128,7 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
                             .dispatched_at = life.tries->dispatched_at});
   const bool was_pending = life.is_pending();
   const bool was_in_flight = life.is_in_flight();
+  const uint64_t overlap_before = InFlightBeside(life);
   const std::string held_by = life.tries->agent;
   if (was_pending) matcher_.Remove(entry);
   core::Record& written = Write(std::move(record));
@@ -145,19 +147,42 @@ void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskCha
   if (life.is_ended() && !session_id.empty()) {
     if (Entry* next = book_.FirstOfSession(session_id)) Offer(*next, now);
   }
+  OfferOverlapping(life, overlap_before, now);
+}
+
+uint64_t DirectorEngine::InFlightBeside(const core::Life& life) const {
+  if (!life.terms->overlap.has_value()) return 0;
+  const Book::Overlapping* others = book_.FindOverlapping(life.terms->overlap->key);
+  return others == nullptr ? 0 : others->in_flight;
+}
+
+void DirectorEngine::OfferOverlapping(const core::Life& life, uint64_t before, Moment now) {
+  const uint64_t after = InFlightBeside(life);
+  if (before == after) return;
+  const Book::Overlapping* others = book_.FindOverlapping(life.terms->overlap->key);
+  if (others == nullptr) return;
+  // One more or one less: it matters to those that may have so many beside them and no more.
+  const uint64_t most = std::max(before, after);
+  for (auto one = others->one_of.lower_bound({most, 0});
+       one != others->one_of.end() && one->first.first == most; ++one) {
+    if (after == most) matcher_.Remove(*one->second);
+    Offer(*one->second, now);
+  }
 }
 
 void DirectorEngine::Note(const Entry& entry, const Remark& remark, Moment now,
                           core::DispatchNumber dispatch) {
   const core::Life& life = entry.life;
-  core::TaskRecord record = {
-      .queue_id = life.queue_id, .event = EventOf(life, remark, now), .change = core::Noted()};
+  core::TaskRecord record = {.queue_id = life.queue_id,
+                             .number = life.events + 1,
+                             .event = EventOf(life, remark, now),
+                             .change = core::Noted()};
   record.event.place_after = record.event.place_before;
   record.event.dispatch = dispatch;
   // Only the latest of several denials in a row is kept: agents may come and go for ever.
   if (remark.kind == TaskEventKind::kDenied && life.last_event == TaskEventKind::kDenied) {
     record.replaces = 1;
-    record.event.number = life.events;
+    record.number = life.events;
   }
   if (remark.kind == TaskEventKind::kOrphanResult) {
     outcome_.steps.push_back(
@@ -198,18 +223,22 @@ void DirectorEngine::StartClocks(Entry& entry, Moment now) {
   }
 }
 
-void DirectorEngine::Watch(const Entry& entry, Moment now) {
+void DirectorEngine::Watch(Entry& entry, Moment now) {
   const core::Life& life = entry.life;
   std::optional<absl::Duration> due;
   std::optional<absl::Time> wall_due;
+  bool is_delayed = false;
   if (life.is_pending()) {
     if (entry.clocks.not_before > now.monotonic) due = entry.clocks.not_before;
     absl::Time next = life.deadline_at;
+    is_delayed = due.has_value() || life.earliest_start_at > now.wall;
     if (life.earliest_start_at > now.wall) next = std::min(next, life.earliest_start_at);
     if (next < absl::InfiniteFuture()) wall_due = next;
   } else if (life.is_in_flight()) {
     due = std::min({entry.clocks.lease_until, entry.clocks.repeat_at, entry.clocks.guard_at});
   }
+  if (std::exchange(entry.is_delayed, is_delayed)) --delayed_;
+  if (is_delayed) ++delayed_;
   pending_agenda_.Set(life.queue_id, life.is_pending() ? due : std::nullopt);
   wall_agenda_.Set(life.queue_id, wall_due);
   in_flight_agenda_.Set(life.queue_id, life.is_in_flight() ? due : std::nullopt);
@@ -218,7 +247,7 @@ void DirectorEngine::Watch(const Entry& entry, Moment now) {
 bool DirectorEngine::IsReadyNow(const Entry& entry, Moment now) const {
   const core::Life& life = entry.life;
   if (!life.is_pending() || entry.clocks.not_before > now.monotonic) return false;
-  if (life.earliest_start_at > now.wall) return false;
+  if (life.earliest_start_at > now.wall || book_.WaitsForOverlap(life)) return false;
   return life.session_id.empty() || book_.FirstOfSession(life.session_id) == &entry;
 }
 
@@ -239,7 +268,7 @@ void DirectorEngine::Offer(Entry& entry, Moment now) {
 
 bool DirectorEngine::IsReady(core::QueueId id) const {
   const Entry* entry = book_.Find(id);
-  return entry != nullptr && matcher_.IsReady(*entry);
+  return entry != nullptr && dispatches() && matcher_.IsServed(*entry);
 }
 
 void DirectorEngine::Settle(Moment now) {
@@ -261,7 +290,7 @@ bool DirectorEngine::WakeNext(Moment now) {
 }
 
 bool DirectorEngine::DispatchNext(Moment now) {
-  if (book_.switched().paused || is_going_away()) return false;
+  if (!dispatches()) return false;
   const std::optional<Matcher::Match> match = matcher_.Next(now);
   if (!match.has_value()) return false;
   if (IsReadyNow(*match->entry, now)) {
@@ -287,6 +316,7 @@ void DirectorEngine::NoteDenials(Moment now) {
 
 bool DirectorEngine::Retain(Moment now) {
   bool released = false;
+  uint64_t dispatches = 0;
   for (int forgotten = 0; forgotten < kForgottenMax && !book_.ended().empty(); ++forgotten) {
     const core::Life& life = book_.ended().begin()->second->life;
     const absl::Time finished_at = life.finished_at;
@@ -296,6 +326,7 @@ bool DirectorEngine::Retain(Moment now) {
     }
     const core::QueueId id = life.queue_id;
     const std::string session_id = life.session_id;
+    dispatches += life.dispatch.value();
     const std::optional<KnownRequest> request =
         life.request_id.empty()
             ? std::nullopt
@@ -316,6 +347,9 @@ bool DirectorEngine::Retain(Moment now) {
       Offer(*next, now);
       released = true;
     }
+  }
+  if (dispatches > 0) {
+    Write(core::DispatchesForgotten{book_.dispatches_forgotten() + dispatches});
   }
   return released;
 }

@@ -112,6 +112,7 @@ struct ListQuery {
   std::set<core::TaskState> states = {};
   std::optional<core::TaskSource> source = {};
   std::string source_job = {};
+  std::string job_type = {};
   std::string session_id = {};
   std::string label = {};
   // Of the label; any when absent.
@@ -148,14 +149,14 @@ struct Explanation {
 
   core::TaskState state = core::TaskState::kPending;
   uint64_t position = 0;
-  // Pending tasks ahead of it that may start now.
+  // Pending tasks ahead of it that start as soon as one of their agents has a free slot.
   uint64_t ready_ahead = 0;
   // The whole answer in one sentence.
   std::string summary = {};
   // Of a task in backoff or delayed.
   std::optional<absl::Time> not_before = {};
   std::vector<Verdict> agents = {};
-  // Absent when no rate was measured.
+  // Absent when no rate was measured, the queue dispatches nothing, or no agent serves the task.
   std::optional<absl::Time> estimated_start_at = {};
 };
 
@@ -223,16 +224,18 @@ class DirectorEngine {
   // Idempotent. NOT_FOUND/TASK_NOT_FOUND.
   absl::StatusOr<CancelAnswer> Cancel(core::QueueId id, const std::string& who,
                                       const std::string& why, Moment now);
-  // Submits an ended task again, as a new one. `spec`: the old one's.
-  Decision Redrive(core::QueueId id, const core::TaskSpec& spec, Moment now);
+  // Submits a failed or cancelled task again, as a new one. `spec`: the old one's; `who` asks.
+  Decision Redrive(core::QueueId id, const core::TaskSpec& spec, const std::string& who,
+                   Moment now);
 
   // ---- Operators ----
 
-  void Pause(Moment now);
+  // Who, why and when is kept until it ends; a repeated pause changes nothing.
+  void Pause(const std::string& who, const std::string& why, Moment now);
   // Ends a pause and a drain.
   void Resume(Moment now);
-  // Stops admission until Resume(), over restarts.
-  void Drain(Moment now);
+  // Stops admission until Resume(), over restarts. Likewise.
+  void Drain(const std::string& who, const std::string& why, Moment now);
   // Stops admission for the rest of this process's life.
   void BeginShutdown(Moment now);
   // Tells the agents that the director will be away for a while.
@@ -284,6 +287,7 @@ class DirectorEngine {
   const Fleet& fleet() const { return fleet_; }
   const WaitingLine& waiting_line() const { return line_; }
   uint64_t epoch() const { return book_.epoch(); }
+  // Whether it starts as soon as one of its agents has a free slot.
   bool IsReady(core::QueueId id) const;
   // Whether it said so: then nothing is dispatched any more.
   bool is_going_away() const { return lease_extension_ > absl::ZeroDuration(); }
@@ -315,6 +319,8 @@ class DirectorEngine {
   // engine_views.cc
   Glance GlanceAt(const Entry& entry) const;
   bool IsListed(const Entry& entry, const ListQuery& query) const;
+  bool dispatches() const { return !book_.switched().paused && !is_going_away(); }
+  std::string WhyPending(const Entry& entry, const Explanation& explanation, Moment now) const;
 
   // engine.cc: the one way to change anything, and what follows from every change.
   // The record as it is in the outcome: what it says for people may still be completed.
@@ -328,10 +334,14 @@ class DirectorEngine {
   absl::Duration LeaseFrom(absl::Duration heard_at) const {
     return heard_at + options_.lease.redispatch_after + lease_extension_;
   }
-  void Watch(const Entry& entry, Moment now);
+  void Watch(Entry& entry, Moment now);
   void Offer(Entry& entry, Moment now);
   bool IsReadyNow(const Entry& entry, Moment now) const;
   Demand DemandOf(const Entry& entry) const;
+  // How many tasks of its overlap key are in flight.
+  uint64_t InFlightBeside(const core::Life& life) const;
+  // Tasks of its overlap key that may start, or no longer may, since so many were in flight.
+  void OfferOverlapping(const core::Life& life, uint64_t before, Moment now);
   void Settle(Moment now);
   bool WakeNext(Moment now);
   bool DispatchNext(Moment now);
@@ -350,7 +360,11 @@ class DirectorEngine {
   std::optional<NoPlace> FindPlace(const Caller& caller, Place& place, Moment now) const;
   Decision WaitOrRefuse(Caller& caller, NoPlace why, bool arriving, Moment now);
   Decision WaitInLine(Caller& caller, Moment now);
+  // Ends the tasks that a newcomer takes the place of.
+  void MakeWay(const Place& place, const std::string& who, core::QueueId newcomer, Moment now);
   Submitted AddTask(Caller& caller, const Place& place, Moment now);
+  // Callers that wait with the request id of a task that is admitted now need no place.
+  void AnswerSame(const core::Life& life, Moment now);
   Submitted AsBefore(const Entry& entry) const;
   Decision AdmitTicket(Caller& caller, bool arriving, Moment now);
   bool AdmitNextWaiter(Moment now);
@@ -370,7 +384,7 @@ class DirectorEngine {
     return submission.policy.value_or(options_.queue.policy);
   }
   void DismissWaiters(const absl::Status& why);
-  void Switch(bool paused, bool draining, Moment now);
+  void Switch(const core::QueueSwitched& wanted, Moment now);
 
   // engine_dispatch.cc: how dispatches begin and end.
   void Dispatch(Entry& entry, Agent& agent, Moment now);
@@ -428,7 +442,8 @@ class DirectorEngine {
   // When it was last seen to that no free slot and no place is left to whoever could have it.
   absl::Duration settled_at_ = -absl::InfiniteDuration();
   core::DrainRate drain_rate_;
-  uint64_t dispatched_count_ = 0;
+  // Pending tasks whose time has not come.
+  uint64_t delayed_ = 0;
   core::Ulid last_id_;
   bool shutting_down_ = false;
   // What agents were told that leases last longer by.

@@ -57,7 +57,8 @@ Decision DirectorEngine::Submit(Caller&& caller, Moment now) {
   return decision;
 }
 
-Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec, Moment now) {
+Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec,
+                                 const std::string& who, Moment now) {
   const Entry* entry = book_.Find(id);
   if (entry == nullptr) return TaskNotFound(id);
   const core::Life& old = entry->life;
@@ -78,7 +79,16 @@ Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec, M
   // In its submitter's name, whoever asks: an old task has one successor.
   Caller caller = Submitter(old.terms->identity, std::move(submission), now.wall);
   caller.redrive_of = id;
-  return Submit(std::move(caller), now);
+  Decision decision = Admit(caller, /*arriving=*/true, now);
+  if (const auto* submitted = std::get_if<Submitted>(&decision);
+      submitted != nullptr && !submitted->deduplicated) {
+    Note(*entry,
+         {TaskEventKind::kRedriven, who,
+          absl::StrCat("submitted again as ", ToString(submitted->queue_id))},
+         now);
+  }
+  Settle(now);
+  return decision;
 }
 
 Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
@@ -139,19 +149,19 @@ absl::Status DirectorEngine::CheckOverlap(const Caller& caller, Place& place) co
   if (!overlap.has_value() || overlap->policy == core::OverlapPolicy::kAllow) {
     return absl::OkStatus();
   }
-  const absl::btree_map<uint64_t, Entry*>* others = book_.Overlapping(overlap->key);
-  if (others == nullptr || others->size() < std::max(1u, overlap->n)) return absl::OkStatus();
+  const Book::Overlapping* others = book_.FindOverlapping(overlap->key);
+  if (others == nullptr || others->live.size() < overlap->most_at_once()) return absl::OkStatus();
   if (overlap->policy == core::OverlapPolicy::kQueueOne) {
     // The one that waits makes way for the newcomer; what runs is let run. With nothing waiting the
-    // newcomer is the one that waits.
-    for (auto other = others->rbegin(); other != others->rend(); ++other) {
+    // newcomer is the one that waits (Book::WaitsForOverlap()).
+    for (auto other = others->live.rbegin(); other != others->live.rend(); ++other) {
       if (!other->second->life.is_pending()) continue;
       place.coalesced = other->second;
       break;
     }
     return absl::OkStatus();
   }
-  return OverlapError(overlap->key, others->begin()->second->life.queue_id);
+  return OverlapError(overlap->key, others->live.begin()->second->life.queue_id);
 }
 
 std::optional<DirectorEngine::NoPlace> DirectorEngine::FindPlace(const Caller& caller, Place& place,
@@ -191,28 +201,48 @@ Decision DirectorEngine::WaitOrRefuse(Caller& caller, NoPlace why, bool arriving
 
 Decision DirectorEngine::WaitInLine(Caller& caller, Moment now) {
   if (const std::optional<WaiterId> id = line_.Add(std::move(caller))) return *id;
-  return WithRetryAfter(WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                                       "too many callers wait for a place (", line_.size(), ")")),
-                                   "TOO_MANY_WAITERS", {{"waiting", absl::StrCat(line_.size())}}),
-                        drain_rate_.RetryAfter(now.monotonic));
+  const bool is_number = line_.has_too_many();
+  const std::string what =
+      is_number ? absl::StrCat("too many callers wait for a place (", line_.size(), " of ",
+                               options_.queue.max_waiters, ", setting queue.max_waiters)")
+                : absl::StrCat("the callers that wait for a place hold too much (", line_.bytes(),
+                               " of ", options_.queue.max_waiting_bytes,
+                               " bytes, setting queue.max_waiting_bytes)");
+  return WithRetryAfter(
+      WithReason(absl::ResourceExhaustedError(what), "TOO_MANY_WAITERS",
+                 {{"bound", is_number ? "queue.max_waiters" : "queue.max_waiting_bytes"},
+                  {"waiting", absl::StrCat(line_.size())},
+                  {"waiting_bytes", absl::StrCat(line_.bytes())}}),
+      drain_rate_.RetryAfter(now.monotonic));
 }
 
-Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now) {
-  core::Submission& submission = *caller.submission;
+void DirectorEngine::MakeWay(const Place& place, const std::string& who, core::QueueId newcomer,
+                             Moment now) {
   if (place.coalesced != nullptr) {
     End(*place.coalesced,
         {.state = core::TaskState::kFailed, .reason = core::FailureReason::kCoalesced},
-        {TaskEventKind::kFailed, caller.identity, "a later task of its overlap key took its place",
+        {TaskEventKind::kFailed, who,
+         absl::StrCat("a later task of its overlap key took its place: ", ToString(newcomer)),
          core::Fault::kCaller},
         now);
   }
   if (place.evicted != nullptr) {
     End(*place.evicted,
         {.state = core::TaskState::kFailed, .reason = core::FailureReason::kEvicted},
-        {TaskEventKind::kEvicted, caller.identity,
-         "the queue was full and its policy drops the oldest", core::Fault::kCaller},
+        {TaskEventKind::kEvicted, who,
+         absl::StrCat("the queue was full and its policy drops the oldest, for ",
+                      ToString(newcomer)),
+         core::Fault::kCaller},
         now);
   }
+}
+
+Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now) {
+  core::Submission& submission = *caller.submission;
+  // In the order of admission, which is also the one that the store likes best.
+  last_id_ = core::Ulid::After(last_id_, now.wall, {random_.Next(), random_.Next()});
+  const core::QueueId id = core::QueueId(last_id_);
+  MakeWay(place, caller.identity, id, now);
   if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
 
   core::TaskSpec& spec = submission.spec;
@@ -228,10 +258,6 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
                              .sequence = book_.next_sequence(),
                              .redrive_of = caller.redrive_of,
                              .trace = submission.trace};
-
-  // In the order of admission, which is also the one that the store likes best.
-  last_id_ = core::Ulid::After(last_id_, now.wall, {random_.Next(), random_.Next()});
-  const core::QueueId id = core::QueueId(last_id_);
   if (admitted.trace == core::SpanContext()) {
     admitted.trace = core::SubmitSpanOf(id);
     // One that is tried again is looked at if the first try was.
@@ -239,8 +265,9 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
     admitted.trace.sampled = old != nullptr && old->life.trace.sampled;
   }
   const core::SpanContext trace = admitted.trace;
-  core::TaskRecord record = {.queue_id = id, .change = std::move(admitted)};
-  record.event = {.number = 1,
+  core::TaskRecord record = {.queue_id = id, .number = 1, .change = std::move(admitted)};
+  // The first event is that it was submitted (core::EventsFrom()).
+  record.event = {.number = 2,
                   .kind = TaskEventKind::kAdmitted,
                   .at = now.wall,
                   .who = caller.identity,
@@ -257,7 +284,16 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
                          .created_at = now.wall};
   StartClocks(entry, now);
   Offer(entry, now);
+  AnswerSame(entry.life, now);
   return submitted;
+}
+
+void DirectorEngine::AnswerSame(const core::Life& life, Moment now) {
+  if (life.request_id.empty()) return;
+  for (const WaiterId waiter : line_.WithRequest(life.terms->identity, life.request_id)) {
+    const Caller caller = *line_.Remove(waiter);
+    outcome_.answers.push_back({waiter, *FindSame(caller, now)});
+  }
 }
 
 Decision DirectorEngine::ReserveSlot(const std::string& identity, absl::Duration lifetime,
@@ -344,14 +380,17 @@ absl::Status DirectorEngine::FullError(QueuePolicy policy, Moment now) const {
 }
 
 absl::Status DirectorEngine::ShareError(QueuePolicy policy, Moment now) const {
-  return WithRetryAfter(WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                                       "scheduler share is used up (", SchedulerPlaces(), " of ",
-                                       options_.queue.max_size, " tasks)")),
-                                   "QUEUE_FULL",
-                                   {{"policy", std::string(PolicyName(policy))},
-                                    {"depth", absl::StrCat(book_.pending_of_scheduler())},
-                                    {"max_size", absl::StrCat(SchedulerPlaces())}}),
-                        drain_rate_.RetryAfter(now.monotonic));
+  return WithRetryAfter(
+      WithReason(absl::ResourceExhaustedError(absl::StrCat("scheduler share is used up (",
+                                                           SchedulerPlaces(), " of ",
+                                                           options_.queue.max_size, " tasks)")),
+                 "QUEUE_FULL",
+                 {{"policy", std::string(PolicyName(policy))},
+                  {"depth", absl::StrCat(book_.counts().pending + tickets_.size())},
+                  {"max_size", absl::StrCat(options_.queue.max_size)},
+                  {"share", absl::StrCat(SchedulerPlaces())},
+                  {"share_used", absl::StrCat(book_.pending_of_scheduler())}}),
+      drain_rate_.RetryAfter(now.monotonic));
 }
 
 absl::Status DirectorEngine::DrainingError(Moment now) const {

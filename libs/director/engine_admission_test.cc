@@ -103,6 +103,7 @@ TEST(EngineAdmissionTest, DropOldestEvictsExactlyTheFirstNeverDispatched) {
   const core::QueueId second = director.Add();
   const core::QueueId newcomer = director.Add();
   EXPECT_EQ(director.Reason(oldest), FailureReason::kEvicted);
+  EXPECT_THAT(director.Events(oldest).back().why, testing::EndsWith(ToString(newcomer)));
   EXPECT_THAT(director.Line(), ElementsAre(dispatched, second, newcomer));
 }
 
@@ -157,6 +158,8 @@ TEST(EngineAdmissionTest, WaiterBoundsAreInNumberAndInBytes) {
   const absl::Status refused = few.Try(Asking(QueuePolicy::kBlock));
   EXPECT_THAT(refused, AllOf(StatusIs(kExhausted), HasReason("TOO_MANY_WAITERS")));
   EXPECT_TRUE(HasRetryInfo(refused));
+  EXPECT_EQ(refused.message(),
+            "too many callers wait for a place (1 of 1, setting queue.max_waiters)");
   EXPECT_THAT(EngineFixture::ErrorOf(few.Reserve()), HasReason("TOO_MANY_WAITERS"));
 
   EngineFixture small({.queue = {.max_size = 1, .max_waiting_bytes = 1 << 20}});
@@ -164,7 +167,10 @@ TEST(EngineAdmissionTest, WaiterBoundsAreInNumberAndInBytes) {
   small.AddWaiter(EngineFixture::Prompt(std::string(900'000, 'x')));
   core::Submission large = Asking(QueuePolicy::kBlock);
   large.spec.prompt = std::string(200'000, 'x');
-  EXPECT_THAT(small.Try(large), HasReason("TOO_MANY_WAITERS"));
+  const absl::Status too_large = small.Try(large);
+  EXPECT_THAT(too_large, HasReason("TOO_MANY_WAITERS"));
+  EXPECT_EQ(base::DetailsOf(too_large).metadata.at("bound"), "queue.max_waiting_bytes");
+  EXPECT_THAT(std::string(too_large.message()), testing::HasSubstr("of 1048576 bytes"));
 }
 
 TEST(EngineAdmissionTest, WaiterThatLeftMakesRoomForAnother) {
@@ -235,6 +241,11 @@ TEST(EngineAdmissionTest, SchedulerMayHoldFourFifthsOfTheQueue) {
   EXPECT_THAT(refused, AllOf(StatusIs(kExhausted, "scheduler share is used up (40 of 50 tasks)"),
                              HasReason("QUEUE_FULL")));
   EXPECT_TRUE(HasRetryInfo(refused));
+  const auto metadata = base::DetailsOf(refused).metadata;
+  EXPECT_EQ(metadata.at("share"), "40");
+  EXPECT_EQ(metadata.at("share_used"), "40");
+  EXPECT_EQ(metadata.at("max_size"), "50");
+  EXPECT_EQ(metadata.at("depth"), "40");
   EXPECT_THAT(director.Try(EngineFixture::Prompt()), IsOk()) << "others have the rest";
 }
 
@@ -343,6 +354,17 @@ TEST(EngineAdmissionTest, OptInFieldsAreRefused) {
   for (const core::Submission& submission : submissions) {
     EXPECT_THAT(director.Try(submission), StatusIs(absl::StatusCode::kUnimplemented));
   }
+}
+
+TEST(EngineAdmissionTest, NeutralValuesOfOptInFieldsAreTaken) {
+  EngineFixture director;
+  core::Submission submission = EngineFixture::Prompt();
+  submission.spec.priority = core::Priority::kNormal;
+  submission.spec.run_when = core::RunWhen::kAnytime;
+  submission.spec.cost_units = 0;
+  EXPECT_THAT(director.Try(submission), IsOk());
+  submission.spec.priority = core::Priority::kLow;
+  EXPECT_THAT(director.Try(submission), StatusIs(absl::StatusCode::kUnimplemented));
 }
 
 TEST(EngineAdmissionTest, WaiterWhoseDeadlineHasPassedIsNotStarted) {

@@ -1,5 +1,6 @@
 // Cancels, switches, and what time brings.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
@@ -46,20 +47,27 @@ absl::StatusOr<CancelAnswer> DirectorEngine::Cancel(core::QueueId id, const std:
   return answer;
 }
 
-void DirectorEngine::Switch(bool paused, bool draining, Moment now) {
-  const core::QueueSwitched wanted = {.paused = paused, .draining = draining};
+void DirectorEngine::Switch(const core::QueueSwitched& wanted, Moment now) {
   // Denials are not noted during a pause.
-  if (book_.switched().paused && !paused) matcher_.Relink();
+  if (book_.switched().paused && !wanted.paused) matcher_.Relink();
   if (!(wanted == book_.switched())) Write(wanted);
   if (is_draining()) DismissWaiters(DrainingError(now));
   Settle(now);
 }
 
-void DirectorEngine::Pause(Moment now) { Switch(true, book_.switched().draining, now); }
+void DirectorEngine::Pause(const std::string& who, const std::string& why, Moment now) {
+  core::QueueSwitched wanted = book_.switched();
+  if (!std::exchange(wanted.paused, true)) wanted.pause = core::SwitchCause{who, why, now.wall};
+  Switch(wanted, now);
+}
 
-void DirectorEngine::Resume(Moment now) { Switch(false, false, now); }
+void DirectorEngine::Resume(Moment now) { Switch({}, now); }
 
-void DirectorEngine::Drain(Moment now) { Switch(book_.switched().paused, true, now); }
+void DirectorEngine::Drain(const std::string& who, const std::string& why, Moment now) {
+  core::QueueSwitched wanted = book_.switched();
+  if (!std::exchange(wanted.draining, true)) wanted.drain = core::SwitchCause{who, why, now.wall};
+  Switch(wanted, now);
+}
 
 void DirectorEngine::BeginShutdown(Moment now) {
   shutting_down_ = true;

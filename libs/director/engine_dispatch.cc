@@ -54,7 +54,6 @@ void DirectorEngine::Dispatch(Entry& entry, Agent& agent, Moment now) {
   entry.clocks.agent_time = agent.agent_time;
   entry.clocks.lease_until = LeaseFrom(agent.heard_at);
   Watch(entry, now);
-  ++dispatched_count_;
   SayStart(entry);
 }
 
@@ -80,11 +79,14 @@ void DirectorEngine::Accept(Entry& entry, Moment now) {
 void DirectorEngine::Bounce(Entry& entry, Agent& agent, Moment now) {
   const core::Life& life = entry.life;
   Lane& lane = agent.lanes[life.terms->lane];
+  // A slot that something else took while the start was on its way is nobody's fault.
+  const std::optional<Fault> fault =
+      lane.reported < lane.slots ? std::optional(Fault::kAgent) : std::nullopt;
   lane.refused = true;
   lane.heartbeat_since_refusal = false;
   ++lane.refusals;
   const uint32_t bounces = life.tries->busy_rejections + 1;
-  WriteTask(entry, {TaskEventKind::kBusy, agent.name, "the agent is busy (409)", Fault::kAgent},
+  WriteTask(entry, {TaskEventKind::kBusy, agent.name, "the agent is busy (409)", fault},
             core::Bounced{.dispatched = {.dispatch = life.dispatch,
                                          .director_epoch = life.tries->director_epoch,
                                          .instance_id = life.tries->instance_id,
@@ -130,11 +132,12 @@ void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
   }
   const bool timed_out = result.end == RunResult::End::kTimedOut;
   const FailureReason reason = timed_out ? FailureReason::kTimedOut : FailureReason::kExecFailed;
-  const std::string why = !result.error.empty() ? result.error
-                          : timed_out           ? "it ran longer than its timeout"
-                          : !result.signal.empty()
-                              ? absl::StrCat("it died of ", result.signal)
-                              : absl::StrCat("it exited with ", result.exit_code.value_or(-1));
+  const std::string why = !result.error.empty()    ? result.error
+                          : timed_out              ? "it ran longer than its timeout"
+                          : !result.signal.empty() ? absl::StrCat("it died of ", result.signal)
+                          : result.exit_code.has_value()
+                              ? absl::StrCat("it exited with ", *result.exit_code)
+                              : "it failed without an exit code";
   const auto& rules = life.terms->retry_on;
   const bool retry = std::any_of(rules.begin(), rules.end(),
                                  [&result](const auto& rule) { return Matches(rule, result); });

@@ -115,6 +115,9 @@ TEST(EngineExplainTest, CordonIsAReason) {
 
 TEST(EngineExplainTest, PositionCountsAllAheadAndReadyAheadOnlyTheReadyOnes) {
   EngineFixture director;
+  core::AgentOpened busy = EngineFixture::Knowing("a");
+  busy.lanes["default"].used = 1;
+  director.Connect(busy);
   core::Submission later = EngineFixture::Prompt();
   later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
   director.Add(later);
@@ -190,12 +193,12 @@ TEST(EngineExplainTest, StatusCountsEverything) {
   director.Tell(&DirectorEngine::Pause);
   const core::QueueStatus status = director.engine().Status(director.now());
   EXPECT_EQ(status.counts, (core::StateCounts{.pending = 3, .working = 1, .completed = 1}));
-  EXPECT_EQ(status.ready, 2u);
+  EXPECT_EQ(status.ready, 0u) << "nothing starts while the queue is paused";
   EXPECT_EQ(status.delayed, 1u);
   EXPECT_EQ(status.waiting, 1u);
   EXPECT_EQ(status.tickets, 1u);
   EXPECT_EQ(status.max_in_flight, 1u);
-  EXPECT_EQ(status.dispatched_count, 2u);
+  EXPECT_EQ(status.dispatches_total, 2u);
   EXPECT_EQ(status.oldest_age, absl::Seconds(3));
   EXPECT_TRUE(status.paused);
   EXPECT_FALSE(status.draining);
@@ -203,15 +206,87 @@ TEST(EngineExplainTest, StatusCountsEverything) {
   EXPECT_EQ(status.sources.at("api").running, 1u);
 }
 
-TEST(EngineExplainTest, TaskIsReadyWhenItMayStartNow) {
+TEST(EngineExplainTest, TaskIsReadyWhenItStartsWithTheNextFreeSlot) {
   EngineFixture director;
+  director.Connect("a");
+  director.Accept(director.Add());
   const core::QueueId task = director.Add();
+  const auto ready = [&] {
+    const core::QueueStatus status = director.engine().Status(director.now());
+    EXPECT_EQ(status.ready, director.engine().IsReady(task) ? 1u : 0u);
+    EXPECT_EQ(director.engine().List({.ready = true}).tasks.size(), status.ready);
+    return status.ready == 1;
+  };
+  EXPECT_TRUE(ready());
+  director.Tell(&DirectorEngine::Pause);
+  EXPECT_FALSE(ready()) << "paused";
+  director.Tell(&DirectorEngine::Resume);
+  director.DrainAgent("a");
+  EXPECT_FALSE(ready()) << "its only agent is drained";
+  director.UndrainAgent("a");
+  EXPECT_TRUE(ready());
+  director.Break("a");
+  EXPECT_FALSE(ready()) << "no agent is connected";
+}
+
+TEST(EngineExplainTest, TasksWithoutAnAgentAreNotReadyAndNothingIsEstimated) {
+  EngineFixture director;
+  director.Connect("a");
+  director.Finish(director.Add());
+  director.Accept(director.Add());
+  core::Submission elsewhere = EngineFixture::Prompt();
+  elsewhere.spec.lane = "gpu";
+  const core::QueueId unserved = director.Add(elsewhere);
+  const core::QueueId next = director.Add();
+  EXPECT_EQ(director.engine().Status(director.now()).ready, 1u);
+  const auto explain = [&](core::QueueId id) {
+    return *director.engine().Explain(id, director.now());
+  };
+  EXPECT_EQ(explain(unserved).summary, "no connected agent serves its lane and labels");
+  EXPECT_EQ(explain(unserved).estimated_start_at, std::nullopt);
+  EXPECT_EQ(explain(next).ready_ahead, 0u) << "what nobody serves is not ahead";
+  EXPECT_NE(explain(next).estimated_start_at, std::nullopt);
+  director.Tell(&DirectorEngine::Pause);
+  EXPECT_EQ(explain(next).summary, "the queue is paused");
+  EXPECT_EQ(explain(next).estimated_start_at, std::nullopt);
+}
+
+TEST(EngineExplainTest, DelayedAreThoseWhoseTimeHasNotCome) {
+  EngineFixture director;
+  const auto delayed = [&] { return director.engine().Status(director.now()).delayed; };
+  core::Submission of_session = EngineFixture::Prompt();
+  of_session.spec.session_id = "s";
+  const core::QueueId first = director.Add(of_session);
+  director.Add(of_session);
+  EXPECT_EQ(delayed(), 0u) << "one that waits for its session is not delayed";
   core::Submission later = EngineFixture::Prompt();
   later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
-  EXPECT_TRUE(director.engine().IsReady(task));
-  EXPECT_FALSE(director.engine().IsReady(director.Add(later)));
+  director.Add(later);
+  const core::QueueId cancelled = director.Add(later);
+  EXPECT_EQ(delayed(), 2u);
+  director.Cancel(cancelled);
+  EXPECT_EQ(delayed(), 1u);
+  director.Advance(absl::Hours(1));
+  EXPECT_EQ(delayed(), 0u);
   director.Connect("a");
-  EXPECT_FALSE(director.engine().IsReady(task)) << "it has started";
+  director.Answer(first, absl::UnavailableError("try later"));
+  EXPECT_EQ(delayed(), 1u) << "it backs off";
+  director.Kick();
+  EXPECT_EQ(delayed(), 0u);
+}
+
+TEST(EngineExplainTest, DispatchesAreCountedAlsoWhenTheirTasksAreForgottenAndOverARestart) {
+  EngineFixture director({.retention = {.count = 1}});
+  director.Connect("a");
+  for (int i = 0; i < 3; ++i) director.Finish(director.Add());
+  const core::QueueId task = director.Add();
+  director.RefuseAsBusy(task);
+  director.Report("a", 0);
+  const auto total = [&] { return director.engine().Status(director.now()).dispatches_total; };
+  EXPECT_EQ(total(), 5u);
+  director.Restart();
+  EXPECT_EQ(total(), 5u);
+  EXPECT_EQ(director.engine().Status(director.now()).in_flight(), 1u);
 }
 
 // ---- Events ----
@@ -373,7 +448,7 @@ TEST(EngineExplainTest, QueueThatStandsStillHasNoEstimate) {
   EngineFixture director;
   director.Connect("a");
   director.Finish(director.Add());
-  director.Tell(&DirectorEngine::Pause);
+  director.Report("a", /*used=*/1);
   const core::QueueId task = director.Add();
   EXPECT_NE(Explain(director, task).estimated_start_at, std::nullopt);
   director.Advance(absl::Hours(2));

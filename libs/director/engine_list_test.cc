@@ -70,11 +70,15 @@ TEST(EngineListTest, TaskThatEndsBetweenTwoPagesIsStillSeen) {
 
 TEST(EngineListTest, EveryFilterLeavesOnlyWhatMatches) {
   EngineFixture director;
+  core::AgentOpened busy = EngineFixture::Knowing("a");
+  busy.lanes["default"].used = 1;
+  director.Connect(busy);
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.source = core::TaskSource::kCli;
   const core::QueueId cli = director.Add(submission);
   submission = EngineFixture::Prompt();
   submission.spec.source_job = "nightly";
+  submission.spec.job_type = "report";
   const core::QueueId nightly = director.Add(submission);
   submission = EngineFixture::Prompt();
   submission.spec.session_id = "s";
@@ -88,6 +92,8 @@ TEST(EngineListTest, EveryFilterLeavesOnlyWhatMatches) {
 
   EXPECT_THAT(List(director, {.source = core::TaskSource::kCli}), ElementsAre(cli));
   EXPECT_THAT(List(director, {.source_job = "nightly"}), ElementsAre(nightly));
+  EXPECT_THAT(List(director, {.job_type = "report"}), ElementsAre(nightly));
+  EXPECT_THAT(List(director, {.job_type = "repor"}), IsEmpty());
   EXPECT_THAT(List(director, {.session_id = "s"}), ElementsAre(session));
   EXPECT_THAT(List(director, {.label = "team"}), ElementsAre(labelled));
   EXPECT_THAT(List(director, {.label = "team", .label_value = "a"}), ElementsAre(labelled));

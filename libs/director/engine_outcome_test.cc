@@ -40,6 +40,40 @@ TEST(EngineOutcomeTest, BusyAnswerPutsTheTaskAtTheBackAndIsNotCounted) {
   EXPECT_EQ(director.Task(task).busy_rejections, 1u);
 }
 
+TEST(EngineOutcomeTest, BusyAnswerIsNobodysFaultWhenTheAgentReportedThatItIsFull) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  const auto fault = [&] {
+    std::optional<core::Fault> last;
+    for (const core::TaskEvent& event : director.Events(task)) {
+      if (event.kind == core::TaskEventKind::kBusy) last = event.fault;
+    }
+    return last;
+  };
+  director.RefuseAsBusy(task);
+  EXPECT_EQ(fault(), core::Fault::kAgent) << "it said it had a slot";
+  director.Beat("a", {});
+  director.Report("a", /*used=*/0);
+  ASSERT_EQ(director.State(task), TaskState::kDispatching);
+  // Something else took the slot while the start was on its way.
+  director.Report("a", /*used=*/1);
+  director.RefuseAsBusy(task);
+  EXPECT_EQ(fault(), std::nullopt);
+}
+
+TEST(EngineOutcomeTest, FailedRunWithoutAnExitCodeSaysSo) {
+  EngineFixture director;
+  director.Connect("a");
+  const auto error = [&director](const core::RunResult& result) {
+    const core::QueueId task = director.Add();
+    director.Finish(task, result);
+    return director.Task(task).last_error;
+  };
+  EXPECT_EQ(error({.end = core::RunResult::End::kFailed}), "it failed without an exit code");
+  EXPECT_EQ(error({.end = core::RunResult::End::kFailed, .exit_code = 3}), "it exited with 3");
+}
+
 TEST(EngineOutcomeTest, BusyLaneIsFullUntilTheAgentsNextLoadReport) {
   EngineFixture director;
   core::AgentOpened agent = EngineFixture::Knowing("a");

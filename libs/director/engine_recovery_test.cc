@@ -56,7 +56,7 @@ TEST(EngineRecoveryTest, RecordThatNoDirectorCanHaveWrittenIsNotTaken) {
   test::FakeRandom random;
   DirectorEngine engine({}, random);
   core::TaskRecord record = {.change = core::Noted{}};
-  record.event.number = 2;
+  record.number = 2;
   const absl::Status status = engine.Recover(record);
   EXPECT_THAT(status, test::StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(status, HasReason("STORE_REFUSED"));
@@ -139,6 +139,32 @@ TEST(EngineRecoveryTest, FromTheFifthBounceOnRecordsReplaceEachOther) {
   EXPECT_EQ(director.Events(task).back().kind, TaskEventKind::kDispatching);
 }
 
+TEST(EngineRecoveryTest, NumbersOfEventsOnlyGrowAlsoWhereRecordsAreReplacedAndOverRestarts) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  EXPECT_EQ(director.Events(task).front().number, 2u) << "that it was submitted is the first";
+  uint64_t last = director.Events(task).back().number;
+  for (int bounce = 1; bounce <= 8; ++bounce) {
+    director.RefuseAsBusy(task);
+    EXPECT_GT(director.Events(task).back().number, last) << bounce;
+    last = director.Events(task).back().number;
+    if (bounce == 6) {
+      director.Restart();
+      director.Connect("a");
+    } else {
+      director.Beat("a", {});
+      director.Report("a", /*used=*/0);
+    }
+    EXPECT_GT(director.Events(task).back().number, last) << bounce;
+    last = director.Events(task).back().number;
+  }
+  uint64_t before = 0;
+  for (const core::TaskEvent& event : director.Events(task)) {
+    EXPECT_GT(event.number, std::exchange(before, event.number));
+  }
+}
+
 TEST(EngineRecoveryTest, DispatchNumbersAndEpochsOnlyGrow) {
   EngineFixture director;
   director.Connect("a");
@@ -157,6 +183,26 @@ TEST(EngineRecoveryTest, NewStoreBeginsAtUnixSeconds) {
   EngineFixture director;
   EXPECT_EQ(director.engine().epoch(),
             static_cast<uint64_t>(absl::ToUnixSeconds(director.now().wall)));
+}
+
+TEST(EngineRecoveryTest, WhoSetASwitchWhyAndWhenIsKeptUntilItEnds) {
+  EngineFixture director;
+  const auto status = [&director] { return director.engine().Status(director.now()); };
+  EXPECT_EQ(status().pause, std::nullopt);
+  director.Tell(&DirectorEngine::Pause, "the disk is full");
+  const core::SwitchCause paused = {"me", "the disk is full", director.now().wall};
+  director.Advance(absl::Seconds(1));
+  director.Tell(&DirectorEngine::Drain, "an upgrade");
+  const core::SwitchCause drained = {"me", "an upgrade", director.now().wall};
+  director.Advance(absl::Seconds(1));
+  director.Tell(&DirectorEngine::Pause, "once more");
+  director.Restart();
+  EXPECT_EQ(status().pause, paused) << "a repeated pause changes nothing";
+  EXPECT_EQ(status().drain, drained);
+  director.Tell(&DirectorEngine::Resume);
+  director.Restart();
+  EXPECT_EQ(status().pause, std::nullopt);
+  EXPECT_EQ(status().drain, std::nullopt);
 }
 
 TEST(EngineRecoveryTest, PauseAndDrainSurvive) {

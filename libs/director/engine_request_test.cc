@@ -210,6 +210,74 @@ TEST(EngineRequestTest, QueueOneReplacesThePendingTaskAndLetsTheRunningOneRun) {
   EXPECT_THAT(director.Line(), ElementsAre(newcomer));
 }
 
+TEST(EngineRequestTest, QueueOneStartsWhenFewerThanItsNumberRun) {
+  for (const uint32_t n : {1u, 2u}) {
+    EngineFixture director;
+    for (const char* agent : {"a", "b", "c"}) director.Connect(agent);
+    std::vector<core::QueueId> running;
+    for (uint32_t i = 0; i < n; ++i)
+      running.push_back(director.Add(OfKey(OverlapPolicy::kQueueOne, n)));
+    const core::QueueId waiting = director.Add(OfKey(OverlapPolicy::kQueueOne, n));
+    const core::QueueId other = director.Add();
+    EXPECT_EQ(director.State(waiting), TaskState::kPending) << "an idle agent is no reason";
+    EXPECT_EQ(director.State(other), TaskState::kDispatching) << "others pass it";
+    EXPECT_FALSE(director.engine().IsReady(waiting));
+    EXPECT_EQ(director.engine().Explain(waiting, director.now())->summary,
+              absl::StrCat("it waits until fewer than ", n, " tasks of its overlap key run"));
+    director.Restart();
+    EXPECT_EQ(director.State(waiting), TaskState::kPending);
+    for (const core::QueueId& id : running) {
+      director.Connect(EngineFixture::Running(director.AgentOf(id), {director.Token(id)}));
+    }
+    director.Connect(EngineFixture::Running(director.AgentOf(other), {director.Token(other)}));
+    EXPECT_EQ(director.State(waiting), TaskState::kPending);
+    director.Finish(running.front());
+    director.Report(director.AgentOf(running.front()), 0);
+    EXPECT_EQ(director.State(waiting), TaskState::kDispatching);
+  }
+}
+
+TEST(EngineRequestTest, OfSeveralPendingTasksOfAKeyAsManyStartAsMayRunTogether) {
+  EngineFixture director;
+  const core::QueueId first = director.Add(OfKey(OverlapPolicy::kQueueOne, 2));
+  const core::QueueId second = director.Add(OfKey(OverlapPolicy::kQueueOne, 2));
+  director.Connect("a");
+  EXPECT_EQ(director.State(first), TaskState::kDispatching);
+  director.Connect("b");
+  EXPECT_EQ(director.State(second), TaskState::kDispatching);
+  const core::QueueId third = director.Add(OfKey(OverlapPolicy::kQueueOne, 2));
+  director.Connect("c");
+  EXPECT_EQ(director.State(third), TaskState::kPending);
+  // One that returns is not in flight.
+  director.Answer(first, absl::UnavailableError("later"));
+  EXPECT_EQ(director.State(third), TaskState::kDispatching);
+  director.Kick();
+  EXPECT_EQ(director.State(first), TaskState::kPending) << "now it is the one that waits";
+  director.Finish(second);
+  EXPECT_EQ(director.State(first), TaskState::kDispatching);
+}
+
+TEST(EngineRequestTest, CallersWhoWaitWithOneRequestIdAreAllAnsweredWhenTheFirstIsAdmitted) {
+  EngineFixture director({.queue = {.max_size = 1}});
+  director.Connect("a");
+  const core::QueueId running = director.Add();
+  director.Accept(running);
+  const core::QueueId pending = director.Add();
+  const WaiterId first = director.AddWaiter(Named("r"));
+  const WaiterId between = director.AddWaiter();
+  const WaiterId second = director.AddWaiter(Named("r"));
+  const WaiterId other = director.AddWaiter(Named("r", "other content"));
+  director.Cancel(pending);
+  ASSERT_NE(director.AnswerTo(second), nullptr);
+  const auto& admitted = std::get<Submitted>(*director.AnswerTo(first));
+  const auto& same = std::get<Submitted>(*director.AnswerTo(second));
+  EXPECT_FALSE(admitted.deduplicated);
+  EXPECT_TRUE(same.deduplicated);
+  EXPECT_EQ(same.queue_id, admitted.queue_id);
+  EXPECT_THAT(EngineFixture::ErrorOf(*director.AnswerTo(other)), HasReason("REQUEST_ID_REUSED"));
+  EXPECT_EQ(director.AnswerTo(between), nullptr);
+}
+
 TEST(EngineRequestTest, QueueOneTakesThePlaceOfTheTaskItReplacesInAFullQueue) {
   EngineFixture director({.queue = {.max_size = 2}});
   const core::QueueId replaced = director.Add(OfKey(OverlapPolicy::kQueueOne));
@@ -273,6 +341,12 @@ TEST(EngineRequestTest, RedriveMakesANewTaskAndNotesIt) {
   EXPECT_FALSE(task.spec.earliest_start_at.has_value());
   EXPECT_EQ(director.Task(old).redriven_as, task.queue_id);
   EXPECT_EQ(director.State(old), TaskState::kFailed);
+  EXPECT_EQ(director.Events(old).back().kind, core::TaskEventKind::kRedriven);
+  EXPECT_EQ(director.Events(old).back().why, "submitted again as " + ToString(task.queue_id));
+  EXPECT_EQ(director.Events(old).back().who, "me");
+  const size_t events = director.Events(old).size();
+  director.Redrive(old);
+  EXPECT_THAT(director.Events(old), SizeIs(events)) << "it happens once";
 }
 
 TEST(EngineRequestTest, RedriveHappensOnceAlsoAcrossARestart) {
@@ -301,11 +375,14 @@ TEST(EngineRequestTest, RedriveGoesThroughAdmission) {
   EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(old)), HasReason("QUEUE_DRAINING"));
 }
 
-TEST(EngineRequestTest, LiveTaskIsNotRedriven) {
+TEST(EngineRequestTest, LiveAndCompletedTasksAreNotRedriven) {
   EngineFixture director;
   const core::QueueId task = director.Add();
   EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(task)),
               StatusIs(absl::StatusCode::kFailedPrecondition));
+  director.Connect("a");
+  director.Finish(task);
+  EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(task)), HasReason("NOT_REDRIVABLE"));
   EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(core::QueueId())),
               HasReason("TASK_NOT_FOUND"));
 }

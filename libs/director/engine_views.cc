@@ -26,12 +26,14 @@ core::QueueStatus DirectorEngine::Status(Moment now) const {
   core::QueueStatus status;
   status.options = options_.queue;
   status.counts = book_.counts();
-  status.ready = static_cast<uint32_t>(matcher_.ready());
-  status.delayed = static_cast<uint32_t>(book_.counts().pending - matcher_.ready());
+  status.ready = dispatches() ? static_cast<uint32_t>(matcher_.served()) : 0;
+  status.delayed = static_cast<uint32_t>(delayed_);
   status.waiting = static_cast<uint32_t>(line_.size());
   status.tickets = tickets_.size();
   status.max_in_flight = fleet_.SlotsInAll();
-  status.dispatched_count = dispatched_count_;
+  status.dispatches_total = book_.dispatches();
+  status.pause = book_.switched().pause;
+  status.drain = book_.switched().drain;
   if (const Entry* oldest = book_.OldestPending()) {
     status.oldest_age = std::max(absl::ZeroDuration(), now.wall - oldest->life.created_at);
   }
@@ -63,13 +65,14 @@ bool DirectorEngine::IsListed(const Entry& entry, const ListQuery& query) const 
   if (!query.states.empty() && !query.states.contains(life.state)) return false;
   if (query.source.has_value() && *query.source != terms.source) return false;
   if (!query.source_job.empty() && query.source_job != terms.source_job) return false;
+  if (!query.job_type.empty() && query.job_type != terms.job_type) return false;
   if (!query.session_id.empty() && query.session_id != life.session_id) return false;
   if (!query.label.empty()) {
     const auto label = terms.labels.find(query.label);
     if (label == terms.labels.end()) return false;
     if (query.label_value.has_value() && *query.label_value != label->second) return false;
   }
-  return !query.ready.has_value() || *query.ready == matcher_.IsReady(entry);
+  return !query.ready.has_value() || *query.ready == (dispatches() && matcher_.IsServed(entry));
 }
 
 ListPage DirectorEngine::List(const ListQuery& query) const {
@@ -113,12 +116,12 @@ absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now
                               : "it is over";
     return explanation;
   }
-  explanation.ready_ahead = matcher_.ReadyBefore(entry.life.sequence);
-  bool fits = false;
+  if (dispatches()) explanation.ready_ahead = matcher_.ServedBefore(entry.life.sequence);
+  bool is_served = false;
   const Demand demand = DemandOf(entry);
   for (const auto& [name, agent] : fleet_.agents()) {
     const std::string why_not = fleet_.WhyNot(agent, demand, now);
-    fits = fits || why_not.empty();
+    is_served = is_served || (agent.keeps_sessions() && fleet_.Serves(agent, demand));
     explanation.agents.push_back({name, why_not.empty(), why_not});
   }
   const double rate = drain_rate_.PerSecond(now.monotonic);
@@ -126,30 +129,43 @@ absl::StatusOr<Explanation> DirectorEngine::Explain(core::QueueId id, Moment now
   if (entry.clocks.not_before > now.monotonic) wait = entry.clocks.not_before - now.monotonic;
   wait = std::max(wait, life.earliest_start_at - now.wall);
   if (wait > absl::ZeroDuration()) explanation.not_before = now.wall + wait;
-  if (rate > 0) {
+  if (rate > 0 && dispatches() && is_served) {
     wait = std::max(wait, absl::Seconds(static_cast<double>(explanation.ready_ahead + 1) / rate));
     // Beyond that it is not an estimate but a queue that stands still.
     if (wait < kEstimateMax) explanation.estimated_start_at = now.wall + wait;
   }
-
-  const Entry* first = life.session_id.empty() ? nullptr : book_.FirstOfSession(life.session_id);
-  if (book_.switched().paused) {
-    explanation.summary = "the queue is paused";
-  } else if (explanation.not_before.has_value()) {
-    explanation.summary = entry.clocks.not_before > now.monotonic
-                              ? absl::StrCat("it is tried again after: ", life.tries->last_error)
-                              : "it is not to start before its earliest_start_at";
-  } else if (first != nullptr && first != &entry) {
-    explanation.summary = absl::StrCat("it waits for an earlier task of its session, ",
-                                       ToString(first->life.queue_id));
-  } else if (explanation.ready_ahead > 0) {
-    explanation.summary = absl::StrCat(explanation.ready_ahead, " tasks are ahead of it");
-  } else if (fits) {
-    explanation.summary = "it is next";
-  } else {
-    explanation.summary = "it is next, and no agent can take it now";
-  }
+  explanation.summary = WhyPending(entry, explanation, now);
   return explanation;
+}
+
+std::string DirectorEngine::WhyPending(const Entry& entry, const Explanation& explanation,
+                                       Moment now) const {
+  const core::Life& life = entry.life;
+  if (book_.switched().paused) return "the queue is paused";
+  if (is_going_away()) return "the director is about to stop";
+  if (explanation.not_before.has_value()) {
+    return entry.clocks.not_before > now.monotonic
+               ? absl::StrCat("it is tried again after: ", life.tries->last_error)
+               : "it is not to start before its earliest_start_at";
+  }
+  const Entry* first = life.session_id.empty() ? nullptr : book_.FirstOfSession(life.session_id);
+  if (first != nullptr && first != &entry) {
+    return absl::StrCat("it waits for an earlier task of its session, ",
+                        ToString(first->life.queue_id));
+  }
+  if (book_.WaitsForOverlap(life)) {
+    return absl::StrCat("it waits until fewer than ", life.terms->overlap->most_at_once(),
+                        " tasks of its overlap key run");
+  }
+  if (entry.group != nullptr && !Matcher::IsServed(entry)) {
+    return fleet_.WhyNobody(entry.group->served_by, now);
+  }
+  if (explanation.ready_ahead > 0) {
+    return absl::StrCat(explanation.ready_ahead, " tasks are ahead of it");
+  }
+  const bool fits = std::any_of(explanation.agents.begin(), explanation.agents.end(),
+                                [](const auto& agent) { return agent.fits; });
+  return fits ? "it is next" : "it is next, and no agent can take it now";
 }
 
 SessionPage DirectorEngine::ListSessions(const SessionQuery& query) const {

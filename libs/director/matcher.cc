@@ -1,6 +1,7 @@
 #include "libs/director/matcher.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "libs/base/check.h"
@@ -53,6 +54,29 @@ void Matcher::Link(Group& group) {
   for (auto& [name, agent] : fleet_.agents()) {
     if (fleet_.Serves(agent, group.demand)) group.served_by.push_back(&agent);
   }
+}
+
+bool Matcher::IsServed(const Group& group) {
+  return std::any_of(group.served_by.begin(), group.served_by.end(),
+                     [](const Agent* agent) { return agent->keeps_sessions(); });
+}
+
+uint64_t Matcher::served() const {
+  uint64_t served = ready_.size();
+  for (const auto& [demand, group] : groups_) {
+    if (!IsServed(group)) served -= group.tasks.size();
+  }
+  return served;
+}
+
+uint64_t Matcher::ServedBefore(uint64_t sequence) const {
+  uint64_t served = ready_.CountBelow(sequence);
+  for (const auto& [demand, group] : groups_) {
+    if (IsServed(group)) continue;
+    served -= static_cast<uint64_t>(
+        std::distance(group.tasks.begin(), group.tasks.lower_bound(sequence)));
+  }
+  return served;
 }
 
 void Matcher::Relink() {

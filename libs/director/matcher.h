@@ -53,7 +53,13 @@ class Matcher {
   std::optional<Match> Next(Moment now) const;
 
   uint64_t ready() const { return ready_.size(); }
-  uint64_t ReadyBefore(uint64_t sequence) const { return ready_.CountBelow(sequence); }
+  // Ready tasks that some agent takes once it has a free slot.
+  uint64_t served() const;
+  // Of these, the ones ahead. Costs as much as there are ready tasks ahead that nobody serves.
+  uint64_t ServedBefore(uint64_t sequence) const;
+  static bool IsServed(const Entry& entry) {
+    return entry.group != nullptr && IsServed(*entry.group);
+  }
   static bool IsReady(const Entry& entry) { return entry.group != nullptr; }
 
   // Groups whose first task, or whose agents, changed since the last call, in no order that depends
@@ -61,6 +67,8 @@ class Matcher {
   std::vector<Group*> TakeChanged();
 
  private:
+  // Whether an agent serves it that is neither draining nor set aside.
+  static bool IsServed(const Group& group);
   void Link(Group& group);
   // Tells the lanes that serve the group that its first task was `was`.
   void MoveHead(Group& group, std::optional<uint64_t> was);

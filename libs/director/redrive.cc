@@ -10,9 +10,11 @@ namespace {
 constexpr size_t kGroupTasks = 64;
 constexpr size_t kGroupBytes = 1 << 20;
 
-absl::StatusOr<core::SpecPtr> SpecAt(const ports::EventStore& store, core::QueueId id) {
-  absl::StatusOr<core::SpecPtr> spec = store.TaskSpec(id);
-  if (spec.ok() && *spec == nullptr) return TaskNotFound(id);
+absl::StatusOr<core::SpecPtr> SpecAt(const ports::EventStore& store,
+                                     const absl::StatusOr<core::QueueId>& id) {
+  if (!id.ok()) return id.status();
+  absl::StatusOr<core::SpecPtr> spec = store.TaskSpec(*id);
+  if (spec.ok() && *spec == nullptr) return TaskNotFound(*id);
   return spec;
 }
 
@@ -23,8 +25,12 @@ Redriven RedrivenFrom(const Decision& decision) {
 
 }  // namespace
 
-Redrive::Redrive(Desk desk, std::vector<core::QueueId> tasks, Reply reply)
-    : desk_(std::move(desk)), tasks_(std::move(tasks)), reply_(std::move(reply)) {}
+Redrive::Redrive(Desk desk, std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
+                 Reply reply)
+    : desk_(std::move(desk)),
+      tasks_(std::move(tasks)),
+      who_(std::move(who)),
+      reply_(std::move(reply)) {}
 
 void Redrive::ReadGroup() {
   if (answers_.size() == tasks_.size()) return reply_(std::move(answers_));
@@ -33,7 +39,7 @@ void Redrive::ReadGroup() {
     std::vector<Item> group;
     size_t bytes = 0;
     for (size_t next = self->answers_.size(); next < self->tasks_.size(); ++next) {
-      const core::QueueId id = self->tasks_[next];
+      const absl::StatusOr<core::QueueId>& id = self->tasks_[next];
       const Item& item = group.emplace_back(Item{id, SpecAt(**store, id)});
       if (item.spec.ok()) bytes += (*item.spec)->prompt.size() + (*item.spec)->payload.size();
       if (group.size() == kGroupTasks || bytes >= kGroupBytes) break;
@@ -43,13 +49,13 @@ void Redrive::ReadGroup() {
 }
 
 void Redrive::SubmitGroup(std::vector<Item> group) {
-  const auto submit = [group = std::move(group)](
+  const auto submit = [group = std::move(group), who = who_](
                           DirectorEngine& engine,
                           Moment now) -> absl::StatusOr<std::vector<Redriven>> {
     std::vector<Redriven> redriven;
     for (const Item& item : group) {
       redriven.push_back(item.spec.ok()
-                             ? RedrivenFrom(engine.Redrive(item.queue_id, **item.spec, now))
+                             ? RedrivenFrom(engine.Redrive(*item.queue_id, **item.spec, who, now))
                              : Redriven(item.spec.status()));
     }
     return redriven;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,14 +35,16 @@ class Redrive : public std::enable_shared_from_this<Redrive> {
   // In the order of the tasks.
   using Reply = std::function<void(std::vector<Redriven>)>;
 
-  Redrive(Desk desk, std::vector<core::QueueId> tasks, Reply reply);
+  // `who` asks for it. A task that could not be named is answered with why.
+  Redrive(Desk desk, std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
+          Reply reply);
 
   void ReadGroup();
 
  private:
   // A task of the group under way, and what it asks for.
   struct Item {
-    core::QueueId queue_id;
+    absl::StatusOr<core::QueueId> queue_id;
     absl::StatusOr<core::SpecPtr> spec;
   };
 
@@ -51,7 +54,8 @@ class Redrive : public std::enable_shared_from_this<Redrive> {
   void GiveUp(const absl::Status& why);
 
   const Desk desk_;
-  const std::vector<core::QueueId> tasks_;
+  const std::vector<absl::StatusOr<core::QueueId>> tasks_;
+  const std::string who_;
   const Reply reply_;
   std::vector<Redriven> answers_;
 };

@@ -40,6 +40,9 @@ class RedriveTest : public testing::Test {
     return id;
   }
   std::vector<Redriven> RedriveAll(const std::vector<core::QueueId>& tasks) {
+    return RedriveNamed({tasks.begin(), tasks.end()});
+  }
+  std::vector<Redriven> RedriveNamed(const std::vector<absl::StatusOr<core::QueueId>>& tasks) {
     std::vector<Redriven> answers;
     const auto read = [this](const Redrive::Reading& reading) {
       ++reads_;
@@ -53,9 +56,9 @@ class RedriveTest : public testing::Test {
       Commit();
       command->Say();
     };
-    std::make_shared<Redrive>(Redrive::Desk{read, post}, tasks, [&](std::vector<Redriven> given) {
-      answers = std::move(given);
-    })->ReadGroup();
+    std::make_shared<Redrive>(Redrive::Desk{read, post}, tasks, "me",
+                              [&](std::vector<Redriven> given) { answers = std::move(given); })
+        ->ReadGroup();
     return answers;
   }
   std::string PromptOf(core::QueueId id) { return (*store_->TaskSpec(id))->prompt; }
@@ -97,6 +100,13 @@ TEST_F(RedriveTest, OneThatIsUnknownDoesNotStopTheOthers) {
   const core::QueueId task = AddEnded("first");
   const std::vector<Redriven> redriven = RedriveAll({core::QueueId(core::Ulid(1, 1)), task});
   EXPECT_THAT(redriven[0].status(), HasReason("TASK_NOT_FOUND"));
+  EXPECT_THAT(redriven[1], IsOk());
+}
+
+TEST_F(RedriveTest, OneThatIsNamedWrongDoesNotStopTheOthers) {
+  const std::vector<Redriven> redriven =
+      RedriveNamed({absl::InvalidArgumentError("no id"), AddEnded("first")});
+  EXPECT_THAT(redriven[0], StatusIs(absl::StatusCode::kInvalidArgument, "no id"));
   EXPECT_THAT(redriven[1], IsOk());
 }
 

@@ -193,7 +193,7 @@ TEST_F(SubmitStreamTest, AnswersKeepTheirOrderWhenTheStoreFailsWhileAnItemWaits)
 TEST_F(SubmitStreamTest, DrainAnswersTheOneThatWaitsAndThoseBehindIt) {
   stream_->Submit(Tasks(4));
   Turn();
-  engine_.Drain(kNow);
+  engine_.Drain("me", "", kNow);
   Turn();
   Turn();
   EXPECT_THAT(Answered(), ElementsAre(0, 1, -3, -4));

@@ -181,8 +181,11 @@ void TaskWatch::ShowChanges(const ports::EventStore& store) {
       if (records.empty()) continue;
       task = std::make_shared<const core::Task>(TaskAsOf(records));
     }
-    for (core::TaskEvent& event : core::EventsFrom(records)) {
-      if (event.number != change.event) continue;
+    const auto record = std::find_if(records.begin(), records.end(), [&change](const auto& one) {
+      return one.event.number == change.event;
+    });
+    if (record == records.end()) continue;
+    for (core::TaskEvent& event : core::EventsFrom({&*record, 1})) {
       bytes += BytesOf(*task) + event.why.size();
       watched.items.push_back({task, std::move(event)});
     }

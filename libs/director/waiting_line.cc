@@ -6,18 +6,35 @@
 namespace callboard::director {
 namespace {
 
-// What a waiter costs beside its task: a call of gRPC's that stays open.
-constexpr uint64_t kWaiterBytes = 16 * 1024;
+// Null for a caller without one.
+const std::string* RequestOf(const Caller& caller) {
+  if (caller.wants_ticket() || caller.submission->spec.request_id.empty()) return nullptr;
+  return &caller.submission->spec.request_id;
+}
 
 }  // namespace
 
 uint64_t WaitingLine::BytesOf(const Caller& caller) {
-  uint64_t bytes = kWaiterBytes;
+  uint64_t bytes = sizeof(Caller) + caller.identity.size();
   if (caller.wants_ticket()) return bytes;
   const core::TaskSpec& spec = caller.submission->spec;
-  bytes += spec.prompt.size() + spec.payload.size();
-  for (const auto& [name, value] : spec.env) bytes += name.size() + value.size();
+  bytes += sizeof(core::Submission) + spec.prompt.size() + spec.payload.size();
+  for (const auto* entries : {&spec.env, &spec.labels, &spec.required_labels}) {
+    for (const auto& [name, value] : *entries) bytes += name.size() + value.size();
+  }
   return bytes;
+}
+
+std::vector<WaiterId> WaitingLine::WithRequest(const std::string& identity,
+                                               const std::string& request_id) const {
+  std::vector<WaiterId> waiters;
+  for (auto next = requested_.lower_bound({identity, request_id, WaiterId()});
+       next != requested_.end() && std::get<0>(*next) == identity &&
+       std::get<1>(*next) == request_id;
+       ++next) {
+    waiters.push_back(std::get<2>(*next));
+  }
+  return waiters;
 }
 
 Caller Submitter(std::string identity, core::Submission&& submission, absl::Time arrived) {
@@ -32,13 +49,16 @@ Caller Submitter(std::string identity, core::Submission&& submission, absl::Time
 
 std::optional<WaiterId> WaitingLine::Add(Caller&& caller) {
   const uint64_t bytes = BytesOf(caller);
-  if (size() >= waiters_max_ || bytes_ + bytes > bytes_max_) return std::nullopt;
+  if (has_too_many() || (size() > 0 && bytes_ + bytes > bytes_max_)) return std::nullopt;
   bytes_ += bytes;
   if (caller.wants_ticket()) {
     ++wanting_tickets_;
     ++wanting_by_identity_[caller.identity];
   }
   const WaiterId id(++last_id_);
+  if (const std::string* request = RequestOf(caller)) {
+    requested_.emplace(caller.identity, *request, id);
+  }
   (caller.is_scheduler() ? schedulers_ : others_).emplace(id, std::move(caller));
   return id;
 }
@@ -50,6 +70,9 @@ std::optional<Caller> WaitingLine::Remove(WaiterId id) {
     Caller caller = std::move(found->second);
     line->erase(found);
     bytes_ -= BytesOf(caller);
+    if (const std::string* request = RequestOf(caller)) {
+      requested_.erase({caller.identity, *request, id});
+    }
     if (caller.wants_ticket()) {
       --wanting_tickets_;
       const auto wanting = wanting_by_identity_.find(caller.identity);

@@ -7,8 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/time/time.h"
 #include "libs/base/strong_id.h"
 #include "libs/core/fingerprint.h"
@@ -49,19 +52,31 @@ class WaitingLine {
   WaitingLine(uint32_t waiters_max, uint64_t bytes_max)
       : waiters_max_(waiters_max), bytes_max_(bytes_max) {}
 
-  // Nothing, and `caller` is as before, when the line has no room.
+  // Nothing, and `caller` is as before, when the line has no room. However large it is, one may
+  // wait.
   std::optional<WaiterId> Add(Caller&& caller);
   // Nothing when it is not in line.
   std::optional<Caller> Remove(WaiterId id);
   // The next in turn; nothing when nobody may come.
   std::optional<WaiterId> Next(bool scheduler_may) const;
 
+  // Those who submit with the request id, in the order of their arrival.
+  std::vector<WaiterId> WithRequest(const std::string& identity,
+                                    const std::string& request_id) const;
+
+  // Whether their number, and not their size, keeps others out.
+  bool has_too_many() const { return size() >= waiters_max_; }
+  // What the waiters hold in memory.
+  uint64_t bytes() const { return bytes_; }
   size_t size() const { return others_.size() + schedulers_.size(); }
   uint32_t wanting_tickets() const { return wanting_tickets_; }
   // Of this caller.
   uint32_t WantingTickets(const std::string& identity) const;
 
  private:
+  // By whom and with which request id, then by arrival.
+  using Requested = std::tuple<std::string, std::string, WaiterId>;
+
   static uint64_t BytesOf(const Caller& caller);
 
   const uint32_t waiters_max_;
@@ -72,6 +87,7 @@ class WaitingLine {
   std::map<std::string, uint32_t> wanting_by_identity_;
   absl::btree_map<WaiterId, Caller> others_;
   absl::btree_map<WaiterId, Caller> schedulers_;
+  absl::btree_set<Requested> requested_;
 };
 
 // Places that callers hold without a task yet. Not thread-safe.

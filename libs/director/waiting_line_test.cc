@@ -47,8 +47,44 @@ TEST(WaitingLineTest, IsBoundedInBytesAndGivesThemBack) {
   WaitingLine line(10, 100'000);
   const WaiterId large = *line.Add(Somebody(60'000));
   EXPECT_EQ(line.Add(Somebody(60'000)), std::nullopt);
+  EXPECT_FALSE(line.has_too_many());
+  line.Remove(large);
+  EXPECT_EQ(line.bytes(), 0u);
+  EXPECT_NE(line.Add(Somebody(60'000)), std::nullopt);
+}
+
+TEST(WaitingLineTest, OneMayWaitHoweverLargeItIs) {
+  WaitingLine line(10, 100);
+  const WaiterId large = *line.Add(Somebody(60'000));
+  EXPECT_EQ(line.Add(Somebody(1)), std::nullopt);
   line.Remove(large);
   EXPECT_NE(line.Add(Somebody(60'000)), std::nullopt);
+}
+
+TEST(WaitingLineTest, CountsWhatIsHeld) {
+  WaitingLine line(10, 5'000);
+  EXPECT_NE(line.Add(Somebody(1)), std::nullopt);
+  EXPECT_NE(line.Add(Somebody(1)), std::nullopt) << line.bytes();
+  EXPECT_NE(line.Add(Reserving()), std::nullopt) << line.bytes();
+}
+
+TEST(WaitingLineTest, FindsThoseWithARequestId) {
+  WaitingLine line(10, 1 << 20);
+  const auto named = [](const std::string& identity, const std::string& id) {
+    Caller caller = Somebody();
+    caller.identity = identity;
+    caller.submission->spec.request_id = id;
+    return caller;
+  };
+  const WaiterId first = *line.Add(named("me", "r"));
+  line.Add(named("you", "r"));
+  line.Add(named("me", "other"));
+  line.Add(Somebody());
+  const WaiterId second = *line.Add(named("me", "r"));
+  EXPECT_EQ(line.WithRequest("me", "r"), (std::vector<WaiterId>{first, second}));
+  line.Remove(first);
+  EXPECT_EQ(line.WithRequest("me", "r"), (std::vector<WaiterId>{second}));
+  EXPECT_TRUE(line.WithRequest("me", "").empty());
 }
 
 TEST(WaitingLineTest, CountsThoseWhoWantTickets) {

@@ -142,13 +142,19 @@ class EngineFixture {
   director::Decision Redrive(core::QueueId task) {
     const auto* records = disk_.Find(task);
     director::Decision decision =
-        engine_->Redrive(task, records == nullptr ? core::TaskSpec() : Task(task).spec, now_);
+        engine_->Redrive(task, records == nullptr ? core::TaskSpec() : Task(task).spec, "me", now_);
     Take();
     return decision;
   }
   // One of the operators' commands.
   void Tell(void (director::DirectorEngine::*command)(director::Moment)) {
     (engine_.get()->*command)(now_);
+    Take();
+  }
+  void Tell(void (director::DirectorEngine::*command)(const std::string&, const std::string&,
+                                                      director::Moment),
+            const std::string& why = "") {
+    (engine_.get()->*command)("me", why, now_);
     Take();
   }
   void DrainAgent(const std::string& agent, const std::string& why = "") {

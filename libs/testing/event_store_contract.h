@@ -50,8 +50,9 @@ class EventStoreContractTest : public testing::Test {
   // A record with something in every field that all changes share.
   static core::TaskRecord RecordOf(core::QueueId task, uint64_t number, core::TaskChange change,
                                    uint64_t replaces = 0) {
-    core::TaskRecord record = {.queue_id = task, .change = std::move(change), .replaces = replaces};
-    record.event = {.number = number,
+    core::TaskRecord record = {
+        .queue_id = task, .number = number, .change = std::move(change), .replaces = replaces};
+    record.event = {.number = number + 10,
                     .kind = core::TaskEventKind::kRetry,
                     .at = absl::FromUnixMicros(1'700'000'000'123'456),
                     .who = "agent-1",
@@ -187,7 +188,7 @@ TYPED_TEST_P(EventStoreContractTest, RecordsOfATaskComeInTheOrderOfTheirNumbers)
   for (const core::Record& record : this->Loaded()) {
     const auto& task = std::get<core::TaskRecord>(record);
     if (task.queue_id != this->kTask) continue;
-    EXPECT_EQ(task.event.number, ++last);
+    EXPECT_EQ(task.number, ++last);
     ++count;
   }
   EXPECT_EQ(count, 300u);
@@ -219,13 +220,18 @@ TYPED_TEST_P(EventStoreContractTest, OfTheQueueTheLastRecordOfEachKindCounts) {
   const core::AgentMarked marked = {"agent-1", true, "instance"};
   const core::RequestRemembered remembered = {
       "me", "request", {5, 6}, this->kTask, core::TaskState::kFailed, absl::FromUnixMicros(7)};
-  this->Commit({core::EpochBegan{1}, core::QueueSwitched{true, false},
+  this->Commit({core::EpochBegan{1}, core::QueueSwitched{true, false}, core::DispatchesForgotten{4},
                 core::LeasesExtended{1, absl::Minutes(1)},
                 core::AgentMarked{"agent-1", true, "", "why"},
                 core::RequestRemembered{"me", "request", {}, this->kOtherTask}});
-  const std::vector<core::Record> last = {core::EpochBegan{2}, core::QueueSwitched{false, true},
-                                          core::LeasesExtended{2, absl::Minutes(5)}, marked,
-                                          remembered};
+  const core::QueueSwitched switched = {
+      .draining = true, .drain = core::SwitchCause{"me", "a reason", absl::FromUnixMicros(8)}};
+  const std::vector<core::Record> last = {core::EpochBegan{2},
+                                          switched,
+                                          core::LeasesExtended{2, absl::Minutes(5)},
+                                          marked,
+                                          remembered,
+                                          core::DispatchesForgotten{9}};
   this->Commit(last);
   this->Reopen();
   EXPECT_THAT(this->Loaded(), testing::UnorderedElementsAreArray(last));

@@ -58,8 +58,8 @@ void MemoryDisk::Write(const core::Record& record) {
   struct Step {
     void operator()(const core::TaskRecord& task) const {
       auto& numbered = disk.tasks_[task.queue_id];
-      numbered.erase(numbered.lower_bound(task.event.number), numbered.end());
-      numbered.emplace(task.event.number, task);
+      numbered.erase(numbered.lower_bound(task.number), numbered.end());
+      numbered.emplace(task.number, task);
     }
     void operator()(const core::TaskForgotten& forgotten) const {
       disk.tasks_.erase(forgotten.queue_id);
@@ -67,6 +67,7 @@ void MemoryDisk::Write(const core::Record& record) {
     void operator()(const core::EpochBegan& began) const { disk.epoch_ = began; }
     void operator()(const core::QueueSwitched& switched) const { disk.switched_ = switched; }
     void operator()(const core::LeasesExtended& extended) const { disk.extended_ = extended; }
+    void operator()(const core::DispatchesForgotten& count) const { disk.forgotten_ = count; }
     void operator()(const core::AgentMarked& marked) const {
       disk.agents_.erase(marked.name);
       if (marked.draining || !marked.cordoned_instance.empty()) {
@@ -88,6 +89,7 @@ void MemoryDisk::Read(const std::function<void(const core::Record&)>& take) cons
   if (epoch_.has_value()) take(*epoch_);
   if (switched_.has_value()) take(*switched_);
   if (extended_.has_value()) take(*extended_);
+  if (forgotten_.has_value()) take(*forgotten_);
   for (const auto& [name, agent] : agents_) take(agent);
   for (const auto& [id, numbered] : tasks_) {
     for (const auto& [number, record] : numbered) take(record);

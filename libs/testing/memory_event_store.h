@@ -32,6 +32,7 @@ class MemoryDisk {
   std::optional<core::EpochBegan> epoch_;
   std::optional<core::QueueSwitched> switched_;
   std::optional<core::LeasesExtended> extended_;
+  std::optional<core::DispatchesForgotten> forgotten_;
   std::map<std::string, core::AgentMarked> agents_;
   std::map<std::pair<std::string, std::string>, core::RequestRemembered> requests_;
   std::set<std::string> copies_;

@@ -19,7 +19,8 @@ inline core::QueueId StoredId(uint64_t task) { return core::QueueId(core::Ulid(1
 // What happened to it as its `number`th, a second after the one before.
 inline core::TaskRecord StoredRecord(uint64_t task, uint64_t number, core::TaskChange change) {
   core::TaskRecord record = {.queue_id = StoredId(task), .change = std::move(change)};
-  record.event.number = number;
+  record.number = number;
+  record.event.number = number + 1;
   record.event.at = absl::FromUnixSeconds(static_cast<int64_t>(1000 * task + number));
   return record;
 }

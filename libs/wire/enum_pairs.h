@@ -46,6 +46,7 @@ inline constexpr EnumPair<core::TaskEventKind, v1::TaskEvent::Kind> kTaskEventKi
     {core::TaskEventKind::kEvicted, v1::TaskEvent::KIND_EVICTED},
     {core::TaskEventKind::kExpired, v1::TaskEvent::KIND_EXPIRED},
     {core::TaskEventKind::kOrphanResult, v1::TaskEvent::KIND_ORPHAN_RESULT},
+    {core::TaskEventKind::kRedriven, v1::TaskEvent::KIND_REDRIVEN},
 };
 
 inline constexpr EnumPair<core::Fault, v1::TaskEvent::Fault> kFaults[] = {

@@ -5,6 +5,7 @@
 
 #include "absl/time/time.h"
 #include "libs/wire/enum_pairs.h"
+#include "libs/wire/time.h"
 
 namespace callboard::wire {
 namespace {
@@ -19,6 +20,14 @@ void AddLiveCounts(const std::map<std::string, core::LiveCount>& counts,
   }
 }
 
+v1::QueueSwitch SwitchFrom(const core::SwitchCause& cause) {
+  v1::QueueSwitch proto;
+  proto.set_who(cause.who);
+  proto.set_why(cause.why);
+  *proto.mutable_at() = ToProto(cause.at);
+  return proto;
+}
+
 }  // namespace
 
 v1::QueueStatus ToProto(const core::QueueStatus& status) {
@@ -30,12 +39,16 @@ v1::QueueStatus ToProto(const core::QueueStatus& status) {
   proto.set_delayed(status.delayed);
   proto.set_waiting(status.waiting);
   proto.set_tickets(status.tickets);
-  proto.set_in_flight(static_cast<uint32_t>(status.counts.dispatching + status.counts.working));
+  proto.set_in_flight(static_cast<uint32_t>(status.in_flight()));
   proto.set_max_in_flight(status.max_in_flight);
-  proto.set_dispatched_count(status.dispatched_count);
+  proto.set_dispatched_count(status.in_flight());
+  proto.set_dispatches_total(status.dispatches_total);
+  proto.set_idle(status.is_idle());
   proto.set_oldest_age_seconds(absl::ToDoubleSeconds(status.oldest_age));
   proto.set_paused(status.paused);
   proto.set_draining(status.draining);
+  if (status.pause.has_value()) *proto.mutable_pause() = SwitchFrom(*status.pause);
+  if (status.drain.has_value()) *proto.mutable_drain() = SwitchFrom(*status.drain);
   proto.set_drain_rate_per_second(status.drain_rate_per_second);
   v1::StateCounts& counts = *proto.mutable_counts();
   counts.set_pending(status.counts.pending);

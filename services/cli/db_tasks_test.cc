@@ -36,7 +36,8 @@ adapters::TaskReading Submitted() {
   spec.max_attempts = 3;
   core::TaskRecord record = {
       .queue_id = kId,
-      .event = {.number = 1,
+      .number = 1,
+      .event = {.number = 2,
                 .kind = core::TaskEventKind::kAdmitted,
                 .at = absl::FromUnixSeconds(100),
                 .who = "anonymous"},
@@ -54,7 +55,7 @@ TEST(DbTasksTest, TaskIsShownInFullWithItsEvents) {
   EXPECT_THAT(json, HasSubstr(R"("position":4)"));
   EXPECT_THAT(json, HasSubstr(R"("env":{"KEY":"value"})"));
   EXPECT_THAT(json, HasSubstr(R"("events":[{"number":1,"kind":"SUBMITTED",)"));
-  EXPECT_THAT(json, HasSubstr(R"({"number":1,"kind":"ADMITTED",)"));
+  EXPECT_THAT(json, HasSubstr(R"({"number":2,"kind":"ADMITTED",)"));
   EXPECT_THAT(json, EndsWith("],\"damage\":null}\n"));
 }
 
@@ -75,7 +76,7 @@ TEST(DbTasksTest, TaskForPeopleHasALineForEachEvent) {
                 "prompt     \"echo hello\"\n"
                 "runs       0 dispatches, 0 failed attempts of 3 allowed\n"
                 "     1  1970-01-01T00:01:39.000Z  SUBMITTED        anonymous\n"
-                "     1  1970-01-01T00:01:40.000Z  ADMITTED         anonymous\n");
+                "     2  1970-01-01T00:01:40.000Z  ADMITTED         anonymous\n");
 }
 
 class ExportTest : public testing::Test {

@@ -20,11 +20,20 @@ std::string Doing(const v1::QueueStatus& status) {
   return status.paused() ? "paused: accepts, does not dispatch" : "accepts and dispatches";
 }
 
+// A line that says who set a switch, when and why; empty when that is not known.
+std::string Cause(absl::string_view what, bool is_known, const v1::QueueSwitch& cause) {
+  if (!is_known) return "";
+  return absl::StrCat("  ", what, "by ", cause.who(), " at ", TimeText(cause.at()),
+                      cause.why().empty() ? "" : ": ", Plain(cause.why()), "\n");
+}
+
 }  // namespace
 
 std::string QueueStatusTable(const v1::QueueStatus& status) {
   return absl::StrCat(
       "queue      ", Doing(status), "\n",                                                     //
+      Cause("paused   ", status.has_pause(), status.pause()),                                 //
+      Cause("drained  ", status.has_drain(), status.drain()),                                 //
       "pending    ", status.depth(), " ", Bound(status), ", when full: ",                     //
       wire::EnumText(*v1::QueuePolicy_descriptor(), status.policy()), "\n",                   //
       "  ready    ", status.ready(), "\n",                                                    //

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "services/cli/answer_text.h"
+
 namespace callboard::cli {
 namespace {
 
@@ -39,6 +41,23 @@ TEST(QueueStatusTest, TableSaysWhenTheQueueIsPausedDrainingUnboundedOrNewerThanW
   EXPECT_THAT(QueueStatusTable(status), StartsWith("queue      paused"));
   status.set_draining(true);
   EXPECT_THAT(QueueStatusTable(status), StartsWith("queue      draining"));
+}
+
+TEST(QueueStatusTest, TableSaysWhoSetASwitchWhenAndWhy) {
+  v1::QueueStatus status;
+  status.set_paused(true);
+  status.mutable_pause()->set_who("anna");
+  status.mutable_pause()->set_why("the disk\nis full\x1b[2J");
+  status.mutable_pause()->mutable_at()->set_seconds(0);
+  status.mutable_drain()->set_who("bert");
+  status.mutable_drain()->mutable_at()->set_seconds(1);
+  EXPECT_THAT(QueueStatusTable(status),
+              StartsWith("queue      paused: accepts, does not dispatch\n"
+                         "  paused   by anna at " +
+                         TimeText(status.pause().at()) + ": " + Plain(status.pause().why()) +
+                         "\n"
+                         "  drained  by bert at " +
+                         TimeText(status.drain().at()) + "\npending"));
 }
 
 }  // namespace

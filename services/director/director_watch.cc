@@ -9,6 +9,24 @@
 
 namespace callboard {
 
+namespace {
+
+std::vector<base::LogField> FieldsOf(const core::QueueSwitched& switched) {
+  std::vector<base::LogField> fields = {{"paused", switched.paused},
+                                        {"draining", switched.draining}};
+  if (switched.pause.has_value()) {
+    fields.push_back({"paused_by", switched.pause->who});
+    fields.push_back({"pause_why", switched.pause->why});
+  }
+  if (switched.drain.has_value()) {
+    fields.push_back({"drained_by", switched.drain->who});
+    fields.push_back({"drain_why", switched.drain->why});
+  }
+  return fields;
+}
+
+}  // namespace
+
 DirectorWatch::DirectorWatch(const QueueMetrics::Registries& registries,
                              server::Readiness& readiness)
     : readiness_(readiness), metrics_(registries) {}
@@ -56,8 +74,8 @@ void DirectorWatch::OnTurn(absl::Span<const core::Record> records,
   }
   for (const core::Record& record : records) {
     if (const auto* switched = std::get_if<core::QueueSwitched>(&record)) {
-      base::LogInfo("queue", "switched",
-                    {{"paused", switched->paused}, {"draining", switched->draining}});
+      base::LogAt(base::LogLevel::kInfo, "queue", "switched",
+                  [switched] { return FieldsOf(*switched); });
     } else if (const auto* marked = std::get_if<core::AgentMarked>(&record)) {
       base::LogWarning("agent", "marked",
                        {{"name", marked->name},

@@ -80,6 +80,15 @@ TEST_F(DirectorWatchTest, AgentThatIsMarkedIsNamed) {
   EXPECT_THAT(log_.str(), HasSubstr("WARN agent=marked name=a draining=true"));
 }
 
+TEST_F(DirectorWatchTest, SwitchIsLoggedWithWhoSetItAndWhy) {
+  core::QueueSwitched switched = {.paused = true};
+  switched.pause = core::SwitchCause{"anna", "the disk is full", absl::UnixEpoch()};
+  watch_.OnTurn({core::Record(switched), core::Record(core::QueueSwitched())}, {});
+  EXPECT_THAT(log_.str(), AllOf(HasSubstr("queue=switched paused=true draining=false "
+                                          "paused_by=anna pause_why=\"the disk is full\"\n"),
+                                HasSubstr("queue=switched paused=false draining=false\n")));
+}
+
 TEST_F(DirectorWatchTest, ResultThatIsThrownAwayIsCountedAndNamesItsDispatch) {
   EXPECT_THAT(Metrics(), HasSubstr("callboard_orphan_results_total 0\n"));
   core::TaskRecord record = {.change = core::Noted()};

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/limits.h"
 #include "libs/server/bidi_call.h"
 #include "libs/server/call.h"
@@ -98,27 +99,30 @@ absl::StatusOr<v1::ReserveSlotResponse> ResponseTo(const director::Decision& dec
   return response;
 }
 
-absl::StatusOr<std::vector<core::QueueId>> TasksFrom(const v1::RedriveTasksRequest& request) {
-  wire::FieldChecks checks;
-  std::vector<core::QueueId> tasks;
-  checks.AtMost("queue_ids", static_cast<uint64_t>(request.queue_ids_size()), core::kRedrivesMax,
-                "entries");
-  for (int i = 0; i < request.queue_ids_size() && checks.status().ok(); ++i) {
+// Each task that is named; one whose name is wrong is answered alone.
+absl::StatusOr<std::vector<absl::StatusOr<core::QueueId>>> TasksFrom(
+    const v1::RedriveTasksRequest& request) {
+  wire::FieldChecks all;
+  all.AtMost("queue_ids", static_cast<uint64_t>(request.queue_ids_size()), core::kRedrivesMax,
+             "entries");
+  RETURN_IF_ERROR(all.status());
+  std::vector<absl::StatusOr<core::QueueId>> tasks;
+  for (int i = 0; i < request.queue_ids_size(); ++i) {
     const std::string field = absl::StrCat("queue_ids[", i, "]");
+    wire::FieldChecks checks;
     if (request.queue_ids(i).empty()) checks.Refuse(field, "is empty");
     const auto id = wire::ReadQueueId(field, request.queue_ids(i), checks);
-    tasks.push_back(id.value_or(core::QueueId()));
+    tasks.push_back(id.has_value() ? absl::StatusOr<core::QueueId>(*id) : checks.status());
   }
-  RETURN_IF_ERROR(checks.status());
   return tasks;
 }
 
-v1::RedriveTasksResponse ResponseTo(const std::vector<core::QueueId>& tasks,
+v1::RedriveTasksResponse ResponseTo(const std::vector<std::string>& tasks,
                                     const std::vector<director::Redriven>& redriven) {
   v1::RedriveTasksResponse response;
   for (size_t i = 0; i < tasks.size(); ++i) {
     auto& item = *response.add_items();
-    item.set_queue_id(core::ToString(tasks[i]));
+    item.set_queue_id(tasks[i]);
     if (redriven[i].ok()) {
       item.set_redriven_as(core::ToString(*redriven[i]));
     } else {
@@ -200,11 +204,13 @@ grpc::ServerUnaryReactor* QueueService::RedriveTasks(grpc::CallbackServerContext
                                                      const v1::RedriveTasksRequest* request,
                                                      v1::RedriveTasksResponse* response) {
   const auto redrive = [&](const server::UnaryCall<v1::RedriveTasksResponse>& call) {
-    const absl::StatusOr<std::vector<core::QueueId>> tasks = TasksFrom(*request);
+    auto tasks = TasksFrom(*request);
     if (!tasks.ok()) return call.Finish(tasks.status());
-    driver_.RedriveTasks(*tasks,
-                         [call, tasks = *tasks](const std::vector<director::Redriven>& redriven) {
-                           call.Finish(ResponseTo(tasks, redriven));
+    std::vector<std::string> names;
+    for (const std::string& name : request->queue_ids()) names.push_back(base::Echoed(name));
+    driver_.RedriveTasks(*std::move(tasks), server::kIdentity,
+                         [call, names](const std::vector<director::Redriven>& redriven) {
+                           call.Finish(ResponseTo(names, redriven));
                          });
   };
   return server::Unary(context, response, redrive, kPatient);

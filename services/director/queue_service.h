@@ -71,9 +71,13 @@ class QueueService final : public v1::QueueService::CallbackService {
                                              v1::CreateCheckpointResponse* response) override;
 
  private:
+  // Who asks for a switch of the queue is told to the engine, with the reason.
+  using SwitchCommand = void (director::DirectorEngine::*)(const std::string& who,
+                                                           const std::string& why,
+                                                           director::Moment);
   // Tells the engine, and answers the status after it.
   grpc::ServerUnaryReactor* Switch(grpc::CallbackServerContext* context, v1::QueueStatus* response,
-                                   void (director::DirectorEngine::*command)(director::Moment));
+                                   const std::string& why, SwitchCommand command);
 
   director::DirectorDriver& driver_;
   // Of submits that are refused.

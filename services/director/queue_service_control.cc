@@ -4,7 +4,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/core/limits.h"
 #include "libs/server/call.h"
+#include "libs/wire/field_checks.h"
+#include "libs/wire/field_values.h"
 #include "libs/wire/queue_status.h"
 #include "services/director/queue_calls.h"
 #include "services/director/queue_service.h"
@@ -29,14 +32,17 @@ grpc::ServerUnaryReactor* QueueService::GetQueueStatus(grpc::CallbackServerConte
   });
 }
 
-grpc::ServerUnaryReactor* QueueService::Switch(
-    grpc::CallbackServerContext* context, v1::QueueStatus* response,
-    void (director::DirectorEngine::*command)(director::Moment)) {
-  const auto tell = [this, command](const server::UnaryCall<v1::QueueStatus>& call) {
+grpc::ServerUnaryReactor* QueueService::Switch(grpc::CallbackServerContext* context,
+                                               v1::QueueStatus* response, const std::string& why,
+                                               SwitchCommand command) {
+  const auto tell = [&](const server::UnaryCall<v1::QueueStatus>& call) {
+    wire::FieldChecks checks;
+    const std::string reason = wire::ReadText("why", why, core::kErrorBytesMax, checks);
+    if (!checks.status().ok()) return call.Finish(checks.status());
     driver_.Ask<core::QueueStatus>(
         director::Command::Need::kWrite,
-        [command](director::DirectorEngine& engine, director::Moment now) {
-          (engine.*command)(now);
+        [command, reason](director::DirectorEngine& engine, director::Moment now) {
+          (engine.*command)(server::kIdentity, reason, now);
           return engine.Status(now);
         },
         [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); });
@@ -45,21 +51,29 @@ grpc::ServerUnaryReactor* QueueService::Switch(
 }
 
 grpc::ServerUnaryReactor* QueueService::PauseQueue(grpc::CallbackServerContext* context,
-                                                   const v1::PauseQueueRequest*,
+                                                   const v1::PauseQueueRequest* request,
                                                    v1::QueueStatus* response) {
-  return Switch(context, response, &director::DirectorEngine::Pause);
+  return Switch(context, response, request->why(), &director::DirectorEngine::Pause);
 }
 
 grpc::ServerUnaryReactor* QueueService::ResumeQueue(grpc::CallbackServerContext* context,
                                                     const v1::ResumeQueueRequest*,
                                                     v1::QueueStatus* response) {
-  return Switch(context, response, &director::DirectorEngine::Resume);
+  return server::Unary(context, response, [this](const server::UnaryCall<v1::QueueStatus>& call) {
+    driver_.Ask<core::QueueStatus>(
+        director::Command::Need::kWrite,
+        [](director::DirectorEngine& engine, director::Moment now) {
+          engine.Resume(now);
+          return engine.Status(now);
+        },
+        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); });
+  });
 }
 
 grpc::ServerUnaryReactor* QueueService::DrainQueue(grpc::CallbackServerContext* context,
-                                                   const v1::DrainQueueRequest*,
+                                                   const v1::DrainQueueRequest* request,
                                                    v1::QueueStatus* response) {
-  return Switch(context, response, &director::DirectorEngine::Drain);
+  return Switch(context, response, request->why(), &director::DirectorEngine::Drain);
 }
 
 grpc::ServerUnaryReactor* QueueService::KickDispatcher(grpc::CallbackServerContext* context,

@@ -63,6 +63,7 @@ absl::StatusOr<director::ListQuery> ListQueryFrom(const v1::ListTasksRequest& re
   query.source = wire::ReadSource(request.source(), checks);
   query.source_job =
       wire::ReadText("source_job", request.source_job(), core::kNameBytesMax, checks);
+  query.job_type = wire::ReadText("job_type", request.job_type(), core::kNameBytesMax, checks);
   query.session_id =
       wire::ReadText("session_id", request.session_id(), core::kNameBytesMax, checks);
   ReadLabel(request.label(), query, checks);

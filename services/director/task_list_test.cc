@@ -37,6 +37,7 @@ TEST(TaskListTest, EveryFilterIsTaken) {
   request.add_states(v1::Task::STATE_FAILED);
   request.set_source("cli");
   request.set_source_job("job");
+  request.set_job_type("report");
   request.set_session_id("session");
   request.set_label("team=a=b");
   request.set_ready(false);
@@ -46,6 +47,7 @@ TEST(TaskListTest, EveryFilterIsTaken) {
   EXPECT_THAT(query->states, ElementsAre(core::TaskState::kPending, core::TaskState::kFailed));
   EXPECT_EQ(query->source, core::TaskSource::kCli);
   EXPECT_EQ(query->source_job, "job");
+  EXPECT_EQ(query->job_type, "report");
   EXPECT_EQ(query->session_id, "session");
   EXPECT_EQ(query->label, "team");
   EXPECT_EQ(query->label_value, "a=b");

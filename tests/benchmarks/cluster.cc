@@ -95,12 +95,12 @@ struct Cycles {
 Cycles MeasureCycles(LiveCluster& cluster) {
   Meter idle(kClock);
   idle.Rate({absl::ZeroDuration(), absl::Seconds(1)});
-  const uint64_t before = cluster.Status().dispatched_count();
+  const uint64_t before = cluster.Status().dispatches_total();
   const double dropped_before = cluster.SpansDropped();
   const double cpu_before = cluster.CpuSeconds();
   const absl::Duration began = kClock.MonotonicNow();
   idle.Rate({absl::ZeroDuration(), absl::Seconds(4)});
-  const auto cycles = static_cast<double>(cluster.Status().dispatched_count() - before);
+  const auto cycles = static_cast<double>(cluster.Status().dispatches_total() - before);
   return {cycles / absl::ToDoubleSeconds(kClock.MonotonicNow() - began),
           (cluster.CpuSeconds() - cpu_before) / cycles * 1e6,
           (cluster.SpansDropped() - dropped_before) / cycles};

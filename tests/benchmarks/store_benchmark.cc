@@ -108,7 +108,7 @@ class Written {
   };
   struct Step {
     void operator()(const core::TaskRecord& record) const {
-      written.operations_.push_back({record.queue_id, record.event.number});
+      written.operations_.push_back({record.queue_id, record.number});
     }
     void operator()(const core::TaskForgotten& forgotten) const {
       for (uint64_t i = 1; i <= forgotten.records; ++i) {

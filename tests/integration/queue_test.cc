@@ -103,9 +103,18 @@ TEST_F(QueueTest, WhatWasAcknowledgedSurvivesAKill) {
 
 TEST_F(QueueTest, DrainOutlivesARestartUntilItIsEnded) {
   Start();
-  ASSERT_THAT(Call(&v1::QueueService::Stub::DrainQueue, v1::DrainQueueRequest()), IsOk());
+  v1::DrainQueueRequest drain;
+  drain.set_why(std::string(4097, 'x'));
+  EXPECT_THAT(Call(&v1::QueueService::Stub::DrainQueue, drain),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("why has 4097 bytes")));
+  EXPECT_FALSE(Status().draining());
+  drain.set_why("an upgrade");
+  ASSERT_THAT(Call(&v1::QueueService::Stub::DrainQueue, drain), IsOk());
   Kill();
   Start();
+  EXPECT_EQ(Status().drain().why(), "an upgrade");
+  EXPECT_EQ(Status().drain().who(), "anonymous");
+  EXPECT_TRUE(Status().drain().has_at());
   EXPECT_THAT(Submit(Prompt("1")), HasReason("QUEUE_DRAINING"));
   ASSERT_THAT(Call(&v1::QueueService::Stub::ResumeQueue, v1::ResumeQueueRequest()), IsOk());
   EXPECT_THAT(Submit(Prompt("1")), IsOk());
@@ -174,6 +183,7 @@ TEST_F(QueueTest, EventsTellTheLifeOfATaskPageByPage) {
     ASSERT_THAT(page, IsOk());
     ASSERT_EQ(page->events_size(), 1);
     kinds.push_back(page->events(0).kind());
+    EXPECT_EQ(page->events(0).number(), kinds.size());
     request.set_page_token(page->next_page_token());
   } while (!request.page_token().empty());
   EXPECT_THAT(kinds, ElementsAre(v1::TaskEvent::KIND_SUBMITTED, v1::TaskEvent::KIND_ADMITTED,
@@ -191,8 +201,9 @@ TEST_F(QueueTest, WaitingTaskIsExplained) {
   ASSERT_THAT(explained, IsOk());
   EXPECT_EQ(explained->state(), v1::Task::STATE_PENDING);
   EXPECT_EQ(explained->position(), 2u);
-  EXPECT_EQ(explained->ready_ahead(), 1u);
-  EXPECT_EQ(explained->summary(), "1 tasks are ahead of it");
+  EXPECT_EQ(explained->ready_ahead(), 0u);
+  EXPECT_EQ(explained->summary(), "no connected agent serves its lane and labels");
+  EXPECT_FALSE(explained->has_estimated_start_at());
   request.set_queue_id("");
   EXPECT_THAT(Call(&v1::QueueService::Stub::ExplainTask, request),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_id is required")));
@@ -252,13 +263,23 @@ TEST_F(QueueTest, EndedTasksAreRedrivenOnceAndAnsweredOneByOne) {
   EXPECT_THAT(List(), ElementsAre(live, successor, ended));
 }
 
-TEST_F(QueueTest, TooManyRedrivesAndWrongIdsAreRefusedByName) {
+TEST_F(QueueTest, WrongIdIsAnsweredAloneAndTooManyRedrivesAreRefusedByName) {
   Start();
+  const std::string ended = Submit(Prompt("again"))->queue_id();
+  ASSERT_THAT(Cancel(ended), IsOk());
   v1::RedriveTasksRequest request;
-  request.add_queue_ids("queue-01hf81rywx2hm2aptby9afwnwa");
-  request.add_queue_ids("queue-1");
-  EXPECT_THAT(Call(&v1::QueueService::Stub::RedriveTasks, request),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_ids[1] is no")));
+  request.add_queue_ids("queue-1" + std::string(1000, 'x'));
+  request.add_queue_ids("");
+  request.add_queue_ids(ended);
+  const auto redriven = Call(&v1::QueueService::Stub::RedriveTasks, request);
+  ASSERT_THAT(redriven, IsOk());
+  ASSERT_EQ(redriven->items_size(), 3);
+  EXPECT_THAT(wire::FromProto(redriven->items(0).refused()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_ids[0] is no")));
+  EXPECT_LT(redriven->items(0).queue_id().size(), 200u);
+  EXPECT_THAT(wire::FromProto(redriven->items(1).refused()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_ids[1] is empty")));
+  EXPECT_NE(redriven->items(2).redriven_as(), "");
   while (request.queue_ids_size() <= 1000) request.add_queue_ids(request.queue_ids(0));
   EXPECT_THAT(Call(&v1::QueueService::Stub::RedriveTasks, request),
               StatusIs(absl::StatusCode::kInvalidArgument,

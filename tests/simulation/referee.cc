@@ -96,10 +96,13 @@ void Referee::OnWritten(const core::Record& record, Moment now) {
 void Referee::OnTask(const core::TaskRecord& record, Moment now) {
   Told& told = told_[record.queue_id];
   const uint64_t next = told.number + 1;
-  if (record.event.number != next && record.event.number + record.replaces != next) {
-    return Fail(absl::StrCat("record ", record.event.number, " after ", told.number));
+  if (record.number != next && record.number + record.replaces != next) {
+    return Fail(absl::StrCat("record ", record.number, " after ", told.number));
   }
-  told.number = record.event.number;
+  told.number = record.number;
+  if (record.event.number <= std::exchange(told.event_number, record.event.number)) {
+    return Fail(absl::StrCat("the number of an event did not grow: ", record.event.number));
+  }
   if (const auto* admitted = std::get_if<core::Admitted>(&record.change)) {
     OnAdmitted(record, *admitted, told);
   } else if (const auto* dispatched = std::get_if<core::Dispatched>(&record.change)) {
@@ -147,9 +150,11 @@ void Referee::OnDispatched(const core::TaskRecord& record, const core::Dispatche
   if (dispatched.dispatch.value() <= told.dispatch) return Fail("a dispatch number came twice");
   const std::string& agent = record.event.agent;
   CheckFirstInLine(told, agent, now);
+  if (WaitsForOverlap(told.spec.overlap)) Fail("too many tasks of a key run side by side");
   told.state = TaskState::kDispatching;
   told.dispatch = dispatched.dispatch.value();
   told.dispatched_at = now.monotonic;
+  ++dispatches_;
   told.agent = agent;
   told.instance_id = dispatched.instance_id;
   if (rows_[agent].cordoned) Fail(absl::StrCat(agent, " was given a task although it is cordoned"));
@@ -178,6 +183,7 @@ void Referee::CheckFirstInLine(const Told& told, const std::string& agent, Momen
     }
     if (other.state != TaskState::kPending) continue;
     if (other.sequence >= told.sequence || !other.spec.session_id.empty()) continue;
+    if (WaitsForOverlap(other.spec.overlap)) continue;
     const bool is_ready = other.ready_at <= now.monotonic &&
                           other.spec.earliest_start_at.value_or(absl::InfinitePast()) <= now.wall &&
                           Has(LabelsOfAgent(agent), other.spec.required_labels);
@@ -186,6 +192,15 @@ void Referee::CheckFirstInLine(const Told& told, const std::string& agent, Momen
                                ToString(id)));
     }
   }
+}
+
+bool Referee::WaitsForOverlap(const std::optional<core::Overlap>& overlap) const {
+  if (!overlap.has_value() || overlap->policy != core::OverlapPolicy::kQueueOne) return false;
+  return std::count_if(told_.begin(), told_.end(), [&overlap](const auto& task) {
+           const Told& told = task.second;
+           return told.is_in_flight() && told.spec.overlap.has_value() &&
+                  told.spec.overlap->key == overlap->key;
+         }) >= std::max<int64_t>(1, overlap->n);
 }
 
 void Referee::OnBounced(const core::Bounced& bounced, Told& told) {
@@ -406,6 +421,13 @@ void Referee::OnTurn(const director::DirectorEngine& engine, const test::MemoryD
   }
   last_let_in_ = 0;
   tickets_ = engine.Status(now).tickets;
+  for (const auto& [request, id] : by_request_) {
+    const auto& [identity, request_id] = request;
+    if (!engine.waiting_line().WithRequest(identity, request_id).empty() &&
+        engine.book().FindRequest(identity, request_id, now.wall).has_value()) {
+      Fail(absl::StrCat("somebody waits although request ", request_id, " has its task"));
+    }
+  }
   CheckWorkConservation(engine, now);
   CheckLeasesOfStarts(now);
   CheckGauges(engine, gauges);
@@ -429,6 +451,7 @@ void Referee::CheckWorkConservation(const director::DirectorEngine& engine, Mome
       if (!life.is_pending() || !life.session_id.empty()) continue;
       if (entry->clocks.not_before > now.monotonic || life.earliest_start_at > now.wall) continue;
       if (!Has(agent.labels, life.terms->required_labels)) continue;
+      if (WaitsForOverlap(life.terms->overlap)) continue;
       return Fail(absl::StrCat(name, " idles although ", ToString(life.queue_id), " is ready"));
     }
   }
@@ -468,6 +491,10 @@ void Referee::CheckAgainstDisk(const director::DirectorEngine& engine,
   };
   if (lives(engine) != lives(reloaded))
     return Fail("memory differs from what a restart would find");
+  if (engine.book().dispatches() != reloaded.book().dispatches() ||
+      engine.book().dispatches() != dispatches_) {
+    return Fail("dispatches were miscounted");
+  }
   if (!(engine.book().switched() == reloaded.book().switched()) ||
       engine.book().marked_agents() != reloaded.book().marked_agents()) {
     Fail("the queue's switches differ from what a restart would find");

@@ -104,6 +104,7 @@ class Referee {
     std::string identity;
     core::TaskState state = core::TaskState::kPending;
     uint64_t number = 0;
+    uint64_t event_number = 0;
     uint64_t sequence = 0;
     // Its first sequence number.
     uint64_t admitted = 0;
@@ -186,6 +187,8 @@ class Referee {
   void CheckCordon(const core::TaskRecord& record, const Change& change, bool reported,
                    const Told& told);
   void CheckFirstInLine(const Told& told, const std::string& agent, director::Moment now);
+  // Whether so many tasks of its key are in flight that such a task may not start beside them.
+  bool WaitsForOverlap(const std::optional<core::Overlap>& overlap) const;
   void CheckWorkConservation(const director::DirectorEngine& engine, director::Moment now);
   void CheckGauges(const director::DirectorEngine& engine, const Gauges& gauges);
   void CheckAgainstDisk(const director::DirectorEngine& engine, const test::MemoryDisk& disk);
@@ -207,6 +210,8 @@ class Referee {
   // Places that were held without a task after the last turn.
   uint64_t tickets_ = 0;
   uint64_t epoch_ = 0;
+  // Since the world began.
+  uint64_t dispatches_ = 0;
   std::map<std::pair<std::string, std::string>, core::QueueId> by_request_;
   std::set<core::QueueId> cancel_acknowledged_;
   // By call: when it came, in the order of all that came; of those let in, the last to come.

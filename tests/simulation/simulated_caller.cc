@@ -142,6 +142,7 @@ void SimulatedCaller::Submit() {
           });
         }));
     if (posted && takes_its_turn) referee.OnKnock(id.value());
+    if (ground_.random.Chance(ground_.settings.repeats_request)) SubmitTwin(submission);
   });
   const bool leaves = !ground_.quiet && ground_.random.Chance(ground_.settings.leaves);
   ground_.timeline.After(
@@ -150,6 +151,18 @@ void SimulatedCaller::Submit() {
         director_.Post(director::LeaveCommand(id));
         TryAgain();
       });
+}
+
+// The same request once more while the first may still wait, as a proxy that repeats calls does.
+void SimulatedCaller::SubmitTwin(const core::Submission& submission) {
+  director_.Post(director::SubmitCommand(
+      director_.NextCall(), identity_, core::Submission(submission), ground_.clock.WallNow(),
+      [this, request_id = submission.spec.request_id](const director::Decision& decision) {
+        const auto* submitted = std::get_if<director::Submitted>(&decision);
+        if (submitted == nullptr) return;
+        ground_.referee.OnSubmitAcknowledged(identity_, request_id, submitted->queue_id,
+                                             submitted->deduplicated);
+      }));
 }
 
 void SimulatedCaller::OnDirectorDied() {
@@ -218,7 +231,7 @@ void SimulatedCaller::Redrive(core::QueueId id) {
         director::Command::Need::kWrite,
         [this, id](director::DirectorEngine& engine,
                    director::Moment now) -> absl::StatusOr<director::Decision> {
-          return engine.Redrive(id, director_.SpecOf(id), now);
+          return engine.Redrive(id, director_.SpecOf(id), identity_, now);
         },
         [](const absl::StatusOr<director::Decision>&) {}));
   });

@@ -32,6 +32,7 @@ class SimulatedCaller {
   core::Submission MakeSubmission();
   void Reserve();
   void Submit();
+  void SubmitTwin(const core::Submission& submission);
   void OnDecision(uint64_t call, const director::Decision& decision);
   void OnSubmitted(const director::Submitted& submitted, const std::string& request_id);
   void TryAgain();

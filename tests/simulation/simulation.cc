@@ -151,10 +151,10 @@ class World {
   void Operate() {
     const std::string agent = AnyAgent().name();
     const Act acts[] = {
-        [](auto& engine, auto now) { engine.Pause(now); },
+        [](auto& engine, auto now) { engine.Pause("operator", "", now); },
         [](auto& engine, auto now) { engine.Resume(now); },
         [](auto& engine, auto now) { engine.Resume(now); },
-        [](auto& engine, auto now) { engine.Drain(now); },
+        [](auto& engine, auto now) { engine.Drain("operator", "", now); },
         [this](auto& engine, auto now) {
           engine.Kick(now);
           referee_.OnKick(now);

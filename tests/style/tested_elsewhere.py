@@ -39,6 +39,7 @@ TESTED_ELSEWHERE = {
     "libs/config/setting_value.cc": "libs/config/settings_test.cc",
     "libs/config/yaml_file.cc": "libs/config/settings_test.cc",
     "libs/core/firing.h": "libs/core/job_test.cc",
+    "libs/core/queue.h": "libs/wire/queue_status_test.cc",
     "libs/core/record.h": "libs/core/life_test.cc",
     "libs/core/supported.cc": "libs/director/engine_admission_test.cc",
     "libs/core/task.h": "libs/wire/task_test.cc",

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/time/time.h"
 
@@ -84,12 +85,11 @@ std::vector<core::TaskChange> Changes() {
           core::Noted()};
 }
 
-}  // namespace
-
-std::vector<core::Record> Format1Records() {
+// Records that both formats have, with the numbers that format 1 leaves to the keys.
+std::vector<core::Record> CommonRecords() {
   std::vector<core::Record> records = {
-      core::EpochBegan{3}, core::QueueSwitched{true, true},
-      core::LeasesExtended{3, absl::Minutes(5)}, core::AgentMarked{"agent-1", true, "instance"},
+      core::EpochBegan{3}, core::LeasesExtended{3, absl::Minutes(5)},
+      core::AgentMarked{"agent-1", true, "instance"},
       core::RequestRemembered{.identity = "me",
                               .request_id = "request",
                               .fingerprint = {5, 6},
@@ -98,8 +98,9 @@ std::vector<core::Record> Format1Records() {
                               .forget_at = kStart + absl::Hours(24)}};
   uint64_t number = 0;
   for (core::TaskChange& change : Changes()) {
-    core::TaskRecord record = {.queue_id = kTask, .change = std::move(change), .replaces = number};
-    record.event = {.number = ++number,
+    core::TaskRecord record = {
+        .queue_id = kTask, .number = number + 1, .change = std::move(change), .replaces = number};
+    record.event = {.number = ++number + 1,
                     .kind = core::TaskEventKind::kOrphanResult,
                     .at = kStart + absl::Seconds(number),
                     .who = "agent-1",
@@ -111,6 +112,29 @@ std::vector<core::Record> Format1Records() {
                     .agent = "agent-1"};
     records.emplace_back(std::move(record));
   }
+  return records;
+}
+
+}  // namespace
+
+std::vector<core::Record> Format1Records() {
+  std::vector<core::Record> records = CommonRecords();
+  records.emplace_back(core::QueueSwitched{true, true});
+  return records;
+}
+
+std::vector<core::Record> Format2Records() {
+  std::vector<core::Record> records = CommonRecords();
+  // Its events before the last were replaced.
+  auto& last = std::get<core::TaskRecord>(records.back());
+  last.event.kind = core::TaskEventKind::kRedriven;
+  last.event.number += 10;
+  records.emplace_back(core::QueueSwitched{
+      .paused = true,
+      .draining = true,
+      .pause = core::SwitchCause{"anna", "the disk is full", kStart + absl::Nanoseconds(1)},
+      .drain = core::SwitchCause{"", "", kStart}});
+  records.emplace_back(core::DispatchesForgotten{~uint64_t{0}});
   return records;
 }
 

@@ -10,6 +10,8 @@ namespace callboard::adapters {
 // What testdata/format_1 holds: every kind of record, with something in every field that there was
 // when it was written. Never changed.
 std::vector<core::Record> Format1Records();
+// What testdata/format_2 holds, likewise.
+std::vector<core::Record> Format2Records();
 
 }  // namespace callboard::adapters
 

@@ -25,7 +25,8 @@ using test::IsOk;
 const std::filesystem::path kTestdata = "libs/adapters/rocksdb_store/testdata";
 
 // What the data folder of each format holds.
-const std::map<std::string, std::vector<core::Record>> kFixtures = {{"format_1", Format1Records()}};
+const std::map<std::string, std::vector<core::Record>> kFixtures = {{"format_1", Format1Records()},
+                                                                    {"format_2", Format2Records()}};
 
 TEST(FormatTest, EveryFixtureIsKnown) {
   std::set<std::string> folders;

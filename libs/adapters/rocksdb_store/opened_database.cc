@@ -19,16 +19,20 @@
 namespace callboard::adapters {
 namespace {
 
+absl::Status PutFormat(rocksdb::DB& db, uint32_t format) {
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  const rocksdb::Status status = db.Put(options, ToSlice(kFormatKey), absl::StrCat(format));
+  return status.ok() ? absl::OkStatus() : FromRocksDb(status);
+}
+
 absl::Status CreateStore(const StoreFiles& files, uint32_t format) {
   RETURN_IF_ERROR(HighWater::Create(files.high_water(), kBeingCreated));
   const std::filesystem::path building = files.events().string() + ".new";
   RETURN_IF_ERROR(Remove(building));
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, CreateDatabase(building));
-    rocksdb::WriteOptions options;
-    options.sync = true;
-    const rocksdb::Status status = db->Put(options, ToSlice(kFormatKey), absl::StrCat(format));
-    if (!status.ok()) return FromRocksDb(status);
+    RETURN_IF_ERROR(PutFormat(*db, format));
   }
   RETURN_IF_ERROR(Rename(building, files.events()));
   return SyncFolder(files.folder);
@@ -52,7 +56,7 @@ absl::StatusOr<OpenedDatabase> OpenDatabase(const StoreFiles& files, ports::Stor
   ASSIGN_OR_RETURN(const uint64_t high_water, FindStore(files, access, format));
   ASSIGN_OR_RETURN(ReadOnlyDatabase database, OpenToRead(files.events()));
   RETURN_IF_ERROR(CheckComplete(database, files, high_water));
-  RETURN_IF_ERROR(ReadFormat(*database.db, files, format).status());
+  ASSIGN_OR_RETURN(const uint32_t found, ReadFormat(*database.db, files, format));
   for (const std::string& complaint : database.complaints) {
     base::LogWarning("store", "tail_dropped", {{"text", complaint}});
   }
@@ -61,6 +65,9 @@ absl::StatusOr<OpenedDatabase> OpenDatabase(const StoreFiles& files, ports::Stor
   OpenedDatabase opened;
   ASSIGN_OR_RETURN(opened.db, OpenToWrite(files.events()));
   ASSIGN_OR_RETURN(opened.high_water, HighWater::Open(files.high_water()));
+  // What older formats hold is read as it is, but what is written from now on an older version
+  // could not read.
+  if (found < format) RETURN_IF_ERROR(PutFormat(*opened.db, format));
   RETURN_IF_ERROR(opened.high_water->Advance(opened.db->GetLatestSequenceNumber()));
   return opened;
 }

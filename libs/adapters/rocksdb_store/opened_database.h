@@ -20,8 +20,9 @@ struct OpenedDatabase {
 };
 
 // Opens the database in the folder once it is known that nothing committed is missing from it, and
-// that `format` is the newest version of what is in it. Creates it if there is none; for reading,
-// that is NOT_FOUND. Refusing changes nothing on disk. REQUIRES: the folder is locked.
+// that `format` is the newest version of what is in it; opened for writing, an older one is marked
+// with it. Creates it if there is none; for reading, that is NOT_FOUND. Refusing changes nothing on
+// disk. REQUIRES: the folder is locked.
 absl::StatusOr<OpenedDatabase> OpenDatabase(const StoreFiles& files, ports::StoreAccess access,
                                             uint32_t format);
 

@@ -25,6 +25,7 @@ namespace {
 constexpr absl::string_view kEpochKey = "queue/epoch";
 constexpr absl::string_view kSwitchedKey = "queue/switched";
 constexpr absl::string_view kLeasesKey = "queue/leases";
+constexpr absl::string_view kForgottenKey = "queue/forgotten";
 constexpr absl::string_view kAgentPrefix = "queue/agent/";
 constexpr absl::string_view kRequestPrefix = "queue/request/";
 constexpr size_t kTaskKeyBytes = kTaskPrefix.size() + kQueueIdBytes + kNumberBytes;
@@ -82,7 +83,7 @@ struct RecordEncoder::Step {
   rocksdb::WriteBatch& batch;
 
   void operator()(const core::TaskRecord& record) const {
-    const uint64_t number = record.event.number;
+    const uint64_t number = record.number;
     for (uint64_t i = 1; i < record.replaces; ++i) DeleteTaskRecord(record.queue_id, number + i);
     auto& message = encoder.memory_.New<storage::v1::TaskRecord>();
     Write(record, message);
@@ -101,6 +102,8 @@ struct RecordEncoder::Step {
     storage::v1::QueueSwitched message;
     message.set_paused(switched.paused);
     message.set_draining(switched.draining);
+    if (switched.pause.has_value()) WriteCause(*switched.pause, *message.mutable_pause());
+    if (switched.drain.has_value()) WriteCause(*switched.drain, *message.mutable_drain());
     PutMessage(kSwitchedKey, message);
   }
   void operator()(const core::LeasesExtended& extended) const {
@@ -131,6 +134,17 @@ struct RecordEncoder::Step {
     Delete(RequestKey(request), batch);
   }
 
+  void operator()(const core::DispatchesForgotten& forgotten) const {
+    storage::v1::DispatchesForgotten message;
+    message.set_count(forgotten.count);
+    PutMessage(kForgottenKey, message);
+  }
+
+  static void WriteCause(const core::SwitchCause& cause, storage::v1::SwitchCause& message) {
+    message.set_who(cause.who);
+    message.set_why(cause.why);
+    message.set_at_ns(absl::ToUnixNanos(cause.at));
+  }
   template <class Request>
   static std::string RequestKey(const Request& request) {
     CHECK(!absl::StrContains(request.identity, '\0')) << absl::CHexEscape(request.identity);
@@ -173,7 +187,13 @@ struct RecordDecoder::Parsing {
       record = core::EpochBegan{message->epoch()};
     } else if (key == kSwitchedKey) {
       ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::QueueSwitched>());
-      record = core::QueueSwitched{message->paused(), message->draining()};
+      core::QueueSwitched& switched = record.emplace<core::QueueSwitched>();
+      switched = {.paused = message->paused(), .draining = message->draining()};
+      if (message->has_pause()) switched.pause = ReadCause(message->pause());
+      if (message->has_drain()) switched.drain = ReadCause(message->drain());
+    } else if (key == kForgottenKey) {
+      ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::DispatchesForgotten>());
+      record = core::DispatchesForgotten{message->count()};
     } else if (key == kLeasesKey) {
       ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::LeasesExtended>());
       record = core::LeasesExtended{message->epoch(), absl::Nanoseconds(message->extension_ns())};
@@ -183,6 +203,9 @@ struct RecordDecoder::Parsing {
     return absl::OkStatus();
   }
 
+  static core::SwitchCause ReadCause(const storage::v1::SwitchCause& message) {
+    return {message.who(), message.why(), absl::FromUnixNanos(message.at_ns())};
+  }
   absl::Status ReadTask(absl::string_view id_and_number) {
     if (id_and_number.size() != kQueueIdBytes + kNumberBytes) {
       return absl::DataLossError("the key has the wrong length");
@@ -190,7 +213,7 @@ struct RecordDecoder::Parsing {
     ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::TaskRecord>());
     core::TaskRecord& task = record.emplace<core::TaskRecord>();
     task.queue_id = ReadQueueId("", id_and_number.substr(0, kQueueIdBytes), doubts);
-    task.event.number = ReadBigEndian(id_and_number.substr(kQueueIdBytes));
+    task.number = ReadBigEndian(id_and_number.substr(kQueueIdBytes));
     Read(*message, task, doubts);
     return doubts.ToStatus();
   }

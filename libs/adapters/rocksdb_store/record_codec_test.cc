@@ -86,7 +86,8 @@ TEST(RecordCodecTest, StoredMessageIsKeptOrRefusedWithItsKey) {
   // Entries of maps are drawn in any order.
   differencer.set_repeated_field_comparison(MessageDifferencer::AS_SET);
   EXPECT_TRUE(rc::check([&] {
-    const storage::v1::TaskRecord message = DrawMessage();
+    storage::v1::TaskRecord message = DrawMessage();
+    if (message.event_number() == 0) message.set_event_number(1);
     core::Record record;
     const absl::Status status =
         RecordDecoder().Decode(TaskKey(kTask, 3), message.SerializeAsString(), record);
@@ -135,6 +136,21 @@ TEST(RecordCodecTest, EveryEnumHasEveryValueOnce) {
   EXPECT_TRUE(IsComplete(kQueuePolicies, *storage::v1::QueuePolicy_descriptor()));
 }
 
+TEST(RecordCodecTest, EventOfARecordFromBeforeTheyWereNumberedHasTheNextNumberOfItsKey) {
+  storage::v1::TaskRecord message = SmallMessage();
+  const auto number = [&message](uint64_t key) {
+    core::Record record;
+    EXPECT_THAT(RecordDecoder().Decode(TaskKey(kTask, key), message.SerializeAsString(), record),
+                IsOk());
+    EXPECT_EQ(std::get<core::TaskRecord>(record).number, key);
+    return std::get<core::TaskRecord>(record).event.number;
+  };
+  EXPECT_EQ(number(1), 2u);
+  EXPECT_EQ(number(7), 8u);
+  message.set_event_number(12);
+  EXPECT_EQ(number(7), 12u);
+}
+
 TEST(RecordCodecTest, TraceIsKeptOrRefusedWhenItIsNone) {
   storage::v1::TaskRecord message = SmallMessage();
   for (const char flags : {0, 1}) {
@@ -157,6 +173,7 @@ TEST(RecordCodecTest, KeysAreThoseOfTheFormat) {
   EXPECT_EQ(key(core::EpochBegan{1}), "queue/epoch");
   EXPECT_EQ(key(core::QueueSwitched{}), "queue/switched");
   EXPECT_EQ(key(core::LeasesExtended{}), "queue/leases");
+  EXPECT_EQ(key(core::DispatchesForgotten{}), "queue/forgotten");
   EXPECT_EQ(key(core::AgentMarked{"agent-1", true, ""}), "queue/agent/agent-1");
   EXPECT_EQ(key(core::RequestRemembered{"me", "a"}), std::string("queue/request/me\0a", 18));
   EXPECT_EQ(TaskKey(core::QueueId(core::Ulid(0x0102030405060708, 0x1112131415161718)), 0x2122),
@@ -177,7 +194,8 @@ TEST(RecordCodecTest, TimesOfPeopleAreKeptCenturiesAway) {
   spec.earliest_start_at = absl::FromCivil(absl::CivilDay(1, 1, 1), absl::UTCTimeZone());
   spec.deadline_at = absl::FromCivil(absl::CivilDay(9999, 12, 31), absl::UTCTimeZone());
   core::TaskRecord record = {.queue_id = kTask};
-  record.event.number = 1;
+  record.number = 1;
+  record.event.number = 2;
   record.change = core::Admitted{.spec = std::make_shared<const core::TaskSpec>(spec)};
   const Put put = PutOf(record);
   core::Record read;

@@ -51,7 +51,8 @@ class StoreDamageTest : public testing::Test {
     for (int i = 0; i < commits; ++i) {
       core::TaskRecord record = {.queue_id = core::QueueId(core::Ulid(1, 1)),
                                  .change = core::Noted()};
-      record.event.number = expected_.size() + 1;
+      record.number = expected_.size() + 1;
+      record.event.number = record.number + 1;
       record.event.why = std::string(50, 'y');
       expected_.push_back(record);
       ASSERT_THAT((*store)->Commit({&expected_.back(), 1}), IsOk());
@@ -270,10 +271,10 @@ TEST_F(StoreDamageTest, CommitThatOnlyTheHighWaterMissedIsKept) {
 
 TEST_F(StoreDamageTest, NewerFormatIsRefused) {
   Write(1);
-  CHECK((*OpenToWrite(events_))->Put(rocksdb::WriteOptions(), "format", "2").ok());
+  CHECK((*OpenToWrite(events_))->Put(rocksdb::WriteOptions(), "format", "3").ok());
   const auto before = Contents();
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("newer version (format 2; this version reads up to 1)")));
+                               HasSubstr("newer version (format 3; this version reads up to 2)")));
   EXPECT_THAT(Load(), HasReason(std::string(ports::kStoreRefused)));
   EXPECT_EQ(Contents(), before);
 }

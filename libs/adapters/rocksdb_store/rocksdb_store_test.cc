@@ -157,7 +157,8 @@ TEST(RocksDbStoreTest, FirstRecordThatBeginsNoTaskIsRefused) {
   const std::unique_ptr<RocksDbStores> stores = Lock(test::NewFolder());
   const std::unique_ptr<ports::EventStore> store = Open(*stores);
   core::TaskRecord record = {.queue_id = core::QueueId(core::Ulid(1, 2)), .change = core::Noted()};
-  record.event.number = 1;
+  record.number = 1;
+  record.event.number = 2;
   ASSERT_THAT(Commit(*store, record), IsOk());
   EXPECT_THAT(store->TaskSpec(record.queue_id), HasReason(std::string(ports::kStoreRefused)));
 }

@@ -28,6 +28,7 @@ inline constexpr EnumPair<core::TaskEventKind, storage::v1::TaskEventKind> kTask
     {core::TaskEventKind::kEvicted, storage::v1::TASK_EVENT_KIND_EVICTED},
     {core::TaskEventKind::kExpired, storage::v1::TASK_EVENT_KIND_EXPIRED},
     {core::TaskEventKind::kOrphanResult, storage::v1::TASK_EVENT_KIND_ORPHAN_RESULT},
+    {core::TaskEventKind::kRedriven, storage::v1::TASK_EVENT_KIND_REDRIVEN},
 };
 
 inline constexpr EnumPair<core::Fault, storage::v1::Fault> kFaults[] = {

@@ -13,7 +13,7 @@
 namespace callboard::adapters {
 
 // The version of keys and values that is written. All up to it are read.
-inline constexpr uint32_t kFormat = 1;
+inline constexpr uint32_t kFormat = 2;
 
 // What the high water says while a store is being created: nothing has been committed yet, so a
 // missing database is no loss. A finished one has at least its format in it.

@@ -145,7 +145,7 @@ TEST_F(StoreFolderTest, SaysHowFarTheStoreHasComeAndWhatItTakes) {
   const auto folder = StoreFolder::Open(folder_);
   EXPECT_EQ((*folder)->sequence(), 4u);
   EXPECT_EQ((*folder)->high_water(), 4u);
-  EXPECT_EQ((*folder)->format(), 1u);
+  EXPECT_EQ((*folder)->format(), 2u);
   EXPECT_EQ((*folder)->MeasureDiskUse()->logs, std::filesystem::file_size(Newest(".log")));
   EXPECT_EQ((*folder)->ReadTask(StoredId(2)).records.size(), 1u);
   EXPECT_THAT((*folder)->ReadTask(StoredId(9)).records, IsEmpty());
@@ -229,7 +229,7 @@ TEST_F(StoreFolderTest, StoreOfWhichNothingCanBeReadSaysWhy) {
 
 TEST_F(StoreFolderTest, NewerFormatIsNotInterpreted) {
   WriteTasks(1);
-  CHECK((*OpenToWrite(folder_ / "events"))->Put(rocksdb::WriteOptions(), "format", "2").ok());
+  CHECK((*OpenToWrite(folder_ / "events"))->Put(rocksdb::WriteOptions(), "format", "3").ok());
   const auto folder = StoreFolder::Open(folder_);
   EXPECT_THAT((*folder)->refusal(), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_FALSE((*folder)->is_readable());

@@ -60,8 +60,8 @@ class Surveyor {
     if (task.is_broken) return;
     if (const std::string why = core::WhyImpossible(record, task.life); !why.empty()) {
       task.is_broken = true;
-      return Find(absl::StrCat("task ", core::ToString(record.queue_id), ": record ",
-                               record.event.number, " ", why));
+      return Find(absl::StrCat("task ", core::ToString(record.queue_id), ": record ", record.number,
+                               " ", why));
     }
     core::Apply(record, terms_, task.life);
     if (const auto* admitted = std::get_if<core::Admitted>(&record.change)) {
@@ -76,6 +76,7 @@ class Surveyor {
   void Note(const core::AgentMarked&) { ++survey_.marked_agents; }
   void Note(const core::RequestRemembered&) { ++survey_.remembered_requests; }
   void Note(const core::LeasesExtended&) {}
+  void Note(const core::DispatchesForgotten&) {}
   // Never stored: they delete.
   void Note(const core::TaskForgotten&) {}
   void Note(const core::RequestForgotten&) {}

@@ -389,6 +389,7 @@ void Write(const core::TaskRecord& record, disk::TaskRecord& message) {
   message.set_dispatch(event.dispatch.value());
   SetText(message, &disk::TaskRecord::mutable_agent, event.agent);
   message.set_replaces(record.replaces);
+  message.set_event_number(event.number);
   std::visit(ChangeWriter{message}, record.change);
 }
 
@@ -404,6 +405,8 @@ void Read(const disk::TaskRecord& message, core::TaskRecord& record, Doubts& dou
   event.dispatch = core::DispatchNumber(message.dispatch());
   event.agent = message.agent();
   record.replaces = message.replaces();
+  // Format 1 had no number of the event: its first record is two events, the others one each.
+  event.number = message.event_number() == 0 ? record.number + 1 : message.event_number();
   ReadChange(message, record.change, doubts);
 }
 

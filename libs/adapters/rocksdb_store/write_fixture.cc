@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   }
   const auto stores = callboard::adapters::RocksDbStores::Lock({argv[1]});
   CHECK_OK(stores.status());
-  const std::vector<Record> records = callboard::adapters::Format1Records();
+  const std::vector<Record> records = callboard::adapters::Format2Records();
   const absl::Span<const Record> all(records);
   // The second opening moves what is there into a table; the rest stays in the log.
   for (const auto part : {all.subspan(0, all.size() / 2), all.subspan(all.size() / 2)}) {
