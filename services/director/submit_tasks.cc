@@ -64,16 +64,21 @@ absl::StatusOr<std::vector<absl::string_view>> SplitItems(absl::string_view mess
                                             static_cast<int>(message.size()));
   const uint32_t item_tag = WireFormatLite::MakeTag(v1::SubmitTasksRequest::kItemsFieldNumber,
                                                     WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  bool is_whole = true;
   while (const uint32_t tag = in.ReadTag()) {
+    if (tag != item_tag) {
+      is_whole = WireFormatLite::SkipField(&in, tag);
+      if (!is_whole) break;
+      continue;
+    }
     int size = 0;
-    const bool is_read =
-        tag == item_tag ? in.ReadVarintSizeAsInt(&size) && size <= in.BytesUntilTotalBytesLimit()
-                        : WireFormatLite::SkipField(&in, tag);
+    is_whole = in.ReadVarintSizeAsInt(&size);
     const auto begin = static_cast<size_t>(in.CurrentPosition());
-    if (!is_read || !in.Skip(size)) break;
-    if (tag == item_tag) items.push_back(message.substr(begin, static_cast<size_t>(size)));
+    is_whole = is_whole && begin + static_cast<size_t>(size) <= message.size() && in.Skip(size);
+    if (!is_whole) break;
+    items.push_back(message.substr(begin, static_cast<size_t>(size)));
   }
-  if (static_cast<size_t>(in.CurrentPosition()) != message.size()) {
+  if (!is_whole || !in.ConsumedEntireMessage()) {
     return wire::ParseError(*v1::SubmitTasksRequest::descriptor());
   }
   wire::FieldChecks checks;
