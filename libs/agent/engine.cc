@@ -17,17 +17,15 @@ namespace {
 using core::FenceToken;
 using core::RunResult;
 
-constexpr char kDefaultLane[] = "default";
-
 const std::string& LaneOf(const core::TaskSpec& spec) {
-  static const std::string* const by_default = new std::string(kDefaultLane);
+  static const std::string* const by_default = new std::string(core::kDefaultLane);
   return spec.lane.empty() ? *by_default : spec.lane;
 }
 
 absl::Status Busy(absl::string_view lane) {
-  return base::WithReason(
-      absl::AbortedError(absl::StrCat("lane ", lane, " is full; try later or elsewhere")),
-      "AGENT_BUSY", {{"lane", std::string(lane)}});
+  return base::WithReason(absl::AbortedError(absl::StrCat("lane ", base::Echoed(lane),
+                                                          " is full; try later or elsewhere")),
+                          "AGENT_BUSY", {{"lane", std::string(lane)}});
 }
 
 absl::Status TooLate() {
@@ -45,10 +43,10 @@ absl::Status DirectDisabled() {
 
 absl::Status RequestIdReused(const std::string& request_id, const FenceToken& token) {
   const std::string task_id = core::TaskIdText(token.queue_id, token.dispatch);
-  return base::WithReason(
-      absl::AlreadyExistsError(absl::StrCat("request_id ", request_id, " stands for another run, ",
-                                            task_id, "; use a new one for new content")),
-      "REQUEST_ID_REUSED", {{"task_id", task_id}});
+  return base::WithReason(absl::AlreadyExistsError(absl::StrCat(
+                              "request_id ", base::Echoed(request_id), " stands for another run, ",
+                              task_id, "; use a new one for new content")),
+                          "REQUEST_ID_REUSED", {{"task_id", task_id}});
 }
 
 absl::Status Draining() {
@@ -57,16 +55,17 @@ absl::Status Draining() {
 }
 
 absl::Status LabelMissing(absl::string_view label, absl::string_view value) {
-  return base::WithReason(absl::FailedPreconditionError(absl::StrCat(
-                              "this agent lacks the label ", label, "=", value, "; try another")),
-                          "LABEL_MISSING", {{"label", std::string(label)}});
+  return base::WithReason(
+      absl::FailedPreconditionError(absl::StrCat("this agent lacks the label ", base::Echoed(label),
+                                                 "=", base::Echoed(value), "; try another")),
+      "LABEL_MISSING", {{"label", std::string(label)}});
 }
 
 // Whatever the runner is: no message, and no record of the director, gets too large by a result.
 // Its end is kept, as the end of the output is.
 void CutResult(RunResult& result) {
   if (result.result.size() > core::kResultBytesMax) {
-    result.result.erase(0, result.result.size() - core::kResultBytesMax);
+    result.result = std::string(base::Utf8Tail(result.result, core::kResultBytesMax));
     result.result_truncated = true;
   }
   result.error = base::KeptText(std::move(result.error), core::kErrorBytesMax);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
+#include "libs/base/text.h"
 
 namespace callboard::agent {
 namespace {
@@ -23,7 +24,7 @@ size_t BytesOf(const RunView& view, const KeptOutput& output) {
 
 absl::Status NotFound(const std::string& task_id) {
   return base::WithReason(
-      absl::NotFoundError(absl::StrCat("this agent has no run ", task_id,
+      absl::NotFoundError(absl::StrCat("this agent has no run ", base::Echoed(task_id),
                                        ", or it ended too long ago, or before the agent's start")),
       "TASK_NOT_FOUND", {{"task_id", task_id}});
 }

@@ -1,6 +1,8 @@
 #include "libs/base/text.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -97,6 +99,11 @@ bool IsUnsafe(char32_t point) {
 }
 
 bool IsUtf8(absl::string_view text) {
+  // Most text is ASCII, and then this is all.
+  for (uint64_t word = 0; text.size() >= sizeof(word); text.remove_prefix(sizeof(word))) {
+    std::memcpy(&word, text.data(), sizeof(word));
+    if ((word & 0x8080808080808080) != 0) break;
+  }
   return !AnyCharacter(text, [](const Character& it) { return !it.point.has_value(); });
 }
 

@@ -1,8 +1,8 @@
 #include "libs/base/text.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
 
-#include <random>
 #include <string>
 
 namespace callboard::base {
@@ -51,18 +51,16 @@ TEST(TextTest, RepairKeepsEveryGoodCharacter) {
 }
 
 TEST(TextTest, KeptTextIsAlwaysUtf8AndNeverTooLong) {
-  std::mt19937 random(1);
-  for (int i = 0; i < 2000; ++i) {
-    std::string bytes(random() % 40, '\0');
-    // Many bytes of characters of several bytes.
-    for (char& byte : bytes)
-      byte = static_cast<char>(random() % 3 == 0 ? random() : random() % 64 + 0x80);
+  EXPECT_TRUE(rc::check([] {
+    // Mostly bytes of characters of several bytes.
+    const auto bytes = *rc::gen::container<std::string>(rc::gen::weightedOneOf<char>(
+        {{2, rc::gen::inRange<char>(-128, -1)}, {1, rc::gen::arbitrary<char>()}}));
     const std::string kept = KeptText(bytes, 16);
-    EXPECT_TRUE(IsUtf8(kept)) << Escaped(bytes);
-    EXPECT_LE(kept.size(), 16u);
-    EXPECT_FALSE(NeedsEscape(Escaped(bytes))) << Escaped(bytes);
-    EXPECT_LE(Echoed(bytes).size(), kEchoedBytesMax + 3);
-  }
+    RC_ASSERT(IsUtf8(kept));
+    RC_ASSERT(kept.size() <= 16u);
+    RC_ASSERT(!NeedsEscape(Escaped(bytes)));
+    RC_ASSERT(Echoed(bytes).size() <= kEchoedBytesMax + 3);
+  }));
 }
 
 TEST(TextTest, EscapesWhatMovesATerminalOrTurnsItsText) {

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "libs/base/check.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/wire/enum_text.h"
 #include "libs/wire/time.h"
 
@@ -208,9 +209,9 @@ std::string WantedScalar(const FieldDescriptor& field, const Range& range) {
 }
 
 absl::Status Wrong(const SettingField& setting, absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat(setting.name, ": '",
-                                                 setting.declaration().secret() ? "(secret)" : text,
-                                                 "' is not valid; wanted: ", WantedText(setting)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      setting.name, ": '", setting.declaration().secret() ? "(secret)" : base::Echoed(text),
+      "' is not valid; wanted: ", WantedText(setting)));
 }
 
 absl::Status CheckEntry(const SettingField& setting) {

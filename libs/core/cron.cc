@@ -9,13 +9,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/limits.h"
 #include "libs/core/stable_hash.h"
 
@@ -84,9 +84,7 @@ int FirstOf(uint64_t set, int step) { return NearestIn(set, step > 0 ? 0 : kBitM
 // What is left of an item of a list.
 bool IsOfItem(unsigned char letter) { return letter != ',' && !absl::ascii_isspace(letter); }
 
-std::string Quoted(absl::string_view text) {
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
-}
+std::string Quoted(absl::string_view text) { return absl::StrCat("\"", base::Echoed(text), "\""); }
 
 }  // namespace
 

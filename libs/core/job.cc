@@ -6,15 +6,16 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/base/text.h"
 #include "libs/core/stable_hash.h"
 
 namespace callboard::core {
 namespace {
 
 absl::Status Wrong(const Job& job, absl::string_view field, absl::string_view why) {
-  return base::WithFieldViolation(
-      absl::InvalidArgumentError(absl::StrCat("job ", job.name, ": ", field, " ", why)), field,
-      why);
+  return base::WithFieldViolation(absl::InvalidArgumentError(absl::StrCat(
+                                      "job ", base::Echoed(job.name), ": ", field, " ", why)),
+                                  field, why);
 }
 
 }  // namespace
@@ -24,7 +25,8 @@ absl::Status CheckName(absl::string_view name, size_t bytes_max, absl::string_vi
     return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
   });
   if (!name.empty() && name.size() <= bytes_max && is_plain) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, " \"", name, "\" must have 1 to ", bytes_max,
+  return absl::InvalidArgumentError(absl::StrCat(what, " \"", base::Echoed(name),
+                                                 "\" must have 1 to ", bytes_max,
                                                  " letters, digits, '.', '_' or '-'"));
 }
 

@@ -5,11 +5,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/limits.h"
 
 namespace callboard::core {
@@ -32,9 +32,9 @@ absl::StatusOr<int64_t> PeriodSeconds(absl::string_view text) {
   if (!absl::ParseDuration(absl::StripAsciiWhitespace(text.substr(kEvery.size())), &period) ||
       period < absl::Seconds(1) || period > absl::Seconds(kEverySecondsMax) ||
       period != absl::Trunc(period, absl::Seconds(1))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", absl::Utf8SafeCEscape(text), "\": ", kEvery, " wants whole seconds from 1s to ",
-        absl::FormatDuration(absl::Seconds(kEverySecondsMax)), ", as 90m or 1h30m"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", base::Echoed(text), "\": ", kEvery, " wants whole seconds from 1s to ",
+                     absl::FormatDuration(absl::Seconds(kEverySecondsMax)), ", as 90m or 1h30m"));
   }
   return absl::ToInt64Seconds(period);
 }

@@ -62,6 +62,10 @@ struct Overlap {
   friend bool operator==(const Overlap&, const Overlap&) = default;
 };
 
+// What a submitter gets that does not say.
+inline constexpr absl::string_view kDefaultLane = "default";
+inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(1800);
+
 // What a submitter asks for. An absent, empty or zero value leaves the choice to the queue.
 struct TaskSpec {
   std::string prompt;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/base/text.h"
 #include "libs/core/limits.h"
 #include "libs/core/supported.h"
 #include "libs/core/task_spans.h"
@@ -17,9 +18,6 @@ using base::WithReason;
 using base::WithRetryAfter;
 using core::QueuePolicy;
 using core::TaskEventKind;
-
-constexpr absl::string_view kDefaultLane = "default";
-constexpr absl::Duration kDefaultTimeout = absl::Seconds(1800);
 
 absl::string_view PolicyName(QueuePolicy policy) {
   switch (policy) {
@@ -122,9 +120,9 @@ std::optional<Decision> DirectorEngine::FindSame(const Caller& caller, Moment no
   const std::optional<KnownRequest> known =
       book_.FindRequest(caller.identity, request_id, now.wall);
   if (!known.has_value()) return std::nullopt;
-  if (known->fingerprint != caller.fingerprint) {
+  if (!core::IsSame(known->fingerprint, caller.fingerprint, submission.spec)) {
     return WithReason(absl::AlreadyExistsError(absl::StrCat(
-                          "request_id ", request_id, " stands for another task, ",
+                          "request_id ", base::Echoed(request_id), " stands for another task, ",
                           ToString(known->queue_id), "; use a new one for new content")),
                       "REQUEST_ID_REUSED", {{"queue_id", ToString(known->queue_id)}});
   }
@@ -246,8 +244,8 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
   if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
 
   core::TaskSpec& spec = submission.spec;
-  if (spec.lane.empty()) spec.lane = std::string(kDefaultLane);
-  if (spec.timeout == absl::ZeroDuration()) spec.timeout = kDefaultTimeout;
+  if (spec.lane.empty()) spec.lane = std::string(core::kDefaultLane);
+  if (spec.timeout == absl::ZeroDuration()) spec.timeout = core::kDefaultTimeout;
   if (spec.max_attempts == 0) spec.max_attempts = options_.queue.max_attempts;
   if (!spec.source.has_value()) spec.source = core::TaskSource::kApi;
   core::Admitted admitted = {.spec = core::SpecPtr(caller.submission, &spec),

@@ -29,32 +29,38 @@ constexpr uint32_t kRefusalsBeforeHeartbeat = 3;
 // An agent that ends so many Sessions with a message that is too large will do it again.
 constexpr uint32_t kCordonOversizedSessions = 3;
 
+// Whether `text` may be a name or a part of a label.
+bool IsName(absl::string_view text) {
+  return text.size() <= core::kNameBytesMax && !base::HasControl(text);
+}
+
 absl::Status CheckSize(const core::AgentOpened& opened) {
   const size_t tokens = opened.running.size() + opened.lost.size() + opened.ended.size();
   const bool labels_fit =
       opened.labels.size() <= core::kLabelsMax &&
-      std::all_of(opened.labels.begin(), opened.labels.end(), [](const auto& label) {
-        return label.first.size() <= core::kNameBytesMax &&
-               label.second.size() <= core::kNameBytesMax;
-      });
-  if (labels_fit && opened.url.size() <= core::kPathBytesMax &&
+      std::all_of(opened.labels.begin(), opened.labels.end(),
+                  [](const auto& label) { return IsName(label.first) && IsName(label.second); });
+  const bool lanes_fit = std::all_of(opened.lanes.begin(), opened.lanes.end(),
+                                     [](const auto& lane) { return IsName(lane.first); });
+  if (labels_fit && lanes_fit && opened.url.size() <= core::kPathBytesMax &&
       tokens <= core::kAgentLanesMax * core::kLaneSlotsMax) {
     return absl::OkStatus();
   }
   return base::WithReason(absl::InvalidArgumentError(absl::StrCat(
-                              "the agent ", opened.name, " says too much: ", opened.labels.size(),
-                              " labels, ", tokens, " dispatches")),
+                              "the agent ", base::Echoed(opened.name),
+                              " says too much, or has names with control characters: ",
+                              opened.labels.size(), " labels, ", tokens, " dispatches")),
                           "BAD_AGENT");
 }
 
 // What is kept of a result: the end of a long one.
 RunResult Cut(RunResult result) {
   if (result.result.size() > core::kResultBytesMax) {
-    result.result.erase(0, result.result.size() - core::kResultBytesMax);
+    result.result = std::string(base::Utf8Tail(result.result, core::kResultBytesMax));
     result.result_truncated = true;
   }
-  result.error.resize(std::min(result.error.size(), core::kErrorBytesMax));
-  result.signal.resize(std::min(result.signal.size(), core::kNameBytesMax));
+  result.error = base::KeptText(std::move(result.error), core::kErrorBytesMax);
+  result.signal = base::KeptText(std::move(result.signal), core::kNameBytesMax);
   return result;
 }
 
@@ -62,12 +68,11 @@ RunResult Cut(RunResult result) {
 
 absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
                                            const std::string& instance_id) {
-  if (name.empty() || instance_id.empty() || name.size() > core::kNameBytesMax ||
-      instance_id.size() > core::kNameBytesMax) {
-    return base::WithReason(
-        absl::InvalidArgumentError(absl::StrCat("an agent has a name and an instance id of 1 to ",
-                                                core::kNameBytesMax, " bytes")),
-        "BAD_AGENT");
+  if (name.empty() || instance_id.empty() || !IsName(name) || !IsName(instance_id)) {
+    return base::WithReason(absl::InvalidArgumentError(absl::StrCat(
+                                "an agent has a name and an instance id of 1 to ",
+                                core::kNameBytesMax, " bytes without control characters")),
+                            "BAD_AGENT");
   }
   const Agent* agent = fleet_.Find(name);
   if (agent == nullptr && fleet_.agents().size() >= core::kAgentsMax) {
@@ -87,10 +92,10 @@ absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
   if (agent == nullptr || !agent->is_connected() || agent->instance_id == instance_id) {
     return absl::OkStatus();
   }
-  return base::WithReason(
-      absl::AlreadyExistsError(absl::StrCat("an agent named ", name, " is connected from ",
-                                            agent->url, "; give each its own agent.name")),
-      "AGENT_NAME_TAKEN", {{"name", name}, {"agent_url", agent->url}});
+  return base::WithReason(absl::AlreadyExistsError(absl::StrCat(
+                              "an agent named ", base::Echoed(name), " is connected from ",
+                              base::Echoed(agent->url), "; give each its own agent.name")),
+                          "AGENT_NAME_TAKEN", {{"name", name}, {"agent_url", agent->url}});
 }
 
 absl::Status DirectorEngine::Announce(const std::string& name, const std::string& instance_id,
@@ -249,9 +254,9 @@ void DirectorEngine::OnRefused(Entry& entry, Agent& agent, const absl::Status& r
                                Moment now) {
   const core::AnswerMeaning meaning = core::MeaningOf(refusal);
   if (meaning == core::AnswerMeaning::kStale) return;
-  const std::string why =
-      absl::StrCat(absl::StatusCodeToString(refusal.code()), ": ", refusal.message())
-          .substr(0, core::kErrorBytesMax);
+  const std::string why = base::KeptText(
+      absl::StrCat(absl::StatusCodeToString(refusal.code()), ": ", refusal.message()),
+      core::kErrorBytesMax);
   if (entry.life.is_cancel_requested()) {
     EndCancelled(entry, agent.name, "the agent refused to start it", {}, now);
     return;
@@ -436,7 +441,7 @@ void DirectorEngine::MarkAgent(Agent& agent, bool draining, bool cordoned, const
   if (agent.draining == draining && agent.cordoned == cordoned) return;
   agent.draining = draining;
   agent.cordoned = cordoned;
-  agent.mark_why = draining || cordoned ? why.substr(0, core::kErrorBytesMax) : "";
+  agent.mark_why = draining || cordoned ? base::KeptText(why, core::kErrorBytesMax) : "";
   if (!cordoned) {
     agent.failed_tasks.clear();
     agent.oversized_sessions = 0;

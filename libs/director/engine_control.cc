@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/base/text.h"
 #include "libs/director/engine.h"
 
 namespace callboard::director {
@@ -20,9 +21,10 @@ constexpr absl::Duration kWallPeriod = absl::Seconds(1);
 }  // namespace
 
 absl::Status AgentNotFound(const std::string& name) {
-  return base::WithReason(absl::NotFoundError(absl::StrCat(
-                              "no agent named ", name, " is known; `callboard agents` lists them")),
-                          "AGENT_NOT_FOUND", {{"name", name}});
+  return base::WithReason(
+      absl::NotFoundError(absl::StrCat("no agent named ", base::Echoed(name),
+                                       " is known; `callboard agents` lists them")),
+      "AGENT_NOT_FOUND", {{"name", name}});
 }
 
 absl::StatusOr<CancelAnswer> DirectorEngine::Cancel(core::QueueId id, const std::string& who,

@@ -159,6 +159,10 @@ void SubmitStream::Give(std::vector<Answer> answers) {
   {
     base::MutexLock lock(mutex_);
     for (Answer& answer : answers) {
+      // Nobody who takes answers asks for the task, which may be large.
+      if (auto* submitted = std::get_if<Submitted>(&answer.decision)) {
+        submitted->admitted.spec = nullptr;
+      }
       if (answer.index != next_) {
         early_.emplace(answer.index, std::move(answer.decision));
         continue;

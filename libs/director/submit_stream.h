@@ -28,6 +28,7 @@ class SubmitStream : public std::enable_shared_from_this<SubmitStream> {
   struct Answer {
     // Counts the items from 0.
     uint64_t index = 0;
+    // Of a task that was accepted, without its spec.
     Decision decision;
   };
   // What it needs of its driver, which outlives it.

@@ -12,10 +12,11 @@ namespace callboard::director {
 namespace {
 
 // Tasks in a page of the list, and items that are shown at a time.
-constexpr size_t kPageTasks = 256;
+constexpr size_t kPageTasks = 64;
 constexpr size_t kShownItems = 256;
-// With one more task after it, still below what a message holds.
-constexpr size_t kShownBytes = 1 << 20;
+// What a watcher that does not read costs, about. With one more task after it, still below what a
+// message holds.
+constexpr size_t kShownBytes = 64 << 10;
 
 size_t BytesOf(const std::map<std::string, std::string>& entries) {
   size_t bytes = 0;

@@ -218,7 +218,7 @@ TEST_F(TaskWatchTest, UnknownTaskEndsTheWatch) {
 }
 
 TEST_F(TaskWatchTest, LargeTasksAreShownAFewAtATimeAndOnlyTheLastPieceHasAPlace) {
-  for (int i = 0; i < 3; ++i) Add(std::string(600'000, 'x'));
+  for (int i = 0; i < 3; ++i) Add(std::string(40'000, 'x'));
   const auto seen = Watch();
   SeeAll(*seen);
   ASSERT_THAT(seen->pieces, SizeIs(2));
@@ -233,9 +233,11 @@ TEST_F(TaskWatchTest, ManyTasksAreShownPageByPage) {
   const auto seen = Watch();
   SeeAll(*seen);
   size_t tasks = 0;
-  for (const Watched& piece : seen->pieces) tasks += piece.items.size();
+  for (const Watched& piece : seen->pieces) {
+    tasks += piece.items.size();
+    EXPECT_LE(piece.items.size(), 64u);
+  }
   EXPECT_EQ(tasks, 600u);
-  EXPECT_THAT(seen->pieces, SizeIs(3));
 }
 
 TEST_F(TaskWatchTest, WhoLeavesIsShownNothingMore) {

@@ -15,8 +15,10 @@
 #include <unordered_set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/json_quoted.h"
+#include "libs/base/text.h"
 #include "libs/http/loopback.h"
 
 namespace callboard::http {
@@ -113,8 +115,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
     head_only_ = message.method() == beast::http::verb::head;
     const absl::string_view host(message[beast::http::field::host].data(),
                                  message[beast::http::field::host].size());
-    if (IsLoopbackHost(shared_->options.host) && !IsLoopbackHost(WithoutPort(host))) {
-      return StartWrite(ErrorResponse(421, absl::StrCat("this server is not ", std::string(host))));
+    const auto encoding = message[beast::http::field::transfer_encoding];
+    if (!encoding.empty() && !beast::iequals(encoding, "chunked")) {
+      close_after_write_ = true;
+      return StartWrite(ErrorResponse(400, "only the transfer encoding chunked is understood"));
+    }
+    // Whoever puts a user before the host wants it to be read as another one.
+    const bool is_other =
+        IsLoopbackHost(shared_->options.host) && !IsLoopbackHost(WithoutPort(host));
+    if (is_other || absl::StrContains(host, '@')) {
+      return StartWrite(
+          ErrorResponse(421, absl::StrCat("this server is not ", base::Echoed(host))));
     }
     absl::string_view target(message.target().data(), message.target().size());
     const size_t question = target.find('?');
@@ -126,7 +137,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
                     .body = message.body()};
     const auto route = shared_->routes.find(request.path);
     if (route == shared_->routes.end()) {
-      return StartWrite(ErrorResponse(404, absl::StrCat("no such path: ", request.path)));
+      return StartWrite(
+          ErrorResponse(404, absl::StrCat("no such path: ", base::Echoed(request.path))));
     }
     if (message.method() != beast::http::verb::get && !head_only_) {
       return StartWrite(ErrorResponse(405, "only GET and HEAD are allowed here"));

@@ -105,6 +105,10 @@ TEST_F(HttpServerTest, NameThatWasPointedAtLoopbackIsRefused) {
   HttpConnection connection(server_->port());
   connection.Send("GET /echo HTTP/1.1\r\nHost: attacker.example:8080\r\n\r\n");
   EXPECT_THAT(connection.ReadResponse(), StartsWith("HTTP/1.1 421"));
+  connection.Send("GET /echo HTTP/1.1\r\nHost: localhost:8080@attacker.example\r\n\r\n");
+  EXPECT_THAT(connection.ReadResponse(), StartsWith("HTTP/1.1 421"));
+  connection.Send("GET /echo HTTP/1.1\r\nHost: 127.0.0.1:x@attacker.example:8080\r\n\r\n");
+  EXPECT_THAT(connection.ReadResponse(), StartsWith("HTTP/1.1 421"));
   connection.Send("GET /echo HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n");
   EXPECT_THAT(connection.ReadResponse(), StartsWith("HTTP/1.1 200"));
 }
@@ -115,6 +119,8 @@ TEST_F(HttpServerTest, OversizedOrMalformedRequestGetsAnErrorAndIsClosed) {
       {absl::StrCat("GET / HTTP/1.1\r\nX: ", std::string(4096, 'x'), "\r\n\r\n"), "431"},
       {"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\n\r\n", "413"},
       {"NONSENSE\r\n\r\n", "400"},
+      {"GET /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n", "400"},
+      {"GET /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: identity\r\n\r\n", "400"},
   };
   for (const auto& [bytes, status] : cases) {
     HttpConnection connection(server_->port());

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
+#include "libs/base/text.h"
 
 namespace callboard::scheduler {
 namespace {
@@ -19,7 +20,7 @@ std::string TimeText(absl::Time time) {
 }  // namespace
 
 absl::Status JobNotFound(const std::string& name) {
-  return base::WithReason(absl::NotFoundError(absl::StrCat("there is no job ", name)),
+  return base::WithReason(absl::NotFoundError(absl::StrCat("there is no job ", base::Echoed(name))),
                           "JOB_NOT_FOUND", {{"job", name}});
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/base/text.h"
 #include "libs/scheduler/engine.h"
 
 namespace callboard::scheduler {
@@ -161,9 +162,9 @@ absl::StatusOr<Backfill> SchedulerEngine::StartBackfill(const BackfillQuery& que
   if (const auto known = backfills_.find(query.id); known != backfills_.end()) {
     const Backfill& same = known->second;
     if (same.job == query.job && same.from == query.from && same.until == query.until) return same;
-    return base::WithReason(
-        absl::AlreadyExistsError(absl::StrCat("backfill ", query.id, " is for something else")),
-        "BACKFILL_ID_REUSED");
+    return base::WithReason(absl::AlreadyExistsError(absl::StrCat(
+                                "backfill ", base::Echoed(query.id), " is for something else")),
+                            "BACKFILL_ID_REUSED");
   }
   Backfill backfill = {.id = query.id,
                        .job = query.job,

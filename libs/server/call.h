@@ -17,12 +17,15 @@
 
 #include <grpcpp/alarm.h>
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -32,6 +35,7 @@
 #include "libs/base/mutex.h"
 #include "libs/server/call_deadlines.h"
 #include "libs/server/call_tracer.h"
+#include "libs/server/stream_budget.h"
 #include "libs/wire/status.h"
 
 namespace callboard::server {
@@ -53,6 +57,8 @@ struct StreamOptions {
   // What such a reader has to take the message that is under way, and so to learn why; then the
   // call is cut off.
   absl::Duration slow_reader_grace = absl::Seconds(5);
+  // Shared with other streams; null when nothing bounds them together. Outlives the call.
+  StreamBudget* budget = nullptr;
 };
 
 namespace internal {
@@ -65,6 +71,15 @@ void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> on_
 absl::Status DeadlineExceeded(absl::Duration deadline_max);
 absl::Status CallerLeft();
 absl::Status SlowReader();
+
+template <class Message>
+size_t BytesOf(const Message& message) {
+  if constexpr (std::is_same_v<Message, grpc::ByteBuffer>) {
+    return message.Length();
+  } else {
+    return message.ByteSizeLong();
+  }
+}
 
 // How a call ends.
 enum class Ending { kAnswered, kAbandoned };
@@ -260,6 +275,9 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
   }
 
   void OnWritten(bool ok) {
+    if (options_.budget != nullptr) options_.budget->Release(held_);
+    // A stream may be idle for days.
+    current_ = Message();
     {
       base::MutexLock lock(mutex_);
       writing_ = false;
@@ -306,6 +324,13 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
     });
   }
 
+  // Ends the call now. Its reader is not told why: it would have to read.
+  void Drop() {
+    base::MutexLock lock(mutex_);
+    // The context lives until the end is sent.
+    if (!finished_) context_.TryCancel();
+  }
+
   // One operation at a time: whoever gets a step other than kWait is the one to perform it.
   Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (writing_ || finished_) return Step::kWait;
@@ -324,6 +349,11 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
       case Step::kWait:
         return;
       case Step::kWrite:
+        if (options_.budget != nullptr) {
+          held_ = options_.budget->Hold(BytesOf(current_), [weak = this->weak_from_this()] {
+            if (auto state = weak.lock()) state->Drop();
+          });
+        }
         return reactor_.StartWrite(&current_);
       case Step::kFinish:
         return reactor_.Finish(wire::ToGrpc(*end_));
@@ -344,6 +374,8 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
   AbandonmentHook hook_;
   // Belongs to whoever performs a step: set before it, untouched until the next.
   Message current_;
+  // Of `current_`, in the budget.
+  uint64_t held_ = 0;
   std::optional<absl::Status> end_;
 };
 

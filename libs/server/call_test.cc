@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <grpc/support/time.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -118,6 +119,33 @@ TEST_F(CallTest, MethodThatIsDeclaredAndNotServedSaysSo) {
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented,
                                HasSubstr("callboard.test.v1.ProbeService/Refuse is not part of")));
   EXPECT_THAT(status, HasReason("UNIMPLEMENTED"));
+}
+
+TEST_F(CallTest, RequestThatDoesNotParseIsAnErrorOfItsCaller) {
+  Start();
+  grpc::GenericStub stub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                             grpc::InsecureChannelCredentials()));
+  for (const char* method : {"Hold", "HoldStream"}) {
+    grpc::ClientContext context;
+    grpc::Slice slice(std::string("\x0a\x02\xff\xfe"));
+    grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    std::promise<absl::Status> end;
+    stub.UnaryCall(&context, absl::StrCat("/callboard.test.v1.ProbeService/", method), {}, &request,
+                   &response,
+                   [&end](const grpc::Status& status) { end.set_value(wire::FromGrpc(status)); });
+    const absl::Status status = end.get_future().get();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "name is not UTF-8"));
+    EXPECT_THAT(status, HasReason("INVALID_FIELD"));
+  }
+}
+
+TEST_F(CallTest, CompressedRequestIsRefusedBeforeItIsInflated) {
+  Start();
+  // Inflated, it would be refused for its size: RESOURCE_EXHAUSTED.
+  request_.set_name(std::string(64 << 20, 'a'));
+  context_.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  EXPECT_THAT(CallHold().get(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("gzip")));
 }
 
 TEST_F(CallTest, CallWithoutADeadlineGetsTheServers) {

@@ -8,7 +8,8 @@
 namespace callboard::server {
 
 // Gives details to errors that leave the server without any: those of gRPC itself, and the answer
-// to methods that are declared and not served, which then say so.
+// to methods that are declared and not served, which then say so. A request that does not parse is
+// answered with INVALID_ARGUMENT.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 NewErrorDetailInterceptorFactory();
 

@@ -18,6 +18,7 @@
 #include "libs/core/limits.h"
 #include "libs/server/error_detail_interceptor.h"
 #include "libs/server/rpc_metrics.h"
+#include "libs/wire/parse.h"
 
 namespace callboard::server {
 namespace {
@@ -61,7 +62,12 @@ void SetKeepalive(absl::Duration connection_age_max, grpc::ServerBuilder& builde
 }
 
 // What clients get at most, whether they mean well or not.
+//
+// gRPC inflates a compressed message before it looks at its size, and some 65 KB of gzip become 64
+// MiB: so no compression is accepted, and a call that uses one ends with UNIMPLEMENTED.
 void SetLimits(grpc::ServerBuilder& builder) {
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetMaxReceiveMessageSize(core::kMessageBytesMax);
   builder.SetMaxSendMessageSize(core::kMessageBytesMax);
   builder.SetResourceQuota(grpc::ResourceQuota("callboard").Resize(kBufferBytesMax));
@@ -89,6 +95,7 @@ std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterfac
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const GrpcServerOptions& options, const std::vector<ServedService>& services) {
   gpr_set_log_function(LogLineOfGrpc);
+  wire::WatchParsing();
   grpc::EnableDefaultHealthCheckService(true);
   ASSIGN_OR_RETURN(std::unique_ptr<ConnectionAcceptor> acceptor,
                    ConnectionAcceptor::Listen(options.listen, options.descriptors_max));

@@ -20,6 +20,14 @@
 #include "libs/server/log_signals.h"
 #include "libs/wire/time.h"
 
+// Settings of jemalloc, which reads this name before main(): a thread of its own gives memory back
+// that is not used any more. Without it that happens only while the program allocates, so that an
+// idle server keeps what a crowd once made it take.
+extern "C" {
+extern const char* malloc_conf;
+const char* malloc_conf = "background_thread:true";
+}
+
 namespace callboard::server {
 namespace {
 

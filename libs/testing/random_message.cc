@@ -60,7 +60,10 @@ class Filler {
     }
     if (name == "task_id") return "";
     const bool required = name == "prompt" || name == "key";
-    return DrawText("abcXYZ019 .-_\"\\/\n", Draw(required ? 1 : 0, 12));
+    // Names have no control characters.
+    const bool has_lines = name == "prompt" || name == "why" || name == "result";
+    return DrawText(has_lines ? "abcXYZ019 .-_\"\\/\n" : "abcXYZ019 .-_\"\\/",
+                    Draw(required ? 1 : 0, 12));
   }
 
   uint64_t Number(const FieldDescriptor& field) const {

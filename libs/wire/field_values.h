@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "libs/base/text.h"
 #include "libs/core/ids.h"
 #include "libs/core/task.h"
 #include "libs/wire/enum_pairs.h"
@@ -20,6 +21,18 @@ inline std::string ReadText(absl::string_view field, const std::string& text, si
                             FieldChecks& checks) {
   checks.AtMost(field, text.size(), bytes_max, "bytes");
   return text;
+}
+
+// Notes a control character in what people choose and read: a name, a label, a lane.
+inline void CheckName(absl::string_view field, absl::string_view text, FieldChecks& checks) {
+  if (base::HasControl(text)) checks.Refuse(field, "has a control character");
+}
+
+// As ReadText(), for a name.
+inline std::string ReadName(absl::string_view field, const std::string& text, size_t bytes_max,
+                            FieldChecks& checks) {
+  CheckName(field, text, checks);
+  return ReadText(field, text, bytes_max, checks);
 }
 
 // Absent when unspecified.

@@ -43,16 +43,8 @@ using nlohmann::json;
 
 // Deeper than any message of ours; what follows the tree recurses this far at most.
 constexpr size_t kDepthMax = 64;
-// What an error repeats of a name or text that its writer made up.
-constexpr size_t kShownBytesMax = 64;
-
-std::string Shown(absl::string_view text) {
-  if (text.size() <= kShownBytesMax) return std::string(text);
-  return absl::StrCat(base::Utf8Cut(text, kShownBytesMax), "…");
-}
-
 std::string MemberPath(const std::string& path, absl::string_view name) {
-  return absl::StrCat(path, path.empty() ? "" : ".", Shown(name));
+  return absl::StrCat(path, path.empty() ? "" : ".", base::Echoed(name));
 }
 
 std::string ElementPath(const std::string& path, size_t index) {
@@ -278,7 +270,7 @@ class FieldWriter {
     const auto& text = value.get_ref<const std::string&>();
     const auto* named = FindEnumValue(*field_.enum_type(), text);
     if (named == nullptr) {
-      return Wrong(path_, absl::StrCat("wanted ", wanted, ", found '", Shown(text), "'"));
+      return Wrong(path_, absl::StrCat("wanted ", wanted, ", found '", base::Echoed(text), "'"));
     }
     return Store(named->number(), &Reflection::SetEnumValue, &Reflection::AddEnumValue);
   }

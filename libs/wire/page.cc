@@ -1,9 +1,16 @@
 #include "libs/wire/page.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <memory>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "libs/core/stable_hash.h"
 
 namespace callboard::wire {
 namespace {
@@ -13,6 +20,8 @@ constexpr int kPageSizeMax = 1000;
 constexpr size_t kPageBytesMax = 3 << 20;
 // What an item in a page takes beside itself: a tag and its length.
 constexpr size_t kItemBytes = 5;
+// No text of Base64.
+constexpr char kNoToken[] = "?";
 
 }  // namespace
 
@@ -41,6 +50,33 @@ std::string ReadPageToken(const std::string& page_token, FieldChecks& checks) {
   std::optional<std::string> place = PlaceIn(page_token);
   if (!place.has_value() && !page_token.empty()) RefusePageToken(checks);
   return std::move(place).value_or("");
+}
+
+PageScope::PageScope(const google::protobuf::Message& request) {
+  const std::unique_ptr<google::protobuf::Message> filters(request.New());
+  filters->CopyFrom(request);
+  for (const char* field : {"page_token", "page_size"}) {
+    filters->GetReflection()->ClearField(filters.get(),
+                                         filters->GetDescriptor()->FindFieldByName(field));
+  }
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    // Equal maps are equal bytes.
+    out.SetSerializationDeterministic(true);
+    filters->SerializeToCodedStream(&out);
+  }
+  const uint64_t hash =
+      core::StableHash().Add(request.GetDescriptor()->full_name()).Add(bytes).value();
+  seal_ = absl::WebSafeBase64Escape(
+      absl::string_view(reinterpret_cast<const char*>(&hash), sizeof(hash)));
+}
+
+std::string PageScope::OpenedToken(const std::string& sealed) const {
+  if (sealed.empty()) return "";
+  absl::string_view token = sealed;
+  return absl::ConsumePrefix(&token, seal_) && !token.empty() ? std::string(token) : kNoToken;
 }
 
 bool PageBytes::Add(const google::protobuf::MessageLite& item) {

@@ -3,6 +3,7 @@
 #ifndef CALLBOARD_LIBS_WIRE_PAGE_H_
 #define CALLBOARD_LIBS_WIRE_PAGE_H_
 
+#include <google/protobuf/message.h>
 #include <google/protobuf/message_lite.h>
 
 #include <cstddef>
@@ -26,6 +27,35 @@ std::optional<std::string> PlaceIn(const std::string& page_token);
 void RefusePageToken(FieldChecks& checks);
 // The place in the field `page_token` of a list whose places are names; empty at the beginning.
 std::string ReadPageToken(const std::string& page_token, FieldChecks& checks);
+
+// Makes page tokens belong to one list: to its method and its filters. A token that another call
+// made is none.
+class PageScope {
+ public:
+  // A request with the fields `page_token` and `page_size`, which are not part of the scope.
+  explicit PageScope(const google::protobuf::Message& request);
+
+  // `request` with the token as this list made it, before Sealed().
+  template <class Request>
+  Request Opened(Request request) const {
+    request.set_page_token(OpenedToken(request.page_token()));
+    return request;
+  }
+  // `response` with a token that only this list opens.
+  template <class Response>
+  Response Sealed(Response response) const {
+    if (!response.next_page_token().empty()) {
+      response.set_next_page_token(seal_ + response.next_page_token());
+    }
+    return response;
+  }
+
+ private:
+  // One that no page ended with, in place of one that has not our seal.
+  std::string OpenedToken(const std::string& sealed) const;
+
+  std::string seal_;
+};
 
 // How large a page has become. One that would be too large for a message ends early.
 class PageBytes {

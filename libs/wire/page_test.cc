@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "callboard/v1/queue.pb.h"
 #include "callboard/v1/task.pb.h"
 #include "libs/testing/status_matchers.h"
 
@@ -27,6 +28,32 @@ TEST(PageTest, TokenHoldsAPlaceAndOthersHoldNone) {
   EXPECT_EQ(PlaceIn(PageToken("live/7")), "live/7");
   EXPECT_EQ(PlaceIn(""), std::nullopt);
   EXPECT_EQ(PlaceIn("%"), std::nullopt);
+}
+
+TEST(PageTest, TokenBelongsToItsCallAndItsFilters) {
+  v1::ListTasksRequest request;
+  request.set_session_id("a");
+  v1::ListTasksResponse page;
+  page.set_next_page_token(PageToken("live/7"));
+  request.set_page_token(PageScope(request).Sealed(page).next_page_token());
+  request.set_page_size(7);
+  const auto place = [](const auto& next) {
+    return PlaceIn(PageScope(next).Opened(next).page_token());
+  };
+  EXPECT_EQ(place(request), "live/7");
+
+  v1::ListTasksRequest other = request;
+  other.set_session_id("b");
+  EXPECT_EQ(place(other), std::nullopt) << "other filters";
+  v1::ListSessionsRequest elsewhere;
+  elsewhere.set_page_token(request.page_token());
+  EXPECT_EQ(place(elsewhere), std::nullopt) << "another call";
+  other = request;
+  other.set_page_token(PageToken("live/7"));
+  EXPECT_EQ(place(other), std::nullopt) << "without a seal";
+
+  EXPECT_EQ(PageScope(request).Opened(v1::ListTasksRequest()).page_token(), "") << "the first page";
+  EXPECT_EQ(PageScope(request).Sealed(v1::ListTasksResponse()).next_page_token(), "") << "the last";
 }
 
 TEST(PageTest, FirstItemAlwaysFitsAndThenAsManyAsAMessageHolds) {

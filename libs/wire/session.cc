@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/limits.h"
 #include "libs/wire/enum_pair.h"
 #include "libs/wire/field_checks.h"
@@ -328,10 +329,11 @@ absl::StatusOr<core::AgentWord> FromProto(const v1::SessionResponse::Item& proto
 void WriteResult(const core::RunResult& result, v1::AgentRun& proto) {
   proto.set_state(ToProto(kEnds, result.end));
   if (result.exit_code.has_value()) proto.set_exit_code(*result.exit_code);
-  proto.set_signal(result.signal);
+  proto.set_signal(base::ValidUtf8(result.signal));
   proto.set_result(result.result);
   proto.set_result_truncated(result.result_truncated);
-  proto.set_error(result.error);
+  // It may name a file or a variable of the task's.
+  proto.set_error(base::ValidUtf8(result.error));
 }
 
 absl::StatusOr<core::RunResult> ReadResult(const v1::AgentRun& proto) {

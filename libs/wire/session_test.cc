@@ -135,6 +135,19 @@ TEST(SessionWireTest, ResultComesThroughWhole) {
   EXPECT_EQ(heard.result, ended.result);
 }
 
+TEST(SessionWireTest, TextThatIsNotUtf8DoesNotMakeAMessageUnreadable) {
+  const core::RunEnded ended = {kToken,
+                                {.end = core::RunResult::End::kFailed,
+                                 .signal = "\xff",
+                                 .result = "\xff",
+                                 .error = "cut: \xe2\x82"}};
+  const core::StartAnswered refused = {kToken, absl::InvalidArgumentError("\xc3")};
+  for (const core::AgentItem& item : {core::AgentItem(ended), core::AgentItem(refused)}) {
+    v1::SessionResponse::Item parsed;
+    EXPECT_TRUE(parsed.ParseFromString(ToProto(core::AgentWord(item)).SerializeAsString()));
+  }
+}
+
 TEST(SessionWireTest, AnswersComeThroughWithTheirReason) {
   const auto accepted = std::get<core::StartAnswered>(
       HeardItem(core::AgentItem(core::StartAnswered{kToken, absl::OkStatus()})));

@@ -7,12 +7,16 @@
 #include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
 #include "libs/base/error.h"
+#include "libs/base/text.h"
 #include "libs/wire/time.h"
 
 namespace callboard::wire {
 namespace {
 
 constexpr char kDomain[] = "callboard";
+// gRPC sends an error in headers of at most 8 KiB; what is larger leaves its caller without any.
+constexpr size_t kMessageBytesMax = 2048;
+constexpr size_t kMetadataBytesMax = 256;
 
 void AddDetail(const google::protobuf::Message& detail, google::rpc::Status& status) {
   status.add_details()->PackFrom(detail);
@@ -47,13 +51,15 @@ google::rpc::Status ToProto(const absl::Status& status) {
   if (status.ok()) return rich;
   const base::ErrorDetails details = base::DetailsOf(status);
   rich.set_code(static_cast<int>(status.code()));
-  rich.set_message(std::string(status.message()));
+  rich.set_message(base::KeptText(std::string(status.message()), kMessageBytesMax));
 
   google::rpc::ErrorInfo info;
   info.set_reason(details.reason.empty() ? absl::StatusCodeToString(status.code())
                                          : details.reason);
   info.set_domain(kDomain);
-  info.mutable_metadata()->insert(details.metadata.begin(), details.metadata.end());
+  for (const auto& [key, value] : details.metadata) {
+    (*info.mutable_metadata())[key] = base::KeptText(value, kMetadataBytesMax);
+  }
   AddDetail(info, rich);
 
   if (details.retry_after.has_value()) {

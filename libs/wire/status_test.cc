@@ -52,6 +52,15 @@ TEST(StatusTest, DetailsSurviveTheWay) {
   EXPECT_THAT(details.field_violations, ElementsAre(Pair("project.name", "is empty")));
 }
 
+TEST(StatusTest, LongErrorsAreCutAtACharacterAndAreUtf8) {
+  std::string text = "x";
+  while (text.size() < 100'000) text += "€";
+  const grpc::Status status = ToGrpc(
+      base::WithReason(absl::NotFoundError(text), "JOB_NOT_FOUND", {{"job", text + "\xff"}}));
+  EXPECT_EQ(status.error_message().size(), 1u + 3 * 682);
+  EXPECT_EQ(InfoOf(status).metadata().at("job").size(), 1u + 3 * 85);
+}
+
 TEST(StatusTest, ErrorOfAnotherServerKeepsCodeAndMessage) {
   EXPECT_EQ(FromGrpc(grpc::Status(grpc::StatusCode::UNAVAILABLE, "down", "not a message \xff")),
             absl::UnavailableError("down"));

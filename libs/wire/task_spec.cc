@@ -30,6 +30,8 @@ std::map<std::string, std::string> ReadLabels(absl::string_view field,
   if (!checks.AtMost(field, proto.size(), core::kLabelsMax, "entries")) return {};
   for (const auto& [key, value] : proto) {
     if (key.empty()) checks.Refuse(field, "has an entry without a key");
+    CheckName(field, key, checks);
+    CheckName(field, value, checks);
     checks.AtMost(field, key.size(), core::kNameBytesMax, "bytes in a key");
     checks.AtMost(field, value.size(), core::kNameBytesMax, "bytes in a value");
   }
@@ -69,7 +71,7 @@ uint32_t ReadNumber(absl::string_view field, uint32_t number, uint32_t max, Fiel
 std::optional<core::Overlap> ReadOverlap(const v1::Overlap& proto, FieldChecks& checks) {
   if (proto.key().empty()) checks.Refuse("overlap.key", "is required");
   return core::Overlap{
-      .key = ReadText("overlap.key", proto.key(), core::kNameBytesMax, checks),
+      .key = ReadName("overlap.key", proto.key(), core::kNameBytesMax, checks),
       .policy = ReadEnum("overlap.policy", kOverlapPolicies, proto.policy(), checks),
       .n = ReadNumber("overlap.n", proto.n(), core::kOverlapMax, checks),
   };
@@ -113,12 +115,12 @@ void ReadWork(const Proto& proto, core::TaskSpec& spec, FieldChecks& checks) {
                 "bytes, prompt and payload together");
   spec.prompt = proto.prompt();
   spec.payload = proto.payload();
-  spec.model = ReadText("model", proto.model(), core::kNameBytesMax, checks);
+  spec.model = ReadName("model", proto.model(), core::kNameBytesMax, checks);
   spec.timeout = ReadSeconds("timeout_seconds", proto.timeout_seconds(), checks);
-  spec.session_id = ReadText("session_id", proto.session_id(), core::kNameBytesMax, checks);
+  spec.session_id = ReadName("session_id", proto.session_id(), core::kNameBytesMax, checks);
   if (proto.has_project()) {
     spec.project = {
-        .name = ReadText("project.name", proto.project().name(), core::kNameBytesMax, checks),
+        .name = ReadName("project.name", proto.project().name(), core::kNameBytesMax, checks),
         .path = ReadText("project.path", proto.project().path(), core::kPathBytesMax, checks)};
   }
   spec.env = ReadEnv(proto.env(), checks);
@@ -130,8 +132,8 @@ template <class Proto>
 void ReadOrigin(const Proto& proto, core::TaskSpec& spec, FieldChecks& checks) {
   spec.request_id = ReadText("request_id", proto.request_id(), core::kRequestIdBytesMax, checks);
   spec.source = ReadSource(proto.source(), checks);
-  spec.source_job = ReadText("source_job", proto.source_job(), core::kNameBytesMax, checks);
-  spec.job_type = ReadText("job_type", proto.job_type(), core::kNameBytesMax, checks);
+  spec.source_job = ReadName("source_job", proto.source_job(), core::kNameBytesMax, checks);
+  spec.job_type = ReadName("job_type", proto.job_type(), core::kNameBytesMax, checks);
   spec.labels = ReadLabels("labels", proto.labels(), checks);
   if (proto.has_overlap()) spec.overlap = ReadOverlap(proto.overlap(), checks);
 }
@@ -140,9 +142,9 @@ void ReadOrigin(const Proto& proto, core::TaskSpec& spec, FieldChecks& checks) {
 template <class Proto>
 void ReadPlacement(const Proto& proto, core::TaskSpec& spec, FieldChecks& checks) {
   spec.required_labels = ReadLabels("required_labels", proto.required_labels(), checks);
-  spec.lane = ReadText("lane", proto.lane(), core::kNameBytesMax, checks);
+  spec.lane = ReadName("lane", proto.lane(), core::kNameBytesMax, checks);
   spec.priority = ReadEnum("priority", kPriorities, proto.priority(), checks);
-  spec.fairness_key = ReadText("fairness_key", proto.fairness_key(), core::kNameBytesMax, checks);
+  spec.fairness_key = ReadName("fairness_key", proto.fairness_key(), core::kNameBytesMax, checks);
   spec.cost_units = ReadNumber("cost_units", proto.cost_units(), core::kCostUnitsMax, checks);
   spec.constraints = ReadConstraints(proto.constraints(), checks);
   spec.run_when = ReadEnum("run_when", kRunWhens, proto.run_when(), checks);

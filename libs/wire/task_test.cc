@@ -135,6 +135,33 @@ TEST(TaskTest, EnvironmentThatNoProcessCanHaveOrThatTheAgentSetsIsRefused) {
   EXPECT_THAT(Violations(request), Contains(Key("env")));
 }
 
+TEST(TaskTest, ControlCharactersInNamesAreRefused) {
+  for (const char* bad : {"a\nb", "\x1b[2J", "a\x7f", "a\xc2\x9b"}) {
+    v1::SubmitTaskRequest request = Minimal();
+    request.set_lane(bad);
+    request.set_session_id(bad);
+    request.set_model(bad);
+    request.set_source_job(bad);
+    request.set_job_type(bad);
+    request.set_fairness_key(bad);
+    request.mutable_project()->set_name(bad);
+    request.mutable_overlap()->set_key(bad);
+    (*request.mutable_labels())[bad] = "";
+    (*request.mutable_required_labels())["key"] = bad;
+    const std::string problem = "has a control character";
+    EXPECT_THAT(Violations(request),
+                UnorderedElementsAre(Pair("lane", problem), Pair("session_id", problem),
+                                     Pair("model", problem), Pair("source_job", problem),
+                                     Pair("job_type", problem), Pair("fairness_key", problem),
+                                     Pair("project.name", problem), Pair("overlap.key", problem),
+                                     Pair("labels", problem), Pair("required_labels", problem)));
+  }
+  v1::SubmitTaskRequest request = Minimal();
+  request.set_prompt("two\nlines");
+  request.set_lane("größe");
+  EXPECT_THAT(FromProto(request), IsOk());
+}
+
 TEST(TaskTest, AllWrongFieldsAreNamedAtOnceAndNoValueIsEchoed) {
   v1::SubmitTaskRequest request;
   request.set_source("secret-source");

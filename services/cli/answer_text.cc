@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "libs/base/text.h"
 #include "libs/wire/json.h"
 #include "libs/wire/time.h"
 
@@ -16,16 +17,7 @@ std::string Written(const config::v1::CliConfig& config, const google::protobuf:
              : table;
 }
 
-std::string Plain(std::string text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F are controls as well.
-    const bool is_second = byte >= 0x80 && byte < 0xa0 && i > 0 && text[i - 1] == '\xc2';
-    if (is_second) text[i - 1] = ' ';
-    if (byte < 0x20 || byte == 0x7f || is_second) text[i] = ' ';
-  }
-  return text;
-}
+std::string Plain(absl::string_view text) { return base::Escaped(text); }
 
 std::string Cut(const std::string& text, size_t columns) {
   size_t characters = 0;
@@ -55,8 +47,11 @@ std::string RunsText(const v1::Task& task) {
                       task.max_attempts(), " allowed");
 }
 
-std::string Columns(const std::vector<std::vector<std::string>>& rows) {
+std::string Columns(std::vector<std::vector<std::string>> rows) {
   std::vector<size_t> widths;
+  for (std::vector<std::string>& row : rows) {
+    for (std::string& cell : row) cell = Plain(cell);
+  }
   for (const std::vector<std::string>& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -65,7 +60,7 @@ std::string Columns(const std::vector<std::vector<std::string>>& rows) {
   for (const std::vector<std::string>& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      absl::StrAppend(&line, Plain(row[i]), std::string(widths[i] - row[i].size() + 2, ' '));
+      absl::StrAppend(&line, row[i], std::string(widths[i] - row[i].size() + 2, ' '));
     }
     line.resize(line.find_last_not_of(' ') + 1);
     absl::StrAppend(&text, line, "\n");

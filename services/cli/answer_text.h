@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "callboard/config/v1/cli.pb.h"
 #include "callboard/v1/task.pb.h"
 
@@ -17,8 +18,8 @@ namespace callboard::cli {
 std::string Written(const config::v1::CliConfig& config, const google::protobuf::Message& message,
                     const std::string& table);
 
-// On one line, and nothing that a terminal would obey.
-std::string Plain(std::string text);
+// On one line, and nothing that a terminal would obey: base::Escaped().
+std::string Plain(absl::string_view text);
 
 // At most so many characters, the last of them an ellipsis when something is cut.
 std::string Cut(const std::string& text, size_t columns);
@@ -30,7 +31,7 @@ std::string TimeText(const google::protobuf::Timestamp& proto);
 std::string RunsText(const v1::Task& task);
 
 // A line for each row, Plain(), its cells below each other.
-std::string Columns(const std::vector<std::vector<std::string>>& rows);
+std::string Columns(std::vector<std::vector<std::string>> rows);
 
 }  // namespace callboard::cli
 

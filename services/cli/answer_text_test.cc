@@ -17,7 +17,7 @@ TEST(AnswerTextTest, AnswerIsATableOrOneJsonDocument) {
 }
 
 TEST(AnswerTextTest, NothingThatATerminalWouldObeyIsLeft) {
-  EXPECT_EQ(Plain("one\ntwo\x1b[2J\x7f three\xc2\x9b"), "one two [2J  three  ");
+  EXPECT_EQ(Plain("one\ntwo\x1b[2J\x7f three\xc2\x9b"), R"(one\ntwo\u001b[2J\u007f three\u009b)");
   EXPECT_EQ(Plain("\xc3\xa4\xc2\xa0"), "\xc3\xa4\xc2\xa0") << "letters stay";
 }
 
@@ -37,7 +37,7 @@ TEST(AnswerTextTest, CellsStandBelowEachOtherAndLinesEndWithWhatIsThere) {
   EXPECT_EQ(Columns({{"NAME", "STATE", "WHY"}, {"nightly", "a", ""}, {"x", "paused", "a\nb"}}),
             "NAME     STATE   WHY\n"
             "nightly  a\n"
-            "x        paused  a b\n");
+            "x        paused  a\\nb\n");
   EXPECT_EQ(Columns({}), "");
 }
 

@@ -100,7 +100,7 @@ TEST(BoardTextTest, NothingThatATerminalWouldObeyIsWritten) {
       ChangeLine(ChangeOf(TaskIn(v1::Task::STATE_FAILED, "queue-1"), v1::TaskEvent::KIND_FAILED,
                           "a\x1b[2Jb\nc\xc2\x9b"
                           "d ü"));
-  EXPECT_THAT(line, EndsWith("a [2Jb c  d ü"));
+  EXPECT_THAT(line, EndsWith(R"(a\u001b[2Jb\nc\u009bd ü)"));
 }
 
 class BoardLinesTest : public testing::Test {

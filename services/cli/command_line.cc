@@ -159,19 +159,20 @@ class CommandLine {
   static std::string VersionText() { return absl::StrCat("callboard ", base::kVersion); }
 
   static int FailUsage(absl::string_view message) {
-    std::fprintf(stderr, "Error: %s\n", std::string(message).c_str());
+    std::fprintf(stderr, "Error: %s\n", base::EscapedLines(message).c_str());
     return static_cast<int>(ExitCode::kUsage);
   }
 
   static int Print(const absl::StatusOr<std::string>& answer) {
     absl::Status status = answer.status();
-    if (answer.ok()) std::fputs(answer->c_str(), stdout);
+    // What servers and stores hold comes from others. Commands escape values; this is for the rest.
+    if (answer.ok()) std::fputs(base::EscapedLines(*answer).c_str(), stdout);
     // Also of what the command wrote itself.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       status.Update(absl::UnavailableError("cannot write to standard output"));
     }
     if (!status.ok()) {
-      std::fprintf(stderr, "Error: %s\n", std::string(status.message()).c_str());
+      std::fprintf(stderr, "Error: %s\n", base::EscapedLines(status.message()).c_str());
     }
     return static_cast<int>(ExitCodeOf(status));
   }

@@ -11,6 +11,7 @@
 #include "libs/base/error.h"
 #include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/ports/event_store.h"
 
 namespace callboard::cli {
@@ -61,7 +62,7 @@ absl::Status PassOver(const DbArguments& arguments, const adapters::StoreFolder&
                       const adapters::StoreSurvey& survey) {
   if (!arguments.skip_damaged || !folder.is_readable()) return DamageOf(folder, survey);
   for (const std::string& finding : survey.findings) {
-    std::fprintf(stderr, "skipped: %s\n", finding.c_str());
+    std::fprintf(stderr, "skipped: %s\n", base::Escaped(finding).c_str());
   }
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "libs/adapters/system_machine/system_machine.h"
 #include "libs/base/json_quoted.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/life.h"
 #include "libs/flow/limits.h"
 #include "libs/flow/parallel_limit.h"
@@ -121,7 +122,9 @@ std::string TaskText(const SurveyedTask& surveyed, const TaskReading& reading) {
   if (task.position() > 0) absl::StrAppend(&text, ", place ", task.position());
   absl::StrAppend(&text, "\nprompt     ", base::JsonQuoted(task.prompt()), "\nruns       ",
                   RunsText(task), "\n");
-  if (!task.last_error().empty()) absl::StrAppend(&text, "last error ", task.last_error(), "\n");
+  if (!task.last_error().empty()) {
+    absl::StrAppend(&text, "last error ", base::Escaped(task.last_error()), "\n");
+  }
   if (!task.result().empty()) {
     absl::StrAppend(&text, "result     ", base::JsonQuoted(task.result()), "\n");
   }
@@ -131,8 +134,9 @@ std::string TaskText(const SurveyedTask& surveyed, const TaskReading& reading) {
         &text,
         absl::StrFormat("%6d  %s  %-16s %s%s%s\n", event.number,
                         absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", event.at, absl::UTCTimeZone()),
-                        wire::EnumText(*v1::TaskEvent::Kind_descriptor(), proto.kind()), event.who,
-                        event.why.empty() ? "" : ": ", event.why));
+                        wire::EnumText(*v1::TaskEvent::Kind_descriptor(), proto.kind()),
+                        base::Escaped(event.who), event.why.empty() ? "" : ": ",
+                        base::Escaped(event.why)));
   }
   if (!reading.damage.empty()) absl::StrAppend(&text, "damaged    ", reading.damage, "\n");
   return text;

@@ -140,10 +140,10 @@ TEST(JobTablesTest, PauseIsShownWithWhoWhyAndUntilWhen) {
   job.set_pause_why("the disk\nis full");
   job.mutable_paused_until()->set_seconds(kMarch29);
   EXPECT_EQ(PausedText(job),
-            "nightly  paused by anna until 2026-03-29 00:00:00 UTC: the disk is full\n");
+            "nightly  paused by anna until 2026-03-29 00:00:00 UTC: the disk\\nis full\n");
   EXPECT_THAT(
       JobTable(job),
-      HasSubstr("state   paused by anna until 2026-03-29 00:00:00 UTC: the disk is full\n"));
+      HasSubstr("state   paused by anna until 2026-03-29 00:00:00 UTC: the disk\\nis full\n"));
 }
 
 TEST(JobTablesTest, LastOccurrencesAreShownWithOutcomeTaskAndDetail) {

@@ -1,7 +1,11 @@
 #include "services/cli/logs.h"
 
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "callboard/v1/queue.grpc.pb.h"
+#include "libs/base/text.h"
 #include "libs/wire/json.h"
 #include "services/cli/follow_stream.h"
 
@@ -35,8 +39,23 @@ class LogWriter {
       std::fprintf(To(err_), "... %llu bytes dropped ...\n",
                    static_cast<unsigned long long>(chunk.dropped_bytes()));
     }
-    std::FILE* const file = To(chunk.stream() == v1::LogChunk::STREAM_STDERR ? err_ : out_);
-    std::fwrite(chunk.data().data(), 1, chunk.data().size(), file);
+    const bool is_error = chunk.stream() == v1::LogChunk::STREAM_STDERR;
+    WriteOutput(chunk.data(), To(is_error ? err_ : out_),
+                is_error ? unfinished_err_ : unfinished_out_);
+  }
+
+  // A file gets every byte as the task wrote it, a terminal nothing that it would obey. A character
+  // may arrive in two chunks.
+  static void WriteOutput(absl::string_view data, std::FILE* file, std::string& unfinished) {
+    std::string shown;
+    if (isatty(fileno(file)) == 1) {
+      shown = absl::StrCat(unfinished, data);
+      const size_t kept = shown.size() - base::Utf8Unfinished(shown);
+      unfinished = shown.substr(kept);
+      shown = base::EscapedLines(absl::string_view(shown).substr(0, kept));
+      data = shown;
+    }
+    std::fwrite(data.data(), 1, data.size(), file);
   }
 
   // They may be the same terminal: what was written before is there before.
@@ -48,6 +67,8 @@ class LogWriter {
   std::FILE* const out_;
   std::FILE* const err_;
   const bool as_json_;
+  std::string unfinished_out_;
+  std::string unfinished_err_;
 };
 
 }  // namespace

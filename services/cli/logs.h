@@ -18,7 +18,8 @@ struct LogArguments {
 };
 
 // Writes what a task wrote: its standard output to `out`, its standard error to `err`; as JSON,
-// each chunk as a line to `out`. Goes on until the task has ended when it follows. NOT_FOUND.
+// each chunk as a line to `out`. A terminal gets control characters escaped, a file every byte.
+// Goes on until the task has ended when it follows. NOT_FOUND.
 absl::Status ShowLogs(const config::v1::CliConfig& config, const LogArguments& arguments,
                       std::FILE* out, std::FILE* err);
 

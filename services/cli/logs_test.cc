@@ -1,7 +1,9 @@
 #include "services/cli/logs.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <utility>
 #include <vector>
@@ -112,6 +114,29 @@ TEST_F(LogsTest, OutputGoesWhereTheTaskWroteIt) {
   EXPECT_EQ(TextOf(out_), std::string("to out\n\0\xff", 9));
   EXPECT_EQ(TextOf(err_), "to err\n");
   EXPECT_THAT(director.Asked(), ElementsAre("queue-1 0/0"));
+}
+
+TEST_F(LogsTest, TerminalGetsNothingThatItWouldObey) {
+  // The last character arrives in two chunks.
+  ScriptedLogs director(
+      {{.chunks = {Chunk(1, 1, "a\tb\x1b[2J\xc2\x9b\xff \xe2\x82"), Chunk(1, 2, "\xac\n")}}});
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_EQ(grantpt(terminal), 0);
+  ASSERT_EQ(unlockpt(terminal), 0);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread that asks
+  std::FILE* const out = std::fopen(ptsname(terminal), "w");
+  ASSERT_NE(out, nullptr);
+  config::v1::CliConfig config;
+  config.mutable_director()->set_address(director.address());
+  *config.mutable_timeout() = wire::ToProto(absl::Seconds(30));
+  EXPECT_THAT(ShowLogs(config, {.queue_id = "queue-1"}, out, err_), IsOk());
+  char shown[256];
+  const ssize_t bytes = read(terminal, shown, sizeof(shown));
+  ASSERT_GT(bytes, 0);
+  EXPECT_THAT(std::string(shown, static_cast<size_t>(bytes)),
+              HasSubstr("b\\u001b[2J\\u009b\\xff €"));
+  std::fclose(out);
+  close(terminal);
 }
 
 TEST_F(LogsTest, OutputThatWasDroppedIsALineOnStandardError) {

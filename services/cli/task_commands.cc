@@ -169,13 +169,14 @@ std::string AgentsTable(const v1::ListAgentsResponse& agents) {
   std::string text = absl::StrFormat("%-20s %-12s %-28s %s\n", "NAME", "STATE", "URL", "LANES");
   for (const v1::Agent& agent : agents.agents()) {
     const auto append = [](std::string* out, const v1::Lane& lane) {
-      absl::StrAppend(out, lane.name(), " ", lane.busy(), "/", lane.slots());
+      absl::StrAppend(out, Plain(lane.name()), " ", lane.busy(), "/", lane.slots());
     };
-    absl::StrAppend(&text,
-                    absl::StrFormat("%-20s %-12s %-28s %s\n", agent.name(),
-                                    wire::EnumText(*v1::Agent::State_descriptor(), agent.state()),
-                                    agent.agent_url(), absl::StrJoin(agent.lanes(), ", ", append)));
-    if (!agent.state_why().empty()) absl::StrAppend(&text, "  ", agent.state_why(), "\n");
+    absl::StrAppend(
+        &text,
+        absl::StrFormat("%-20s %-12s %-28s %s\n", Plain(agent.name()),
+                        wire::EnumText(*v1::Agent::State_descriptor(), agent.state()),
+                        Plain(agent.agent_url()), absl::StrJoin(agent.lanes(), ", ", append)));
+    if (!agent.state_why().empty()) absl::StrAppend(&text, "  ", Plain(agent.state_why()), "\n");
   }
   return text;
 }

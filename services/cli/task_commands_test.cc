@@ -34,7 +34,7 @@ TEST(TaskCommandsTest, TaskIsShownWithWhatThereIsToSayOfIt) {
             "exit code  7\n");
   task.set_last_error("two\nlines\x1b[2J");
   task.set_trace_id("0af7651916cd43dd8448eb211c80319c");
-  EXPECT_THAT(TaskTable(task), HasSubstr("last error two lines [2J\n"
+  EXPECT_THAT(TaskTable(task), HasSubstr("last error two\\nlines\\u001b[2J\n"
                                          "trace      0af7651916cd43dd8448eb211c80319c\n"));
   task.set_state(v1::Task::STATE_PENDING);
   task.clear_reason();
@@ -123,6 +123,8 @@ TEST(TaskCommandsTest, AgentsAreATable) {
   lane.set_slots(2);
   lane.set_busy(1);
   EXPECT_THAT(AgentsTable(agents), HasSubstr("default 1/2\n  somebody asked\n"));
+  agents.mutable_agents(0)->set_state_why("\x1b[2J\nagent-9");
+  EXPECT_THAT(AgentsTable(agents), HasSubstr("\n  \\u001b[2J\\nagent-9\n"));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST(TaskTimelineTest, LongReasonIsCutAndWhatATerminalWouldObeyIsGone) {
   event.set_why("one\ntwo " + std::string(5000, 'x'));
   const std::string table = TimelineTable(SubmittedAt(100), {event});
   EXPECT_LT(table.size(), 500u);
-  EXPECT_THAT(table, AllOf(HasSubstr("one two xxx"), EndsWith("x…\n"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(table, AllOf(HasSubstr("one\\ntwo xxx"), EndsWith("x…\n"), Not(HasSubstr("\x1b"))));
 }
 
 TEST(TaskTimelineTest, KindOfANewerDirectorIsANumber) {

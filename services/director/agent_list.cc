@@ -34,6 +34,7 @@ void CheckLanes(const v1::AnnounceAgentRequest& request, wire::FieldChecks& chec
   for (const v1::Lane& lane : request.lanes()) {
     if (lane.name().empty()) checks.Refuse("lanes", "has an entry without a name");
     checks.AtMost("lanes", lane.name().size(), core::kNameBytesMax, "bytes in a name");
+    wire::CheckName("lanes", lane.name(), checks);
     checks.AtMost("lanes", lane.slots(), core::kLaneSlotsMax, "slots in a lane");
   }
 }
@@ -44,6 +45,8 @@ void CheckLabels(const v1::AnnounceAgentRequest& request, wire::FieldChecks& che
     if (key.empty()) checks.Refuse("labels", "has an entry without a key");
     checks.AtMost("labels", key.size(), core::kNameBytesMax, "bytes in a key");
     checks.AtMost("labels", value.size(), core::kNameBytesMax, "bytes in a value");
+    wire::CheckName("labels", key, checks);
+    wire::CheckName("labels", value, checks);
   }
 }
 
@@ -52,9 +55,9 @@ void CheckLabels(const v1::AnnounceAgentRequest& request, wire::FieldChecks& che
 absl::StatusOr<Announcement> AnnouncementFrom(const v1::AnnounceAgentRequest& request) {
   wire::FieldChecks checks;
   Announcement announcement = {
-      .name = wire::ReadText("name", request.name(), core::kNameBytesMax, checks),
+      .name = wire::ReadName("name", request.name(), core::kNameBytesMax, checks),
       .instance_id =
-          wire::ReadText("instance_id", request.instance_id(), core::kNameBytesMax, checks),
+          wire::ReadName("instance_id", request.instance_id(), core::kNameBytesMax, checks),
       .address = wire::ReadText("address", request.address(), kAddressBytesMax, checks)};
   if (!IsName(announcement.name)) {
     checks.Refuse("name", "is not made of lower-case letters, digits and hyphens");

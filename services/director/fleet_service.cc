@@ -4,6 +4,7 @@
 #include "absl/time/time.h"
 #include "libs/base/status_macros.h"
 #include "libs/server/call.h"
+#include "libs/wire/page.h"
 #include "libs/wire/time.h"
 #include "services/director/agent_list.h"
 
@@ -54,16 +55,17 @@ grpc::ServerUnaryReactor* FleetService::ListAgents(grpc::CallbackServerContext* 
                                                    const v1::ListAgentsRequest* request,
                                                    v1::ListAgentsResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListAgentsResponse>& call) {
-    const absl::StatusOr<director::AgentQuery> query = AgentQueryFrom(*request);
+    const wire::PageScope scope(*request);
+    const absl::StatusOr<director::AgentQuery> query = AgentQueryFrom(scope.Opened(*request));
     if (!query.ok()) return call.Finish(query.status());
     driver_.Ask<AgentPage>(
         Command::Need::kRead,
         [query = *query](DirectorEngine& engine, Moment now) {
           return engine.ListAgents(query, now);
         },
-        [call](const absl::StatusOr<AgentPage>& page) {
+        [call, scope](const absl::StatusOr<AgentPage>& page) {
           if (!page.ok()) return call.Finish(page.status());
-          call.Finish(ListResponse(*page));
+          call.Finish(scope.Sealed(ListResponse(*page)));
         });
   };
   return server::Unary(context, response, list);

@@ -175,13 +175,15 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
   return server::Unary(context, response, submit, options);
 }
 
-grpc::ServerBidiReactor<v1::SubmitTasksRequest, v1::SubmitTasksResponse>* QueueService::SubmitTasks(
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* QueueService::SubmitTasks(
     grpc::CallbackServerContext* context) {
-  return server::Bidi<v1::SubmitTasksRequest, v1::SubmitTasksResponse>(
-      context, [this, parent = server::TraceOf(*context)](const SubmitTasksCall::Call& call) {
+  return server::Bidi<grpc::ByteBuffer, grpc::ByteBuffer>(
+      context,
+      [this, parent = server::TraceOf(*context)](const SubmitTasksCall::Call& call) {
         std::make_shared<SubmitTasksCall>(call, driver_, observer_, clock_, tracer_, parent)
             ->Begin();
-      });
+      },
+      {.budget = &budget_});
 }
 
 grpc::ServerUnaryReactor* QueueService::ReserveSlot(grpc::CallbackServerContext* context,

@@ -7,11 +7,30 @@
 #include "libs/director/observer.h"
 #include "libs/ports/clock.h"
 #include "libs/server/call_tracer.h"
+#include "libs/server/stream_budget.h"
 
 namespace callboard {
 
+// v1::QueueService::CallbackService, but SubmitTasks gets its messages unparsed (SubmitTasksCall).
+struct QueueServiceMethods {
+  using Base = v1::QueueService;
+  using Service = Base::WithCallbackMethod_SubmitTask<Base::WithRawCallbackMethod_SubmitTasks<
+      Base::WithCallbackMethod_ReserveSlot<Base::WithCallbackMethod_GetTask<
+          Base::WithCallbackMethod_ListTasks<Base::WithCallbackMethod_ListSessions<
+              Base::WithCallbackMethod_CancelTask<Base::WithCallbackMethod_WatchTasks<
+                  Base::WithCallbackMethod_TailTaskLogs<Base::WithCallbackMethod_ListTaskEvents<
+                      Base::WithCallbackMethod_ExplainTask<Base::WithCallbackMethod_RedriveTasks<
+                          Base::WithCallbackMethod_GetQueueStatus<
+                              Base::WithCallbackMethod_PauseQueue<
+                                  Base::WithCallbackMethod_ResumeQueue<
+                                      Base::WithCallbackMethod_DrainQueue<
+                                          Base::WithCallbackMethod_KickDispatcher<
+                                              Base::WithCallbackMethod_CreateCheckpoint<
+                                                  Base::Service>>>>>>>>>>>>>>>>>>;
+};
+
 // QueueService over the director's driver: translates, calls, translates.
-class QueueService final : public v1::QueueService::CallbackService {
+class QueueService final : public QueueServiceMethods::Service {
  public:
   // All outlive the service.
   QueueService(director::DirectorDriver& driver, director::Observer& observer,
@@ -22,7 +41,7 @@ class QueueService final : public v1::QueueService::CallbackService {
   grpc::ServerUnaryReactor* SubmitTask(grpc::CallbackServerContext* context,
                                        const v1::SubmitTaskRequest* request,
                                        v1::SubmitTaskResponse* response) override;
-  grpc::ServerBidiReactor<v1::SubmitTasksRequest, v1::SubmitTasksResponse>* SubmitTasks(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* SubmitTasks(
       grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* ReserveSlot(grpc::CallbackServerContext* context,
                                         const v1::ReserveSlotRequest* request,
@@ -85,6 +104,8 @@ class QueueService final : public v1::QueueService::CallbackService {
   adapters::OutputKeeper& outputs_;
   const ports::Clock& clock_;
   const server::CallTracer& tracer_;
+  // Of all streams together.
+  server::StreamBudget budget_{clock_};
 };
 
 }  // namespace callboard

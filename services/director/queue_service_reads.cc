@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "libs/server/call.h"
+#include "libs/wire/page.h"
 #include "libs/wire/task.h"
 #include "libs/wire/task_view.h"
 #include "services/director/event_list.h"
@@ -38,11 +39,12 @@ grpc::ServerUnaryReactor* QueueService::ListTasks(grpc::CallbackServerContext* c
                                                   const v1::ListTasksRequest* request,
                                                   v1::ListTasksResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListTasksResponse>& call) {
-    const absl::StatusOr<director::ListQuery> query = ListQueryFrom(*request);
+    const wire::PageScope scope(*request);
+    const absl::StatusOr<director::ListQuery> query = ListQueryFrom(scope.Opened(*request));
     if (!query.ok()) return call.Finish(query.status());
-    driver_.ListTasks(*query, [call](const absl::StatusOr<director::TaskPage>& page) {
+    driver_.ListTasks(*query, [call, scope](const absl::StatusOr<director::TaskPage>& page) {
       if (!page.ok()) return call.Finish(page.status());
-      call.Finish(ListResponse(*page));
+      call.Finish(scope.Sealed(ListResponse(*page)));
     });
   };
   return server::Unary(context, response, list);
@@ -52,16 +54,17 @@ grpc::ServerUnaryReactor* QueueService::ListSessions(grpc::CallbackServerContext
                                                      const v1::ListSessionsRequest* request,
                                                      v1::ListSessionsResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListSessionsResponse>& call) {
-    const absl::StatusOr<director::SessionQuery> query = SessionQueryFrom(*request);
+    const wire::PageScope scope(*request);
+    const absl::StatusOr<director::SessionQuery> query = SessionQueryFrom(scope.Opened(*request));
     if (!query.ok()) return call.Finish(query.status());
     driver_.Ask<director::SessionPage>(
         director::Command::Need::kRead,
         [query = *query](director::DirectorEngine& engine, director::Moment) {
           return engine.ListSessions(query);
         },
-        [call](const absl::StatusOr<director::SessionPage>& page) {
+        [call, scope](const absl::StatusOr<director::SessionPage>& page) {
           if (!page.ok()) return call.Finish(page.status());
-          call.Finish(ListResponse(*page));
+          call.Finish(scope.Sealed(ListResponse(*page)));
         });
   };
   return server::Unary(context, response, list);
@@ -83,7 +86,7 @@ grpc::ServerWriteReactor<v1::WatchTasksResponse>* QueueService::WatchTasks(
     call.OnAbandoned([begun] { begun->Stop(); });
     begun->Begin();
   };
-  return server::Stream<v1::WatchTasksResponse>(context, watch);
+  return server::Stream<v1::WatchTasksResponse>(context, watch, {.budget = &budget_});
 }
 
 grpc::ServerWriteReactor<v1::TailTaskLogsResponse>* QueueService::TailTaskLogs(
@@ -93,18 +96,19 @@ grpc::ServerWriteReactor<v1::TailTaskLogsResponse>* QueueService::TailTaskLogs(
     if (!wanted.ok()) return call.Finish(wanted.status());
     std::make_shared<LogTail>(call, LogTail::Desk{driver_, outputs_, clock_}, *wanted)->Begin();
   };
-  return server::Stream<v1::TailTaskLogsResponse>(context, tail);
+  return server::Stream<v1::TailTaskLogsResponse>(context, tail, {.budget = &budget_});
 }
 
 grpc::ServerUnaryReactor* QueueService::ListTaskEvents(grpc::CallbackServerContext* context,
                                                        const v1::ListTaskEventsRequest* request,
                                                        v1::ListTaskEventsResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListTaskEventsResponse>& call) {
-    const absl::StatusOr<director::EventQuery> query = EventQueryFrom(*request);
+    const wire::PageScope scope(*request);
+    const absl::StatusOr<director::EventQuery> query = EventQueryFrom(scope.Opened(*request));
     if (!query.ok()) return call.Finish(query.status());
-    driver_.ListTaskEvents(*query, [call](const absl::StatusOr<director::EventPage>& page) {
+    driver_.ListTaskEvents(*query, [call, scope](const absl::StatusOr<director::EventPage>& page) {
       if (!page.ok()) return call.Finish(page.status());
-      call.Finish(ListResponse(*page));
+      call.Finish(scope.Sealed(ListResponse(*page)));
     });
   };
   return server::Unary(context, response, list);

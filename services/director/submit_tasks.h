@@ -1,10 +1,14 @@
 #ifndef CALLBOARD_SERVICES_DIRECTOR_SUBMIT_TASKS_H_
 #define CALLBOARD_SERVICES_DIRECTOR_SUBMIT_TASKS_H_
 
+#include <grpcpp/support/byte_buffer.h>
+
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/mutex.h"
 #include "libs/director/driver.h"
@@ -21,7 +25,8 @@ namespace callboard {
 // Thread-safe.
 class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
  public:
-  using Call = server::BidiCall<v1::SubmitTasksRequest, v1::SubmitTasksResponse>;
+  // Messages as they are sent, so that one item that does not parse costs the others nothing.
+  using Call = server::BidiCall<grpc::ByteBuffer, grpc::ByteBuffer>;
 
   // All outlive the call. `observer` hears of submits that are refused.
   // `trace`: its caller's.
@@ -38,11 +43,13 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
   void Begin();
 
  private:
-  // Each a span of its own.
-  std::vector<director::SubmitStream::Item> ItemsFrom(const v1::SubmitTasksRequest& request) const;
+  // Each a span of its own. INVALID_ARGUMENT when the message as a whole is none.
+  // `origins` gets one for each.
+  absl::StatusOr<std::vector<director::SubmitStream::Item>> ItemsFrom(
+      const grpc::ByteBuffer& request, std::vector<director::SubmitOrigin>& origins) const;
   void EndSpan(const director::SubmitStream::Answer& answer) const;
   // Null at the end of messages.
-  void OnMessage(const v1::SubmitTasksRequest* request);
+  void OnMessage(const grpc::ByteBuffer* request);
   void OnRoom();
   void OnSent();
   void ReadIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -63,6 +70,8 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
   size_t sending_ ABSL_GUARDED_BY(mutex_) = 0;
   // Of the items that are not answered yet, in their order.
   std::deque<director::SubmitOrigin> origins_ ABSL_GUARDED_BY(mutex_);
+  // Of messages since all items were answered.
+  size_t open_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_room_ ABSL_GUARDED_BY(mutex_) = true;
   // Set when no more is read: how the call ends, once everything is answered.

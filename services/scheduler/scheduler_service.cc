@@ -11,6 +11,7 @@
 #include "libs/server/call.h"
 #include "libs/server/view_page.h"
 #include "libs/wire/json.h"
+#include "libs/wire/page.h"
 #include "libs/wire/time.h"
 #include "services/scheduler/job_messages.h"
 
@@ -62,12 +63,13 @@ grpc::ServerUnaryReactor* SchedulerService::ListJobs(grpc::CallbackServerContext
                                                      const v1::ListJobsRequest* request,
                                                      v1::ListJobsResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListJobsResponse>& call) {
-    const absl::StatusOr<JobsQuery> query = JobsQueryFrom(*request);
+    const wire::PageScope scope(*request);
+    const absl::StatusOr<JobsQuery> query = JobsQueryFrom(scope.Opened(*request));
     if (!query.ok()) return call.Finish(query.status());
     driver_.ListJobs(query->after, query->page_size,
-                     [call](const absl::StatusOr<scheduler::JobPage>& page) {
+                     [call, scope](const absl::StatusOr<scheduler::JobPage>& page) {
                        if (!page.ok()) return call.Finish(page.status());
-                       call.Finish(ListResponse(*page));
+                       call.Finish(scope.Sealed(ListResponse(*page)));
                      });
   };
   return server::Unary(context, response, list);
@@ -152,11 +154,12 @@ grpc::ServerUnaryReactor* SchedulerService::ListFirings(grpc::CallbackServerCont
                                                         const v1::ListFiringsRequest* request,
                                                         v1::ListFiringsResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListFiringsResponse>& call) {
-    const absl::StatusOr<scheduler::FiringQuery> query = FiringQueryFrom(*request);
+    const wire::PageScope scope(*request);
+    const absl::StatusOr<scheduler::FiringQuery> query = FiringQueryFrom(scope.Opened(*request));
     if (!query.ok()) return call.Finish(query.status());
-    driver_.ListFirings(*query, [call](const absl::StatusOr<scheduler::FiringPage>& page) {
+    driver_.ListFirings(*query, [call, scope](const absl::StatusOr<scheduler::FiringPage>& page) {
       if (!page.ok()) return call.Finish(page.status());
-      call.Finish(ListResponse(*page));
+      call.Finish(scope.Sealed(ListResponse(*page)));
     });
   };
   return server::Unary(context, response, list);

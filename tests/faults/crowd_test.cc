@@ -1,5 +1,6 @@
 // Clients that take all they can get and give nothing: who means well is served all the same.
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "callboard/v1/queue.grpc.pb.h"
 #include "libs/adapters/system_clock/system_clock.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/new_folder.h"
@@ -146,6 +148,43 @@ TEST_F(CrowdTest, ReadersThatNeverReadAreBounded) {
   EXPECT_LE(QuickestSubmit(), kServedWithin);
   EXPECT_LE(MemoryGrownBy(), 128 * kMegabyte);
   EXPECT_TRUE(Check().ok()) << Check().ToString();
+}
+
+TEST_F(CrowdTest, WatchersThatNeverReadLargeTasksAreBoundedAndOthersAreServed) {
+  const auto stub = v1::QueueService::NewStub(
+      grpc::CreateChannel(director_.address(), grpc::InsecureChannelCredentials()));
+  constexpr int kTasks = 200;
+  for (int i = 0; i < kTasks; ++i) {
+    v1::SubmitTaskRequest request;
+    request.set_prompt("text");
+    // 15 KB, of which a list shows all.
+    for (int label = 0; label < 30; ++label) {
+      (*request.mutable_labels())[absl::StrCat(label, std::string(248, 'k'))] =
+          std::string(250, 'v');
+    }
+    grpc::ClientContext context;
+    v1::SubmitTaskResponse response;
+    ASSERT_TRUE(stub->SubmitTask(&context, request, &response).ok());
+  }
+  const std::string no_window =
+      Frame(FrameType::kSettings, 0, 0, BigEndian(4, 2) + BigEndian(0, 4));
+  for (int i = 0; i < 50; ++i) {
+    HttpConnection& connection = Connect();
+    connection.Send(kPreface + no_window);
+    for (uint32_t stream = 1; stream < 38; stream += 2) {
+      connection.Send(BeginCall(stream, kWatchPath) + OnlyMessage(stream, ""));
+    }
+  }
+  EXPECT_LE(QuickestSubmit(), kServedWithin);
+  // Somebody who reads sees every task.
+  grpc::ClientContext context;
+  const auto watch = stub->WatchTasks(&context, v1::WatchTasksRequest());
+  v1::WatchTasksResponse response;
+  int seen = 0;
+  while (seen < kTasks && watch->Read(&response)) seen += response.changes_size();
+  EXPECT_GE(seen, kTasks);
+  context.TryCancel();
+  EXPECT_LE(MemoryGrownBy(), 384 * kMegabyte);
 }
 
 }  // namespace

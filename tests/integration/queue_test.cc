@@ -50,15 +50,16 @@ TEST_F(QueueTest, SubmittedTaskIsReadBackAsItWasAskedFor) {
   EXPECT_EQ(full->env().at("TOKEN"), "secret");
 }
 
-TEST_F(QueueTest, RequestThatItsCallerCompressesIsRead) {
+TEST_F(QueueTest, RequestThatItsCallerCompressesIsRefused) {
   Start();
-  const std::string prompt(10'000, 'x');
   grpc::ClientContext context;
   context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
   v1::SubmitTaskResponse response;
-  const grpc::Status status = stub_->SubmitTask(&context, Prompt(prompt), &response);
-  ASSERT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(Get(response.queue_id())->prompt(), prompt);
+  const grpc::Status status =
+      stub_->SubmitTask(&context, Prompt(std::string(10'000, 'x')), &response);
+  EXPECT_THAT(wire::FromGrpc(status),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("gzip")));
+  EXPECT_THAT(List(), IsEmpty());
 }
 
 TEST_F(QueueTest, WrongRequestIsRefusedAndChangesNothing) {

@@ -1,5 +1,7 @@
 // Many tasks submitted over one stream, on a director with its store.
 #include <gmock/gmock.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -24,6 +26,56 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using Answers = std::vector<v1::SubmitTasksResponse::Item>;
+
+// A SubmitTasks stream that sends whatever bytes it is given.
+class RawStream {
+ public:
+  explicit RawStream(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
+    stream_ = stub_.PrepareCall(&context_, "/callboard.v1.QueueService/SubmitTasks", &queue_);
+    stream_->StartCall(nullptr);
+    Await();
+  }
+
+  void Write(const std::string& bytes) {
+    grpc::Slice slice(bytes);
+    stream_->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    EXPECT_TRUE(Await());
+  }
+  // So many answers, in however many messages.
+  Answers Take(size_t count) {
+    Answers answers;
+    grpc::ByteBuffer message;
+    while (answers.size() < count) {
+      stream_->Read(&message, nullptr);
+      if (!Await()) break;
+      v1::SubmitTasksResponse response;
+      EXPECT_TRUE(
+          grpc::SerializationTraits<v1::SubmitTasksResponse>::Deserialize(&message, &response)
+              .ok());
+      answers.insert(answers.end(), response.items().begin(), response.items().end());
+    }
+    EXPECT_THAT(answers, SizeIs(count));
+    return answers;
+  }
+  absl::Status End() {
+    grpc::Status status;
+    stream_->Finish(&status, nullptr);
+    Await();
+    return wire::FromGrpc(status);
+  }
+
+ private:
+  bool Await() {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue_.Next(&tag, &ok) && ok;
+  }
+
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+};
 
 class SubmitTasksTest : public test::DirectorFixture {
  protected:
@@ -94,6 +146,35 @@ TEST_F(SubmitTasksTest, ItemThatIsRefusedDoesNotStopTheOthers) {
   EXPECT_THAT(wire::FromProto(answers[4].refused()), HasReason("QUEUE_FULL"));
   stream_->WritesDone();
   EXPECT_THAT(End(), IsOk());
+}
+
+TEST_F(SubmitTasksTest, ItemThatDoesNotParseDoesNotStopTheOthers) {
+  Start();
+  // As the client library would refuse to send them.
+  const auto item = [](const std::string& bytes) {
+    return absl::StrCat("\x0a", std::string(1, static_cast<char>(bytes.size())), bytes);
+  };
+  std::string bytes;
+  for (const std::string& request :
+       {Prompt("1").SerializeAsString(), std::string("\x0a\x02\xff\xfe"), std::string("\x0a\x7f"),
+        Prompt("2").SerializeAsString()}) {
+    absl::StrAppend(&bytes, item(request));
+  }
+  RawStream stream(director_->NewChannel());
+  stream.Write(bytes);
+  stream.Write(item(Prompt("3").SerializeAsString()));
+  // A message that cannot be taken apart ends the stream.
+  stream.Write("\x0a\x7f");
+  const Answers answers = stream.Take(5);
+  EXPECT_TRUE(answers[0].has_accepted());
+  EXPECT_THAT(wire::FromProto(answers[1].refused()),
+              StatusIs(absl::StatusCode::kInvalidArgument, "prompt is not UTF-8"));
+  EXPECT_THAT(wire::FromProto(answers[1].refused()), HasReason("INVALID_FIELD"));
+  EXPECT_THAT(wire::FromProto(answers[2].refused()), HasReason("MALFORMED_REQUEST"));
+  EXPECT_TRUE(answers[3].has_accepted());
+  EXPECT_TRUE(answers[4].has_accepted());
+  EXPECT_THAT(stream.End(), HasReason("MALFORMED_REQUEST"));
+  EXPECT_THAT(List(), SizeIs(3));
 }
 
 TEST_F(SubmitTasksTest, ItemThatWaitsHoldsUpThoseBehindIt) {

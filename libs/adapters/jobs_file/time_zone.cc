@@ -5,7 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libs/base/json_quoted.h"
+#include "libs/base/text.h"
 
 namespace callboard::adapters {
 namespace {
@@ -24,7 +24,7 @@ absl::StatusOr<absl::TimeZone> LoadZone(const std::string& name) {
   absl::TimeZone zone = absl::UTCTimeZone();
   if (name.empty() || (IsZoneName(name) && absl::LoadTimeZone(name, &zone))) return zone;
   return absl::InvalidArgumentError(absl::StrCat(
-      base::JsonQuoted(name), " is no time zone of the IANA database, as Europe/Berlin is"));
+      "\"", base::Echoed(name), "\" is no time zone of the IANA database, as Europe/Berlin is"));
 }
 
 }  // namespace callboard::adapters

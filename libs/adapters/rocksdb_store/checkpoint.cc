@@ -14,6 +14,7 @@
 #include "libs/adapters/rocksdb_store/high_water.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 
 namespace callboard::adapters {
 namespace {
@@ -24,10 +25,10 @@ constexpr char kBuilding[] = ".building";
 
 absl::Status CheckName(const std::string& name) {
   if (name.empty() || name.size() > kNameBytesMax || name.front() == '.' ||
-      absl::StrContains(name, '/') || absl::StrContains(name, '\0')) {
+      absl::StrContains(name, '/') || base::HasControl(name)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", name, "' cannot name a checkpoint: 1 to ", kNameBytesMax,
-                     " bytes without '/', the first of them no '.', can"));
+        absl::StrCat("'", base::Echoed(name), "' cannot name a checkpoint: 1 to ", kNameBytesMax,
+                     " bytes without '/' and control characters, the first of them no '.', can"));
   }
   return absl::OkStatus();
 }

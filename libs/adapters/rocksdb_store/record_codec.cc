@@ -18,6 +18,7 @@
 #include "libs/adapters/rocksdb_store/task_message.h"
 #include "libs/base/check.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 
 namespace callboard::adapters {
 namespace {
@@ -123,8 +124,9 @@ struct RecordEncoder::Step {
   }
   void operator()(const core::RequestRemembered& request) const {
     storage::v1::RequestRemembered message;
-    message.set_fingerprint_high(request.fingerprint[0]);
-    message.set_fingerprint_low(request.fingerprint[1]);
+    message.set_fingerprint_high(request.fingerprint.high);
+    message.set_fingerprint_low(request.fingerprint.low);
+    message.set_fingerprint_version(request.fingerprint.version);
     AppendQueueId(request.queue_id, *message.mutable_queue_id());
     message.set_state(wire::ToProto(kTaskStates, request.state));
     message.set_forget_at_ns(absl::ToUnixNanos(request.forget_at));
@@ -181,7 +183,7 @@ struct RecordDecoder::Parsing {
     if (absl::ConsumePrefix(&key, kAgentPrefix)) {
       ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::AgentMarked>());
       record = core::AgentMarked{std::string(key), message->draining(),
-                                 message->cordoned_instance(), message->why()};
+                                 message->cordoned_instance(), base::ValidUtf8(message->why())};
     } else if (key == kEpochKey) {
       ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::EpochBegan>());
       record = core::EpochBegan{message->epoch()};
@@ -226,7 +228,8 @@ struct RecordDecoder::Parsing {
     record = core::RequestRemembered{
         .identity = std::string(identity_and_id.substr(0, end)),
         .request_id = std::string(identity_and_id.substr(end + 1)),
-        .fingerprint = {message->fingerprint_high(), message->fingerprint_low()},
+        .fingerprint = {message->fingerprint_high(), message->fingerprint_low(),
+                        message->fingerprint_version()},
         .queue_id = ReadQueueId("queue_id", message->queue_id(), doubts),
         .state = ReadEnum("state", kTaskStates, message->state(), doubts),
         .forget_at = absl::FromUnixNanos(message->forget_at_ns())};

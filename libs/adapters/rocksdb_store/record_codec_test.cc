@@ -211,6 +211,29 @@ TEST(RecordCodecTest, RequestIdMayHoldAnyByte) {
   EXPECT_EQ(read, core::Record(request));
 }
 
+TEST(RecordCodecTest, TextThatIsNotUtf8IsRepairedOnReading) {
+  storage::v1::TaskRecord message;
+  message.set_kind(storage::v1::TASK_EVENT_KIND_FAILED);
+  message.set_why("cut: \xe2\x82");
+  message.mutable_ended()->set_state(storage::v1::TASK_STATE_FAILED);
+  message.mutable_ended()->set_blame(storage::v1::BLAME_NOBODY);
+  message.mutable_ended()->set_error("cut: \xc3");
+  core::Record read;
+  ASSERT_THAT(RecordDecoder().Decode(TaskKey(kTask, 3), message.SerializeAsString(), read), IsOk());
+  const auto& record = std::get<core::TaskRecord>(read);
+  EXPECT_EQ(record.event.why, "cut: \xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(std::get<core::Ended>(record.change).error, "cut: \xef\xbf\xbd");
+  message = SmallMessage();
+  message.mutable_admitted()->mutable_spec()->set_prompt("\xff");
+  (void)message.mutable_admitted()->mutable_spec()->add_env();
+  message.mutable_admitted()->mutable_spec()->mutable_env(0)->set_key("\xff");
+  ASSERT_THAT(RecordDecoder().Decode(TaskKey(kTask, 3), message.SerializeAsString(), read), IsOk());
+  const core::TaskSpec& spec =
+      *std::get<core::Admitted>(std::get<core::TaskRecord>(read).change).spec;
+  EXPECT_EQ(spec.prompt, "\xef\xbf\xbd");
+  EXPECT_EQ(spec.env.begin()->first, "\xef\xbf\xbd");
+}
+
 TEST(RecordCodecTest, SmallestMessageIsRead) { EXPECT_THAT(Decode(SmallMessage()), IsOk()); }
 
 TEST(RecordCodecTest, GarbageIsRefusedWithItsKey) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/adapters/rocksdb_store/big_endian.h"
+#include "libs/base/text.h"
 #include "libs/wire/time.h"
 
 namespace callboard::adapters {
@@ -58,7 +59,8 @@ Entries ReadEntries(absl::string_view field, const RepeatedPtrField<disk::Entry>
                     Doubts& doubts) {
   Entries entries;
   for (const disk::Entry& entry : proto) {
-    entries.emplace_hint(entries.end(), entry.key(), entry.value());
+    entries.emplace_hint(entries.end(), base::ValidUtf8(entry.key()),
+                         base::ValidUtf8(entry.value()));
   }
   if (entries.size() != static_cast<size_t>(proto.size())) doubts.About(field);
   return entries;
@@ -121,27 +123,31 @@ void WritePlacement(const core::TaskSpec& spec, disk::TaskSpec& proto) {
   }
 }
 
+// Texts are stored as bytes: versions before this one cut them inside a character. What is not
+// UTF-8 could not be sent to anybody, so that it is repaired.
 void ReadWork(const disk::TaskSpec& proto, core::TaskSpec& spec, Doubts& doubts) {
-  spec.prompt = proto.prompt();
+  spec.prompt = base::ValidUtf8(proto.prompt());
   spec.payload = proto.payload();
-  spec.model = proto.model();
+  spec.model = base::ValidUtf8(proto.model());
   spec.timeout = absl::Nanoseconds(proto.timeout_ns());
-  spec.session_id = proto.session_id();
-  if (proto.has_project()) spec.project = {proto.project().name(), proto.project().path()};
+  spec.session_id = base::ValidUtf8(proto.session_id());
+  if (proto.has_project())
+    spec.project = {base::ValidUtf8(proto.project().name()),
+                    base::ValidUtf8(proto.project().path())};
   spec.env = ReadEntries("env", proto.env(), doubts);
   if (proto.has_thinking()) spec.thinking = proto.thinking();
-  spec.request_id = proto.request_id();
+  spec.request_id = base::ValidUtf8(proto.request_id());
   spec.source = ReadOptionalEnum("source", kTaskSources, proto.source(), doubts);
-  spec.source_job = proto.source_job();
-  spec.job_type = proto.job_type();
+  spec.source_job = base::ValidUtf8(proto.source_job());
+  spec.job_type = base::ValidUtf8(proto.job_type());
   spec.labels = ReadEntries("labels", proto.labels(), doubts);
 }
 
 void ReadPlacement(const disk::TaskSpec& proto, core::TaskSpec& spec, Doubts& doubts) {
   spec.required_labels = ReadEntries("required_labels", proto.required_labels(), doubts);
-  spec.lane = proto.lane();
+  spec.lane = base::ValidUtf8(proto.lane());
   spec.priority = ReadOptionalEnum("priority", kPriorities, proto.priority(), doubts);
-  spec.fairness_key = proto.fairness_key();
+  spec.fairness_key = base::ValidUtf8(proto.fairness_key());
   spec.cost_units = proto.cost_units();
   for (const int constraint : proto.constraints()) {
     spec.constraints.push_back(
@@ -163,7 +169,7 @@ void ReadPlacement(const disk::TaskSpec& proto, core::TaskSpec& spec, Doubts& do
       ReadOptionalEnum("on_agent_lost", kOnAgentLosts, proto.on_agent_lost(), doubts);
   if (proto.has_overlap()) {
     spec.overlap = {
-        proto.overlap().key(),
+        base::ValidUtf8(proto.overlap().key()),
         ReadOptionalEnum("overlap.policy", kOverlapPolicies, proto.overlap().policy(), doubts),
         proto.overlap().n()};
   }
@@ -216,8 +222,9 @@ struct ChangeWriter {
     disk::Admitted& proto = *message.mutable_admitted();
     WriteWork(*admitted.spec, *proto.mutable_spec());
     WritePlacement(*admitted.spec, *proto.mutable_spec());
-    proto.set_fingerprint_high(admitted.fingerprint[0]);
-    proto.set_fingerprint_low(admitted.fingerprint[1]);
+    proto.set_fingerprint_high(admitted.fingerprint.high);
+    proto.set_fingerprint_low(admitted.fingerprint.low);
+    proto.set_fingerprint_version(admitted.fingerprint.version);
     proto.set_policy(OptionalToProto(kQueuePolicies, admitted.policy));
     SetText(proto, &disk::Admitted::mutable_identity, admitted.identity);
     proto.set_submitted_at_ns(absl::ToUnixNanos(admitted.submitted_at));
@@ -267,7 +274,8 @@ core::Admitted Read(const disk::Admitted& proto, Doubts& doubts) {
   ReadPlacement(proto.spec(), *spec, doubts);
   core::Admitted admitted = {
       .spec = std::move(spec),
-      .fingerprint = {proto.fingerprint_high(), proto.fingerprint_low()},
+      .fingerprint = {proto.fingerprint_high(), proto.fingerprint_low(),
+                      proto.fingerprint_version()},
       .policy = ReadOptionalEnum("policy", kQueuePolicies, proto.policy(), doubts),
       .identity = proto.identity(),
       .submitted_at = absl::FromUnixNanos(proto.submitted_at_ns()),
@@ -282,8 +290,8 @@ core::Admitted Read(const disk::Admitted& proto, Doubts& doubts) {
 core::Dispatched Read(const disk::Dispatched& proto) {
   return {.dispatch = core::DispatchNumber(proto.dispatch()),
           .director_epoch = proto.director_epoch(),
-          .instance_id = proto.instance_id(),
-          .agent_url = proto.agent_url()};
+          .instance_id = base::ValidUtf8(proto.instance_id()),
+          .agent_url = base::ValidUtf8(proto.agent_url())};
 }
 
 core::Bounced Read(const disk::Bounced& proto, Doubts& doubts) {
@@ -300,15 +308,15 @@ core::Returned Read(const disk::Returned& proto, Doubts& doubts) {
           .blame = ReadEnum("blame", kBlames, proto.blame(), doubts),
           .reported = proto.reported(),
           .backoff = absl::Nanoseconds(proto.backoff_ns()),
-          .error = proto.error()};
+          .error = base::ValidUtf8(proto.error())};
 }
 
 core::RunResult Read(const disk::RunResult& proto, Doubts& doubts) {
   core::RunResult run = {.end = ReadEnum("run.end", kRunEnds, proto.end(), doubts),
-                         .signal = proto.signal(),
+                         .signal = base::ValidUtf8(proto.signal()),
                          .result = proto.result(),
                          .result_truncated = proto.result_truncated(),
-                         .error = proto.error()};
+                         .error = base::ValidUtf8(proto.error())};
   if (proto.has_exit_code()) run.exit_code = proto.exit_code();
   return run;
 }
@@ -319,7 +327,7 @@ core::Ended Read(const disk::Ended& proto, Doubts& doubts) {
       .reason = ReadOptionalEnum("reason", kFailureReasons, proto.reason(), doubts),
       .counts = proto.counts(),
       .blame = ReadEnum("blame", kBlames, proto.blame(), doubts),
-      .error = proto.error()};
+      .error = base::ValidUtf8(proto.error())};
   if (proto.has_run()) ended.run = Read(proto.run(), doubts);
   return ended;
 }
@@ -397,13 +405,13 @@ void Read(const disk::TaskRecord& message, core::TaskRecord& record, Doubts& dou
   core::TaskEvent& event = record.event;
   event.kind = ReadEnum("kind", kTaskEventKinds, message.kind(), doubts);
   event.at = absl::FromUnixNanos(message.at_ns());
-  event.who = message.who();
-  event.why = message.why();
+  event.who = base::ValidUtf8(message.who());
+  event.why = base::ValidUtf8(message.why());
   event.fault = ReadOptionalEnum("fault", kFaults, message.fault(), doubts);
   event.place_before = message.place_before();
   event.place_after = message.place_after();
   event.dispatch = core::DispatchNumber(message.dispatch());
-  event.agent = message.agent();
+  event.agent = base::ValidUtf8(message.agent());
   record.replaces = message.replaces();
   // Format 1 had no number of the event: its first record is two events, the others one each.
   event.number = message.event_number() == 0 ? record.number + 1 : message.event_number();
