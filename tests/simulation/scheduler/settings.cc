@@ -1,5 +1,6 @@
 #include "tests/simulation/scheduler/settings.h"
 
+#include "absl/strings/match.h"
 #include "libs/testing/cron_jobs.h"
 
 namespace callboard::simulation::cron {
@@ -41,13 +42,15 @@ Settings Settings::FromSeed(uint64_t seed) {
 
 core::Job RandomJob(const std::string& name, test::FakeRandom& random) {
   // Seconds, so that much happens in an hour; some in a zone whose clocks are about to change.
-  static constexpr const char* kSchedules[] = {"*/10 * * * * *", "*/7 * * * * *",   "0 * * * * *",
-                                               "30 */5 * * * *", "0 */2 * * * *",   "15 ~ * * * *",
-                                               "0 30 2 * * *",   "*/20 */5 2 * * *"};
+  static constexpr const char* kSchedules[] = {"*/10 * * * * *", "*/7 * * * * *", "0 * * * * *",
+                                               "30 */5 * * * *", "0 */2 * * * *", "15 ~ * * * *",
+                                               "0 30 2 * * *",   "*/20 * 2 * * *"};
   static constexpr core::OverlapPolicy kOverlaps[] = {
       core::OverlapPolicy::kSkip, core::OverlapPolicy::kQueueOne, core::OverlapPolicy::kAllow};
-  core::Job job = test::CronJob(name, kSchedules[random.Below(std::size(kSchedules))],
-                                random.Chance(0.3) ? "Europe/Berlin" : "UTC");
+  const std::string schedule = kSchedules[random.Below(std::size(kSchedules))];
+  // Those of one hour mean something in the nights in which its clocks change.
+  const bool is_berlin = random.Chance(0.3) || absl::StrContains(schedule, " 2 ");
+  core::Job job = test::CronJob(name, schedule, is_berlin ? "Europe/Berlin" : "UTC");
   job.overlap = kOverlaps[random.Below(3)];
   if (random.Chance(0.4)) {
     job.catch_up = random.Chance(0.5) ? core::CatchUp{core::CatchUp::Kind::kNone}

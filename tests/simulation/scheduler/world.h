@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_TESTS_SIMULATION_SCHEDULER_WORLD_H_
 #define CALLBOARD_TESTS_SIMULATION_SCHEDULER_WORLD_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -47,8 +48,10 @@ class SimulatedDirector {
   void SubmitOther();
   // Not to be reached for a while; silent, or refusing.
   void GoAway(absl::Duration time);
-  // Since when calls are neither refused nor left without an answer; infinite while they are.
-  absl::Duration serves_since() const { return is_up_ ? serves_since_ : absl::InfiniteDuration(); }
+  // Since when every call is answered, those that were lost included; infinite while it is away.
+  absl::Duration serves_since() const {
+    return is_up_ ? std::max(serves_since_, lost_until_) : absl::InfiniteDuration();
+  }
   void Drain(absl::Duration time);
   void Heal();
 
@@ -70,6 +73,8 @@ class SimulatedDirector {
   bool is_up_ = true;
   bool is_silent_ = false;
   absl::Duration serves_since_;
+  // When the last call that got no answer is over.
+  absl::Duration lost_until_;
 };
 
 // One scheduler: the real one, with a disk, a clock and a process of its own that dies.
