@@ -228,10 +228,20 @@ std::optional<Occurrence> Slowly(const DrawnSchedule& drawn, absl::Time at) {
     }
   }
   const int merged = std::min<int>(static_cast<int>(missing.size()) - (plain ? 0 : 1), kMergedMax);
-  if (plain) return Occurrence{.at = at, .wall = wall, .kind = Kind::kPlain, .merged = merged};
+  const bool calendar_gap = !missing.empty() && wall - before > 3 * 3600;
+  if (plain) {
+    return Occurrence{.at = at,
+                      .wall = wall,
+                      .kind = Kind::kPlain,
+                      .merged = merged,
+                      .after_calendar_gap = calendar_gap};
+  }
   if (!missing.empty()) {
-    const Kind kind = wall - before > 3 * 3600 ? Kind::kSkippedCalendar : Kind::kGapMoved;
-    return Occurrence{.at = at, .wall = *missing.begin(), .kind = kind, .merged = merged};
+    return Occurrence{.at = at,
+                      .wall = *missing.begin(),
+                      .kind = calendar_gap ? Kind::kSkippedCalendar : Kind::kGapMoved,
+                      .merged = merged,
+                      .after_calendar_gap = calendar_gap};
   }
   if (suppressed) return Occurrence{.at = at, .wall = wall, .kind = Kind::kFoldSuppressed};
   return std::nullopt;
