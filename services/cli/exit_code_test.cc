@@ -52,8 +52,8 @@ TEST(ExitCodeTest, ServerThatIsBusyIsNotAServerThatIsGone) {
 TEST(ExitCodeTest, ServerThatIsGoneIsNamedWithItsAddressAndWhatToDo) {
   EXPECT_EQ(
       Unreachable(absl::UnavailableError("refused"), {"scheduler", "10.0.0.1:7072"}).message(),
-      "no scheduler answers at 10.0.0.1:7072 (refused); start one with `callboard dev`, or "
-      "name another with --scheduler.address");
+      "no scheduler answers at 10.0.0.1:7072 (refused); check that it runs and that this is its "
+      "gRPC port, start one with `callboard dev`, or name another with --scheduler.address");
 }
 
 }  // namespace
