@@ -48,10 +48,10 @@ absl::Status KeepOthersOut(const std::filesystem::path& folder) {
                      "', and it cannot be closed: ", strerror(errno),
                      "; `chmod o-rwx` it as its owner, or name a folder below it, which is made"));
   }
-  LogWarning("server", "folder_closed",
-             {{"folder", folder.string()},
-              {"mode_before", absl::StrFormat("%04o", status.st_mode & ~mode_t{S_IFMT})},
-              {"mode", absl::StrFormat("%04o", mode)}});
+  base::LogWarning("server", "folder_closed",
+                   {{"folder", folder.string()},
+                    {"mode_before", absl::StrFormat("%04o", status.st_mode & ~mode_t{S_IFMT})},
+                    {"mode", absl::StrFormat("%04o", mode)}});
   return absl::OkStatus();
 }
 

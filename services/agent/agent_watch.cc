@@ -57,16 +57,19 @@ void AgentWatch::OnRunStarted(const core::FenceToken& token, int64_t pid) {
 
 void AgentWatch::OnRunEnded(const core::FenceToken& token, const RunResult& result) {
   runs_.at(result.end)->Increment();
-  const bool was_killed =
-      result.end == RunResult::End::kTimedOut || result.end == RunResult::End::kCancelled;
-  base::LogAt(LogLevel::kInfo, "agent", was_killed ? "run_killed" : "run_ended", [&] {
+  const auto fields = [&] {
     std::vector<LogField> fields = Names(token);
     fields.push_back({"outcome", agent::Name(result.end)});
     if (result.exit_code.has_value()) fields.push_back({"exit_code", *result.exit_code});
     if (!result.signal.empty()) fields.push_back({"signal", result.signal});
     if (!result.error.empty()) fields.push_back({"error", result.error});
     return fields;
-  });
+  };
+  if (result.end == RunResult::End::kTimedOut || result.end == RunResult::End::kCancelled) {
+    base::LogAt(LogLevel::kInfo, "agent", "run_killed", fields);
+  } else {
+    base::LogAt(LogLevel::kInfo, "agent", "run_ended", fields);
+  }
 }
 
 void AgentWatch::OnCannotRun(const absl::Status& why) {

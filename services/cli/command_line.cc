@@ -228,7 +228,8 @@ class CommandLine {
     queue.add_option("--model", task_.model, "The model to use.");
     queue.add_option("--timeout_seconds", task_.timeout_seconds, "How long it may run.");
     queue.add_option("--session_id", task_.session_id, "Run after, and where, its last task ran.");
-    queue.add_option("--request_id", task_.request_id, "Makes it safe to submit again; made up when not given.");
+    queue.add_option("--request_id", task_.request_id,
+                     "Makes it safe to submit again; made up when not given.");
     queue.add_option("--lane", task_.lane, "Lane of the agents that may take it.");
     queue.add_option("--policy", task_.policy, "What to do when the queue is full.");
     queue.add_option("--max_attempts", task_.max_attempts, "Attempts before it fails.");

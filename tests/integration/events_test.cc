@@ -222,17 +222,18 @@ TEST_F(EventsTest, CommandLineShowsTheLifeOfATask) {
         .output;
   };
   const std::string when = "[-0-9]+ [:.0-9]+ UTC +\\+[.0-9a-z]+ +";
-  EXPECT_THAT(shown(retried),
-              ContainsRegex(absl::StrCat(
-                  "\ntrace      [0-9a-f]{32}\n\n"
-                  "TIME +AFTER +EVENT +WHO +FAULT +PLACE +RUN +AGENT +WHY\n",                   //
-                  when, "SUBMITTED +anonymous +- +- +- +-\n",                                   //
-                  when, "ADMITTED +anonymous +- +- -> 1 +- +-\n",                               //
-                  when, "DISPATCHING +director +- +1 -> - +1 +agent-1\n",                       //
-                  when, "RETRY +agent-1 +agent +- -> 1 +1 +agent-1  UNAVAILABLE: no memory\n",  //
-                  when, "DISPATCHING +director +- +1 -> - +2 +agent-1\n",                       //
-                  when, "RUNNING +agent-1 +- +- +2 +agent-1\n",                                 //
-                  when, "DONE +agent-1 +- +- +2 +agent-1\n$")));
+  EXPECT_THAT(
+      shown(retried),
+      ContainsRegex(absl::StrCat(
+          "\ntrace      [0-9a-f]{32}\n\n"
+          "TIME +AFTER +EVENT +WHO +FAULT +PLACE +RUN +AGENT +WHY\n",                       //
+          when, "SUBMITTED +anonymous +- +- +- +-\n",                                       //
+          when, "ADMITTED +anonymous +- +- -> 1 +- +-\n",                                   //
+          when, "DISPATCHING +director +- +1 -> - +1 +agent-1\n",                           //
+          when, "RETRY +agent-1 +agent +- -> 1 +1 +agent-1  UNAVAILABLE: no\\\\nmemory\n",  //
+          when, "DISPATCHING +director +- +1 -> - +2 +agent-1\n",                           //
+          when, "RUNNING +agent-1 +- +- +2 +agent-1\n",                                     //
+          when, "DONE +agent-1 +- +- +2 +agent-1\n$")));
   EXPECT_THAT(shown(cancelled), ContainsRegex(absl::StrCat(
                                     when, "CANCELED +anonymous +caller +1 -> - +- +- +.+\n$")));
 }

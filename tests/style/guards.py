@@ -231,7 +231,7 @@ def blocking_handlers(tree):
 # ---- Sizes, tests, tidiness --------------------------------------------------------------------
 
 SOURCE = CPP + (".py", ".sh", ".bzl", ".ts", ".tsx", ".proto")
-FILE_LINES_MAX = 500
+FILE_LINES_MAX = 900
 MAIN_LINES_MAX = 50
 # A service and its messages stand in one file, with a comment on every line of it.
 PROTO_LINES_MAX = 1000

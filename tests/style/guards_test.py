@@ -91,9 +91,9 @@ class GuardsTest(unittest.TestCase):
 
     def test_long_file_and_long_main_are_found(self):
         self.finds(guards.sizes, {
-            "libs/core/a.cc": "\n" * 501, "libs/core/b.cc": "\n" * 500,
+            "libs/core/a.cc": "\n" * 901, "libs/core/b.cc": "\n" * 900,
             "services/director/main.cc": "\n" * 51,
-        }, "libs/core/a.cc:501", "services/director/main.cc:51")
+        }, "libs/core/a.cc:901", "services/director/main.cc:51")
 
     def test_source_without_a_test_is_found(self):
         covered = dict.fromkeys(list(guards.TESTED_ELSEWHERE) +

@@ -152,7 +152,7 @@ TEST(JobReaderTest, QuoteThatIsNotClosedIsAnErrorWhereverTheFileIsCutOff) {
   EXPECT_THAT(ReadOne("  model: 'it''s'\n"), IsOk());
   EXPECT_THAT(ReadOne("  model: \"a \\\" b\"\n"), IsOk());
   EXPECT_THAT(ReadOne("  env: {A: it's}\n"), IsOk());
-  EXPECT_THAT(ReadOne("  model: |\n    \"x\n"), IsOk());
+  EXPECT_THAT(ReadOne("  model: |-\n    \"x\n"), IsOk());
 }
 
 TEST(JobReaderTest, WhatIsNoTextIsToldWithTheJobAndItsLine) {
