@@ -320,7 +320,9 @@ TEST(CliTest, FullQueueHasAnExitCodeAndAMessageOfItsOwn) {
   EXPECT_EQ(full.output, "Error: queue is at capacity (1 tasks)\n");
   const Ended waited = RunCallboard({"queue", "second", "--policy=block", "--timeout=3s", address});
   EXPECT_THAT(waited.exit_code, Optional(1)) << "somebody is there";
-  EXPECT_EQ(waited.output, "Error: no answer within 3s\n");
+  EXPECT_THAT(waited.output,
+              testing::MatchesRegex("Error: no answer within 3s; it may have been submitted: retry "
+                                    "with --request_id=cli/[0-9a-f]{32}\n"));
 }
 
 TEST(DevTest, PartsFindEachOtherOnAnyLoopbackAddress) {
