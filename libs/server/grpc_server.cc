@@ -63,11 +63,13 @@ void SetKeepalive(absl::Duration connection_age_max, grpc::ServerBuilder& builde
 
 // What clients get at most, whether they mean well or not.
 //
-// gRPC inflates a compressed message before it looks at its size, and some 65 KB of gzip become 64
-// MiB: so no compression is accepted, and a call that uses one ends with UNIMPLEMENTED.
+// gRPC inflates a compressed message before it looks at its size, and 65 KB of gzip become 64 MiB.
+// So no compression is accepted: a call that uses one ends with UNIMPLEMENTED. Its handler may have
+// been called by then, and must not find a message that was inflated all the same.
 void SetLimits(grpc::ServerBuilder& builder) {
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.SetMaxReceiveMessageSize(core::kMessageBytesMax);
   builder.SetMaxSendMessageSize(core::kMessageBytesMax);
   builder.SetResourceQuota(grpc::ResourceQuota("callboard").Resize(kBufferBytesMax));
