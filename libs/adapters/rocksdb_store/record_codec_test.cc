@@ -153,6 +153,7 @@ TEST(RecordCodecTest, EventOfARecordFromBeforeTheyWereNumberedHasTheNextNumberOf
 
 TEST(RecordCodecTest, TraceIsKeptOrRefusedWhenItIsNone) {
   storage::v1::TaskRecord message = SmallMessage();
+  message.set_event_number(4);
   for (const char flags : {0, 1}) {
     message.mutable_admitted()->set_trace(std::string(24, 'x') + flags);
     core::Record record;
