@@ -25,7 +25,7 @@ class LoadedEngine {
     engine_.Begin(now_);
     core::AgentOpened opened = {.name = "a", .instance_id = "a/1", .url = "grpc://a"};
     opened.lanes = {{"default", {.slots = 1, .used = 0}}};
-    engine_.Pause(now_);
+    engine_.Pause("benchmark", "", now_);
     for (int64_t i = 0; i < pending; ++i) Submit();
     CHECK_OK(engine_.OnOpened(core::SessionId(1), opened, now_));
     engine_.TakeOutcome();
@@ -47,7 +47,7 @@ class LoadedEngine {
       if (const auto* start = std::get_if<core::StartRun>(&message.item)) token = start->token;
     }
     engine_.OnItems(core::SessionId(1), {core::StartAnswered{token, absl::OkStatus()}}, now_);
-    engine_.Pause(now_);
+    engine_.Pause("benchmark", "", now_);
     engine_.OnItems(core::SessionId(1), {core::RunEnded{token, {}}}, now_);
     benchmark::DoNotOptimize(engine_.TakeOutcome());
   }
