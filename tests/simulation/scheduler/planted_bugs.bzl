@@ -3,7 +3,8 @@
 load("//bazel:callboard.bzl", "callboard_cc_binary", "callboard_cc_test")
 
 # The file of libs/scheduler that has the bug, and the median number of worlds until it is found, from
-# 20 searches (tests/simulation/measure_planted_bugs.sh scheduler).
+# 20 searches (tests/simulation/measure_planted_bugs.sh scheduler). That of trigger_leaves_no_row is
+# from one search.
 PLANTED_BUGS = {
     "act_before_commit": ("scheduler.cc", 1),
     "catch_up_ignores_pause": ("due.cc", 1),
