@@ -38,9 +38,9 @@ Answered SubmitAtOnce(const std::string& address, const std::vector<std::string>
   std::vector<std::unique_ptr<QueueClient>> clients;
   for (int i = 0; i < kConnections; ++i) {
     clients.push_back(std::make_unique<QueueClient>(address));
-    // A first connection failed now and then with "No such file or directory". The likely cause, not
-    // proven: gRPC 1.51 reads the errno of connect() only after other calls, which may have set it.
-    // The test is about what follows once there is a connection.
+    // A first connection failed now and then with "No such file or directory". The likely cause,
+    // not proven: gRPC 1.51 reads the errno of connect() only after other calls, which may have set
+    // it. The test is about what follows once there is a connection.
     while (!clients.back()->Depth().ok()) {
     }
   }
