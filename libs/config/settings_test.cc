@@ -225,7 +225,7 @@ TEST(SettingsTest, EntriesOfAMapOfSettingsComeFromEverySource) {
 TEST(SettingsTest, EntryOfAMapBeginsWithTheDefaultsOfItsSettings) {
   EXPECT_THAT((*Director()).flow().lanes(), IsEmpty());
   const DirectorConfig config = *Director().Flags({"--flow.lanes.build.max_pending=20"});
-  EXPECT_EQ(config.flow().lanes().at("build").priority(), LaneConfig::PRIORITY_NORMAL);
+  EXPECT_EQ(config.flow().lanes().at("build").priority(), LaneConfig::PRIORITY_AUTO);
 }
 
 TEST(SettingsTest, NameOfAnEntryIsRefusedInEverySourceSayingWhatIsWanted) {
@@ -267,7 +267,7 @@ TEST(SettingsTest, WrongOrUnknownSettingOfAnEntryIsRefusedNamingTheNearest) {
        ":4: unknown setting 'flow.lanes.build.max_pendig'; did you mean "
        "'flow.lanes.build.max_pending'?"},
       {"flow:\n  lanes:\n    build:\n      priority: 7\n",
-       ":4: flow.lanes.build.priority: '7' is not valid; wanted: low|normal|high"},
+       ":4: flow.lanes.build.priority: '7' is not valid; wanted: low|normal|high|auto"},
       {"flow:\n  lanes:\n    build: 7\n", ":3: flow.lanes.build holds settings, not a value"},
       {"flow:\n  lanes: [build]\n", ":2: flow.lanes holds settings, not a value"},
       {"flow:\n  lanes:\n    build: {priority: low}\n    build: {priority: high}\n",

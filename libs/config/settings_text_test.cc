@@ -60,7 +60,7 @@ TEST(SettingsTextTest, SettingThatMayBeLeftOpenHasNoValueUntilItIsGiven) {
 
 TEST(SettingsTextTest, SettingsOfAMapAreShownForAnyEntryInHelpAndForTheGivenOnesInTheConfig) {
   EXPECT_THAT(HelpText({}, *v1::DirectorConfig::descriptor()),
-              AllOf(HasSubstr("--flow.lanes.<name>.priority=<low|normal|high>"),
+              AllOf(HasSubstr("--flow.lanes.<name>.priority=<low|normal|high|auto>"),
                     HasSubstr("--flow.lanes.<name>.max_pending=<0..1000000>")));
   v1::DirectorConfig config;
   EXPECT_THAT(PrintedConfig(config, {}), Not(HasSubstr("flow.lanes")));
@@ -74,7 +74,7 @@ TEST(SettingsTextTest, SettingsOfAMapAreShownForAnyEntryInHelpAndForTheGivenOnes
                         "flow.lanes.audit.priority = low  # flag\n"
                         "flow.lanes.audit.max_pending = 5  "
                         "# environment CALLBOARD_FLOW_LANES_AUDIT_MAX_PENDING\n"
-                        "flow.lanes.build.priority = normal  # default\n"
+                        "flow.lanes.build.priority = auto  # default\n"
                         "flow.lanes.build.max_pending = 20  # flag\n"
                         "log.level"));
 }

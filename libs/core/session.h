@@ -42,6 +42,17 @@ struct RunEnded {
   RunResult result;
 };
 
+// An agent announces itself, so that the director dials it. Labels and lanes are shown until its
+// Session says what they are.
+struct AgentAnnounced {
+  std::string name = {};
+  std::string instance_id = {};
+  // grpc://host:port
+  std::string url = {};
+  std::map<std::string, std::string> labels = {};
+  LaneLoads lanes = {};
+};
+
 // The first thing an agent says: who it is and everything it knows of earlier dispatches, by their
 // names alone, so that it fits into one message.
 struct AgentOpened {

@@ -14,9 +14,11 @@ namespace {
 
 using test::EngineFixture;
 using test::HasReason;
+using ::testing::_;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 AgentView Look(EngineFixture& director, const std::string& name) {
   return *director.engine().LookAtAgent(name, director.now());
@@ -105,7 +107,7 @@ TEST(AgentViewTest, AgentThatIsLostIsSuspectForAWhileAndThenUnreachable) {
 
 TEST(AgentViewTest, AgentThatRefusesTheSessionIsShownWithItsReason) {
   EngineFixture director;
-  ASSERT_TRUE(director.engine().Announce("a", "a/1", "grpc://a:1", director.now()).ok());
+  ASSERT_TRUE(director.engine().Announce({"a", "a/1", "grpc://a:1"}, director.now()).ok());
   director.engine().OnUnreachable("a", absl::UnauthenticatedError("who are you"), director.now());
   EXPECT_EQ(Look(director, "a").state, AgentState::kUnreachable);
   EXPECT_EQ(Look(director, "a").why,
@@ -133,10 +135,32 @@ TEST(AgentViewTest, ConnectedAgentThatIsSilentIsUnreachable) {
 
 TEST(AgentViewTest, AnnouncedAgentIsKnownBeforeItIsReached) {
   EngineFixture director;
-  ASSERT_TRUE(director.engine().Announce("a", "a/1", "grpc://a:1", director.now()).ok());
+  ASSERT_TRUE(director.engine().Announce({"a", "a/1", "grpc://a:1"}, director.now()).ok());
   EXPECT_EQ(Look(director, "a").state, AgentState::kUnreachable);
   EXPECT_EQ(Look(director, "a").url, "grpc://a:1");
   EXPECT_EQ(Look(director, "a").last_seen_at, director.now().wall);
+}
+
+TEST(AgentViewTest, LabelsAndLanesAreThoseOfTheAnnouncementUntilASessionSaysThem) {
+  EngineFixture director;
+  const core::AgentAnnounced announced = {.name = "a",
+                                          .instance_id = "a/1",
+                                          .url = "grpc://a:1",
+                                          .labels = {{"gpu", "yes"}},
+                                          .lanes = {{"build", {.slots = 2}}}};
+  ASSERT_TRUE(director.engine().Announce(announced, director.now()).ok());
+  EXPECT_THAT(Look(director, "a").labels, ElementsAre(Pair("gpu", "yes")));
+  EXPECT_EQ(Look(director, "a").lanes, announced.lanes);
+  director.Add();
+  EXPECT_EQ(director.engine().Status(director.now()).in_flight(), 0u);
+  EXPECT_EQ(director.engine().Status(director.now()).max_in_flight, 0u) << "it is not connected";
+
+  core::AgentOpened opened = EngineFixture::Knowing("a");
+  opened.labels = {{"gpu", "no"}};
+  director.Connect(opened);
+  ASSERT_TRUE(director.engine().Announce(announced, director.now()).ok());
+  EXPECT_THAT(Look(director, "a").labels, ElementsAre(Pair("gpu", "no")));
+  EXPECT_THAT(Look(director, "a").lanes, ElementsAre(Pair("default", _)));
 }
 
 TEST(AgentViewTest, UnknownAgentIsNotFound) {
@@ -165,15 +189,15 @@ TEST(AgentViewTest, NumberOfAgentsIsBounded) {
   int known = 0;
   for (; status.ok() && known < 20'000; ++known) {
     status =
-        director.engine().Announce("a" + std::to_string(known), "i", "grpc://a:1", director.now());
+        director.engine().Announce({"a" + std::to_string(known), "i", "grpc://a:1"}, director.now());
   }
   EXPECT_EQ(known, 1'001) << "of those that were never reached";
   EXPECT_THAT(status, HasReason("TOO_MANY_AGENTS"));
   director.Connect("a0");
-  EXPECT_TRUE(director.engine().Announce("b", "i", "grpc://b:1", director.now()).ok())
+  EXPECT_TRUE(director.engine().Announce({"b", "i", "grpc://b:1"}, director.now()).ok())
       << "one that is reached makes room";
   director.Advance(absl::Minutes(1));
-  EXPECT_TRUE(director.engine().Announce("c", "i", "grpc://c:1", director.now()).ok())
+  EXPECT_TRUE(director.engine().Announce({"c", "i", "grpc://c:1"}, director.now()).ok())
       << "so does one that announces itself no more";
 }
 

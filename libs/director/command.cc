@@ -34,7 +34,8 @@ class Reserve final : public DoorCommand {
 
 class Leave final : public Command {
  public:
-  explicit Leave(CallId call) : Command(Need::kWrite, From::kLink), call_(call) {}
+  Leave(CallId call, std::shared_ptr<const void> keep)
+      : Command(Need::kWrite, From::kLink), call_(call), keep_(std::move(keep)) {}
 
   Then Decide(DirectorEngine& engine, WaiterDesk& desk, Moment now) override {
     if (const std::optional<WaiterId> waiter = desk.Find(call_)) {
@@ -46,6 +47,7 @@ class Leave final : public Command {
 
  private:
   const CallId call_;
+  const std::shared_ptr<const void> keep_;
 };
 
 class Tell final : public Command {
@@ -105,7 +107,9 @@ CommandPtr ReserveCommand(CallId call, std::string identity, absl::Duration life
   return std::make_unique<Reserve>(call, std::move(identity), lifetime, std::move(reply));
 }
 
-CommandPtr LeaveCommand(CallId call) { return std::make_unique<Leave>(call); }
+CommandPtr LeaveCommand(CallId call, std::shared_ptr<const void> keep) {
+  return std::make_unique<Leave>(call, std::move(keep));
+}
 
 CommandPtr AgentCommand(std::function<void(DirectorEngine&, Moment)> tell, Command::From from) {
   return std::make_unique<Tell>(from, std::move(tell));

@@ -128,8 +128,9 @@ CommandPtr SubmitCommand(CallId call, std::string identity, core::Submission&& s
                          absl::Time arrived, DoorCommand::Reply reply);
 CommandPtr ReserveCommand(CallId call, std::string identity, absl::Duration lifetime,
                           DoorCommand::Reply reply);
-// The caller has gone: it is told nothing any more.
-CommandPtr LeaveCommand(CallId call);
+// The caller has gone: if it waits, it waits no longer, and its reply is CANCELLED. `keep` lives
+// until then.
+CommandPtr LeaveCommand(CallId call, std::shared_ptr<const void> keep = nullptr);
 // Something that an agent's Session brought, or the link found; nobody waits for an answer.
 CommandPtr AgentCommand(std::function<void(DirectorEngine&, Moment)> tell,
                         Command::From from = Command::From::kAgent);

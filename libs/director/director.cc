@@ -127,6 +127,8 @@ void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
       command->Refuse(Unserved());
       continue;
     }
+    // A caller whom the command before let in waits no longer, and cannot leave the line any more.
+    CollectAnswers();
     const size_t weight = command->weight();
     switch (command->Decide(*engine_, desk_, now)) {
       case Command::Then::kSay:

@@ -417,6 +417,7 @@ TEST_F(DirectorTest, CallerWhoLeavesAfterItWasLetInStaysAccepted) {
   Turn(Submit(1), Submit(2));
   Turn(Open(1), LeaveCommand(CallId(2)));
   EXPECT_THAT(director_.engine()->book().line(), SizeIs(2));
+  EXPECT_TRUE(IsAccepted(2)) << "its reply is not that it was cancelled";
 }
 
 // Takes what it is told of, and remembers how much that was.

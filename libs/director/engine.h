@@ -249,9 +249,8 @@ class DirectorEngine {
   // ---- Agents ----
 
   // ALREADY_EXISTS/AGENT_NAME_TAKEN while another life of that name is connected.
-  // Of one that is not, `url` is where it is dialled.
-  absl::Status Announce(const std::string& name, const std::string& instance_id,
-                        const std::string& url, Moment now);
+  // An agent that has no Session is shown as it announced itself.
+  absl::Status Announce(const core::AgentAnnounced& announced, Moment now);
   // INVALID_ARGUMENT when it says what no agent may, ALREADY_EXISTS as Announce(); then the Session
   // is to be ended. REQUIRES: the Session was not opened before.
   absl::Status OnOpened(core::SessionId session, const core::AgentOpened& opened, Moment now);

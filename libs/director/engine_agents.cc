@@ -98,13 +98,14 @@ absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
                           "AGENT_NAME_TAKEN", {{"name", name}, {"agent_url", agent->url}});
 }
 
-absl::Status DirectorEngine::Announce(const std::string& name, const std::string& instance_id,
-                                      const std::string& url, Moment now) {
-  RETURN_IF_ERROR(CheckNewcomer(name, instance_id));
-  Agent& agent = fleet_.Get(name);
+absl::Status DirectorEngine::Announce(const core::AgentAnnounced& announced, Moment now) {
+  RETURN_IF_ERROR(CheckNewcomer(announced.name, announced.instance_id));
+  Agent& agent = fleet_.Get(announced.name);
   if (agent.is_connected()) return absl::OkStatus();
   agent.heard_at = now.monotonic;
-  agent.url = url;
+  agent.url = announced.url;
+  agent.labels = announced.labels;
+  OnLoad(agent, {announced.lanes, agent.leaving});
   return absl::OkStatus();
 }
 
@@ -367,7 +368,8 @@ void DirectorEngine::OnLoad(Agent& agent, const core::LoadReported& load) {
     lane.slots = 0;
     changed = true;
   }
-  if (changed) matcher_.Relink();
+  // One without a Session serves nothing.
+  if (changed && agent.is_connected()) matcher_.Relink();
   std::erase_if(agent.lanes,
                 [](const auto& lane) { return lane.second.slots == 0 && lane.second.held == 0; });
 }

@@ -366,12 +366,12 @@ TEST(EngineDispatchTest, SessionIsFreeOnceItsLastRunIsForgotten) {
 TEST(EngineDispatchTest, SecondLiveInstanceOfANameIsRefused) {
   EngineFixture director;
   director.Connect("a");
-  const absl::Status status = director.engine().Announce("a", "a/2", "grpc://a", director.now());
+  const absl::Status status = director.engine().Announce({"a", "a/2", "grpc://a"}, director.now());
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(base::DetailsOf(status).reason, "AGENT_NAME_TAKEN");
-  EXPECT_TRUE(director.engine().Announce("a", "a/1", "grpc://a", director.now()).ok());
+  EXPECT_TRUE(director.engine().Announce({"a", "a/1", "grpc://a"}, director.now()).ok());
   director.Break("a");
-  EXPECT_TRUE(director.engine().Announce("a", "a/2", "grpc://a", director.now()).ok());
+  EXPECT_TRUE(director.engine().Announce({"a", "a/2", "grpc://a"}, director.now()).ok());
 }
 
 TEST(EngineDispatchTest, SecondLiveInstanceCannotOpenASessionEither) {

@@ -101,7 +101,7 @@ TEST(EngineTroubleTest, AnnouncementAloneEndsNothing) {
   const core::QueueId task = director.Add();
   director.Accept(task);
   director.Break("a");
-  ASSERT_TRUE(director.engine().Announce("a", "a/2", "grpc://a", director.now()).ok());
+  ASSERT_TRUE(director.engine().Announce({"a", "a/2", "grpc://a"}, director.now()).ok());
   director.Advance(absl::Seconds(74));
   EXPECT_EQ(director.State(task), TaskState::kWorking);
 }

@@ -175,7 +175,7 @@ void SubmitStream::Give(std::vector<Answer> answers) {
     }
     has_more = !ready_.empty();
   }
-  if (has_more && !over_) owner_.on_answers();
+  if (has_more) owner_.on_answers();
 }
 
 std::vector<SubmitStream::Answer> SubmitStream::Take(size_t most) {
@@ -186,9 +186,9 @@ std::vector<SubmitStream::Answer> SubmitStream::Take(size_t most) {
   return taken;
 }
 
-void SubmitStream::Stop() {
+void SubmitStream::Stop(std::shared_ptr<const void> owner) {
   over_ = true;
-  desk_.post_always(LeaveCommand(desk_.call));
+  desk_.post_always(LeaveCommand(desk_.call, std::move(owner)));
 }
 
 }  // namespace callboard::director

@@ -53,8 +53,9 @@ class SubmitStream : public std::enable_shared_from_this<SubmitStream> {
   bool Submit(std::vector<Item> items);
   // Answers that were not taken yet, at most so many: in the order of the items, without a gap.
   std::vector<Answer> Take(size_t most);
-  // Nobody waits for answers any more. What is not decided yet never will be.
-  void Stop();
+  // The caller has gone: an item that waits for a place is answered CANCELLED, and what is not
+  // decided yet never will be. `owner` lives until the last answer is there.
+  void Stop(std::shared_ptr<const void> owner);
 
  private:
   class Deciding;

@@ -141,13 +141,18 @@ TEST_F(SubmitStreamTest, ItemThatWaitsHoldsUpThoseBehindIt) {
   EXPECT_THAT(Answered(), ElementsAre(4));
 }
 
-TEST_F(SubmitStreamTest, WhoLeavesLeavesNothingBehind) {
+TEST_F(SubmitStreamTest, CallerThatLeavesEndsItsWaitAndItsOwnerLivesUntilThen) {
+  auto owner = std::make_shared<int>();
+  const std::weak_ptr<int> alive = owner;
   stream_->Submit(Tasks(4));
   Turn();
   stream_->Submit(Tasks(1));
-  stream_->Stop();
+  stream_->Stop(std::move(owner));
+  EXPECT_FALSE(alive.expired());
   Turn();
+  EXPECT_THAT(Answered(), ElementsAre(0, 1, -3)) << "the one that waited is cancelled";
   Turn();
+  EXPECT_TRUE(alive.expired());
   EXPECT_EQ(engine_.waiting_line().size(), 0u);
   EXPECT_EQ(engine_.book().counts().pending, 2u) << "what was accepted stays";
   CancelFirst();

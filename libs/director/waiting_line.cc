@@ -6,6 +6,9 @@
 namespace callboard::director {
 namespace {
 
+// An entry of a map beside its two texts.
+constexpr uint64_t kNodeBytes = 96;
+
 // Null for a caller without one.
 const std::string* RequestOf(const Caller& caller) {
   if (caller.wants_ticket() || caller.submission->spec.request_id.empty()) return nullptr;
@@ -18,9 +21,15 @@ uint64_t WaitingLine::BytesOf(const Caller& caller) {
   uint64_t bytes = sizeof(Caller) + caller.identity.size();
   if (caller.wants_ticket()) return bytes;
   const core::TaskSpec& spec = caller.submission->spec;
-  bytes += sizeof(core::Submission) + spec.prompt.size() + spec.payload.size();
+  bytes += sizeof(core::Submission);
+  for (const std::string* text :
+       {&spec.prompt, &spec.payload, &spec.model, &spec.session_id, &spec.request_id,
+        &spec.source_job, &spec.job_type, &spec.lane, &spec.fairness_key}) {
+    bytes += text->size();
+  }
+  if (spec.project) bytes += spec.project->name.size() + spec.project->path.size();
   for (const auto* entries : {&spec.env, &spec.labels, &spec.required_labels}) {
-    for (const auto& [name, value] : *entries) bytes += name.size() + value.size();
+    for (const auto& [name, value] : *entries) bytes += kNodeBytes + name.size() + value.size();
   }
   return bytes;
 }

@@ -68,6 +68,23 @@ TEST(WaitingLineTest, CountsWhatIsHeld) {
   EXPECT_NE(line.Add(Reserving()), std::nullopt) << line.bytes();
 }
 
+TEST(WaitingLineTest, CountsEveryTextOfATask) {
+  WaitingLine line(10, 1 << 20);
+  line.Add(Somebody());
+  const uint64_t small = line.bytes();
+  Caller large = Somebody();
+  core::TaskSpec& spec = large.submission->spec;
+  const std::string text(1000, 'x');
+  for (std::string* field : {&spec.payload, &spec.model, &spec.session_id, &spec.request_id,
+                             &spec.source_job, &spec.job_type, &spec.lane, &spec.fairness_key}) {
+    *field = text;
+  }
+  spec.project = {.name = text, .path = text};
+  spec.env = spec.labels = spec.required_labels = {{text, text}};
+  line.Add(std::move(large));
+  EXPECT_GE(line.bytes(), 2 * small + 16'000);
+}
+
 TEST(WaitingLineTest, FindsThoseWithARequestId) {
   WaitingLine line(10, 1 << 20);
   const auto named = [](const std::string& identity, const std::string& id) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,14 +19,17 @@ namespace {
 using config::v1::FlowConfig;
 using config::v1::LaneConfig;
 
-flow::Priority PriorityFrom(LaneConfig::Priority priority) {
+// Nothing for a lane that keeps its own.
+std::optional<flow::Priority> PriorityFrom(LaneConfig::Priority priority) {
   switch (priority) {
     case LaneConfig::PRIORITY_LOW:
       return flow::Priority::kLow;
+    case LaneConfig::PRIORITY_NORMAL:
+      return flow::Priority::kNormal;
     case LaneConfig::PRIORITY_HIGH:
       return flow::Priority::kHigh;
     default:
-      return flow::Priority::kNormal;
+      return std::nullopt;
   }
 }
 
@@ -63,9 +67,7 @@ absl::StatusOr<flow::FlowOptions> FlowOptionsFrom(const FlowConfig& config,
     const auto lane = std::find_if(lanes.begin(), lanes.end(),
                                    [&name = name](const auto& each) { return each.name == name; });
     if (lane == lanes.end()) return UnknownLane(name, lanes);
-    const flow::Priority priority = PriorityFrom(settings.priority());
-    // Every lane has the setting; normal leaves it as it is.
-    if (priority != flow::Priority::kNormal) lane->priority = priority;
+    lane->priority = PriorityFrom(settings.priority()).value_or(lane->priority);
     if (settings.max_pending() > 0) lane->limit.max_pending = settings.max_pending();
   }
   flow::FlowOptions options = {.lanes = std::move(lanes),

@@ -6,9 +6,12 @@
 
 #include <fstream>
 #include <map>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "callboard/config/v1/director.pb.h"
 #include "libs/base/check.h"
 #include "libs/config/settings.h"
@@ -95,6 +98,13 @@ TEST(FlowSettingsTest, LaneKeepsItsOwnLimitsUnlessSet) {
   EXPECT_EQ(prior->lanes[0].priority, flow::Priority::kHigh);
 }
 
+TEST(FlowSettingsTest, NormalPriorityIsTakenByALaneThatIsHighByItself) {
+  const auto options = FlowOptionsFrom(Settings({"--flow.lanes.reads.priority=normal"}), kMachine,
+                                       {{.name = "reads", .priority = flow::Priority::kHigh}});
+  ASSERT_THAT(options, IsOk());
+  EXPECT_EQ(options->lanes[0].priority, flow::Priority::kNormal);
+}
+
 TEST(FlowSettingsTest, SettingOfALaneThatIsNotThereIsRefusedWithTheNearestName) {
   const std::vector<flow::LaneOptions> lanes = {{.name = "reads"}, {.name = "checkpoints"}};
   EXPECT_THAT(FlowOptionsFrom(Settings({"--flow.lanes.read.priority=low"}), kMachine, lanes),
@@ -114,6 +124,24 @@ TEST(FlowMetricsTest, EveryLaneShowsHowFullItIs) {
   EXPECT_THAT(text, HasSubstr("callboard_flow_in_flight{lane=\"reads\"} 1"));
   EXPECT_THAT(text, HasSubstr("callboard_flow_pending{lane=\"reads\"} 2"));
   EXPECT_THAT(text, HasSubstr("callboard_flow_waiting{lane=\"reads\"} 0"));
+}
+
+TEST(FlowMetricsTest, CallerThatWaitsForAPlaceIsSeen) {
+  test::FakeClock clock;
+  test::ManualExecutor executor(clock);
+  flow::Flow flow({.lanes = {{.name = "builds", .limit = {1, 1}}}}, executor, clock);
+  const auto text = [&flow] { return prometheus::TextSerializer().Serialize(FlowMetrics(flow)); };
+  flow::Lane& lane = flow.lane("builds");
+  std::vector<absl::StatusOr<flow::Places>> places;
+  while (places.empty() || places.back().ok()) places.push_back(lane.TryReserve());
+  std::stop_source stop;
+  std::thread waiter([&] { EXPECT_FALSE(lane.Reserve(stop.get_token()).ok()); });
+  while (!absl::StrContains(text(), "callboard_flow_waiting{lane=\"builds\"} 1")) {
+    std::this_thread::yield();
+  }
+  stop.request_stop();
+  waiter.join();
+  EXPECT_THAT(text(), HasSubstr("callboard_flow_waiting{lane=\"builds\"} 0"));
 }
 
 }  // namespace

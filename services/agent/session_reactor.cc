@@ -85,6 +85,8 @@ absl::Status SessionReactor::HearMessage() {
   std::vector<core::DirectorWord> words;
   for (const v1::SessionRequest::Item& item : incoming_.items()) {
     ASSIGN_OR_RETURN(core::DirectorWord word, wire::FromProto(item));
+    // An item of a later version may come before `open`.
+    if (!session_.has_value() && std::holds_alternative<core::UnknownItem>(word)) continue;
     const auto* terms = std::get_if<core::SessionTerms>(&word);
     if (terms != nullptr && !session_.has_value()) {
       session_ = driver_.Open(line_, *terms);

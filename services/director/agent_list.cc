@@ -52,24 +52,28 @@ void CheckLabels(const v1::AnnounceAgentRequest& request, wire::FieldChecks& che
 
 }  // namespace
 
-absl::StatusOr<Announcement> AnnouncementFrom(const v1::AnnounceAgentRequest& request) {
+absl::StatusOr<core::AgentAnnounced> AnnouncementFrom(const v1::AnnounceAgentRequest& request) {
   wire::FieldChecks checks;
-  Announcement announcement = {
+  core::AgentAnnounced announced = {
       .name = wire::ReadName("name", request.name(), core::kNameBytesMax, checks),
       .instance_id =
           wire::ReadName("instance_id", request.instance_id(), core::kNameBytesMax, checks),
-      .address = wire::ReadText("address", request.address(), kAddressBytesMax, checks)};
-  if (!IsName(announcement.name)) {
+      .url = "grpc://" + wire::ReadText("address", request.address(), kAddressBytesMax, checks),
+      .labels = {request.labels().begin(), request.labels().end()}};
+  for (const v1::Lane& lane : request.lanes()) {
+    announced.lanes[lane.name()] = {.slots = lane.slots(), .used = lane.busy()};
+  }
+  if (!IsName(announced.name)) {
     checks.Refuse("name", "is not made of lower-case letters, digits and hyphens");
   }
-  if (announcement.instance_id.empty()) checks.Refuse("instance_id", "is required");
-  if (!core::IsHostPort(announcement.address)) {
+  if (announced.instance_id.empty()) checks.Refuse("instance_id", "is required");
+  if (!core::IsHostPort(request.address())) {
     checks.Refuse("address", "is not host:port, as in 10.0.0.7:7071 or [::1]:7071");
   }
   CheckLabels(request, checks);
   CheckLanes(request, checks);
   RETURN_IF_ERROR(checks.status());
-  return announcement;
+  return announced;
 }
 
 absl::StatusOr<director::AgentQuery> AgentQueryFrom(const v1::ListAgentsRequest& request) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "callboard/v1/fleet.pb.h"
+#include "libs/core/session.h"
 #include "libs/director/agent_view.h"
 #include "libs/wire/enum_pair.h"
 
@@ -20,17 +21,8 @@ inline constexpr wire::EnumPair<director::AgentState, v1::Agent::State> kAgentSt
     {director::AgentState::kUnreachable, v1::Agent::STATE_UNREACHABLE},
 };
 
-// Who announces itself, and where it listens: host:port.
-struct Announcement {
-  std::string name;
-  std::string instance_id;
-  std::string address;
-
-  std::string url() const { return "grpc://" + address; }
-};
-
 // Each is INVALID_ARGUMENT with the name of every wrong field, its limit and its size.
-absl::StatusOr<Announcement> AnnouncementFrom(const v1::AnnounceAgentRequest& request);
+absl::StatusOr<core::AgentAnnounced> AnnouncementFrom(const v1::AnnounceAgentRequest& request);
 absl::StatusOr<director::AgentQuery> AgentQueryFrom(const v1::ListAgentsRequest& request);
 // Why an agent is to be drained.
 absl::StatusOr<std::string> WhyFrom(const v1::DrainAgentRequest& request);

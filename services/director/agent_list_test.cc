@@ -27,13 +27,19 @@ absl::Status Refusal(const v1::AnnounceAgentRequest& request) {
   return AnnouncementFrom(request).status();
 }
 
-TEST(AgentListTest, AnnouncementSaysWhoAndWhere) {
-  const auto announcement = AnnouncementFrom(Request());
-  ASSERT_THAT(announcement, IsOk());
-  EXPECT_EQ(announcement->name, "agent-1");
-  EXPECT_EQ(announcement->instance_id, "life-1");
-  EXPECT_EQ(announcement->address, "127.0.0.1:7071");
-  EXPECT_EQ(announcement->url(), "grpc://127.0.0.1:7071");
+TEST(AgentListTest, AnnouncementSaysWhoWhereAndWhatItCanRun) {
+  v1::AnnounceAgentRequest request = Request();
+  (*request.mutable_labels())["gpu"] = "yes";
+  v1::Lane& lane = *request.add_lanes();
+  lane.set_name("build");
+  lane.set_slots(2);
+  const auto announced = AnnouncementFrom(request);
+  ASSERT_THAT(announced, IsOk());
+  EXPECT_EQ(announced->name, "agent-1");
+  EXPECT_EQ(announced->instance_id, "life-1");
+  EXPECT_EQ(announced->url, "grpc://127.0.0.1:7071");
+  EXPECT_EQ(announced->labels.at("gpu"), "yes");
+  EXPECT_EQ(announced->lanes.at("build").slots, 2u);
 }
 
 TEST(AgentListTest, NameIsOfLowerCaseLettersDigitsAndHyphens) {

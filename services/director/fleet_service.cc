@@ -31,18 +31,19 @@ grpc::ServerUnaryReactor* FleetService::AnnounceAgent(grpc::CallbackServerContex
                                                       const v1::AnnounceAgentRequest* request,
                                                       v1::AnnounceAgentResponse* response) {
   const auto announce = [&](const server::UnaryCall<v1::AnnounceAgentResponse>& call) {
-    const absl::StatusOr<Announcement> said = AnnouncementFrom(*request);
-    if (!said.ok()) return call.Finish(said.status());
+    const absl::StatusOr<core::AgentAnnounced> announced = AnnouncementFrom(*request);
+    if (!announced.ok()) return call.Finish(announced.status());
     // Nothing is written: on a full disk, too, agents have to know that their director lives.
     driver_.Ask<bool>(
         Command::Need::kRead,
-        [said = *said](DirectorEngine& engine, Moment now) -> absl::StatusOr<bool> {
-          RETURN_IF_ERROR(engine.Announce(said.name, said.instance_id, said.url(), now));
+        [announced = *announced](DirectorEngine& engine, Moment now) -> absl::StatusOr<bool> {
+          RETURN_IF_ERROR(engine.Announce(announced, now));
           return true;
         },
-        [this, call, said = *said](const absl::StatusOr<bool>& announced) {
-          if (!announced.ok()) return call.Finish(announced.status());
-          dial_(said.name, said.address);
+        [this, call, name = request->name(),
+         address = request->address()](const absl::StatusOr<bool>& known) {
+          if (!known.ok()) return call.Finish(known.status());
+          dial_(name, address);
           v1::AnnounceAgentResponse answer;
           *answer.mutable_announce_again_after() = wire::ToProto(kAnnounceAgainAfter);
           call.Finish(std::move(answer));

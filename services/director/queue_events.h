@@ -57,7 +57,7 @@ inline constexpr absl::string_view kRefusals[] = {
     "queue_full",        "queue_draining",    "too_many_waiters",  "overloaded",
     "store_full",        "store_unavailable", "outcome_unknown",   "overlap",
     "request_id_reused", "ticket_expired",    "evict_not_allowed", "field_not_supported",
-    "invalid_field",
+    "invalid_field",     "malformed_request",
 };
 
 // A line of the log is `queue=<event>` and its fields.

@@ -192,10 +192,17 @@ grpc::ServerUnaryReactor* QueueService::ReserveSlot(grpc::CallbackServerContext*
   const auto reserve = [&](const ReserveCall& call) {
     const absl::StatusOr<absl::Duration> hold = HoldFrom(*request);
     if (!hold.ok()) return call.Finish(hold.status());
+    const director::SubmitOrigin origin = {
+        .identity = server::kIdentity,
+        .arrived = clock_.WallNow(),
+        .trace = server::TraceOf(*context).value_or(core::SpanContext())};
     const director::CallId id = driver_.NextCall();
     driver_.Post(director::ReserveCommand(
-        id, server::kIdentity, *hold,
-        [call](const director::Decision& decision) { call.Finish(ResponseTo(decision)); }));
+        id, server::kIdentity, *hold, [this, call, origin](const director::Decision& decision) {
+          if (const auto* why = std::get_if<absl::Status>(&decision); why && absl::IsCancelled(*why))
+            TellOfRefusal(*why, origin, clock_.WallNow(), observer_);
+          call.Finish(ResponseTo(decision));
+        }));
     // After it, so that it is not overtaken.
     call.OnAbandoned([this, id] { driver_.Post(director::LeaveCommand(id)); });
   };

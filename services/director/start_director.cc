@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
       parts->outputs,
       adapters::OutputKeeper::Start({.folder = std::filesystem::path(config.data_dir()) / "logs"},
                                     context.clock(), ForgottenBy(driver)));
-  parts->queue.emplace(driver, *parts->watch, *parts->outputs, context.clock(), *parts->tracer);
+  parts->queue.emplace(driver, *observer, *parts->outputs, context.clock(), *parts->tracer);
   parts->fleet.emplace(driver,
                        [&link = *parts->link](const std::string& name, const std::string& address) {
                          link.Dial(address, adapters::GrpcAgentLink::Known::kWhileAnnounced, name);

@@ -6,6 +6,7 @@
 #include <grpcpp/support/slice.h>
 
 #include <iterator>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -127,7 +128,7 @@ void SubmitTasksCall::Begin() {
   call_.OnMessage(
       [self = shared_from_this()](const grpc::ByteBuffer* request) { self->OnMessage(request); });
   call_.OnSent([tell] { tell(&SubmitTasksCall::OnSent); });
-  call_.OnAbandoned([stream = stream_] { stream->Stop(); });
+  call_.OnAbandoned([self = shared_from_this()] { self->OnAbandoned(); });
   base::MutexLock lock(mutex_);
   ReadIfWanted();
 }
@@ -204,6 +205,17 @@ void SubmitTasksCall::OnSent() {
   Send();
 }
 
+void SubmitTasksCall::OnAbandoned() {
+  {
+    base::MutexLock lock(mutex_);
+    is_abandoned_ = true;
+    sending_ = 0;
+  }
+  stream_->Stop(shared_from_this());
+  // Answers that were not sent are logged all the same.
+  Send();
+}
+
 void SubmitTasksCall::ReadIfWanted() {
   if (is_reading_ || !has_room_ || end_.has_value()) return;
   if (open_ >= kOpenItems || open_bytes_ >= kOpenBytes) return;
@@ -219,9 +231,11 @@ void SubmitTasksCall::Send() {
   {
     base::MutexLock lock(mutex_);
     if (sending_ > 0) return;
-    answers = stream_->Take(kAnswersMax);
-    for (const SubmitStream::Answer& answer : answers) Write(answer, *response.add_items());
-    sending_ = answers.size();
+    answers = stream_->Take(is_abandoned_ ? std::numeric_limits<size_t>::max() : kAnswersMax);
+    if (!is_abandoned_) {
+      for (const SubmitStream::Answer& answer : answers) Write(answer, *response.add_items());
+      sending_ = answers.size();
+    }
     const auto answered = origins_.begin() + static_cast<ptrdiff_t>(answers.size());
     origins.assign(std::make_move_iterator(origins_.begin()), std::make_move_iterator(answered));
     origins_.erase(origins_.begin(), answered);

@@ -52,6 +52,7 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
   void OnMessage(const grpc::ByteBuffer* request);
   void OnRoom();
   void OnSent();
+  void OnAbandoned();
   void ReadIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Says what can be said, or ends the call when nothing is left to say.
   void Send();
@@ -74,6 +75,8 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
   size_t open_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_room_ ABSL_GUARDED_BY(mutex_) = true;
+  // The caller has gone: nothing more is sent.
+  bool is_abandoned_ ABSL_GUARDED_BY(mutex_) = false;
   // Set when no more is read: how the call ends, once everything is answered.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };

@@ -13,6 +13,7 @@ namespace callboard::faults {
 
 inline constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 inline constexpr char kSubmitPath[] = "/callboard.v1.QueueService/SubmitTask";
+inline constexpr char kSubmitTasksPath[] = "/callboard.v1.QueueService/SubmitTasks";
 inline constexpr char kWatchPath[] = "/callboard.v1.QueueService/WatchTasks";
 
 enum class FrameType : uint8_t {

@@ -21,6 +21,7 @@ namespace {
 using test::HasReason;
 using test::IsOk;
 using test::StatusIs;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
@@ -193,8 +194,11 @@ TEST_F(SubmitTasksTest, ItemThatWaitsHoldsUpThoseBehindIt) {
   EXPECT_THAT(End(), IsOk());
 }
 
-TEST_F(SubmitTasksTest, CallerThatLeavesWhileItWaitsLeavesNothingBehind) {
-  Start({"--queue.max_size=1", "--queue.policy=block"});
+TEST_F(SubmitTasksTest, CallerThatLeavesWhileItWaitsIsLoggedAndTracedAndLeavesNothingElse) {
+  test::OtlpCollector collector;
+  Start({"--queue.max_size=1", "--queue.policy=block",
+         absl::StrCat("--telemetry.otlp_endpoint=", collector.address())});
+  context_.AddMetadata("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
   Open();
   Write({Prompt("1"), Prompt("2"), Prompt("3")});
   const std::string first = Take(1)[0].accepted().queue_id();
@@ -205,6 +209,15 @@ TEST_F(SubmitTasksTest, CallerThatLeavesWhileItWaitsLeavesNothingBehind) {
   while (Status().waiting() > 0) {
   }
   EXPECT_THAT(List(), ElementsAre(first));
+  EXPECT_THAT(director_->process().WaitForLine(" queue=cancel_requested "),
+              HasSubstr("phase=waiting who=anonymous source=api identity=anonymous"));
+  director_->process().Signal(SIGTERM);
+  EXPECT_EQ(director_->process().WaitForExit(absl::Seconds(10)), 0);
+  std::vector<std::string> names;
+  for (const test::ReceivedSpan& received : collector.WaitForSpans(3, absl::Minutes(1))) {
+    names.push_back(received.span.name());
+  }
+  EXPECT_THAT(names, Contains("queue.cancel"));
 }
 
 TEST_F(SubmitTasksTest, MessageWithTooManyItemsEndsTheStreamAfterWhatCameBefore) {

@@ -103,6 +103,7 @@ void SimulatedDirector::Submit(int replica, const core::Submission& submission,
                                    ? absl::Milliseconds(random_.Below(9'900))
                                    : absl::Milliseconds(1 + random_.Below(20));
   if (!is_up_ || Chance(settings_.call_lost)) {
+    lost_until_ = timeline_.now() + kCallTimeout;
     return answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
   }
   const bool breaks = Chance(settings_.connection_breaks);
@@ -126,6 +127,7 @@ void SimulatedDirector::Submit(int replica, const core::Submission& submission,
 void SimulatedDirector::AskEnds(const std::vector<std::string>& ids,
                                 const Replica::Reply<std::vector<scheduler::TaskEnd>>& reply) {
   if (!is_up_) {
+    if (is_silent_) lost_until_ = timeline_.now() + kCallTimeout;
     const absl::Status error =
         is_silent_ ? absl::DeadlineExceededError("no answer") : Unreachable();
     timeline_.After(is_silent_ ? kCallTimeout : absl::Milliseconds(1),
@@ -165,7 +167,11 @@ void SimulatedDirector::SubmitOther() {
 void SimulatedDirector::GoAway(absl::Duration time) {
   is_up_ = false;
   is_silent_ = random_.Chance(0.5);
-  timeline_.After(time, [this] { is_up_ = true; });
+  timeline_.After(time, [this] { ComeBack(); });
+}
+
+void SimulatedDirector::ComeBack() {
+  if (!std::exchange(is_up_, true)) serves_since_ = timeline_.now();
 }
 
 void SimulatedDirector::Drain(absl::Duration time) {
@@ -180,7 +186,7 @@ void SimulatedDirector::Drain(absl::Duration time) {
 
 void SimulatedDirector::Heal() {
   quiet_ = true;
-  is_up_ = true;
+  ComeBack();
   Sync();
   engine_.Tell(&director::DirectorEngine::Resume);
   RunTasks();

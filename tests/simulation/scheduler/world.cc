@@ -14,6 +14,8 @@ namespace {
 using scheduler::Accepted;
 
 constexpr absl::Duration kQuietTime = absl::Minutes(45);
+// A director that is back is noticed in this time.
+constexpr absl::Duration kNoticedIn = absl::Seconds(2);
 }  // namespace
 
 // ---- A scheduler --------------------------------------------------------------------------------
@@ -38,8 +40,21 @@ void Replica::Trigger(const scheduler::TriggerQuery& query) {
   }));
 }
 
+void Replica::CheckLink() {
+  // Where calls get lost or are slow, it cannot tell that it is back.
+  const bool is_clear = settings_.call_lost == 0 && settings_.answer_lost == 0 &&
+                        settings_.connection_breaks == 0 && settings_.call_is_slow == 0;
+  const absl::Duration since = std::max(director_.serves_since(), born_);
+  if (!is_clear || timeline_.now() - since < kNoticedIn || scheduler_->engine() == nullptr) return;
+  const core::Moment now = {WallNow(), MonotonicNow()};
+  if (!scheduler_->engine()->Status(now).director_reachable) {
+    referee_.Fail("the director has served for two seconds, and is not noticed");
+  }
+}
+
 void Replica::Start() {
   if (is_up()) return;
+  born_ = timeline_.now();
   const uint64_t life = ++life_;
   has_jobs_ = false;
   scheduler_ = std::make_unique<scheduler::Scheduler>(scheduler::World{*this, ledgers_, *this},
@@ -95,6 +110,7 @@ void Replica::RunTurn() {
   scheduler_->RunTurn(std::exchange(inbox_, {}));
   calm_ = false;
   if (has_jobs_) referee_.OnTurn(WallNow());
+  CheckLink();
   if (dying_) {
     Die();
     timeline_.After(absl::Milliseconds(10 + random_.Below(2'000)), [this] { Start(); });

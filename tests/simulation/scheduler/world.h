@@ -48,11 +48,16 @@ class SimulatedDirector {
   void SubmitOther();
   // Not to be reached for a while; silent, or refusing.
   void GoAway(absl::Duration time);
+  // Since when every call is answered, those that were lost included; infinite while it is away.
+  absl::Duration serves_since() const {
+    return is_up_ ? std::max(serves_since_, lost_until_) : absl::InfiniteDuration();
+  }
   void Drain(absl::Duration time);
   void Heal();
 
  private:
   void Sync();
+  void ComeBack();
   absl::StatusOr<scheduler::Accepted> Take(int replica, core::Submission submission);
   void RunTasks();
   void EndRun(core::FenceToken token);
@@ -68,6 +73,9 @@ class SimulatedDirector {
   bool quiet_ = false;
   bool is_up_ = true;
   bool is_silent_ = false;
+  absl::Duration serves_since_;
+  // When the last call that got no answer is over.
+  absl::Duration lost_until_;
 };
 
 // One scheduler: the real one, with a disk, a clock and a process of its own that dies.
@@ -106,6 +114,8 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   void RunTurn();
   // Whether a call leaves the process, which may die of it.
   bool MayCall();
+  // A director that serves is noticed in time.
+  void CheckLink();
 
   const int number_;
   const Settings& settings_;
@@ -124,6 +134,7 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   absl::Duration jumped_;
   // Counts its lives: what was meant for an earlier one is lost; and when this one began.
   uint64_t life_ = 0;
+  absl::Duration born_;
   // Of the turn that is planned; others are not.
   uint64_t planned_ = 0;
   bool dying_ = false;

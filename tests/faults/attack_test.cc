@@ -1,0 +1,261 @@
+// Clients that attack a director while an agent works for it and a healthy client submits.
+//
+// Without arguments each attack is short and only its outcome is checked. With --full it has the
+// size that docs/FAULTS.md gives figures for; then they are printed, and the ratios are checked.
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "callboard/v1/fleet.grpc.pb.h"
+#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/base/check.h"
+#include "libs/testing/http_client.h"
+#include "libs/testing/new_folder.h"
+#include "libs/testing/process_table.h"
+#include "libs/testing/running_server.h"
+#include "tests/crash/director_process.h"
+#include "tests/crash/queue_client.h"
+#include "tests/faults/http2_bytes.h"
+#include "tests/faults/shell_agent.h"
+
+namespace callboard::faults {
+namespace {
+
+using crash::FoundTask;
+using crash::QueueClient;
+using test::HttpConnection;
+
+bool full = false;
+
+constexpr uint64_t kMegabyte = 1024;
+// A healthy client's median under attack, beside its median before.
+constexpr double kSlowdownMax = 10;
+
+std::vector<std::string> Flags() {
+  std::vector<std::string> flags = ShortLease();
+  flags.push_back("--queue.max_size=0");
+  return flags;
+}
+
+// `size` zeros as gzip has them: about a thousandth of it.
+std::string CompressedZeros(size_t size) {
+  z_stream stream = {};
+  constexpr int kGzip = 15 + 16;
+  CHECK(deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) ==
+        Z_OK);
+  std::string zeros(size, '\0');
+  std::string compressed(deflateBound(&stream, size), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(zeros.data());
+  stream.avail_in = static_cast<uInt>(zeros.size());
+  stream.next_out = reinterpret_cast<Bytef*>(compressed.data());
+  stream.avail_out = static_cast<uInt>(compressed.size());
+  CHECK(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  compressed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return compressed;
+}
+
+// A whole call whose only message is compressed, in frames of 16 KiB.
+std::string CompressedCall(const std::string& compressed) {
+  Headers headers = HeadersOf(kSubmitPath);
+  headers.emplace_back("grpc-encoding", "gzip");
+  std::string bytes =
+      absl::StrCat(Hello(), Frame(FrameType::kHeaders, kEndHeaders, 1, HeaderBlock(headers)));
+  const std::string message =
+      absl::StrCat(BigEndian(1, 1), BigEndian(compressed.size(), 4), compressed);
+  constexpr size_t kFrame = 16384;
+  for (size_t at = 0; at < message.size(); at += kFrame) {
+    const bool is_last = at + kFrame >= message.size();
+    absl::StrAppend(&bytes, Frame(FrameType::kData, is_last ? kEndStream : 0, 1,
+                                  message.substr(at, kFrame)));
+  }
+  return bytes;
+}
+
+// A director, an agent with a short lease that runs one task all the time, and a healthy client.
+class AttackTest : public testing::Test {
+ protected:
+  AttackTest() : client_(director_.address()) {
+    run_ = client_.Submit("run", WaitForGate(folder_ / "gate"))->queue_id;
+    while (client_.Get(run_)->state != FoundTask::State::kRunning) {
+    }
+    before_ = MedianSubmit();
+    memory_before_ = Memory("VmHWM");
+  }
+
+  uint16_t grpc_port() const { return test::PortOf(director_.address()); }
+  uint64_t Memory(absl::string_view field) {
+    return test::StatusOf(director_.process().pid(), field);
+  }
+
+  absl::Duration MedianSubmit() {
+    std::vector<absl::Duration> times;
+    for (int i = 0; i < 101; ++i) {
+      const absl::Duration begun = clock_.MonotonicNow();
+      EXPECT_TRUE(client_.Submit(absl::StrCat("healthy-", ++submits_), "true").ok());
+      times.push_back(clock_.MonotonicNow() - begun);
+    }
+    std::nth_element(times.begin(), times.begin() + 50, times.end());
+    return times[50];
+  }
+
+  // Submits until the attack is over; the worst of the medians.
+  absl::Duration SubmitDuring(const std::atomic<bool>& is_over) {
+    absl::Duration worst = MedianSubmit();
+    while (!is_over) worst = std::max(worst, MedianSubmit());
+    return worst;
+  }
+
+  // The run goes on under its first lease, and the director is as well as before.
+  void ExpectNothingHappened(absl::string_view attack, absl::Duration worst) {
+    const FoundTask run = *client_.Get(run_);
+    EXPECT_EQ(run.state, FoundTask::State::kRunning);
+    EXPECT_EQ(run.dispatches, 1u);
+    EXPECT_TRUE(client_.Submit(absl::StrCat("after-", ++submits_), "true").ok());
+    if (!full) return;
+    const double ratio = absl::FDivDuration(worst, before_);
+    std::cout << attack << ": healthy median " << absl::FormatDuration(before_) << " before, "
+              << absl::FormatDuration(worst) << " under attack (x" << ratio << "), peak memory "
+              << Memory("VmHWM") / kMegabyte << " MiB, " << memory_before_ / kMegabyte
+              << " before, " << Memory("VmRSS") / kMegabyte << " after\n";
+    EXPECT_LE(ratio, kSlowdownMax);
+  }
+
+  void TearDown() override { std::ofstream(folder_ / "gate") << "open"; }
+
+  const adapters::SystemClock clock_;
+  const std::filesystem::path folder_ = test::NewFolder();
+  crash::DirectorProcess director_{test::NewFolder(), Flags()};
+  test::RunningServer agent_{kAgent, ShellAgentFlags(director_.address())};
+  QueueClient client_;
+  std::string run_;
+  uint64_t submits_ = 0;
+  absl::Duration before_;
+  uint64_t memory_before_ = 0;
+};
+
+TEST_F(AttackTest, CompressedMessagesThatInflateAThousandfoldEndNoLease) {
+  const std::string call = CompressedCall(CompressedZeros(60 << 20));
+  // 1 MB per second, for longer than leases last.
+  const absl::Duration lasts = full ? absl::Seconds(85) : absl::Seconds(4);
+  const absl::Duration period = absl::Seconds(1) * (static_cast<double>(call.size()) / 1e6);
+  std::atomic<bool> is_over = false;
+  std::thread attacker([&] {
+    std::vector<std::unique_ptr<HttpConnection>> connections;
+    const absl::Duration begun = clock_.MonotonicNow();
+    for (int sent = 0; clock_.MonotonicNow() - begun < lasts;) {
+      if (clock_.MonotonicNow() - begun < sent * period) {
+        std::this_thread::yield();
+        continue;
+      }
+      ++sent;
+      connections.push_back(std::make_unique<HttpConnection>(grpc_port()));
+      connections.back()->Send(call);
+      if (connections.size() > 16) connections.erase(connections.begin());
+    }
+    is_over = true;
+  });
+  const absl::Duration worst = SubmitDuring(is_over);
+  attacker.join();
+  ExpectNothingHappened("compressed messages", worst);
+  EXPECT_LE(Memory("VmHWM") - memory_before_, 64 * kMegabyte) << "nothing is inflated";
+}
+
+TEST_F(AttackTest, CallsThatAreBegunAndTakenBackCutNoHealthyCall) {
+  const uint32_t calls = full ? 80'000 : 5'000;
+  HttpConnection connection(grpc_port());
+  connection.Send(Hello());
+  std::atomic<bool> is_over = false;
+  std::thread attacker([&] {
+    for (uint32_t i = 0; i < calls; ++i) {
+      connection.Send(BeginCall(2 * i + 1) + Reset(2 * i + 1));
+    }
+    is_over = true;
+  });
+  const absl::Duration worst = SubmitDuring(is_over);
+  attacker.join();
+  ExpectNothingHappened("rapid reset", worst);
+  EXPECT_LE(Memory("VmHWM"), 200 * kMegabyte);
+}
+
+TEST_F(AttackTest, WatchersAndSubmitStreamsThatAreNeverReadAreBounded) {
+  const int connections = full ? 50 : 5;
+  const std::string no_window =
+      Frame(FrameType::kSettings, 0, 0, BigEndian(4, 2) + BigEndian(0, 4));
+  // A task of about 14 KiB, of which a list shows all.
+  v1::SubmitTasksRequest items;
+  v1::SubmitTaskRequest& item = *items.add_items();
+  item.set_prompt("true");
+  for (int label = 0; label < 28; ++label) {
+    (*item.mutable_labels())[absl::StrCat(label, std::string(248, 'k'))] = std::string(250, 'v');
+  }
+  const std::string message = items.SerializeAsString();
+  std::vector<std::unique_ptr<HttpConnection>> crowd;
+  std::atomic<bool> is_over = false;
+  std::thread attacker([&] {
+    for (int i = 0; i < connections; ++i) {
+      crowd.push_back(std::make_unique<HttpConnection>(grpc_port()));
+      HttpConnection& connection = *crowd.back();
+      connection.Send(kPreface + no_window);
+      connection.Send(BeginCall(1, kSubmitTasksPath) + OnlyMessage(1, message));
+      for (uint32_t stream = 3; stream < 43; stream += 2) {
+        connection.Send(BeginCall(stream, kWatchPath) + OnlyMessage(stream, ""));
+      }
+    }
+    is_over = true;
+  });
+  const absl::Duration worst = SubmitDuring(is_over);
+  attacker.join();
+  crowd.clear();
+  ExpectNothingHappened("streams that are never read", worst);
+  EXPECT_LE(Memory("VmHWM"), 384 * kMegabyte);
+}
+
+TEST_F(AttackTest, AgentsThatAnnounceDeadAddressesAreBounded) {
+  const int agents = full ? 5'000 : 1'200;
+  const auto stub = v1::FleetService::NewStub(
+      grpc::CreateChannel(director_.address(), grpc::InsecureChannelCredentials()));
+  std::atomic<bool> is_over = false;
+  int refused = 0;
+  std::thread attacker([&] {
+    for (int round = 0; round < (full ? 6 : 1); ++round) {
+      for (int i = 0; i < agents; ++i) {
+        v1::AnnounceAgentRequest request;
+        request.set_name(absl::StrCat("dead-", i));
+        request.set_instance_id("life");
+        request.set_address(absl::StrCat("127.0.0.1:", 1 + i % 1000));
+        grpc::ClientContext context;
+        v1::AnnounceAgentResponse response;
+        const grpc::Status status = stub->AnnounceAgent(&context, request, &response);
+        if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) ++refused;
+      }
+    }
+    is_over = true;
+  });
+  const absl::Duration worst = SubmitDuring(is_over);
+  attacker.join();
+  EXPECT_GT(refused, 0);
+  ExpectNothingHappened("dead agents", worst);
+}
+
+}  // namespace
+}  // namespace callboard::faults
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  callboard::faults::full = argc > 1 && std::string(argv[1]) == "--full";
+  return RUN_ALL_TESTS();
+}
