@@ -42,6 +42,12 @@ absl::Status WithFieldViolation(absl::Status error, absl::string_view field,
   return error;
 }
 
+absl::Status InvalidField(absl::string_view field, absl::string_view message) {
+  return WithFieldViolation(WithReason(absl::InvalidArgumentError(message), "INVALID_FIELD",
+                                       {{"field", std::string(field)}}),
+                            field, message);
+}
+
 ErrorDetails DetailsOf(const absl::Status& error) {
   ErrorDetails details;
   error.ForEachPayload([&details](absl::string_view key, const absl::Cord& payload) {

@@ -36,6 +36,9 @@ absl::Status WithRetryAfter(absl::Status error, absl::Duration wait);
 absl::Status WithFieldViolation(absl::Status error, absl::string_view field,
                                 absl::string_view description);
 
+// INVALID_ARGUMENT for one field of a request, with the reason INVALID_FIELD.
+absl::Status InvalidField(absl::string_view field, absl::string_view message);
+
 ErrorDetails DetailsOf(const absl::Status& error);
 
 }  // namespace callboard::base

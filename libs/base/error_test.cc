@@ -25,6 +25,15 @@ TEST(ErrorTest, DetailsComeBackAsGiven) {
   EXPECT_EQ(error.message(), "queue is at capacity (50 tasks)");
 }
 
+TEST(ErrorTest, WrongFieldIsNamedForPeopleAndPrograms) {
+  const absl::Status error = InvalidField("until", "until must be in the future");
+  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  const ErrorDetails details = DetailsOf(error);
+  EXPECT_EQ(details.reason, "INVALID_FIELD");
+  EXPECT_THAT(details.metadata, ElementsAre(Pair("field", "until")));
+  EXPECT_THAT(details.field_violations, ElementsAre(Pair("until", "until must be in the future")));
+}
+
 TEST(ErrorTest, PlainErrorHasNoDetails) {
   const ErrorDetails details = DetailsOf(absl::NotFoundError("gone"));
   EXPECT_EQ(details.reason, "");

@@ -15,6 +15,9 @@ namespace {
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";
 
+// Of one character.
+constexpr size_t kContinuationsMax = 3;
+
 bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 // How a UTF-8 character of `bytes` begins, and the smallest code point that needs so many.
@@ -127,8 +130,9 @@ absl::string_view Utf8Cut(absl::string_view text, size_t bytes) {
 absl::string_view Utf8Tail(absl::string_view text, size_t bytes) {
   if (text.size() <= bytes) return text;
   text.remove_prefix(text.size() - bytes);
-  while (!text.empty() && IsContinuation(text[0])) text.remove_prefix(1);
-  return text;
+  size_t rest = 0;
+  while (rest < kContinuationsMax && rest < text.size() && IsContinuation(text[rest])) ++rest;
+  return text.substr(rest);
 }
 
 size_t Utf8Unfinished(absl::string_view text) {

@@ -37,7 +37,8 @@ bool IsUtf8(absl::string_view text);
 // `text` with U+FFFD in place of every byte that is not part of a UTF-8 character.
 std::string ValidUtf8(std::string text);
 
-// The beginning and the end of a UTF-8 text: at most `bytes`, and no part of a character.
+// The beginning and the end of a UTF-8 text: at most `bytes`, and no part of a character. Of other
+// bytes the end may be three shorter than that.
 absl::string_view Utf8Cut(absl::string_view text, size_t bytes);
 absl::string_view Utf8Tail(absl::string_view text, size_t bytes);
 

@@ -22,6 +22,11 @@ TEST(Utf8CutTest, NoCharacterIsCut) {
   EXPECT_EQ(Utf8Tail("aéb", 3), "éb");
 }
 
+TEST(Utf8CutTest, TailOfOtherBytesIsAtMostThreeShorter) {
+  const std::string bytes(100, '\x80');
+  EXPECT_EQ(Utf8Tail(bytes, 50).size(), 47u);
+}
+
 TEST(TextTest, BeginningOfACharacterAtTheEndIsUnfinished) {
   EXPECT_EQ(Utf8Unfinished(""), 0u);
   EXPECT_EQ(Utf8Unfinished("aé"), 0u);

@@ -229,7 +229,9 @@ absl::StatusOr<int> Cron::Parser::ReadNumber(int min, int max, absl::string_view
     absl::StrAppend(&allowed, " or ", names.substr(0, kNameLetters), "-",
                     names.substr(names.size() - kNameLetters));
   }
-  if (!digits.empty()) return Wrong(begin, absl::StrCat(noun, digits, " is not in ", allowed));
+  if (!digits.empty()) {
+    return Wrong(begin, absl::StrCat(noun, base::Echoed(digits), " is not in ", allowed));
+  }
   const absl::string_view word = TakeWhile(IsOfItem);
   return Wrong(begin, word.empty() ? absl::StrCat(allowed, " is missing")
                                    : absl::StrCat(Quoted(word), " is not in ", allowed));

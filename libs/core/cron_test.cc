@@ -289,6 +289,12 @@ TEST(CronTest, ErrorsNameFieldColumnAndWhatIsAllowed) {
                        "minute: 60 is not in 0-59 (field 2, column 3 of \"0 60 * * * *\")"));
 }
 
+TEST(CronTest, ErrorsNeverRepeatMoreThan128BytesOfANumber) {
+  EXPECT_THAT(Cron::Parse(std::string(240, '9') + " * * * *", {}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("minute: 999"), Not(HasSubstr(std::string(129, '9'))))));
+}
+
 TEST(CronTest, LengthIsBounded) {
   std::string text = "0 0 1 1 *";
   text.append(kCronBytesMax - text.size(), ' ');

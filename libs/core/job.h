@@ -19,14 +19,8 @@
 
 namespace callboard::core {
 
-inline constexpr size_t kJobsMax = 10'000;
-// Short enough for a request id with everything else that is in it.
-inline constexpr size_t kJobNameBytesMax = 64;
-inline constexpr size_t kCallNameBytesMax = 32;
-// Missed occurrences that `catch_up: all` may run.
-inline constexpr uint32_t kCatchUpMax = 100;
-inline constexpr absl::Duration kJitterMax = absl::Hours(24);
-inline constexpr absl::Duration kQueueFullWaitMax = absl::Hours(24);
+inline constexpr absl::Duration kJitterMax = absl::Seconds(kJitterSecondsMax);
+inline constexpr absl::Duration kQueueFullWaitMax = absl::Seconds(kQueueFullWaitSecondsMax);
 static_assert(kJobNameBytesMax + kCallNameBytesMax + sizeof("backfill///-9223372036854775808") <=
                   kRequestIdBytesMax,
               "every request id of a job is one");

@@ -42,12 +42,36 @@ inline constexpr size_t kCronsMax = 32;
 inline constexpr size_t kCronBytesMax = 256;
 // A year, of `@every`.
 inline constexpr uint32_t kEverySecondsMax = 366 * 24 * 3600;
+// Jobs of a file, their names, and those of triggers and backfills: short enough for a request id
+// with everything else that is in it.
+inline constexpr size_t kJobsMax = 10'000;
+inline constexpr size_t kJobNameBytesMax = 64;
+inline constexpr size_t kCallNameBytesMax = 32;
+// Missed occurrences that `catch_up: all` may run.
+inline constexpr uint32_t kCatchUpMax = 100;
+inline constexpr uint32_t kJitterSecondsMax = 24 * 3600;
+inline constexpr uint32_t kQueueFullWaitSecondsMax = 24 * 3600;
+// Occurrences that one call shows, and that one backfill runs.
+inline constexpr int kPreviewedMax = 1000;
+inline constexpr size_t kBackfillOccurrencesMax = 1000;
+// Backfills that are known.
+inline constexpr size_t kBackfillsMax = 100;
+// Items of one page of a list.
+inline constexpr int kPageSizeMax = 1000;
+// Tasks in one message of SubmitTasks, and tasks that one WatchTasks names.
+inline constexpr size_t kSubmitItemsMax = 1000;
+inline constexpr size_t kWatchedTasksMax = 1000;
+inline constexpr size_t kCheckpointNameBytesMax = 128;
 // Agents that are known, and what one may have.
 inline constexpr size_t kAgentsMax = 10'000;
 // Features that an end of a Session announces.
 inline constexpr int kFeaturesMax = 64;
 // Agents that announced themselves and that no Session has reached yet.
 inline constexpr ptrdiff_t kUnreachedAgentsMax = 1'000;
+// host:port of an agent.
+inline constexpr size_t kAddressBytesMax = 249;
+static_assert(sizeof("grpc://") - 1 + kAddressBytesMax <= kNameBytesMax,
+              "an address with its scheme is a name");
 inline constexpr size_t kAgentLanesMax = 64;
 inline constexpr uint32_t kLaneSlotsMax = 1000;
 // Request ids that are remembered after their task is forgotten.

@@ -34,8 +34,8 @@ absl::string_view PolicyName(QueuePolicy policy) {
 }
 
 absl::Status OverlapError(const std::string& key, core::QueueId live) {
-  return WithReason(absl::FailedPreconditionError(
-                        absl::StrCat("a task of overlap key ", key, " is live: ", ToString(live))),
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "a task of overlap key ", base::Echoed(key), " is live: ", ToString(live))),
                     "OVERLAP", {{"key", key}, {"queue_id", ToString(live)}});
 }
 

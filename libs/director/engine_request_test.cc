@@ -18,6 +18,8 @@ using test::IsOk;
 using test::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 core::Submission Named(const std::string& request_id, const std::string& prompt = "echo") {
@@ -174,6 +176,16 @@ TEST(EngineRequestTest, SkipRefusesWhileATaskOfTheKeyLives) {
   }
   director.Finish(task);
   EXPECT_THAT(director.Try(OfKey(OverlapPolicy::kSkip)), IsOk());
+}
+
+TEST(EngineRequestTest, ErrorsNeverRepeatMoreThan128BytesOfAnOverlapKey) {
+  EngineFixture director;
+  core::Submission submission = OfKey(OverlapPolicy::kSkip);
+  submission.spec.overlap->key = std::string(256, 'k');
+  director.Add(submission);
+  EXPECT_THAT(director.Try(submission),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("kkk"), Not(HasSubstr(std::string(129, 'k'))))));
 }
 
 TEST(EngineRequestTest, SkipCountsPendingTasksAndOnlyThoseOfTheKey) {

@@ -17,6 +17,13 @@ namespace callboard::scheduler {
 // does nothing about it any more.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
+// How long a director that does not answer is left alone, doubled each time; and how long a probe
+// waits for its answer before the next one is sent. Both are short, so that a director that is back
+// is noticed within two seconds: the other second is the link's, to connect again.
+inline constexpr absl::Duration kProbeFirst = absl::Milliseconds(250);
+inline constexpr absl::Duration kProbeLast = absl::Seconds(1);
+inline constexpr absl::Duration kProbeTimeout = absl::Seconds(1);
+
 // The reason (base::WithReason) of an UNAVAILABLE that says: nothing was sent.
 inline constexpr absl::string_view kDirectorUnreachable = "DIRECTOR_UNREACHABLE";
 

@@ -36,11 +36,6 @@ inline constexpr size_t kTurnChangesMax = 10'000;
 inline constexpr absl::Duration kLeftJobMemory = absl::Hours(30 * 24);
 // Calls to the director that are under way.
 inline constexpr size_t kCallsMax = 256;
-// How long a director that does not answer is left alone, doubled each time. The last is short, so
-// that a director that is back is noticed within two seconds (kReconnectBackoffMax of the link is
-// the other part of them).
-inline constexpr absl::Duration kProbeFirst = absl::Milliseconds(250);
-inline constexpr absl::Duration kProbeLast = absl::Seconds(1);
 // How long an occurrence waits before it asks a full queue again, whatever that says: places come
 // and go in less than the queue can foretell.
 inline constexpr absl::Duration kFullRetryMin = absl::Milliseconds(100);
@@ -48,12 +43,10 @@ inline constexpr absl::Duration kFullRetryMax = absl::Seconds(1);
 // How often, and at which distance, an agent is asked to start a task past the queue.
 inline constexpr int kDirectTriesMax = 3;
 inline constexpr absl::Duration kDirectRetry = absl::Seconds(1);
-// Of a backfill: occurrences, the time between two of them, the longest time until a refused one is
-// tried again, and how many backfills are known.
-inline constexpr size_t kBackfillOccurrencesMax = 1000;
+// Of a backfill: the time between two occurrences, and the longest time until a refused one is
+// tried again.
 inline constexpr absl::Duration kBackfillInterval = absl::Seconds(1);
 inline constexpr absl::Duration kBackfillRetryMax = absl::Seconds(30);
-inline constexpr size_t kBackfillsMax = 100;
 // Tasks of a job whose end is waited for, and how often, and about how many, the director is asked.
 inline constexpr size_t kWatchedMax = 100;
 inline constexpr absl::Duration kAskEndsPeriod = absl::Seconds(2);
@@ -278,7 +271,11 @@ class SchedulerEngine {
     bool up = true;
     bool reachable = true;
     int failures = 0;
+    // The probe that was sent last, and when to send the next one.
+    OrderId probe = {};
     absl::Duration probe_at = {};
+    // When it was heard again after it had been silent.
+    absl::Duration back_at = -absl::InfiniteDuration();
   };
 
   // engine.cc: jobs, time, and what is written down.
@@ -323,15 +320,20 @@ class SchedulerEngine {
   };
   std::vector<Wish> WishesOf(const Entry& entry) const;
   void GiveOrders(core::Moment now);
-  // Only one: while it is not known whether the director is there.
+  // Only one, and one more when it is not answered soon: while it is not known whether the director
+  // is there. Does not wait for earlier calls, which may hang until kCallTimeout.
   void GiveProbe(core::Moment now);
+  // The first call that is due anyway, in place of a probe; false when there is none.
+  bool GiveDueOrder(core::Moment now);
   void GiveOrder(Entry& entry, const Wish& wish, core::Moment now);
   // False when none is due.
   bool GiveBackfillOrders(size_t most, core::Moment now);
   void AskEnds(core::Moment now);
   void AskEndsOf(About about, core::Moment now);
   OrderId NewOrder(About about, core::Moment now);
-  void NoteLink(const absl::Status& status, core::Moment now);
+  // Learns from the end of a call whether the director is there.
+  void NoteLink(OrderId order, absl::Duration sent_at, const absl::Status& status,
+                core::Moment now);
   absl::Duration NextOrderAt() const;
   bool HasRoom() const { return calls_ < kCallsMax; }
 

@@ -209,6 +209,48 @@ TEST_F(EngineAttemptsTest, WhileTheDirectorIsAwayOneCallAtATimeLooksForIt) {
   EXPECT_EQ(calls_.size(), 99u);
 }
 
+TEST_F(EngineAttemptsTest, DirectorThatIsBackIsNoticedAlsoWhileEarlierCallsHang) {
+  Start({job_});
+  Advance(absl::Seconds(270));
+  Answer(NoAnswer());
+  AdvanceInSteps(kProbeFirst);
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_FALSE(IsQuestion());
+  // Neither the submit nor the first question is answered; no other submit joins them.
+  for (size_t hanging = 2; hanging <= 3; ++hanging) {
+    AdvanceInSteps(kProbeTimeout);
+    ASSERT_EQ(calls_.size(), hanging);
+    std::rotate(calls_.begin(), calls_.end() - 1, calls_.end());
+    EXPECT_TRUE(IsQuestion());
+    EXPECT_EQ(NextRequestId(), "");
+  }
+  EXPECT_FALSE(engine_->Status(now_).director_reachable);
+  AnswerNotKnown();
+  EXPECT_TRUE(engine_->Status(now_).director_reachable);
+}
+
+TEST_F(EngineAttemptsTest, CallThatWasLostInAnOutageThatIsOverDoesNotBeginAnother) {
+  Start({job_});
+  Advance(absl::Seconds(270));
+  Answer(NoAnswer());
+  AdvanceInSteps(kProbeFirst);
+  AdvanceInSteps(kProbeTimeout);
+  ASSERT_EQ(calls_.size(), 2u);
+  std::swap(calls_.front(), calls_.back());
+  AnswerNotKnown();
+  ASSERT_EQ(calls_.size(), 1u);
+  Answer(NoAnswer());
+  EXPECT_TRUE(engine_->Status(now_).director_reachable);
+  // Its submit is made again at once, and settled with kCallTimeout as ever.
+  ASSERT_EQ(calls_.size(), 1u);
+  Answer(Full());
+  EXPECT_THAT(Rows("job"), IsEmpty());
+  AdvanceInSteps(kCallTimeout);
+  ASSERT_EQ(calls_.size(), 1u);
+  AnswerKnown("queue-5");
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
+}
+
 TEST_F(EngineAttemptsTest, DirectorThatIsAwayIsLookedForAlsoWhenNothingIsDue) {
   Start({job_});
   engine_->Trigger(CallId(1), {.job = "job", .id = "t"}, now_);

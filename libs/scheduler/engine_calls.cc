@@ -5,11 +5,22 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
 #include "libs/base/text.h"
+#include "libs/core/limits.h"
 #include "libs/scheduler/engine.h"
 
 namespace callboard::scheduler {
 
 using core::FiringOutcome;
+
+namespace {
+
+// Of a trigger or a backfill.
+absl::Status CheckCallName(absl::string_view field, const std::string& name) {
+  const absl::Status status = core::CheckName(name, core::kCallNameBytesMax, field);
+  return status.ok() ? status : base::InvalidField(field, status.message());
+}
+
+}  // namespace
 
 absl::StatusOr<SchedulerEngine::Entry*> SchedulerEngine::Find(const std::string& name) {
   const auto found = jobs_.find(name);
@@ -20,7 +31,7 @@ absl::StatusOr<SchedulerEngine::Entry*> SchedulerEngine::Find(const std::string&
 // ---- Triggers -----------------------------------------------------------------------------------
 
 void SchedulerEngine::Trigger(CallId call, const TriggerQuery& query, core::Moment now) {
-  absl::Status status = core::CheckName(query.id, core::kCallNameBytesMax, "trigger_id");
+  absl::Status status = CheckCallName("trigger_id", query.id);
   const core::Job* job = FindJob(query.job);
   if (job == nullptr) status = JobNotFound(query.job);
   if (!status.ok()) {
@@ -107,8 +118,7 @@ absl::Status SchedulerEngine::PauseJob(const std::string& name, Pause pause, cor
   const absl::StatusOr<Entry*> entry = Find(name);
   if (!entry.ok()) return entry.status();
   if (pause.until <= now.wall) {
-    return base::WithFieldViolation(absl::InvalidArgumentError("until must be in the future"),
-                                    "until", "must be in the future");
+    return base::InvalidField("until", "until must be in the future");
   }
   NoteClock(now);
   // What came before it is not part of it.
@@ -157,7 +167,7 @@ absl::StatusOr<Backfill> SchedulerEngine::StartBackfill(const BackfillQuery& que
                                                         core::Moment now) {
   const absl::StatusOr<Entry*> entry = Find(query.job);
   if (!entry.ok()) return entry.status();
-  absl::Status status = core::CheckName(query.id, core::kCallNameBytesMax, "backfill_id");
+  absl::Status status = CheckCallName("backfill_id", query.id);
   if (!status.ok()) return status;
   if (const auto known = backfills_.find(query.id); known != backfills_.end()) {
     const Backfill& same = known->second;
@@ -177,20 +187,21 @@ absl::StatusOr<Backfill> SchedulerEngine::StartBackfill(const BackfillQuery& que
   for (auto next = core::NextOf(*(*entry)->job, query.from - absl::Nanoseconds(1));
        next.has_value() && next->at <= last; next = core::NextOf(*(*entry)->job, next->at)) {
     if (!next->Fires() || (*entry)->attempts.contains(next->at)) continue;
-    if (backfill.occurrences.size() == kBackfillOccurrencesMax) {
-      return base::WithReason(
-          absl::InvalidArgumentError(absl::StrCat("there are more than ", kBackfillOccurrencesMax,
-                                                  " occurrences; ask for a shorter time")),
-          "TOO_MANY_OCCURRENCES");
+    if (backfill.occurrences.size() == core::kBackfillOccurrencesMax) {
+      return base::WithReason(absl::InvalidArgumentError(absl::StrCat(
+                                  "there are more than ", core::kBackfillOccurrencesMax,
+                                  " occurrences; ask for a shorter time")),
+                              "TOO_MANY_OCCURRENCES");
     }
     backfill.occurrences.push_back(next->at);
   }
   if (query.dry_run) return backfill;
   MakeRoomForBackfill();
-  if (backfills_.size() >= kBackfillsMax) {
-    return base::WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                                kBackfillsMax, " backfills are under way; wait for one to end")),
-                            "TOO_MANY_BACKFILLS");
+  if (backfills_.size() >= core::kBackfillsMax) {
+    return base::WithReason(
+        absl::ResourceExhaustedError(
+            absl::StrCat(core::kBackfillsMax, " backfills are under way; wait for one to end")),
+        "TOO_MANY_BACKFILLS");
   }
   Backfill& added = backfills_[query.id] = std::move(backfill);
   if (added.occurrences.empty()) {
@@ -203,7 +214,7 @@ absl::StatusOr<Backfill> SchedulerEngine::StartBackfill(const BackfillQuery& que
 }
 
 void SchedulerEngine::MakeRoomForBackfill() {
-  if (backfills_.size() < kBackfillsMax) return;
+  if (backfills_.size() < core::kBackfillsMax) return;
   auto oldest = backfills_.end();
   for (auto it = backfills_.begin(); it != backfills_.end(); ++it) {
     if (!it->second.ended_at.has_value()) continue;
@@ -273,7 +284,7 @@ void SchedulerEngine::OnEnds(OrderId order, const absl::StatusOr<std::vector<Tas
   const About about = std::move(found->second);
   orders_.erase(found);
   --calls_;
-  NoteLink(answer.status(), now);
+  NoteLink(order, about.sent_at, answer.status(), now);
   std::map<std::string, TaskEnd> ends;
   if (answer.ok()) {
     for (const TaskEnd& end : *answer) ends[end.queue_id] = end;

@@ -10,7 +10,6 @@ using test::At;
 using test::CronJob;
 using test::HasReason;
 using test::IsOk;
-using test::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -117,7 +116,7 @@ TEST_F(EngineCallsTest, TriggerThatIsNotAnsweredCanBeRepeated) {
   Answer(NoAnswer());
   ASSERT_EQ(triggered_.size(), 3u);
   EXPECT_THAT(triggered_[0], HasReason("JOB_NOT_FOUND"));
-  EXPECT_THAT(triggered_[1], StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(triggered_[1], HasReason("INVALID_FIELD"));
   EXPECT_THAT(triggered_[2], HasReason("DIRECTOR_UNREACHABLE"));
 }
 
@@ -154,8 +153,7 @@ TEST_F(EngineCallsTest, PauseEndsByItself) {
   AcceptAll();
   EXPECT_THAT(Rows("job"),
               ElementsAre("00:01:00 paused", "00:02:00 paused", "00:03:00 fired queue-1"));
-  EXPECT_THAT(engine_->PauseJob("job", {.until = now_.wall}, now_),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(engine_->PauseJob("job", {.until = now_.wall}, now_), HasReason("INVALID_FIELD"));
 }
 
 TEST_F(EngineCallsTest, OccurrenceThatWaitsForItsJitterDoesNotRunInAPause) {
@@ -409,7 +407,7 @@ TEST_F(BackfillTest, IsBoundedAndTakesOnlyWhatIsDecided) {
   query.until = At("2026-01-06 00:00:00");
   EXPECT_THAT(StartBackfill(query)->occurrences,
               ElementsAre(At("2026-01-04 23:59:00"), At("2026-01-05 00:00:00")));
-  for (size_t i = 1; i < kBackfillsMax; ++i) {
+  for (size_t i = 1; i < core::kBackfillsMax; ++i) {
     query.id = absl::StrCat("more-", i);
     EXPECT_THAT(StartBackfill(query), IsOk());
   }

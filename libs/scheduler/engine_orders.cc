@@ -65,23 +65,33 @@ void SchedulerEngine::GiveOrders(core::Moment now) {
   for (const auto& [entry, wish] : wishes) {
     if (wish.what != About::What::kDirect && HasRoom()) GiveOrder(*entry, wish, now);
   }
-  GiveBackfillOrders(kBackfillsMax, now);
+  GiveBackfillOrders(core::kBackfillsMax, now);
   AskEnds(now);
 }
 
 void SchedulerEngine::GiveProbe(core::Moment now) {
-  if (calls_ > 0 || now.monotonic < link_.probe_at) return;
+  if (now.monotonic < link_.probe_at) return;
+  // Next to a call that hangs, a question about nothing: what is submitted now may hang too.
+  if (calls_ > 0 || !GiveDueOrder(now)) {
+    const OrderId id = NewOrder({.what = About::What::kProbe}, now);
+    outcome_.orders.emplace_back(SubmitOrder{id, Question("")});
+  }
+  link_.probe = last_order_;
+  link_.probe_at = now.monotonic + kProbeTimeout;
+}
+
+bool SchedulerEngine::GiveDueOrder(core::Moment now) {
   // A question rather than a submit: what is submitted now may end up unknown too.
   for (const About::What what : {About::What::kAsk, About::What::kEnds, About::What::kSubmit}) {
     for (const auto& [name, entry] : open_) {
       for (const Wish& wish : WishesOf(*entry)) {
-        if (wish.what == what && wish.at <= now.monotonic) return GiveOrder(*entry, wish, now);
+        if (wish.what != what || wish.at > now.monotonic) continue;
+        GiveOrder(*entry, wish, now);
+        return true;
       }
     }
   }
-  if (GiveBackfillOrders(1, now)) return;
-  const OrderId id = NewOrder({.what = About::What::kProbe}, now);
-  outcome_.orders.emplace_back(SubmitOrder{id, Question("")});
+  return GiveBackfillOrders(1, now);
 }
 
 void SchedulerEngine::GiveOrder(Entry& entry, const Wish& wish, core::Moment now) {
@@ -166,7 +176,7 @@ void SchedulerEngine::OnAccepted(OrderId order, const absl::StatusOr<Accepted>& 
   orders_.erase(found);
   if (about.what != About::What::kDirect) {
     --calls_;
-    NoteLink(answer.status(), now);
+    NoteLink(order, about.sent_at, answer.status(), now);
   }
   switch (about.what) {
     case About::What::kSubmit:
@@ -185,19 +195,23 @@ void SchedulerEngine::OnAccepted(OrderId order, const absl::StatusOr<Accepted>& 
   }
 }
 
-void SchedulerEngine::NoteLink(const absl::Status& status, core::Moment now) {
+void SchedulerEngine::NoteLink(OrderId order, absl::Duration sent_at, const absl::Status& status,
+                               core::Moment now) {
   const Answer answer = MeaningOf(status);
   const bool silent = answer == Answer::kNotSent || answer == Answer::kUnknown;
+  // It was lost in an outage that is over.
+  if (silent && sent_at < link_.back_at) return;
   if (link_.reachable == silent) {
     Tell(silent ? "director_unreachable" : "director_reachable", "", std::string(status.message()));
+    if (!silent) link_.back_at = now.monotonic;
   }
   if (!silent && answer != Answer::kNotNow && answer != Answer::kDraining) {
-    link_ = {};
+    link_ = {.back_at = link_.back_at};
     return;
   }
   link_.reachable = !silent;
-  // Many calls fail together, and count once.
-  if (!std::exchange(link_.up, false) && now.monotonic < link_.probe_at) return;
+  // Many calls fail together, and count once; then only the last probe counts.
+  if (!std::exchange(link_.up, false) && order != link_.probe) return;
   const absl::Duration wait = std::max(kProbeFirst * (1 << std::min(link_.failures++, 10)),
                                        base::DetailsOf(status).retry_after.value_or(kProbeFirst));
   link_.probe_at = now.monotonic + std::min(wait, kProbeLast);
@@ -211,7 +225,7 @@ absl::Duration SchedulerEngine::NextOrderAt() const {
       if (wish.what == About::What::kDirect || !waits_for_link) next = std::min(next, wish.at);
     }
   }
-  if (!link_.up) return calls_ > 0 ? next : std::min(next, link_.probe_at);
+  if (!link_.up) return std::min(next, link_.probe_at);
   if (!HasRoom()) return next;
   for (const auto& [id, pace] : paces_) {
     if (!pace.asked) next = std::min(next, pace.not_before);

@@ -49,6 +49,23 @@ SocketAddress AddressFrom(const std::string& host, uint16_t port) {
   return address;
 }
 
+// The peer of a connection as gRPC names it; empty when the descriptor is no connection any more.
+std::string PeerOf(int socket) {
+  SocketAddress address;
+  address.size = sizeof(address.storage);
+  if (getpeername(socket, address.get(), &address.size) != 0) return "";
+  char text[INET6_ADDRSTRLEN] = {};
+  const uint16_t port = ntohs(address.port());
+  if (address.storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address.storage);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", port);
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address.storage);
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  return absl::StrCat("ipv6:%5B", text, "%5D:", port);
+}
+
 void SetOption(int socket, int level, int option, int value) {
   setsockopt(socket, level, option, &value, sizeof(value));
 }
@@ -140,9 +157,32 @@ bool ConnectionAcceptor::AcceptAll(int listener) {
       continue;
     }
     SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+    Remember(socket);
     take_(socket);
   }
   return true;
+}
+
+void ConnectionAcceptor::Remember(int socket) {
+  std::string peer = PeerOf(socket);
+  base::MutexLock lock(mutex_);
+  // The descriptor is in use again, so its connection before this one is closed.
+  std::string& known = by_socket_[socket];
+  const auto before = by_peer_.find(known);
+  if (before != by_peer_.end() && before->second == socket) by_peer_.erase(before);
+  by_peer_[peer] = socket;
+  known = std::move(peer);
+}
+
+void ConnectionAcceptor::Disconnect(const std::string& peer) {
+  base::MutexLock lock(mutex_);
+  const auto found = by_peer_.find(peer);
+  // gRPC closes descriptors by itself, and the number may stand for something else by now.
+  if (found == by_peer_.end() || PeerOf(found->second) != peer) return;
+  shutdown(found->second, SHUT_RDWR);
+  by_peer_.erase(found);
+  base::LogWarning("server", "connection_closed",
+                   {{"peer", peer}, {"why", "it takes calls back faster than they can be ended"}});
 }
 
 void ConnectionAcceptor::Refuse(int socket) {

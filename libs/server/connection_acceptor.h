@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "libs/base/mutex.h"
 #include "libs/server/listen_address.h"
 
 namespace callboard::server {
@@ -38,6 +40,9 @@ class ConnectionAcceptor {
   void Start(std::function<void(int socket)> take);
   // Closes the port; nothing is taken afterwards.
   void Stop();
+  // Ends the connection of a peer as gRPC names it, `ipv4:10.0.0.7:51234`, if it is still open:
+  // whoever has taken it sees its end. Thread-safe.
+  void Disconnect(const std::string& peer);
 
  private:
   ConnectionAcceptor(int wake, int descriptors_max)
@@ -48,6 +53,7 @@ class ConnectionAcceptor {
   // False when descriptors are short.
   bool AcceptAll(int listener);
   void Refuse(int socket);
+  void Remember(int socket);
 
   const int wake_;
   const int descriptors_max_;
@@ -58,6 +64,11 @@ class ConnectionAcceptor {
   uint64_t refused_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
+
+  base::Mutex mutex_;
+  // Of the connections that were taken, the last one of each descriptor. It may be closed by now.
+  absl::flat_hash_map<std::string, int> by_peer_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int, std::string> by_socket_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace callboard::server

@@ -2,12 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "libs/base/mutex.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/status_matchers.h"
@@ -39,6 +44,18 @@ class Sockets {
     base::MutexLock lock(mutex_);
     return sockets_.size();
   }
+  // As gRPC names it.
+  std::string PeerOfFirst() {
+    base::MutexLock lock(mutex_);
+    sockaddr_in address = {};
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(getpeername(sockets_.front(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    return absl::StrCat("ipv4:127.0.0.1:", ntohs(address.sin_port));
+  }
+  void SayToLast(absl::string_view text) {
+    base::MutexLock lock(mutex_);
+    EXPECT_EQ(send(sockets_.back(), text.data(), text.size(), MSG_NOSIGNAL), ssize_t(text.size()));
+  }
   void CloseAll() {
     base::MutexLock lock(mutex_);
     for (const int socket : sockets_) close(socket);
@@ -65,6 +82,24 @@ TEST(ConnectionAcceptorTest, WhoeverConnectsIsHandedOn) {
     (*acceptor)->Stop();
     EXPECT_EQ(sockets.size(), 2u);
   }
+}
+
+TEST(ConnectionAcceptorTest, OnlyTheConnectionOfThatPeerIsDisconnected) {
+  Sockets sockets;
+  const auto acceptor = ConnectionAcceptor::Listen({.host = "127.0.0.1"}, kPlenty);
+  ASSERT_THAT(acceptor, test::IsOk());
+  (*acceptor)->Start([&sockets](int socket) { sockets.Take(socket); });
+  HttpConnection closed((*acceptor)->port());
+  sockets.WaitFor(1);
+  HttpConnection open((*acceptor)->port());
+  sockets.WaitFor(2);
+  const std::string peer = sockets.PeerOfFirst();
+  (*acceptor)->Disconnect(peer + "0");
+  (*acceptor)->Disconnect(peer);
+  (*acceptor)->Disconnect(peer);
+  EXPECT_EQ(closed.ReadResponse(), "");
+  sockets.SayToLast("HTTP/1.1 204 No Content\r\n\r\n");
+  EXPECT_THAT(open.ReadResponse(/*has_body=*/false), HasSubstr("204"));
 }
 
 TEST(ConnectionAcceptorTest, AddressThatIsTakenIsNamed) {

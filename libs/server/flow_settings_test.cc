@@ -15,6 +15,7 @@
 #include "callboard/config/v1/director.pb.h"
 #include "libs/base/check.h"
 #include "libs/config/settings.h"
+#include "libs/flow/thread_pool.h"
 #include "libs/testing/fake_clock.h"
 #include "libs/testing/manual_executor.h"
 #include "libs/testing/new_folder.h"
@@ -128,8 +129,8 @@ TEST(FlowMetricsTest, EveryLaneShowsHowFullItIs) {
 
 TEST(FlowMetricsTest, CallerThatWaitsForAPlaceIsSeen) {
   test::FakeClock clock;
-  test::ManualExecutor executor(clock);
-  flow::Flow flow({.lanes = {{.name = "builds", .limit = {1, 1}}}}, executor, clock);
+  flow::ThreadPool pool(1);
+  flow::Flow flow({.lanes = {{.name = "builds", .limit = {1, 1}}}}, pool, clock);
   const auto text = [&flow] { return prometheus::TextSerializer().Serialize(FlowMetrics(flow)); };
   flow::Lane& lane = flow.lane("builds");
   std::vector<absl::StatusOr<flow::Places>> places;

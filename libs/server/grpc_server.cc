@@ -16,6 +16,7 @@
 #include "libs/base/log.h"
 #include "libs/base/status_macros.h"
 #include "libs/core/limits.h"
+#include "libs/server/connection_calls.h"
 #include "libs/server/error_detail_interceptor.h"
 #include "libs/server/rpc_metrics.h"
 #include "libs/wire/parse.h"
@@ -29,6 +30,9 @@ constexpr size_t kBufferBytesMax = 64 << 20;
 
 // More calls than callers wait at a full queue, so that those of one client may all be among them.
 constexpr int kCallsPerConnectionMax = 4096;
+// Beyond these a connection takes calls back faster than they can be ended.
+constexpr ConnectionCallLimits kConnectionCallLimits = {.open_max = kCallsPerConnectionMax + 512,
+                                                        .taken_back_max = 256};
 
 // For a connection to say what it wants.
 constexpr absl::Duration kHandshakeWithin = absl::Seconds(10);
@@ -79,8 +83,10 @@ void SetLimits(grpc::ServerBuilder& builder) {
 }
 
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> Interceptors(
-    const GrpcServerOptions& options, const std::vector<ServedService>& services) {
+    const GrpcServerOptions& options, const std::vector<ServedService>& services,
+    ConnectionCalls& calls) {
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(NewConnectionCallsInterceptorFactory(calls));
   interceptors.push_back(NewErrorDetailInterceptorFactory());
   if (options.metrics != nullptr) {
     CHECK(options.clock != nullptr);
@@ -101,6 +107,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   grpc::EnableDefaultHealthCheckService(true);
   ASSIGN_OR_RETURN(std::unique_ptr<ConnectionAcceptor> acceptor,
                    ConnectionAcceptor::Listen(options.listen, options.descriptors_max));
+  auto calls = std::make_unique<ConnectionCalls>(
+      kConnectionCallLimits,
+      [&acceptor = *acceptor](const std::string& peer) { acceptor.Disconnect(peer); });
   grpc::ServerBuilder builder;
   std::unique_ptr<Door> door = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
@@ -110,7 +119,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   // Statistics that nobody can ask for, and answers that nobody compresses.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
-  builder.experimental().SetInterceptorCreators(Interceptors(options, services));
+  builder.experimental().SetInterceptorCreators(Interceptors(options, services, *calls));
   std::vector<std::string> names = {grpc::health::v1::Health::service_full_name()};
   for (const ServedService& served : services) {
     builder.RegisterService(served.service);
@@ -123,16 +132,19 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   for (const ServedService& served : services) {
     server->GetHealthCheckService()->SetServingStatus(served.name, true);
   }
-  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(acceptor), std::move(door),
-                                                    std::move(reflection), std::move(server)));
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(acceptor), std::move(calls),
+                                                    std::move(door), std::move(reflection),
+                                                    std::move(server)));
 }
 
-GrpcServer::GrpcServer(std::unique_ptr<ConnectionAcceptor> acceptor, std::unique_ptr<Door> door,
+GrpcServer::GrpcServer(std::unique_ptr<ConnectionAcceptor> acceptor,
+                       std::unique_ptr<ConnectionCalls> calls, std::unique_ptr<Door> door,
                        std::unique_ptr<Reflection> reflection, std::unique_ptr<grpc::Server> server)
-    : door_(std::move(door)),
+    : acceptor_(std::move(acceptor)),
+      calls_(std::move(calls)),
+      door_(std::move(door)),
       reflection_(std::move(reflection)),
-      server_(std::move(server)),
-      acceptor_(std::move(acceptor)) {
+      server_(std::move(server)) {
   acceptor_->Start([this](int socket) {
     // As gRPC's own listener does with these keepalives.
     const auto timeout_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(kKeepaliveTimeout));

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "libs/ports/clock.h"
 #include "libs/server/connection_acceptor.h"
+#include "libs/server/connection_calls.h"
 #include "libs/server/listen_address.h"
 #include "libs/server/reflection.h"
 
@@ -66,14 +67,17 @@ class GrpcServer {
  private:
   using Door = grpc::experimental::ExternalConnectionAcceptor;
 
-  GrpcServer(std::unique_ptr<ConnectionAcceptor> acceptor, std::unique_ptr<Door> door,
-             std::unique_ptr<Reflection> reflection, std::unique_ptr<grpc::Server> server);
+  GrpcServer(std::unique_ptr<ConnectionAcceptor> acceptor, std::unique_ptr<ConnectionCalls> calls,
+             std::unique_ptr<Door> door, std::unique_ptr<Reflection> reflection,
+             std::unique_ptr<grpc::Server> server);
 
+  // Used by the calls of the server, so they are destroyed after it.
+  const std::unique_ptr<ConnectionAcceptor> acceptor_;
+  const std::unique_ptr<ConnectionCalls> calls_;
   // Where gRPC takes connections.
   const std::unique_ptr<Door> door_;
   const std::unique_ptr<Reflection> reflection_;
   const std::unique_ptr<grpc::Server> server_;
-  const std::unique_ptr<ConnectionAcceptor> acceptor_;
 };
 
 }  // namespace callboard::server

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/text.h"
 #include "libs/http/loopback.h"
 
 namespace callboard::server {
@@ -36,7 +37,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view setting, absl
   if (colon == absl::string_view::npos || !absl::SimpleAtoi(text.substr(colon + 1), &port) ||
       port > 65535 || (host != "localhost" && !IsIpAddress(address.host))) {
     return absl::InvalidArgumentError(absl::StrCat(
-        setting, ": '", text,
+        setting, ": '", base::Echoed(text),
         "' is not valid; wanted: an IP address or localhost, a colon and a port, as in "
         "127.0.0.1:7070 or [::1]:0"));
   }
@@ -44,10 +45,11 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view setting, absl
   if (exposure == Exposure::kInsecureAllowed || http::IsLoopbackHost(host)) return address;
   if (exposure == Exposure::kNever) {
     return absl::InvalidArgumentError(
-        absl::StrCat(setting, ": '", text, "' can be reached by others; wanted: 127.0.0.1:", port));
+        absl::StrCat(setting, ": '", base::Echoed(text),
+                     "' can be reached by others; wanted: 127.0.0.1:", port));
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      setting, ": '", text,
+      setting, ": '", base::Echoed(text),
       "' can be reached by others, and without TLS whoever reaches it may run anything. Choose:\n"
       "  --",
       setting, "=127.0.0.1:", port,

@@ -11,6 +11,7 @@ namespace {
 using test::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(ListenAddressTest, LoopbackAddressesAreTakenAndWrittenBack) {
   for (const char* text : {"127.0.0.1:7070", "localhost:0", "[::1]:65535", "127.9.9.9:1"}) {
@@ -37,6 +38,21 @@ TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("grpc.listen")))
         << text;
   }
+}
+
+TEST(ListenAddressTest, ErrorsRepeatAtMost128BytesOfTheSettingAndNoEscapes) {
+  // A port may have zeros in front.
+  const std::string open = "10.0.0.1:" + std::string(1000, '0') + "7070";
+  const auto error_of = [](const std::string& text, Exposure exposure) {
+    return ParseListenAddress("grpc.listen", text, exposure).status();
+  };
+  for (const Exposure exposure : {Exposure::kLoopbackOnly, Exposure::kNever}) {
+    EXPECT_THAT(error_of(open, exposure), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                   Not(HasSubstr(std::string(129, '0')))));
+  }
+  EXPECT_THAT(error_of("\x1b[2J" + std::string(1000, 'x'), Exposure::kLoopbackOnly),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr(std::string(129, 'x'))))));
 }
 
 }  // namespace

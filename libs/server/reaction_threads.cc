@@ -4,7 +4,9 @@
 // hand the polling to each other at every event, so that each event wakes a thread up that finds
 // nothing to do; and each of them sleeps for 100 ms when it has heard nothing for a second, deaf to
 // what arrives. Programs that link this file have a queue of their own instead, with half as many
-// threads as there are processors, one at least, none of which hands on or sleeps.
+// threads as there are processors, two at least, none of which hands on or sleeps. With one thread
+// a connection that never stops sending would be read without end, while nothing that follows from
+// what was read is done.
 //
 // gRPC asks for its queue through two functions which its header declares and its shared library
 // calls by name, so that the definitions below are the ones that are found (docs/adr/0012). A test
@@ -43,7 +45,7 @@ class Reactions {
     callboard::base::MutexLock lock(mutex_);
     if (users_++ > 0) return queue_.get();
     queue_ = std::make_unique<CompletionQueue>();
-    const unsigned threads = std::clamp(std::thread::hardware_concurrency() / 2, 1u, kThreadsMax);
+    const unsigned threads = std::clamp(std::thread::hardware_concurrency() / 2, 2u, kThreadsMax);
     for (unsigned i = 0; i < threads; ++i) {
       std::thread& thread = threads_.emplace_back(React, queue_->cq());
       pthread_setname_np(thread.native_handle(), "reaction");

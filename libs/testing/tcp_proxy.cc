@@ -122,6 +122,11 @@ uint64_t TcpProxy::bytes_to_server() const {
   return bytes_to_server_;
 }
 
+uint64_t TcpProxy::attempts() const {
+  base::MutexLock lock(mutex_);
+  return attempts_;
+}
+
 size_t TcpProxy::connections() const {
   base::MutexLock lock(mutex_);
   return connections_.size();
@@ -195,6 +200,7 @@ int TcpProxy::UntilNextIsDue() const {
 void TcpProxy::AcceptOne() {
   const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
   if (client < 0) return;
+  ++attempts_;
   if (!accept_ || target_.empty()) return CutOff(client);
   const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   CHECK_GE(server, 0);

@@ -55,6 +55,8 @@ class TcpProxy {
   // Bytes that came from the client so far.
   uint64_t bytes_to_server() const;
   size_t connections() const;
+  // Clients that have connected so far, let in or not.
+  uint64_t attempts() const;
 
  private:
   // What was read at once, and when it is to be written.
@@ -99,6 +101,7 @@ class TcpProxy {
   uint64_t cut_every_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t pieces_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_to_server_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   bool keeps_answers_ ABSL_GUARDED_BY(mutex_) = false;
   std::string answers_ ABSL_GUARDED_BY(mutex_);
   std::list<Connection> connections_ ABSL_GUARDED_BY(mutex_);

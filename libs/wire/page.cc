@@ -10,13 +10,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "libs/core/limits.h"
 #include "libs/core/stable_hash.h"
 
 namespace callboard::wire {
 namespace {
 
 constexpr int kPageSize = 50;
-constexpr int kPageSizeMax = 1000;
 constexpr size_t kPageBytesMax = 3 << 20;
 // What an item in a page takes beside itself: a tag and its length.
 constexpr size_t kItemBytes = 5;
@@ -26,9 +26,9 @@ constexpr char kNoToken[] = "?";
 }  // namespace
 
 size_t ReadPageSize(int32_t page_size, FieldChecks& checks) {
-  if (page_size < 0 || page_size > kPageSizeMax) {
+  if (page_size < 0 || page_size > core::kPageSizeMax) {
     checks.Refuse("page_size",
-                  absl::StrCat("is ", page_size, ", not between 0 and ", kPageSizeMax));
+                  absl::StrCat("is ", page_size, ", not between 0 and ", core::kPageSizeMax));
     return kPageSize;
   }
   return page_size == 0 ? kPageSize : page_size;

@@ -8,6 +8,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "libs/base/error.h"
 #include "libs/base/text.h"
+#include "libs/core/limits.h"
 #include "libs/wire/time.h"
 
 namespace callboard::wire {
@@ -16,7 +17,7 @@ namespace {
 constexpr char kDomain[] = "callboard";
 // gRPC sends an error in headers of at most 8 KiB; what is larger leaves its caller without any.
 constexpr size_t kMessageBytesMax = 2048;
-constexpr size_t kMetadataBytesMax = 256;
+constexpr size_t kMetadataBytesMax = base::kEchoedBytesMax;
 
 void AddDetail(const google::protobuf::Message& detail, google::rpc::Status& status) {
   status.add_details()->PackFrom(detail);
@@ -96,7 +97,9 @@ absl::Status FromGrpc(const grpc::Status& status) {
 }
 
 absl::Status FromProto(const google::rpc::Status& status) {
-  absl::Status error(static_cast<absl::StatusCode>(status.code()), status.message());
+  // In a header gRPC sends any bytes.
+  absl::Status error(static_cast<absl::StatusCode>(status.code()),
+                     base::KeptText(status.message(), core::kErrorBytesMax));
   if (error.ok()) return error;
   for (const google::protobuf::Any& detail : status.details()) {
     error = WithDetail(std::move(error), detail);

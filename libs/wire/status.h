@@ -15,7 +15,8 @@ grpc::Status ToGrpc(const absl::Status& status);
 // The same as a message, for answers that hold the errors of single items.
 google::rpc::Status ToProto(const absl::Status& status);
 
-// The other way round: what ToGrpc() made of `status`, or what another server said.
+// The other way round: what ToGrpc() made of `status`, or what another server said. The message is
+// made valid UTF-8 and has at most core::kErrorBytesMax.
 absl::Status FromGrpc(const grpc::Status& status);
 absl::Status FromProto(const google::rpc::Status& status);
 

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "libs/base/error.h"
+#include "libs/core/limits.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::wire {
@@ -58,7 +61,14 @@ TEST(StatusTest, LongErrorsAreCutAtACharacterAndAreUtf8) {
   const grpc::Status status = ToGrpc(
       base::WithReason(absl::NotFoundError(text), "JOB_NOT_FOUND", {{"job", text + "\xff"}}));
   EXPECT_EQ(status.error_message().size(), 1u + 3 * 682);
-  EXPECT_EQ(InfoOf(status).metadata().at("job").size(), 1u + 3 * 85);
+  EXPECT_EQ(InfoOf(status).metadata().at("job").size(), 1u + 3 * 42);
+}
+
+TEST(StatusTest, ErrorOfAnotherServerBecomesUtf8AndIsCut) {
+  const grpc::Status cut_inside(grpc::StatusCode::UNAVAILABLE, "broken \xe2\x82");
+  EXPECT_EQ(FromGrpc(cut_inside), absl::UnavailableError("broken \xef\xbf\xbd\xef\xbf\xbd"));
+  const grpc::Status long_one(grpc::StatusCode::UNAVAILABLE, std::string(100'000, 'x'));
+  EXPECT_EQ(FromGrpc(long_one).message().size(), core::kErrorBytesMax);
 }
 
 TEST(StatusTest, ErrorOfAnotherServerKeepsCodeAndMessage) {

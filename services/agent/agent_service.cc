@@ -61,7 +61,7 @@ grpc::ServerWriteReactor<v1::TailLogsResponse>* AgentService::TailLogs(
     driver_.ReadOutput(reader, *std::move(query), {show, end});
     call.OnAbandoned([this, reader] { driver_.StopReading(reader); });
   };
-  return server::Stream<v1::TailLogsResponse>(context, tail);
+  return server::Stream<v1::TailLogsResponse>(context, tail, {.budget = &budget_});
 }
 
 grpc::ServerUnaryReactor* AgentService::GetAgentStatus(grpc::CallbackServerContext* context,

@@ -6,17 +6,23 @@
 
 #include "callboard/v1/agent.grpc.pb.h"
 #include "libs/agent/driver.h"
+#include "libs/ports/clock.h"
 #include "libs/server/call_tracer.h"
+#include "libs/server/stream_budget.h"
 
 namespace callboard {
 
 // AgentService over an AgentDriver.
 class AgentService final : public v1::AgentService::CallbackService {
  public:
-  // Driver and tracer outlive the service. `on_session_end` runs whenever a Session is over.
-  AgentService(agent::AgentDriver& driver, const server::CallTracer& tracer,
-               std::function<void()> on_session_end)
-      : driver_(driver), tracer_(tracer), on_session_end_(std::move(on_session_end)) {}
+  // Driver, clock and tracer outlive the service. `on_session_end` runs whenever a Session is over.
+  AgentService(agent::AgentDriver& driver, const ports::Clock& clock,
+               const server::CallTracer& tracer, std::function<void()> on_session_end)
+      : driver_(driver),
+        tracer_(tracer),
+        on_session_end_(std::move(on_session_end)),
+        // A third of what all readers may be shown at once: those that never read make room.
+        budget_(clock, {.bytes_max = 8 << 20}) {}
 
   grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
       grpc::CallbackServerContext* context) override;
@@ -36,6 +42,8 @@ class AgentService final : public v1::AgentService::CallbackService {
   agent::AgentDriver& driver_;
   const server::CallTracer& tracer_;
   const std::function<void()> on_session_end_;
+  // Of all streams of output together.
+  server::StreamBudget budget_;
 };
 
 v1::AgentStatus ToProto(const agent::AgentView& view);

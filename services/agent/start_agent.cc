@@ -107,7 +107,8 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
   agent::AgentDriver& driver = *parts->driver;
   adapters::Announcer& announcer = parts->announcer.emplace(config.director().address());
   parts->tracer.emplace(context.tracing());
-  parts->service.emplace(driver, *parts->tracer, [&announcer] { announcer.Hurry(); });
+  parts->service.emplace(driver, context.clock(), *parts->tracer,
+                         [&announcer] { announcer.Hurry(); });
   const absl::Duration drain_timeout = *wire::FromProto(config.agent().drain_timeout());
   server::Surface surface = {
       .services = {{v1::AgentService::service_full_name(), &*parts->service}},

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/text.h"
+#include "libs/core/ids.h"
 #include "libs/wire/json.h"
 #include "libs/wire/time.h"
 
@@ -33,6 +34,13 @@ std::string Cut(const std::string& text, size_t columns) {
 std::string TimeText(const google::protobuf::Timestamp& proto) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC",
                           wire::FromProto(proto).value_or(absl::UnixEpoch()), absl::UTCTimeZone());
+}
+
+std::string QueueIdProblem(absl::string_view text) {
+  if (core::ParseQueueId(text).has_value()) return "";
+  return absl::StrCat("'", base::Escaped(base::Utf8Cut(text, 128)),
+                      "' is not the id of a task; wanted: queue- and 26 letters and digits, as "
+                      "`callboard queue` and `callboard watch` show it");
 }
 
 std::string RunsText(const v1::Task& task) {

@@ -27,6 +27,9 @@ std::string Cut(const std::string& text, size_t columns);
 // In UTC, to the millisecond.
 std::string TimeText(const google::protobuf::Timestamp& proto);
 
+// Why `text` is not the id of a task, with the form of one; empty when it is one.
+std::string QueueIdProblem(absl::string_view text);
+
 // How often the task was given to an agent, and how many of its attempts failed.
 std::string RunsText(const v1::Task& task);
 

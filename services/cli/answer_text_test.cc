@@ -1,5 +1,6 @@
 #include "services/cli/answer_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "callboard/v1/queue.pb.h"
@@ -8,6 +9,9 @@ namespace callboard::cli {
 namespace {
 
 using config::v1::CliConfig;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(AnswerTextTest, AnswerIsATableOrOneJsonDocument) {
   CliConfig config;
@@ -31,6 +35,13 @@ TEST(AnswerTextTest, TimeIsUtcToTheMillisecond) {
   time.set_seconds(1);
   time.set_nanos(2'345'678);
   EXPECT_EQ(TimeText(time), "1970-01-01 00:00:01.002 UTC");
+}
+
+TEST(AnswerTextTest, WrongIdOfATaskIsAnsweredWithItsForm) {
+  EXPECT_EQ(QueueIdProblem("queue-00000000000000000000000001"), "");
+  EXPECT_THAT(QueueIdProblem("queue-1\x1b"),
+              AllOf(StartsWith(R"('queue-1\u001b' is not the id of a task)"),
+                    HasSubstr("wanted: queue- and 26 letters and digits")));
 }
 
 TEST(AnswerTextTest, CellsStandBelowEachOtherAndLinesEndWithWhatIsThere) {

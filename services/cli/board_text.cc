@@ -74,8 +74,7 @@ std::string WordsOf(const v1::WatchTasksResponse::Change& change) {
     case v1::TaskEvent::KIND_CANCEL_REQUESTED:
       return absl::StrCat("cancel requested", event.why().empty() ? "" : ": ", event.why());
     case v1::TaskEvent::KIND_RETRY:
-      return absl::StrCat(event.why(), ", attempt ", change.task().attempts(), " of ",
-                          change.task().max_attempts());
+      return absl::StrCat(event.why(), "; ", RunsText(change.task()));
     default:
       return event.why();
   }

@@ -49,15 +49,23 @@ TEST(BoardTextTest, LineSaysWhatHappenedThen) {
   v1::Task task = TaskIn(v1::Task::STATE_FAILED, "queue-1");
   task.set_reason(v1::Task::REASON_EXEC_FAILED);
   task.set_attempts(2);
+  task.set_dispatch(2);
   // Not what became of it since.
   EXPECT_EQ(ChangeLine(ChangeOf(task, v1::TaskEvent::KIND_RUNNING)),
             "1970-01-01T00:01:00.000Z  queue-1  working      agent-1       2");
   EXPECT_EQ(ChangeLine(ChangeOf(task, v1::TaskEvent::KIND_RETRY, "it exited with 7")),
-            "1970-01-01T00:01:00.000Z  queue-1  pending      agent-1       2  it exited with 7, "
-            "attempt 2 of 3");
+            "1970-01-01T00:01:00.000Z  queue-1  pending      agent-1       2  it exited with 7; "
+            "2 dispatches, 2 failed attempts of 3 allowed");
   EXPECT_EQ(ChangeLine(ChangeOf(task, v1::TaskEvent::KIND_FAILED, "it exited with 7")),
             "1970-01-01T00:01:00.000Z  queue-1  failed       agent-1       2  EXEC_FAILED: it "
             "exited with 7");
+}
+
+TEST(BoardTextTest, RetryThatIsNotCountedIsNoAttempt) {
+  v1::Task task = TaskIn(v1::Task::STATE_PENDING, "queue-1");
+  task.set_dispatch(1);
+  EXPECT_THAT(ChangeLine(ChangeOf(task, v1::TaskEvent::KIND_RETRY, "its agent is gone")),
+              EndsWith("  its agent is gone; 1 dispatch, 0 failed attempts of 3 allowed"));
 }
 
 TEST(BoardTextTest, LineOfEachKindHasTheStateAfterIt) {

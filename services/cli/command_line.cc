@@ -23,7 +23,7 @@
 #include "libs/base/version.h"
 #include "libs/config/settings.h"
 #include "libs/config/settings_text.h"
-#include "libs/core/ids.h"
+#include "services/cli/answer_text.h"
 #include "services/cli/completion.h"
 #include "services/cli/db_folder.h"
 #include "services/cli/db_report.h"
@@ -58,13 +58,8 @@ absl::StatusOr<std::string> Said(const absl::Status& status) {
   return "";
 }
 
-// Empty for the id of a task, as CLI11 wants it.
-std::string IsQueueId(const std::string& text) {
-  if (core::ParseQueueId(text).has_value()) return "";
-  return absl::StrCat("'", base::Escaped(base::Utf8Cut(text, 128)),
-                      "' is not the id of a task; wanted: queue- and 26 letters and digits, as "
-                      "`callboard queue` and `callboard watch` show it");
-}
+// As CLI11 wants it.
+std::string IsQueueId(const std::string& text) { return QueueIdProblem(text); }
 
 // As it is typed after the program's: `db verify`. Of the program, its own.
 std::string FullName(const CLI::App& command) {

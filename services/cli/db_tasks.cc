@@ -146,7 +146,7 @@ absl::Status ShowStoredTask(const config::v1::CliConfig& config, const DbArgumen
                             std::FILE* out) {
   const std::optional<core::QueueId> id = core::ParseQueueId(arguments.queue_id);
   if (!id.has_value()) {
-    return UsageError(absl::StrCat("'", arguments.queue_id, "' is no queue_id; wanted: queue-…"));
+    return UsageError(QueueIdProblem(arguments.queue_id));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> folder, OpenFolder(config));
   const StoreSurvey survey = SurveyAloud(*folder);

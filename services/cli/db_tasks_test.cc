@@ -23,6 +23,7 @@ namespace {
 
 using test::FileText;
 using test::IsOk;
+using test::StatusIs;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -77,6 +78,14 @@ TEST(DbTasksTest, TaskForPeopleHasALineForEachEvent) {
                 "runs       0 dispatches, 0 failed attempts of 3 allowed\n"
                 "     1  1970-01-01T00:01:39.000Z  SUBMITTED        anonymous\n"
                 "     2  1970-01-01T00:01:40.000Z  ADMITTED         anonymous\n");
+}
+
+TEST(DbTasksTest, WrongIdIsAnsweredWithTheFormOfOne) {
+  DbArguments arguments;
+  arguments.queue_id = "queue-1";
+  EXPECT_THAT(ShowStoredTask({}, arguments, stdout),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("'queue-1' is not the id of a task; wanted: queue- and 26")));
 }
 
 class ExportTest : public testing::Test {

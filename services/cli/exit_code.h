@@ -11,7 +11,7 @@ namespace callboard::cli {
 enum class ExitCode : int {
   kDone = 0,
   kFailed = 1,
-  // The command line or a setting is wrong.
+  // The command line, a setting or a jobs file that was to be checked is wrong.
   kUsage = 2,
   kQueueFull = 3,
   kNotFound = 4,
@@ -22,7 +22,7 @@ enum class ExitCode : int {
   kInterrupted = 130,
 };
 
-// That the command line is wrong, found by the command itself.
+// That the command line, or the file that it names, is wrong; found by the command itself.
 absl::Status UsageError(absl::string_view message);
 
 // Adds to `error` that the peer did not answer, and what to do about it.

@@ -62,9 +62,10 @@ absl::StatusOr<std::string> ListAllJobs(const CliConfig& config) {
 }
 
 absl::StatusOr<std::string> CheckFile(const CliConfig& config, const std::string& path) {
-  ASSIGN_OR_RETURN(const std::vector<core::Job> jobs, adapters::ReadJobsFile(path));
+  const absl::StatusOr<std::vector<core::Job>> jobs = adapters::ReadJobsFile(path);
+  if (!jobs.ok()) return UsageError(jobs.status().message());
   v1::ListJobsResponse listed;
-  for (const core::Job& job : jobs) {
+  for (const core::Job& job : *jobs) {
     v1::Job& proto = *listed.add_jobs();
     proto.set_name(job.name);
     proto.mutable_schedules()->Add(job.text.expressions.begin(), job.text.expressions.end());

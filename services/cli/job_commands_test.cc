@@ -148,6 +148,18 @@ TEST_F(JobCommandsTest, JobsFileIsCheckedWithoutAScheduler) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("`check` and a file")));
 }
 
+TEST_F(JobCommandsTest, CheckOfAWrongOrMissingFileExitsWith2) {
+  const std::string path = (test::NewFolder() / "jobs.yaml").string();
+  const auto check = [&] {
+    return ExitCodeOf(ShowJobs(config_, {.job = "check", .file = path}).status());
+  };
+  EXPECT_EQ(check(), ExitCode::kUsage);
+  std::ofstream(path) << "jobs:\n- {name: a, schedule: 75 * * * *, prompt: p}\n";
+  EXPECT_EQ(check(), ExitCode::kUsage);
+  std::ofstream(path) << "jobs:\n- {name: a, schedule: '@daily', prompt: p}\n";
+  EXPECT_EQ(check(), ExitCode::kDone);
+}
+
 TEST_F(JobCommandsTest, JobsOfAllPagesAreOneAnswer) {
   EXPECT_THAT(Said(ShowJobs(config_, {})),
               MatchesRegex("NAME [^\n]*\nhourly [^\n]*\nnightly [^\n]*\n"));

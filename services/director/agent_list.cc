@@ -19,9 +19,6 @@
 namespace callboard {
 namespace {
 
-// With grpc:// before it, it is a name.
-constexpr size_t kAddressBytesMax = core::kNameBytesMax - 7;
-
 bool IsName(absl::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
@@ -58,7 +55,8 @@ absl::StatusOr<core::AgentAnnounced> AnnouncementFrom(const v1::AnnounceAgentReq
       .name = wire::ReadName("name", request.name(), core::kNameBytesMax, checks),
       .instance_id =
           wire::ReadName("instance_id", request.instance_id(), core::kNameBytesMax, checks),
-      .url = "grpc://" + wire::ReadText("address", request.address(), kAddressBytesMax, checks),
+      .url =
+          "grpc://" + wire::ReadText("address", request.address(), core::kAddressBytesMax, checks),
       .labels = {request.labels().begin(), request.labels().end()}};
   for (const v1::Lane& lane : request.lanes()) {
     announced.lanes[lane.name()] = {.slots = lane.slots(), .used = lane.busy()};

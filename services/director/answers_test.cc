@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "callboard/v1/fleet.pb.h"
 #include "callboard/v1/queue.pb.h"
-#include "libs/core/limits.h"
+#include "libs/testing/any_bytes.h"
 #include "libs/testing/engine_fixture.h"
 #include "libs/wire/status.h"
 #include "libs/wire/task.h"
@@ -16,22 +16,8 @@
 namespace callboard {
 namespace {
 
-// Bytes of whole and broken characters, often about as long as an error may be.
-std::string DrawBytes() {
-  const std::string piece = *rc::gen::element<std::string>(
-      "a", "ä", "€", "\xf0\x9f\x99\x82", "\xff", "\xc3", "\xe2\x82", "\x80", "\x1b");
-  const size_t bytes = *rc::gen::element<size_t>(0, 1, core::kNameBytesMax, core::kErrorBytesMax,
-                                                 core::kErrorBytesMax + 1, core::kResultBytesMax);
-  std::string text = *rc::gen::element<std::string>("", "x", "xy", "xyz");
-  while (text.size() < bytes) text += piece;
-  return text;
-}
-
-template <class Message>
-bool Parses(const Message& message) {
-  Message parsed;
-  return parsed.ParseFromString(message.SerializeAsString());
-}
+using test::DrawBytes;
+using test::Parses;
 
 class Answers {
  public:

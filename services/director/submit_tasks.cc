@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "libs/base/check.h"
 #include "libs/base/status_macros.h"
+#include "libs/core/limits.h"
 #include "libs/wire/enum_pairs.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/parse.h"
@@ -28,7 +29,6 @@ namespace {
 
 using director::SubmitStream;
 
-constexpr size_t kItemsMax = 1000;
 // Items that may be unanswered before the next message is read, and bytes of messages.
 constexpr size_t kOpenItems = 4096;
 constexpr size_t kOpenBytes = 1 << 20;
@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<absl::string_view>> SplitItems(absl::string_view mess
     return wire::ParseError(*v1::SubmitTasksRequest::descriptor());
   }
   wire::FieldChecks checks;
-  checks.AtMost("items", items.size(), kItemsMax, "entries");
+  checks.AtMost("items", items.size(), core::kSubmitItemsMax, "entries");
   RETURN_IF_ERROR(checks.status());
   return items;
 }

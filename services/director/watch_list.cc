@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libs/base/status_macros.h"
+#include "libs/core/limits.h"
 #include "libs/wire/field_checks.h"
 #include "libs/wire/field_values.h"
 #include "libs/wire/page.h"
@@ -17,8 +18,6 @@
 namespace callboard {
 namespace {
 
-// Tasks that one call may name.
-constexpr uint64_t kTasksMax = 1000;
 // Before the last of the current tasks there is nothing to go on from but the beginning.
 constexpr char kBeginning[] = "begin";
 
@@ -47,7 +46,8 @@ std::optional<director::FeedPlace> ReadResumeToken(const std::string& token,
 absl::StatusOr<director::WatchQuery> WatchQueryFrom(const v1::WatchTasksRequest& request) {
   wire::FieldChecks checks;
   director::WatchQuery query = {.resumes = !request.resume_token().empty()};
-  checks.AtMost("queue_ids", static_cast<uint64_t>(request.queue_ids_size()), kTasksMax, "entries");
+  checks.AtMost("queue_ids", static_cast<uint64_t>(request.queue_ids_size()),
+                core::kWatchedTasksMax, "entries");
   for (int i = 0; i < request.queue_ids_size() && checks.status().ok(); ++i) {
     const std::string field = absl::StrCat("queue_ids[", i, "]");
     if (request.queue_ids(i).empty()) checks.Refuse(field, "is empty");

@@ -22,7 +22,6 @@ namespace callboard {
 namespace {
 
 constexpr int kPreviewed = 10;
-constexpr int kPreviewedMax = 1000;
 
 v1::Job::CatchUp ToProto(core::CatchUp::Kind kind) {
   switch (kind) {
@@ -156,8 +155,8 @@ absl::StatusOr<scheduler::PreviewQuery> PreviewQueryFrom(const v1::PreviewJobReq
   if (request.name().empty() == request.schedules().empty()) {
     checks.Refuse("name", "or schedules is required, and not both");
   }
-  if (request.limit() < 0 || request.limit() > kPreviewedMax) {
-    checks.Refuse("limit", absl::StrCat("is not between 0 and ", kPreviewedMax));
+  if (request.limit() < 0 || request.limit() > core::kPreviewedMax) {
+    checks.Refuse("limit", absl::StrCat("is not between 0 and ", core::kPreviewedMax));
   }
   scheduler::PreviewQuery query = {.job = request.name()};
   query.from = wire::ReadTime("from", request.has_from(), request.from(), checks).value_or(now);
@@ -211,16 +210,13 @@ absl::StatusOr<scheduler::FiringQuery> FiringQueryFrom(const v1::ListFiringsRequ
 
 absl::StatusOr<scheduler::Preview> PreviewOf(const v1::PreviewJobRequest& request,
                                              const scheduler::PreviewQuery& query) {
-  const auto wrong = [](const absl::Status& error, absl::string_view field) {
-    return base::WithFieldViolation(error, field, error.message());
-  };
   const absl::StatusOr<absl::TimeZone> zone = adapters::LoadZone(request.time_zone());
-  if (!zone.ok()) return wrong(zone.status(), "time_zone");
+  if (!zone.ok()) return base::InvalidField("time_zone", zone.status().message());
   core::Job job;
   job.text = {.expressions = {request.schedules().begin(), request.schedules().end()},
               .seconds = request.seconds()};
   absl::StatusOr<core::Schedule> schedule = core::Schedule::Parse(job.text, *zone);
-  if (!schedule.ok()) return wrong(schedule.status(), "schedules");
+  if (!schedule.ok()) return base::InvalidField("schedules", schedule.status().message());
   job.schedule = *std::move(schedule);
   return scheduler::Preview{request.time_zone(),
                             core::OccurrencesOf(job, query.from, query.until, query.limit)};

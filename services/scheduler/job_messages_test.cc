@@ -149,10 +149,12 @@ TEST(JobMessagesTest, WrongScheduleOfAPreviewIsToldWithItsPlace) {
   request.add_schedules("75 * * * *");
   EXPECT_THAT(PreviewOf(request, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("75 is not in 0-59")));
+  EXPECT_THAT(PreviewOf(request, {}), test::HasReason("INVALID_FIELD"));
   request.set_schedules(0, "@daily");
   request.set_time_zone("localtime");
   EXPECT_THAT(PreviewOf(request, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no time zone")));
+  EXPECT_THAT(PreviewOf(request, {}), test::HasReason("INVALID_FIELD"));
 }
 
 TEST(JobMessagesTest, BackfillNeedsItsSpan) {

@@ -6,8 +6,13 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/mutex.h"
 #include "libs/testing/new_folder.h"
@@ -24,6 +29,8 @@ using ::testing::SizeIs;
 
 constexpr int kCallers = 200;
 constexpr int kConnections = 20;
+// The trouble that Connect() repeats happens once in a process.
+constexpr int kConnectsMax = 2;
 
 struct Answered {
   crash::History history;
@@ -33,16 +40,39 @@ struct Answered {
   int reused = 0;
 };
 
+// gRPC 1.51 can take a connection under way for one that failed. It reads the errno of connect()
+// after grpc_fd_create(), which locks a mutex of Abseil (grpc/grpc#35064). The first lock in a
+// process that has to wait reads the frequency of the processor, once, from
+// /sys/devices/system/cpu/cpu0/tsc_freq_khz. Most machines have no such file: errno is ENOENT then.
+//
+// A program of its own showed this with stacks of both, in 1 of 60,000 first connections, and this
+// message. It is not known whether every failure seen in this test was that one.
+bool IsMistakenForFailed(const absl::Status& status, const std::string& address) {
+  return absl::IsUnavailable(status) &&
+         status.message() ==
+             absl::StrCat("failed to connect to all addresses; last error: UNKNOWN: ipv4:", address,
+                          ": No such file or directory");
+}
+
+// A client with a connection.
+absl::StatusOr<std::unique_ptr<QueueClient>> Connect(const std::string& address) {
+  absl::Status status;
+  for (int connects = 0; connects < kConnectsMax; ++connects) {
+    auto client = std::make_unique<QueueClient>(address);
+    status = client->Depth().status();
+    if (status.ok()) return client;
+    if (!IsMistakenForFailed(status, address)) break;
+  }
+  return status;
+}
+
 // `contents` are shared out among the callers, all of which use one request id.
 Answered SubmitAtOnce(const std::string& address, const std::vector<std::string>& contents) {
   std::vector<std::unique_ptr<QueueClient>> clients;
   for (int i = 0; i < kConnections; ++i) {
-    clients.push_back(std::make_unique<QueueClient>(address));
-    // A first connection failed now and then with "No such file or directory". The likely cause,
-    // not proven: gRPC 1.51 reads the errno of connect() only after other calls, which may have set
-    // it. The test is about what follows once there is a connection.
-    while (!clients.back()->Depth().ok()) {
-    }
+    absl::StatusOr<std::unique_ptr<QueueClient>> client = Connect(address);
+    CHECK_OK(client.status());
+    clients.push_back(*std::move(client));
   }
   base::Mutex mutex;
   Answered answered;
@@ -73,6 +103,19 @@ Answered SubmitAtOnce(const std::string& address, const std::vector<std::string>
   for (int i = 0; i < kCallers; ++i) threads.emplace_back(call, i);
   for (std::thread& thread : threads) thread.join();
   return answered;
+}
+
+TEST(ConnectTest, OnlyTheErrorOfAMistakenErrnoIsRepeated) {
+  const std::string address = "127.0.0.1:7070";
+  const std::string before = "failed to connect to all addresses; last error: UNKNOWN: ipv4:";
+  const std::string after = ": No such file or directory";
+  EXPECT_TRUE(IsMistakenForFailed(absl::UnavailableError(before + address + after), address));
+  for (const absl::Status& other :
+       {absl::UnknownError(before + address + after),
+        absl::UnavailableError(before + address + ": Connection refused"),
+        absl::UnavailableError("director" + after), absl::OkStatus()}) {
+    EXPECT_FALSE(IsMistakenForFailed(other, address)) << other;
+  }
 }
 
 class DuplicateSubmitTest : public testing::Test {

@@ -1,10 +1,12 @@
-// Folders that a director must not or cannot work in: it says why, and leaves them as they are.
+// Folders that a director or the command must not or cannot work in: it says why, and leaves them
+// as they are.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -27,17 +29,18 @@ constexpr int kFailed = 1;
 
 class FolderTest : public testing::Test {
  protected:
-  // A director to its end, which file modes stop: root without what makes it root.
-  test::Ended Run() const {
+  // A program to its end, which file modes stop: root without what makes it root.
+  static test::Ended RunAsOrdinaryUser(const std::vector<std::string>& program) {
     std::vector<std::string> command;
     if (getuid() == 0) {
       command = {"/usr/bin/setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner"};
     }
-    for (const std::string& word : test::ServerCommand("services/director/callboard-director",
-                                                       {"--data_dir=" + folder_.string()})) {
-      command.push_back(word);
-    }
+    command.insert(command.end(), program.begin(), program.end());
     return test::RunToEnd(command);
+  }
+  test::Ended Run() const {
+    return RunAsOrdinaryUser(test::ServerCommand("services/director/callboard-director",
+                                                 {"--data_dir=" + folder_.string()}));
   }
   std::vector<std::string> Files() const {
     std::vector<std::string> files;
@@ -78,6 +81,23 @@ TEST_F(FolderTest, FolderThatEverybodyMayWriteToIsRefusedWithWhatToDo) {
   EXPECT_THAT(ended.output, HasSubstr(absl::StrCat("data_dir: everybody may write to the folder '",
                                                    folder_.string(), "'; `chmod o-w` it")));
   EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(FolderTest, FolderThatTheCommandCannotReadIsNamedWithItsUser) {
+  // Enough to be taken for a store.
+  for (const char* file : {"HIGHWATER", "LOCK"}) std::ofstream(folder_ / file) << "";
+  // The lock of another user first, then a whole folder of one.
+  for (const std::filesystem::path& closed : {folder_ / "LOCK", folder_}) {
+    ASSERT_EQ(chmod(closed.c_str(), 0), 0);
+    const test::Ended ended = RunAsOrdinaryUser({test::BuiltBinary("services/cli/callboard"), "db",
+                                                 "verify", "--data_dir=" + folder_.string()});
+    ASSERT_EQ(chmod(closed.c_str(), 0700), 0);
+    EXPECT_THAT(ended.exit_code, Optional(kFailed));
+    EXPECT_THAT(ended.output, AllOf(HasSubstr("data_dir '" + folder_.string() + "'"),
+                                    HasSubstr(absl::StrCat("(uid ", geteuid(), ")")),
+                                    HasSubstr(closed.string() + ": Permission denied"),
+                                    HasSubstr("run the command as the folder's owner")));
+  }
 }
 
 }  // namespace

@@ -67,10 +67,15 @@ inline std::string BeginCall(uint32_t stream, const std::string& path = kSubmitP
   return Frame(FrameType::kHeaders, kEndHeaders, stream, HeaderBlock(HeadersOf(path)));
 }
 
+// A message of a call that says more. REQUIRES: it fits into a frame.
+inline std::string NextMessage(uint32_t stream, const std::string& message, uint8_t flags = 0) {
+  return Frame(FrameType::kData, flags, stream,
+               absl::StrCat(BigEndian(0, 1), BigEndian(message.size(), 4), message));
+}
+
 // The only message of a call.
 inline std::string OnlyMessage(uint32_t stream, const std::string& message) {
-  return Frame(FrameType::kData, kEndStream, stream,
-               absl::StrCat(BigEndian(0, 1), BigEndian(message.size(), 4), message));
+  return NextMessage(stream, message, kEndStream);
 }
 
 inline std::string Reset(uint32_t stream) {

@@ -135,6 +135,7 @@ TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
       {{"explain", "task-1-1"}, "'task-1-1' is not the id of a task"},
       {{"logs", "all"}, "'all' is not the id of a task"},
       {{"watch", "x"}, "'x' is not the id of a task"},
+      {{"db", "get", "x"}, "'x' is not the id of a task; wanted: queue- and 26"},
       {{"version", "queue-status"}, "unexpected argument 'queue-status'"},
       {{"-o", "json", "dev"}, "the flags of dev come after it"},
       {{"completion", "tcsh"}, "bash,zsh,fish"},

@@ -1,6 +1,9 @@
 // Runs that are started past the queue: a real agent, a real director beside it, real processes.
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -45,6 +48,8 @@ class Tail {
     if (reader_ != nullptr) reader_->Finish();
   }
 
+  // Returns once the server has begun to answer. Reads nothing.
+  void WaitUntilBegun() { reader_->WaitForInitialMetadata(); }
   // REQUIRES: there is one more.
   v1::TailLogsResponse Next() {
     v1::TailLogsResponse message;
@@ -266,6 +271,29 @@ TEST_F(DirectTest, ReaderThatTakesNothingStallsNothingAndIsToldWhatItMissed) {
     EXPECT_THAT(chunks.back().data(), EndsWith("last\n"));
   }
   EXPECT_THAT(slow->status(), IsOk());
+}
+
+TEST_F(DirectTest, ReadersThatNeverReadMakeRoomForOnesThatDo) {
+  const std::string id = Started("head -c 1000000 /dev/zero");
+  WaitForEnd(id);
+  grpc::ChannelArguments arguments;
+  // The window of a stream stays at 64 KiB, so that a message waits for its reader.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = v1::AgentService::NewStub(grpc::CreateCustomChannel(
+      agent_.grpc_address(), grpc::InsecureChannelCredentials(), arguments));
+  v1::TailLogsRequest request;
+  request.set_task_id(id);
+  // Fewer than may read at once, and more than the budget has room for.
+  std::vector<std::unique_ptr<Tail>> idle;
+  for (int i = 0; i < 90; ++i) {
+    idle.push_back(std::make_unique<Tail>(*stub, request));
+    idle.back()->WaitUntilBegun();
+  }
+  idle.front()->Rest();
+  EXPECT_THAT(idle.front()->status(), StatusIs(absl::StatusCode::kCancelled));
+  const auto reads = Follow(id);
+  EXPECT_FALSE(reads->Rest().empty());
+  EXPECT_THAT(reads->status(), IsOk());
 }
 
 TEST_F(DirectTest, OutputOfARunThatIsNotKnownIsNotFound) {

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "callboard/v1/fleet.grpc.pb.h"
+#include "libs/base/error.h"
 #include "libs/testing/scripted_agent.h"
 #include "tests/integration/director_fixture.h"
 
@@ -18,6 +20,7 @@ using test::StatusIs;
 using Stub = v1::FleetService::Stub;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class FleetTest : public test::DirectorFixture {
  protected:
@@ -125,6 +128,29 @@ TEST_F(FleetTest, UnknownAgentIsNotFound) {
   Start();
   EXPECT_THAT(Drain("agent-1"), HasReason("AGENT_NOT_FOUND"));
   EXPECT_THAT(Undrain("agent-1"), HasReason("AGENT_NOT_FOUND"));
+}
+
+TEST_F(FleetTest, VeryLongNameGivesABoundedErrorFromEveryMethod) {
+  Start();
+  const std::string name(100'000, 'x');
+  v1::ListAgentsRequest list;
+  list.set_page_token(name);
+  const std::pair<const char*, absl::Status> answers[] = {
+      {"AnnounceAgent", Announce(name, "127.0.0.1:7071").status()},
+      {"AnnounceAgent, address", Announce("agent-1", name).status()},
+      {"ListAgents", Call(&Stub::ListAgents, list).status()},
+      {"DrainAgent", Drain(name).status()},
+      {"UndrainAgent", Undrain(name).status()},
+  };
+  for (const auto& [method, error] : answers) {
+    // Headers that are too large would be RESOURCE_EXHAUSTED.
+    EXPECT_TRUE(absl::IsInvalidArgument(error) || absl::IsNotFound(error)) << method << error;
+    EXPECT_LT(error.message().size(), 1000u) << method;
+    EXPECT_THAT(std::string(error.message()), Not(HasSubstr(std::string(129, 'x')))) << method;
+    for (const auto& [key, value] : base::DetailsOf(error).metadata) {
+      EXPECT_LE(value.size(), 128u) << method << " " << key;
+    }
+  }
 }
 
 }  // namespace

@@ -18,10 +18,12 @@ using test::IsOk;
 using test::OutcomeOf;
 using test::Rarely;
 using test::StatusIs;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 using Stub = v1::SchedulerService::Stub;
 
@@ -246,6 +248,23 @@ class SchedulerErrorTest : public SchedulerCallsTest {
     return absl::StrCat(absl::StatusCodeToString(static_cast<absl::StatusCode>(error.error_code())),
                         " ", info.reason());
   }
+  // That the request is refused, with an error that fits into headers and repeats at most 128 bytes
+  // of a value.
+  template <class Request, class Response>
+  void ExpectBounded(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                     const Request& request) {
+    Response response;
+    const grpc::Status error = scheduler_->Ask(method, request, response);
+    const std::string name = Request::descriptor()->name();
+    EXPECT_THAT(error.error_code(),
+                AnyOf(grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::NOT_FOUND))
+        << name << ": " << error.error_message();
+    EXPECT_LT(error.error_message().size(), 1000u) << name;
+    EXPECT_LT(error.error_details().size(), 4000u) << name;
+    EXPECT_THAT(error.error_message() + "\n" + error.error_details(),
+                Not(HasSubstr(std::string(129, 'x'))))
+        << name;
+  }
   // A request with the name of a job, where it has one.
   template <class Request>
   static Request Of(const std::string& job) {
@@ -274,7 +293,6 @@ TEST_F(SchedulerErrorTest, WrongRequestIsRefusedByEveryMethod) {
   WriteJobs({Rarely("rare")});
   StartScheduler();
   const std::string field = "INVALID_ARGUMENT INVALID_FIELD";
-  const std::string wrong = "INVALID_ARGUMENT INVALID_ARGUMENT";
   v1::ListJobsRequest jobs;
   jobs.set_page_token("?");
   EXPECT_EQ(ErrorOf(&Stub::ListJobs, jobs), field);
@@ -283,14 +301,52 @@ TEST_F(SchedulerErrorTest, WrongRequestIsRefusedByEveryMethod) {
   EXPECT_EQ(ErrorOf(&Stub::ListFirings, firings), field);
   v1::TriggerJobRequest trigger = Of<v1::TriggerJobRequest>("rare");
   trigger.set_trigger_id("no/slash");
-  EXPECT_EQ(ErrorOf(&Stub::TriggerJob, trigger), wrong);
+  EXPECT_EQ(ErrorOf(&Stub::TriggerJob, trigger), field);
   v1::PauseJobRequest pause = Of<v1::PauseJobRequest>("rare");
   *pause.mutable_until() = wire::ToProto(At("2012-01-01T00:00:00Z"));
-  EXPECT_EQ(ErrorOf(&Stub::PauseJob, pause), wrong);
+  EXPECT_EQ(ErrorOf(&Stub::PauseJob, pause), field);
   v1::PreviewJobRequest preview;
   preview.add_schedules("75 * * * *");
-  EXPECT_EQ(ErrorOf(&Stub::PreviewJob, preview), wrong);
+  EXPECT_EQ(ErrorOf(&Stub::PreviewJob, preview), field);
   EXPECT_EQ(ErrorOf(&Stub::BackfillJob, Of<v1::BackfillJobRequest>("rare")), field);
+  EXPECT_EQ(ErrorOf(&Stub::BackfillJob,
+                    Span("rare", "no/slash", "2012-01-01T00:00:00Z", "2013-01-01T00:00:00Z")),
+            field);
+}
+
+TEST_F(SchedulerErrorTest, VeryLongNameGivesABoundedErrorFromEveryMethod) {
+  WriteJobs({Rarely("rare")});
+  StartScheduler();
+  const std::string name(100'000, 'x');
+  const char* from = "2012-01-01T00:00:00Z";
+  const char* until = "2013-01-01T00:00:00Z";
+  ExpectBounded(&Stub::GetJob, Of<v1::GetJobRequest>(name));
+  ExpectBounded(&Stub::TriggerJob, Of<v1::TriggerJobRequest>(name));
+  ExpectBounded(&Stub::PauseJob, Of<v1::PauseJobRequest>(name));
+  ExpectBounded(&Stub::ResumeJob, Of<v1::ResumeJobRequest>(name));
+  ExpectBounded(&Stub::PreviewJob, Of<v1::PreviewJobRequest>(name));
+  ExpectBounded(&Stub::ListFirings, Of<v1::ListFiringsRequest>(name));
+  ExpectBounded(&Stub::BackfillJob, Span(name, "b", from, until));
+  // Other texts of theirs.
+  ExpectBounded(&Stub::BackfillJob, Span("rare", name, from, until));
+  v1::ListJobsRequest jobs;
+  jobs.set_page_token(name);
+  ExpectBounded(&Stub::ListJobs, jobs);
+  v1::ListFiringsRequest firings;
+  firings.set_page_token(name);
+  ExpectBounded(&Stub::ListFirings, firings);
+  v1::TriggerJobRequest trigger = Of<v1::TriggerJobRequest>("rare");
+  trigger.set_trigger_id(name);
+  ExpectBounded(&Stub::TriggerJob, trigger);
+  v1::PauseJobRequest pause = Of<v1::PauseJobRequest>("rare");
+  pause.set_why(name);
+  ExpectBounded(&Stub::PauseJob, pause);
+  v1::PreviewJobRequest preview;
+  preview.add_schedules(name);
+  ExpectBounded(&Stub::PreviewJob, preview);
+  preview.set_schedules(0, "@daily");
+  preview.set_time_zone(name);
+  ExpectBounded(&Stub::PreviewJob, preview);
 }
 
 }  // namespace

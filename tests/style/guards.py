@@ -367,7 +367,7 @@ def assertion_free_tests(tree):
     for path, text in tree.select("_test.cc"):
         starts = [(m.start(), m[0]) for m in re.finditer(r"^(TYPED_)?TEST(_F|_P)?\(.*", text, re.M)]
         for (start, name), (end, _) in zip(starts, starts[1:] + [(len(text), "")]):
-            if not re.search(r"\b(EXPECT|ASSERT|RC_ASSERT|RC_GTEST|FAIL|CHECK)\w*\(|WaitForLine\(",
+            if not re.search(r"\b(EXPECT|Expect|ASSERT|RC_ASSERT|RC_GTEST|FAIL|CHECK)\w*\(|WaitForLine\(",
                              text[start:end]):
                 number = text.count("\n", 0, start) + 1
                 findings.append(f"{path}:{number}: {name} asserts nothing")

@@ -70,6 +70,7 @@ TESTED_ELSEWHERE = {
     "libs/testing/tcp_proxy.cc": "libs/adapters/grpc_link/grpc_agent_link_test.cc",
     "libs/agent/run_end_name.h": "services/agent/agent_watch_test.cc",
     "libs/testing/recorded_spans.h": "libs/server/call_tracer_test.cc",
+    "libs/testing/any_bytes.h": "services/director/answers_test.cc",
     "libs/testing/cron_jobs.h": "libs/scheduler/due_test.cc",
     "libs/testing/driver_flow.h": "libs/director/driver_test.cc",
     "libs/testing/engine_fixture.h": "libs/director/engine_dispatch_test.cc",

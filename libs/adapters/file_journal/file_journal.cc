@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "callboard/storage/v1/journal.pb.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/framed.h"
 
 namespace callboard::adapters {
@@ -86,10 +87,10 @@ std::optional<agent::JournalRecord> FromEntry(const JournalEntry& entry) {
       const storage::v1::JournalResult& proto = entry.result();
       if (proto.end() > static_cast<uint32_t>(core::RunResult::End::kNotStarted)) return {};
       core::RunResult result = {.end = static_cast<core::RunResult::End>(proto.end()),
-                                .signal = proto.signal(),
+                                .signal = base::ValidUtf8(proto.signal()),
                                 .result = proto.result(),
                                 .result_truncated = proto.result_truncated(),
-                                .error = proto.error()};
+                                .error = base::ValidUtf8(proto.error())};
       if (proto.has_exit_code()) result.exit_code = proto.exit_code();
       return agent::ResultKept{token, std::move(result)};
     }

@@ -59,6 +59,18 @@ TEST_F(FileJournalTest, NextLifeFindsWhatWasWritten) {
   EXPECT_EQ(found.results.at(Token(2)), kResult);
 }
 
+TEST_F(FileJournalTest, TextThatIsNotUtf8IsRepairedOnReading) {
+  {
+    const FileJournal::Opened opened = Open();
+    ASSERT_THAT(opened.journal->Write({agent::ResultKept{
+                    Token(1), {.signal = "SIG\xff", .result = "\xff", .error = "cut \xe2\x82"}}}),
+                IsOk());
+  }
+  const core::RunResult repaired = {
+      .signal = "SIG\xef\xbf\xbd", .result = "\xff", .error = "cut \xef\xbf\xbd\xef\xbf\xbd"};
+  EXPECT_EQ(Found().results.at(Token(1)), repaired);
+}
+
 TEST_F(FileJournalTest, EveryEndOfARunIsFoundAgain) {
   using End = core::RunResult::End;
   const std::vector<End> ends = {End::kCompleted, End::kFailed, End::kTimedOut, End::kCancelled,

@@ -44,11 +44,15 @@ void SetTrace(const core::SpanContext& trace, grpc::ClientContext& context) {
   context.AddMetadata(ports::kTraceparent, core::FormatTraceparent(trace));
 }
 
-// How long a connection that was refused, or is not answered, is left alone. Short: together with
-// scheduler::kProbeLast a director that is back is noticed within two seconds.
+// How long a connection that was refused, or is not answered, is left alone. Short, for
+// scheduler::kProbeLast.
 constexpr absl::Duration kReconnectBackoffMin = absl::Milliseconds(100);
 constexpr absl::Duration kReconnectBackoffMax = absl::Milliseconds(500);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(1);
+static_assert(kReconnectBackoffMax <= absl::Seconds(1) && kConnectTimeout <= absl::Seconds(1) &&
+                  scheduler::kProbeLast <= absl::Seconds(1) &&
+                  scheduler::kProbeTimeout <= absl::Seconds(1),
+              "a director that is back is noticed within two seconds");
 
 // By name, so that the peer of a call, which is an address, tells whether there was one.
 std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address, const ports::Tracing& tracing) {

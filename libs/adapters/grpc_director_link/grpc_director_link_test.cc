@@ -8,6 +8,7 @@
 #include <atomic>
 #include <future>
 #include <map>
+#include <memory>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,7 @@
 #include "libs/testing/recorded_spans.h"
 #include "libs/testing/running_service.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/tcp_proxy.h"
 #include "libs/wire/status.h"
 
 namespace callboard::adapters {
@@ -213,6 +215,26 @@ TEST_F(GrpcDirectorLinkTest, WhatNeverReachedAConnectionIsKnownNotToBeSent) {
     EXPECT_THAT(answer, StatusIs(absl::StatusCode::kUnavailable));
     EXPECT_THAT(answer, HasReason(kUnreachable));
   }
+}
+
+TEST_F(GrpcDirectorLinkTest, DirectorThatIsBackAtItsAddressIsReachedAgain) {
+  auto director = std::make_unique<Peer>();
+  test::TcpProxy network(director->address());
+  GrpcDirectorLink link(network.address(), tracing_);
+  ASSERT_THAT(Submit(link, "before"), IsOk());
+  network.Accept(false);
+  network.Cut();
+  director = std::make_unique<Peer>();
+  EXPECT_THAT(Submit(link, "while it is away"), StatusIs(absl::StatusCode::kUnavailable));
+  network.Forward(director->address());
+  network.Accept(true);
+  // Until it is reached.
+  absl::StatusOr<Accepted> answer;
+  do {
+    answer = Submit(link, "after");
+  } while (absl::IsUnavailable(answer.status()));
+  EXPECT_THAT(answer, IsOk());
+  EXPECT_THAT(director->submitted(), Not(IsEmpty()));
 }
 
 TEST_F(GrpcDirectorLinkTest, WhatWasCutOffMayHaveArrived) {

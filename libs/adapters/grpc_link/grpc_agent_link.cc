@@ -29,15 +29,19 @@ namespace {
 
 // Reading is put off for twice that at most.
 constexpr absl::Duration kReadOnAfter = absl::Milliseconds(100);
+constexpr absl::Duration kConnectTimeout = absl::Seconds(1);
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address, absl::Duration keepalive) {
   const int milliseconds = static_cast<int>(absl::ToInt64Milliseconds(keepalive));
   grpc::ChannelArguments arguments;
   // A connection of its own, and none of the waiting that channels do by themselves.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // The first is gRPC's name for the time that a connection may take, unless the others are longer.
+  for (const char* backoff :
+       {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+        GRPC_ARG_MAX_RECONNECT_BACKOFF_MS}) {
+    arguments.SetInt(backoff, static_cast<int>(absl::ToInt64Milliseconds(kConnectTimeout)));
+  }
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
@@ -55,7 +59,7 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address, absl::Dura
 class LinkCore : public std::enable_shared_from_this<LinkCore> {
  public:
   LinkCore(const LinkOptions& options, const ports::Clock& clock)
-      : options_(options), clock_(clock) {}
+      : options_(options), clock_(clock), first_dials_(options.redials_per_second) {}
 
   void Start(ports::AgentListener& listener) {
     base::MutexLock lock(mutex_);
@@ -82,18 +86,26 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     // Channels end here, not with whatever call or timer lets go of this last: gRPC waits for its
     // own threads then.
     peers_.clear();
+    retired_.clear();
   }
 
   void Dial(const std::string& address, Known known, const std::string& name) {
     base::MutexLock lock(mutex_);
     const absl::Duration now = clock_.MonotonicNow();
-    const auto [found, is_new] = peers_.try_emplace(address);
-    Peer& peer = found->second;
+    const bool is_new = !peers_.contains(address);
+    if (is_new && !name.empty()) ForgetOthers(address, name);
+    // The agent announces itself again.
+    if (is_new && known == Known::kWhileAnnounced && Unreached() >= options_.unreached_max) return;
+    Peer& peer = peers_[address];
     peer.for_ever = peer.for_ever || known == Known::kForEver;
     peer.announced_at = now;
     if (peer.call != nullptr) return;
     if (!name.empty()) peer.name = name;
-    if (is_new && !name.empty()) ForgetOthers(address, name);
+    if (is_new && !peer.for_ever && !first_dials_.Take(now)) {
+      // As one that could not be reached.
+      peer.dialled_at = now;
+      return RedialLater(address, peer);
+    }
     if (peer.redial != nullptr) {
       // A Session that broke is dialled again when its time has come: its agent may announce itself
       // at the end of each. One that could not be reached may be there now.
@@ -109,6 +121,11 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   }
 
   uint64_t unknown_items() const { return unknown_items_; }
+
+  size_t addresses() const {
+    base::MutexLock lock(mutex_);
+    return peers_.size();
+  }
 
   void Redial(uint64_t director_epoch) {
     base::MutexLock lock(mutex_);
@@ -147,6 +164,8 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     // Of its last opening, or as it announced itself.
     std::string name = {};
     bool is_open = false;
+    // A Session was open at some time.
+    bool was_reached = false;
     // When it was last dialled, and what became of that so far.
     absl::Duration dialled_at = {};
     DialledSession session = {};
@@ -190,6 +209,12 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     peer.dialled_at = clock_.MonotonicNow();
     calls_[session] = peer.call;
     peer.call->Start(*peer.stub, {.director_epoch = epoch_, .lease = options_.lease});
+    retired_.clear();
+  }
+
+  // Its channel is not used any more.
+  void Retire(Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (peer.stub != nullptr) retired_.push_back(std::move(peer.stub));
   }
 
   void HangUp(Peer& peer, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -234,6 +259,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     if (peer == peers_.end() || peer->second.call.get() != &call) return false;
     peer->second.name = name;
     peer->second.is_open = true;
+    peer->second.was_reached = true;
     peer->second.session.opened = true;
     peer->second.refusal.clear();
     ForgetOthers(address, name);
@@ -243,9 +269,23 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   // The agent moved: nobody is at its old address any more.
   void ForgetOthers(const std::string& address, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    std::erase_if(peers_, [&](const auto& other) {
-      return other.second.name == name && other.first != address && other.second.call == nullptr &&
-             !other.second.for_ever;
+    for (auto entry = peers_.begin(); entry != peers_.end();) {
+      auto& [other, peer] = *entry;
+      const bool is_in_use = peer.for_ever || (peer.was_reached && peer.call != nullptr);
+      if (peer.name != name || other == address || is_in_use) {
+        ++entry;
+        continue;
+      }
+      HangUp(peer, absl::CancelledError("the agent moved"));
+      Retire(peer);
+      entry = peers_.erase(entry);
+    }
+  }
+
+  // Announced addresses that were never reached.
+  ptrdiff_t Unreached() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::count_if(peers_.begin(), peers_.end(), [](const auto& entry) {
+      return !entry.second.for_ever && !entry.second.was_reached;
     });
   }
 
@@ -284,6 +324,8 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
         name = peer.name;
         peer.call = nullptr;
         peer.is_open = false;
+        // Its channel would dial by itself, again and again.
+        if (!was_open) Retire(peer);
         if (!was_open && core::IsSessionRefusal(why)) {
           const std::string before = std::exchange(peer.refusal, why.ToString());
           is_new_refusal = peer.refusal != before;
@@ -338,10 +380,20 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     const absl::Duration now = clock_.MonotonicNow();
     peer.session.stood = now - peer.dialled_at;
     peer.failures = FailuresAfter(peer.session, peer.failures, options_.redial_max);
-    const absl::Duration longest =
-        LongestRedial(Waiting(), options_.redials_per_second, options_.redial_max);
+    RedialLater(address, peer);
+  }
+
+  void RedialLater(const std::string& address, Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto shared = [this](absl::Duration wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return LongestRedial(Waiting(), options_.redials_per_second, wait);
+    };
+    // Agents that were lost together come back soon. Addresses that were never reached keep to the
+    // rate from the beginning.
+    const bool is_known = peer.was_reached || peer.for_ever;
+    const absl::Duration shortest = is_known ? options_.redial_min : shared(options_.redial_min);
     RedialAt(address, peer,
-             now + RedialAfter(address, peer.failures, options_.redial_min, longest));
+             clock_.MonotonicNow() +
+                 RedialAfter(address, peer.failures, shortest, shared(options_.redial_max)));
   }
 
   void RedialAt(const std::string& address, Peer& peer, absl::Duration at)
@@ -359,15 +411,13 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   }
 
   void OnRedialDue(const std::string& address) {
-    // Ends outside of the lock.
-    std::unique_ptr<v1::AgentService::Stub> forgotten;
     base::MutexLock lock(mutex_);
     const auto found = peers_.find(address);
     if (found == peers_.end() || found->second.call != nullptr) return;
     Peer& peer = found->second;
     const absl::Duration silent = clock_.MonotonicNow() - peer.announced_at;
     if (!peer.for_ever && silent > options_.forget_after) {
-      forgotten = std::move(peer.stub);
+      Retire(peer);
       peers_.erase(found);
       return;
     }
@@ -378,8 +428,9 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   const ports::Clock& clock_;
   std::atomic<uint64_t> unknown_items_ = 0;
 
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   base::CondVar changed_;
+  FirstDials first_dials_ ABSL_GUARDED_BY(mutex_);
   // Set once, before anything is called.
   ports::AgentListener* listener_ = nullptr;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -387,6 +438,9 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   // By address.
   std::map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);
+  // Their channels end when another is in use, or in Leave(): a thread of gRPC that ends the last
+  // one would wait for itself.
+  std::vector<std::unique_ptr<v1::AgentService::Stub>> retired_ ABSL_GUARDED_BY(mutex_);
   // While somebody puts its reading off.
   std::unique_ptr<grpc::Alarm> reads_ ABSL_GUARDED_BY(mutex_);
   // All that gRPC is not done with.
@@ -411,6 +465,8 @@ void GrpcAgentLink::Dial(const std::string& address, Known known, const std::str
 }
 
 uint64_t GrpcAgentLink::unknown_items() const { return core_->unknown_items(); }
+
+size_t GrpcAgentLink::addresses() const { return core_->addresses(); }
 
 void GrpcAgentLink::Say(core::SessionId session, std::vector<core::DirectorItem> items) {
   const std::vector<core::DirectorWord> words(std::make_move_iterator(items.begin()),

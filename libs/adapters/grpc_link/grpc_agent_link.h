@@ -1,6 +1,7 @@
 #ifndef CALLBOARD_LIBS_ADAPTERS_GRPC_LINK_GRPC_AGENT_LINK_H_
 #define CALLBOARD_LIBS_ADAPTERS_GRPC_LINK_GRPC_AGENT_LINK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "libs/core/limits.h"
 #include "libs/core/queue.h"
 #include "libs/core/session.h"
 #include "libs/ports/agent_link.h"
@@ -27,13 +29,16 @@ struct LinkOptions {
   absl::Duration redial_min = absl::Milliseconds(50);
   absl::Duration redial_max = absl::Seconds(5);
   // How often agents that cannot be reached are dialled, all together; more of them are dialled
-  // less often than every `redial_max`.
+  // less often than every `redial_max`. New addresses are dialled as often, beside them, and a
+  // second's worth of new ones at once.
   uint32_t redials_per_second = 100;
+  // Addresses that agents announced and that no Session has reached yet; more are not dialled.
+  ptrdiff_t unreached_max = core::kUnreachedAgentsMax;
   // How far apart two dials of an agent are at least when announcements ask for them.
   absl::Duration announced_dial_period = absl::Seconds(1);
   // An agent that announced itself and is not connected is dialled for so long after the last time.
   absl::Duration forget_after = absl::Minutes(1);
-  // How long a connection may take, and a silent peer be believed.
+  // How long a silent peer is believed.
   absl::Duration keepalive = absl::Seconds(10);
 };
 
@@ -59,7 +64,8 @@ class GrpcAgentLink final : public ports::AgentLink {
   // Who is dialled for ever, and who only as long as it announces itself.
   enum class Known { kForEver, kWhileAnnounced };
   // Dials the agent at host:port, now if it is not connected and was not dialled a moment ago.
-  // `name`: as it announced itself.
+  // `name`: as it announced itself. One that was not reached yet is dialled at its last address
+  // only.
   void Dial(const std::string& address, Known known, const std::string& name = "");
 
   void Say(core::SessionId session, std::vector<core::DirectorItem> items) override;
@@ -72,6 +78,8 @@ class GrpcAgentLink final : public ports::AgentLink {
 
   // Items of agents that this version does not know, and ignored.
   uint64_t unknown_items() const;
+  // Addresses that it has Sessions with, dials or waits to dial.
+  size_t addresses() const;
 
  private:
   // Shared with calls and timers under way, which may end after the link.

@@ -26,6 +26,7 @@ using core::FenceToken;
 using Direction = test::TcpProxy::Direction;
 using Flow = test::TcpProxy::Flow;
 using Known = GrpcAgentLink::Known;
+using ::testing::HasSubstr;
 
 FenceToken Token(uint64_t task) {
   return {core::QueueId(core::Ulid(0, task)), core::DispatchNumber(1), 7};
@@ -268,6 +269,72 @@ TEST_F(GrpcAgentLinkTest, AnnouncementDoesNotCutTheWaitAfterASessionThatBroke) {
   link.Dial(agent_.address(), Known::kWhileAnnounced, "agent-1");
   link.Redial(8);
   EXPECT_EQ(agent_.WaitForSession().director_epoch, 8u) << "the next Session is that of Redial()";
+}
+
+TEST_F(GrpcAgentLinkTest, NewAddressesAreDialledAtOnceOnlyAsOftenAsTheRateAllows) {
+  GrpcAgentLink link(
+      {.redial_min = absl::Hours(1), .redial_max = absl::Hours(1), .redials_per_second = 5},
+      clock_);
+  link.Start(notebook_);
+  for (int port = 1; port <= 20; ++port) {
+    link.Dial(absl::StrCat("127.0.0.1:", port), Known::kWhileAnnounced,
+              absl::StrCat("dead-", port));
+  }
+  for (int dial = 1; dial <= 5; ++dial)
+    EXPECT_THAT(notebook_.Next(), HasSubstr("unreachable dead"));
+  // A fifth of a second later there may be one more, and the others still wait.
+  clock_.Advance(absl::Milliseconds(200));
+  link.Dial("127.0.0.1:21", Known::kWhileAnnounced, "last");
+  EXPECT_EQ(notebook_.Next(), "unreachable last");
+}
+
+TEST_F(GrpcAgentLinkTest, AgentThatWasNotReachedIsDialledAtItsLastAddressOnly) {
+  link_.Start(notebook_);
+  std::deque<test::TcpProxy> silent;
+  for (int i = 0; i < 5; ++i) {
+    silent.emplace_back(agent_.address()).Set(Direction::kToServer, Flow::kSwallowed);
+    link_.Dial(silent.back().address(), Known::kWhileAnnounced, "agent-1");
+    EXPECT_EQ(link_.addresses(), 1u);
+  }
+  link_.Dial(agent_.address(), Known::kWhileAnnounced, "agent-1");
+  EXPECT_EQ(link_.addresses(), 1u);
+  agent_.WaitForSession();
+  agent_.SayOpened("agent-1");
+  notebook_.WaitFor("opened agent-1");
+  link_.Stop();
+}
+
+TEST_F(GrpcAgentLinkTest, AddressesThatWereNeverReachedAreBounded) {
+  GrpcAgentLink link({.unreached_max = 3}, clock_);
+  link.Start(notebook_);
+  for (int port = 1; port <= 20; ++port) {
+    link.Dial(absl::StrCat("127.0.0.1:", port), Known::kWhileAnnounced,
+              absl::StrCat("dead-", port));
+  }
+  EXPECT_EQ(link.addresses(), 3u);
+  link.Dial(agent_.address(), Known::kForEver);
+  agent_.WaitForSession();
+  EXPECT_EQ(link.addresses(), 4u);
+  link.Stop();
+}
+
+TEST_F(GrpcAgentLinkTest, ChannelDialsNothingByItself) {
+  GrpcAgentLink link({.redial_min = absl::Hours(1), .redial_max = absl::Hours(1)}, clock_);
+  link.Start(notebook_);
+  proxy_.Accept(false);
+  link.Dial(proxy_.address(), Known::kForEver, "refusing");
+  EXPECT_EQ(notebook_.Next(), "unreachable refusing");
+  // Meanwhile connections to another time out.
+  test::TcpProxy silent(agent_.address());
+  silent.Set(Direction::kToClient, Flow::kSwallowed);
+  for (int dial = 1; dial <= 3; ++dial) {
+    link.Dial(silent.address(), Known::kForEver, "silent");
+    EXPECT_EQ(notebook_.Next(), "unreachable silent");
+    clock_.Advance(absl::Hours(2));
+  }
+  // A second one may be on its way when the next address is dialled.
+  EXPECT_LE(proxy_.attempts(), 2u);
+  link.Stop();
 }
 
 TEST_F(GrpcAgentLinkTest, ItemThatTheDirectorDoesNotKnowIsIgnoredAndCounted) {

@@ -17,6 +17,13 @@ absl::Duration LongestRedial(size_t waiting, uint32_t per_second, absl::Duration
   return std::max(max, absl::Seconds(1) * static_cast<double>(waiting) / per_second);
 }
 
+bool FirstDials::Take(absl::Duration now) {
+  const absl::Duration until = std::max(made_until_, now - absl::Seconds(1)) + period_;
+  if (until > now) return false;
+  made_until_ = until;
+  return true;
+}
+
 uint32_t FailuresAfter(const DialledSession& session, uint32_t failures, absl::Duration max) {
   if (session.opened && (session.did_work || session.stood >= max)) return 0;
   return failures + 1;

@@ -19,6 +19,20 @@ absl::Duration RedialAfter(absl::string_view address, uint32_t failures, absl::D
 // together would be dialled more than `per_second` times a second.
 absl::Duration LongestRedial(size_t waiting, uint32_t per_second, absl::Duration max);
 
+// First dials of addresses: at most `per_second`, and a second's worth of them at once.
+class FirstDials {
+ public:
+  explicit FirstDials(uint32_t per_second) : period_(absl::Seconds(1) / per_second) {}
+
+  // Whether one more may be made now; then it counts as made.
+  bool Take(absl::Duration now);
+
+ private:
+  const absl::Duration period_;
+  // Until then, at that rate, those that were made would have lasted.
+  absl::Duration made_until_ = -absl::InfiniteDuration();
+};
+
 // One Session, from the dialling to its end.
 struct DialledSession {
   bool opened = false;

@@ -64,5 +64,21 @@ TEST(RedialTest, ManyAddressesThatCannotBeReachedShareOneDialRate) {
   EXPECT_EQ(LongestRedial(/*waiting=*/5000, /*per_second=*/100, kMax), absl::Seconds(50));
 }
 
+TEST(RedialTest, FirstDialsKeepToTheirRateAfterASecondsWorthOfThem) {
+  FirstDials dials(/*per_second=*/100);
+  absl::Duration now = absl::Hours(1);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(dials.Take(now)) << i;
+  EXPECT_FALSE(dials.Take(now));
+  int taken = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    now += absl::Milliseconds(1);
+    if (dials.Take(now)) ++taken;
+  }
+  EXPECT_EQ(taken, 1000);
+  now += absl::Hours(1);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(dials.Take(now)) << i;
+  EXPECT_FALSE(dials.Take(now)) << "what is not used is not saved up";
+}
+
 }  // namespace
 }  // namespace callboard::adapters::internal

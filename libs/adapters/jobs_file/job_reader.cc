@@ -242,7 +242,7 @@ class FileReader {
       if (!keys.emplace(key, entry.first).second) return At(entry.first, Of(key, "is there twice"));
       if (const OwnKey* own = FindOwnKey(key); own != nullptr) {
         if (absl::Status status = own->read(entry.second, job); !status.ok()) {
-          return At(entry.first, Of(key, status.message()));
+          return At(OwnPlace(entry.first, entry.second), Of(key, status.message()));
         }
       } else if (IsTaskField(key)) {
         task.emplace(key, entry.second);
@@ -256,10 +256,13 @@ class FileReader {
   absl::StatusOr<core::Job> Finish(core::Job job, const YAML::Node& node,
                                    const std::map<std::string, YAML::Node>& keys,
                                    const std::map<std::string, YAML::Node>& task) {
-    // Where a key is, or the job when it has none of that name.
-    const auto place = [&](const std::string& key) {
+    // The place that a path as `retry_on[3]` leads to, or the job when it has no key of that name.
+    const auto place = [&](const std::string& path) {
+      const std::string key = path.substr(0, path.find_first_of(".["));
       const auto found = keys.find(key);
-      return found == keys.end() ? node : found->second;
+      if (found == keys.end()) return node;
+      if (FindOwnKey(key) != nullptr) return OwnPlace(found->second, node[key]);
+      return PlaceIn(found->second, node[key], absl::string_view(path).substr(key.size()));
     };
     for (const char* required : {"name", "schedule"}) {
       if (!keys.contains(required)) return At(node, Of(required, "is required"));
@@ -274,7 +277,12 @@ class FileReader {
                 Of("schedule", schedule.status().message()));
     }
     absl::StatusOr<core::TaskSpec> spec = ReadTaskFields(task);
-    if (!spec.ok()) return At(place(FieldIn(spec.status())), Of("", spec.status().message()));
+    if (!spec.ok()) {
+      const std::string field = FieldIn(spec.status());
+      const auto found = task.find(field);
+      return At(found == task.end() ? place(field) : EntryPlace(field, found->second, place(field)),
+                Of("", spec.status().message()));
+    }
     job.schedule = *std::move(schedule);
     job.task = *std::move(spec);
     for (const OwnKey& key : kOwnKeys) {
@@ -300,6 +308,58 @@ class FileReader {
     return key;
   }
 
+  // The part of the value of one of our own keys that is wrong, or the key.
+  static YAML::Node OwnPlace(const YAML::Node& key, const YAML::Node& value) {
+    if (value.IsMap() && value.size() == 1) return value.begin()->first;
+    for (size_t i = 0; value.IsSequence() && i < value.size(); ++i) {
+      if (!value[i].IsScalar()) return value[i];
+    }
+    return key;
+  }
+
+  // The element or entry of `value` that `path`, as `[3]` or `.LEVEL`, leads to; `place` where the
+  // path ends or leads nowhere.
+  static YAML::Node PlaceIn(const YAML::Node& place, const YAML::Node& value,
+                            absl::string_view path) {
+    size_t index = 0;
+    const size_t end = path.find(']');
+    if (value.IsSequence() && absl::ConsumePrefix(&path, "[") && end != absl::string_view::npos &&
+        absl::SimpleAtoi(path.substr(0, end - 1), &index) && index < value.size()) {
+      return PlaceIn(value[index], value[index], path.substr(end));
+    }
+    if (!value.IsMap() || !absl::ConsumePrefix(&path, ".")) return place;
+    // Keys may have dots: the longest one that fits; and the last one, when it is there twice.
+    auto best = value.end();
+    size_t best_size = 0;
+    for (auto entry = value.begin(); entry != value.end(); ++entry) {
+      const std::string key = base::Echoed(entry->first.Scalar());
+      absl::string_view rest = path;
+      if (!absl::ConsumePrefix(&rest, key) || key.size() < best_size) continue;
+      if (!rest.empty() && rest.front() != '.' && rest.front() != '[') continue;
+      best = entry;
+      best_size = key.size();
+    }
+    if (best == value.end()) return place;
+    return PlaceIn(best->first, best->second, path.substr(best_size));
+  }
+
+  // The entry of a map of the task that is wrong also when it is the only one; `place` when there
+  // is none, as when there are too many.
+  static YAML::Node EntryPlace(const std::string& field, const YAML::Node& value,
+                               const YAML::Node& place) {
+    const auto is_wrong = [&field](const YAML::Node& map) {
+      return !ReadTaskFields({{"prompt", YAML::Node("p")}, {field, map}}).ok();
+    };
+    // Not a map at all, or one where none belongs.
+    if (!value.IsMap() || is_wrong(YAML::Node(YAML::NodeType::Map))) return place;
+    for (const auto& entry : value) {
+      YAML::Node alone(YAML::NodeType::Map);
+      alone[entry.first.Scalar()] = entry.second.Scalar();
+      if (is_wrong(alone)) return entry.first;
+    }
+    return place;
+  }
+
   // Whether the director would take what an occurrence submits. Its longest request id is that of a
   // backfill.
   static absl::Status CheckSubmit(const core::Job& job) {
@@ -312,16 +372,12 @@ class FileReader {
     return core::CheckSupported(submission.spec);
   }
 
-  // The key whose value an error is about; empty when it does not say.
+  // The path to the value that the message of an error is about; empty when it does not say.
   static std::string FieldIn(const absl::Status& error) {
     const base::ErrorDetails details = base::DetailsOf(error);
-    std::string path;
-    if (!details.field_violations.empty()) {
-      path = details.field_violations.begin()->first;
-    } else if (const auto field = details.metadata.find("field"); field != details.metadata.end()) {
-      path = field->second;
-    }
-    return path.substr(0, path.find_first_of(".["));
+    const auto field = details.metadata.find("field");
+    if (field != details.metadata.end()) return field->second;
+    return details.field_violations.empty() ? "" : details.field_violations.begin()->first;
   }
 
   bool IsTaskField(const std::string& key) const {

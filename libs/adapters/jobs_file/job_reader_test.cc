@@ -232,6 +232,29 @@ TEST(JobReaderTest, WrongScheduleIsToldWithTheFieldAndTheColumn) {
                ::testing::StartsWith("f:6: job a: schedule: hour: 25 is not in 0-23")));
 }
 
+TEST(JobReaderTest, WrongItemOfAListOrAMapIsToldWithItsOwnLine) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"retry_on:\n  - exit:7\n  - timeout\n  - never", "jobs.yaml:8: job nightly: retry_on[2] is"},
+      {"labels:\n    a: b\n    team: [x]", "jobs.yaml:7: job nightly: labels.team: wanted"},
+      {"labels:\n    a: b\n    app.team: \"x\\ty\"",
+       "jobs.yaml:7: job nightly: labels has a control"},
+      {"env:\n    A: 1\n    A.B: {}\n    C: 2", "jobs.yaml:7: job nightly: env.A.B: wanted"},
+      {"env:\n    A: 1\n    'B=': 2\n    C: 3", "jobs.yaml:7: job nightly: env has a name"},
+      {"env:\n    A: 1\n    B: 2\n    A: 3", "jobs.yaml:8: job nightly: env.A: given twice"},
+      {"lane:\n    a: b", "jobs.yaml:5: job nightly: lane: wanted a string"},
+      {"project:\n    name: n\n    folder: x", "jobs.yaml:7: job nightly: project.folder: unknown"},
+      {"catch_up:\n    all: many", "jobs.yaml:6: job nightly: catch_up: wanted a whole number"},
+      {"on_queue_full:\n    wait: 25h", "jobs.yaml:6: job nightly: on_queue_full wait: must"},
+      // The one that the message is about, if there are two.
+      {"labels:\n    a: \"x\\ty\"\n  model: \"x\\ty\"", "jobs.yaml:7: job nightly: model has a"},
+  };
+  for (const auto& [lines, message] : wrong) {
+    EXPECT_THAT(ReadOne(absl::StrCat("  ", lines, "\n")),
+                StatusIs(absl::StatusCode::kInvalidArgument, ::testing::StartsWith(message)))
+        << lines;
+  }
+}
+
 TEST(JobReaderTest, UnknownKeyIsToldWithTheNearest) {
   EXPECT_THAT(
       ReadOne("  timeout: 5m\n"),

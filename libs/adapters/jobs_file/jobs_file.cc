@@ -37,21 +37,7 @@ absl::StatusOr<std::string> TextOf(const std::string& path) {
   return text;
 }
 
-// What shows that a file is another one, or was written; all zero when there is none.
-struct Stamp {
-  dev_t device = 0;
-  ino_t inode = 0;
-  off_t size = 0;
-  absl::Time written = {};
-  absl::Time changed = {};
-
-  friend bool operator==(const Stamp&, const Stamp&) = default;
-};
-
-// Like no other.
-const Stamp kOfNoFile = {.size = -1};
-
-Stamp StampOf(const std::string& path) {
+FileStamp StampOf(const std::string& path) {
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) return {};
   return {found.st_dev, found.st_ino, found.st_size, absl::TimeFromTimespec(found.st_mtim),
@@ -95,13 +81,13 @@ JobsFile::State JobsFile::state() const {
 }
 
 absl::Status JobsFile::AwaitStillness() {
-  Stamp last = StampOf(path_);
+  FileStamp last = StampOf(path_);
   for (int look = 0; look < kFirstLooksMax; ++look) {
     {
       base::MutexLock lock(mutex_);
       changed_.WaitFor(mutex_, look_period_, [] { return false; });
     }
-    const Stamp now = StampOf(path_);
+    const FileStamp now = StampOf(path_);
     if (now == last) return absl::OkStatus();
     last = now;
   }
@@ -110,10 +96,9 @@ absl::Status JobsFile::AwaitStillness() {
 }
 
 void JobsFile::Run() {
-  // As it was when it had been still and was read; and as it was the last time. It is read once
-  // more soon after the start: it may have been written at the very moment of the first time.
-  Stamp read = kOfNoFile;
-  Stamp last = kOfNoFile;
+  // It is read once more soon after the start: it may have been written at the very moment of the
+  // first time.
+  StillnessCheck check;
   while (true) {
     bool reload = false;
     {
@@ -123,16 +108,13 @@ void JobsFile::Run() {
       if (stopping_) return;
       reload = std::exchange(reload_, false);
     }
-    const Stamp now = StampOf(path_);
+    const FileStamp now = StampOf(path_);
     if (reload) {
       text_.reset();
-      read = kOfNoFile;
-    }
-    if (now != read && now == last) {
+      check.Restart(now);
+    } else if (check.ShouldRead(now)) {
       ReadAndTell();
-      read = now;
     }
-    last = now;
   }
 }
 

@@ -1,6 +1,8 @@
 #ifndef CALLBOARD_LIBS_ADAPTERS_JOBS_FILE_JOBS_FILE_H_
 #define CALLBOARD_LIBS_ADAPTERS_JOBS_FILE_JOBS_FILE_H_
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +18,41 @@
 #include "libs/ports/clock.h"
 
 namespace callboard::adapters {
+
+// Differs when a file is another one, or was written; all zero when there is none.
+struct FileStamp {
+  dev_t device = 0;
+  ino_t inode = 0;
+  off_t size = 0;
+  absl::Time written = {};
+  absl::Time changed = {};
+
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
+// Decides when a file that is looked at again and again is read: when two looks, a look period
+// apart, find the same, and not what was read before.
+class StillnessCheck {
+ public:
+  // A look a whole period after the last one: whether to read the file now.
+  bool ShouldRead(const FileStamp& now) {
+    const bool is_still = now == last_;
+    last_ = now;
+    if (!is_still || now == read_) return false;
+    read_ = now;
+    return true;
+  }
+  // A look at any time, from which on the file is to be read also unchanged: as soon as the next
+  // look finds the same. The look before may have been a moment ago and says nothing.
+  void Restart(const FileStamp& now) {
+    last_ = now;
+    read_.reset();
+  }
+
+ private:
+  std::optional<FileStamp> read_;
+  std::optional<FileStamp> last_;
+};
 
 // A file of cron jobs, which is read again whenever it changes.
 //
@@ -53,7 +90,8 @@ class JobsFile {
   JobsFile(const JobsFile&) = delete;
   JobsFile& operator=(const JobsFile&) = delete;
 
-  // Reads it as soon as it is still, whether or not it looks changed.
+  // Reads it as soon as it is still, whether or not it looks changed: a look period from now at the
+  // earliest.
   void Reload();
 
   const std::string& path() const { return path_; }

@@ -162,5 +162,36 @@ TEST_F(JobsFileTest, ReloadTakesItAlsoUnchanged) {
   EXPECT_THAT(names(), ElementsAre("a"));
 }
 
+FileStamp Grown(off_t size) { return {.inode = 1, .size = size}; }
+
+TEST(StillnessCheckTest, FileIsReadOnceTwoLooksFindTheSame) {
+  StillnessCheck check;
+  EXPECT_FALSE(check.ShouldRead(Grown(1)));
+  EXPECT_FALSE(check.ShouldRead(Grown(2)));
+  EXPECT_TRUE(check.ShouldRead(Grown(2)));
+  EXPECT_FALSE(check.ShouldRead(Grown(2)));
+  EXPECT_FALSE(check.ShouldRead(Grown(3)));
+  EXPECT_TRUE(check.ShouldRead(Grown(3)));
+}
+
+TEST(StillnessCheckTest, ReloadOfAFileThatStillGrowsDoesNotReadItBeforeItIsEqualTwice) {
+  StillnessCheck check;
+  EXPECT_FALSE(check.ShouldRead(Grown(1)));
+  // A moment after the look before, which found the same.
+  check.Restart(Grown(1));
+  EXPECT_FALSE(check.ShouldRead(Grown(2)));
+  check.Restart(Grown(2));
+  EXPECT_TRUE(check.ShouldRead(Grown(2)));
+}
+
+TEST(StillnessCheckTest, ReloadReadsAFileThatWasReadBefore) {
+  StillnessCheck check;
+  EXPECT_FALSE(check.ShouldRead(Grown(1)));
+  EXPECT_TRUE(check.ShouldRead(Grown(1)));
+  check.Restart(Grown(1));
+  EXPECT_TRUE(check.ShouldRead(Grown(1)));
+  EXPECT_FALSE(check.ShouldRead(Grown(1)));
+}
+
 }  // namespace
 }  // namespace callboard::adapters

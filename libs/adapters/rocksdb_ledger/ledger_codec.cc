@@ -8,6 +8,7 @@
 #include "libs/adapters/rocksdb_store/big_endian.h"
 #include "libs/adapters/rocksdb_store/storage_enums.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/base/text.h"
 #include "libs/wire/enum_pair.h"
 
 namespace callboard::adapters {
@@ -56,8 +57,8 @@ bool Take(const storage::LedgerJob& message, JobState& state) {
   state.cursor = absl::FromUnixMicros(message.cursor_us());
   if (message.has_pause()) {
     const storage::LedgerPause& pause = message.pause();
-    state.pause = scheduler::Pause{.by = pause.by(),
-                                   .why = pause.why(),
+    state.pause = scheduler::Pause{.by = base::ValidUtf8(pause.by()),
+                                   .why = base::ValidUtf8(pause.why()),
                                    .since = absl::FromUnixMicros(pause.since_us()),
                                    .skipped = pause.skipped()};
     if (pause.has_until_us()) state.pause->until = absl::FromUnixMicros(pause.until_us());
@@ -66,7 +67,7 @@ bool Take(const storage::LedgerJob& message, JobState& state) {
   state.runs = message.runs();
   state.finished = message.finished();
   state.failures_in_row = message.failures_in_row();
-  state.watched.assign(message.watched().begin(), message.watched().end());
+  for (const std::string& id : message.watched()) state.watched.push_back(base::ValidUtf8(id));
   // Unknown values are of a newer version and only shown: they are left out.
   state.last_run_state = wire::FromProto(kTaskStates, message.last_run_state());
   state.last_run_reason = wire::FromProto(kFailureReasons, message.last_run_reason());
@@ -74,7 +75,7 @@ bool Take(const storage::LedgerJob& message, JobState& state) {
   if (message.has_last_nominal_us()) {
     state.last_nominal = absl::FromUnixMicros(message.last_nominal_us());
   }
-  state.last_queue_id = message.last_queue_id();
+  state.last_queue_id = base::ValidUtf8(message.last_queue_id());
   state.rows = message.rows();
   if (message.has_left_at_us()) state.left_at = absl::FromUnixMicros(message.left_at_us());
   return state.last_outcome.has_value() ||
@@ -82,8 +83,8 @@ bool Take(const storage::LedgerJob& message, JobState& state) {
 }
 
 bool Take(const storage::LedgerBackfill& message, Backfill& backfill) {
-  backfill.job = message.job();
-  backfill.by = message.by();
+  backfill.job = base::ValidUtf8(message.job());
+  backfill.by = base::ValidUtf8(message.by());
   backfill.from = absl::FromUnixMicros(message.from_us());
   backfill.until = absl::FromUnixMicros(message.until_us());
   for (const int64_t occurrence : message.occurrences_us()) {
@@ -202,9 +203,9 @@ absl::StatusOr<core::Firing> DecodeRow(absl::string_view key, absl::string_view 
         const std::optional<FiringOutcome> outcome = wire::FromProto(kOutcomes, message.outcome());
         row.outcome = outcome.value_or(FiringOutcome::kFired);
         row.decided_at = absl::FromUnixMicros(message.decided_at_us());
-        row.queue_id = message.queue_id();
-        row.request_id = message.request_id();
-        row.detail = message.detail();
+        row.queue_id = base::ValidUtf8(message.queue_id());
+        row.request_id = base::ValidUtf8(message.request_id());
+        row.detail = base::ValidUtf8(message.detail());
         row.more = message.more();
         return outcome.has_value();
       });

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::adapters {
@@ -41,6 +44,38 @@ TEST(LedgerCodecTest, EveryOutcomeIsKept) {
     ASSERT_THAT(read, IsOk());
     EXPECT_EQ(read->outcome, outcome);
   }
+}
+
+TEST(LedgerCodecTest, TextThatIsNotUtf8IsRepairedOnReading) {
+  const std::string broken = "cut \xe2\x82";
+  const std::string repaired = "cut \xef\xbf\xbd\xef\xbf\xbd";
+  const core::Firing row = {.job = "job",
+                            .nominal = absl::FromUnixSeconds(1),
+                            .decided_at = absl::FromUnixSeconds(2),
+                            .queue_id = broken,
+                            .request_id = broken,
+                            .detail = broken};
+  const auto read = DecodeRow(OccurrenceKey(kRowPrefix, "job", row.nominal), Encode(row));
+  ASSERT_THAT(read, IsOk());
+  EXPECT_EQ(read->queue_id, repaired);
+  EXPECT_EQ(read->request_id, repaired);
+  EXPECT_EQ(read->detail, repaired);
+
+  scheduler::Ledgered ledgered;
+  scheduler::JobState state = {.job = "job", .watched = {broken}, .last_queue_id = broken};
+  state.pause = scheduler::Pause{.by = broken, .why = broken};
+  ASSERT_THAT(Decode("job/job", Encode(state), ledgered), IsOk());
+  const scheduler::JobState& found = ledgered.jobs.at("job");
+  EXPECT_EQ(found.watched, std::vector<std::string>{repaired});
+  EXPECT_EQ(found.last_queue_id, repaired);
+  EXPECT_EQ(found.pause->by, repaired);
+  EXPECT_EQ(found.pause->why, repaired);
+
+  ASSERT_THAT(
+      Decode("backfill/b", Encode(scheduler::Backfill{.job = broken, .by = broken}), ledgered),
+      IsOk());
+  EXPECT_EQ(ledgered.backfills.at("b").job, repaired);
+  EXPECT_EQ(ledgered.backfills.at("b").by, repaired);
 }
 
 TEST(LedgerCodecTest, WhatNoSchedulerWroteIsRefused) {

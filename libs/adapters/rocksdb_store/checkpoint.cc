@@ -13,21 +13,24 @@
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/rocksdb_store/high_water.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/base/error.h"
 #include "libs/base/status_macros.h"
 #include "libs/base/text.h"
+#include "libs/core/limits.h"
 
 namespace callboard::adapters {
 namespace {
 
-constexpr size_t kNameBytesMax = 128;
 // A checkpoint in the making, beside the finished ones.
 constexpr char kBuilding[] = ".building";
 
 absl::Status CheckName(const std::string& name) {
-  if (name.empty() || name.size() > kNameBytesMax || name.front() == '.' ||
+  if (name.empty() || name.size() > core::kCheckpointNameBytesMax || name.front() == '.' ||
       absl::StrContains(name, '/') || base::HasControl(name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", base::Echoed(name), "' cannot name a checkpoint: 1 to ", kNameBytesMax,
+    return base::InvalidField(
+        "name",
+        absl::StrCat("'", base::Echoed(name), "' cannot name a checkpoint: 1 to ",
+                     core::kCheckpointNameBytesMax,
                      " bytes without '/' and control characters, the first of them no '.', can"));
   }
   return absl::OkStatus();
@@ -67,7 +70,11 @@ absl::StatusOr<ports::Checkpoint> CreateCheckpoint(rocksdb::DB& db, const StoreF
   RETURN_IF_ERROR(CheckName(name));
   const std::filesystem::path target = files.checkpoints() / name;
   ASSIGN_OR_RETURN(const bool exists, Exists(target));
-  if (exists) return absl::AlreadyExistsError(absl::StrCat(target.string(), " exists already"));
+  if (exists) {
+    return base::WithReason(
+        absl::AlreadyExistsError(absl::StrCat(target.string(), " exists already")),
+        "CHECKPOINT_EXISTS");
+  }
 
   const StoreFiles building = {files.checkpoints() / kBuilding};
   RETURN_IF_ERROR(Remove(building.folder));

@@ -242,9 +242,18 @@ TEST(RocksDbStoreTest, CheckpointHasNoNameThatLeadsElsewhere) {
   for (const std::string& name :
        {std::string(), std::string("."), std::string(".."), std::string("a/b"),
         std::string(".building"), std::string("a\0b", 3), std::string(129, 'a')}) {
-    EXPECT_THAT(store->CreateCheckpoint(name), StatusIs(absl::StatusCode::kInvalidArgument));
+    const auto refused = store->CreateCheckpoint(name);
+    EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(refused, test::HasReason("INVALID_FIELD"));
   }
   EXPECT_THAT(store->CreateCheckpoint(std::string(128, 'a')), IsOk());
+}
+
+TEST(RocksDbStoreTest, SecondCheckpointOfANameSaysThatThereIsOne) {
+  const std::unique_ptr<RocksDbStores> stores = Lock(test::NewFolder());
+  const std::unique_ptr<ports::EventStore> store = Open(*stores);
+  ASSERT_THAT(store->CreateCheckpoint("monday"), IsOk());
+  EXPECT_THAT(store->CreateCheckpoint("monday"), test::HasReason("CHECKPOINT_EXISTS"));
 }
 
 TEST(RocksDbStoreTest, LeftoversOfACheckpointAreRemovedByTheNext) {

@@ -76,6 +76,7 @@ std::optional<std::string> FindReadable(rocksdb::DB& db, std::string last) {
 absl::StatusOr<std::unique_ptr<StoreFolder>> StoreFolder::Open(
     const std::filesystem::path& data_dir) {
   const StoreFiles files = {data_dir};
+  RETURN_IF_ERROR(CheckReadable(files));
   RETURN_IF_ERROR(CheckNotInterrupted(files));
   RETURN_IF_ERROR(CheckIsStore(files));
   ASSIGN_OR_RETURN(std::optional<File> lock, LockToRead(files));

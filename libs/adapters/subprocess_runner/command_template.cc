@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "libs/base/error.h"
 
 namespace callboard::adapters {
 namespace {
@@ -17,6 +18,11 @@ absl::string_view ValueOf(absl::string_view place, const core::TaskSpec& spec) {
   if (place == "{model}") return spec.model;
   if (place == "{session_id}") return spec.session_id;
   return spec.project.has_value() ? absl::string_view(spec.project->name) : "";
+}
+
+// Where a task has its value.
+absl::string_view FieldOf(absl::string_view place) {
+  return place == "{project}" ? "project.name" : place.substr(1, place.size() - 2);
 }
 
 // The place that `text` begins with: a word in braces. Empty when it is none; other braces are
@@ -86,9 +92,11 @@ absl::Status CommandTemplate::Check(const core::TaskSpec& spec) const {
         [&](absl::string_view place) {
           const absl::string_view value = ValueOf(place, spec);
           if (absl::StrContains(value, '\0')) {
-            status = absl::InvalidArgumentError(absl::StrCat(place, " contains a NUL byte"));
+            status =
+                base::InvalidField(FieldOf(place), absl::StrCat(place, " contains a NUL byte"));
           } else if (begins && absl::StartsWith(value, "-")) {
-            status = absl::InvalidArgumentError(
+            status = base::InvalidField(
+                FieldOf(place),
                 absl::StrCat(place,
                              " begins with '-': the agent's command would take it for one of "
                              "its options"));

@@ -3,9 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "libs/base/text.h"
 #include "libs/core/limits.h"
 
 namespace callboard::adapters {
+namespace {
+
+// One byte more than is shown tells whether the cut is inside a character.
+constexpr size_t kTailBytesMax = core::kResultBytesMax + 1;
+
+}  // namespace
 
 void OutputLog::Append(ports::OutputStream stream, absl::string_view text, absl::Time at,
                        absl::Duration now) {
@@ -54,8 +61,7 @@ void OutputLog::Delivered(uint64_t bytes) {
 }
 
 absl::string_view OutputLog::stdout_tail() const {
-  const absl::string_view kept = stdout_tail_;
-  return kept.substr(kept.size() - std::min(kept.size(), core::kResultBytesMax));
+  return base::Utf8Tail(stdout_tail_, core::kResultBytesMax);
 }
 
 void OutputLog::Cut(ports::OutputStream stream) {
@@ -77,14 +83,14 @@ void OutputLog::Cut(ports::OutputStream stream) {
 
 void OutputLog::KeepTail(absl::string_view text) {
   stdout_bytes_ += text.size();
-  if (text.size() >= core::kResultBytesMax) {
-    text.remove_prefix(text.size() - core::kResultBytesMax);
+  if (text.size() >= kTailBytesMax) {
+    text.remove_prefix(text.size() - kTailBytesMax);
     stdout_tail_.clear();
   }
   stdout_tail_.append(text.data(), text.size());
   // Seldom, so that it costs little for each byte.
-  if (stdout_tail_.size() > 2 * core::kResultBytesMax) {
-    stdout_tail_.erase(0, stdout_tail_.size() - core::kResultBytesMax);
+  if (stdout_tail_.size() > 2 * kTailBytesMax) {
+    stdout_tail_.erase(0, stdout_tail_.size() - kTailBytesMax);
   }
 }
 

@@ -52,7 +52,7 @@ class OutputLog {
   // Makes room.
   void Delivered(uint64_t bytes);
 
-  // The end of all that was written to standard output, dropped or not.
+  // The end of all that was written to standard output, dropped or not. Begins with a character.
   absl::string_view stdout_tail() const;
   uint64_t stdout_bytes() const { return stdout_bytes_; }
 

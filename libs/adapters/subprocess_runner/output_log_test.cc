@@ -137,5 +137,17 @@ TEST_F(OutputLogTest, TailIsTheEndOfStandardOutput) {
   EXPECT_EQ(log_.stdout_tail().back(), 'z');
 }
 
+TEST_F(OutputLogTest, TailThatIsCutBeginsWithACharacter) {
+  const std::string rest(core::kResultBytesMax - 1, 'x');
+  Write("€" + rest);
+  EXPECT_EQ(log_.stdout_tail(), rest);
+  for (int i = 0; i < 5; ++i) Write(rest);
+  Write("€");
+  Write(rest);
+  EXPECT_EQ(log_.stdout_tail(), rest);
+  Write("x€" + rest.substr(2));
+  EXPECT_EQ(log_.stdout_tail(), "€" + rest.substr(2));
+}
+
 }  // namespace
 }  // namespace callboard::adapters

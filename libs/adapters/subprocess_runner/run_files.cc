@@ -14,6 +14,7 @@
 #include "libs/adapters/subprocess_runner/remove_tree.h"
 #include "libs/base/descriptor.h"
 #include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/core/limits.h"
 
 namespace callboard::adapters {
@@ -73,12 +74,14 @@ std::optional<ResultFile> ReadResultFile(const RunFolders& folders) {
     return std::nullopt;
   }
   const auto size = static_cast<size_t>(found.st_size);
-  ResultFile result = {.text = std::string(std::min(size, core::kResultBytesMax), '\0'),
+  // One byte more than is kept tells whether the cut is inside a character.
+  ResultFile result = {.text = std::string(std::min(size, core::kResultBytesMax + 1), '\0'),
                        .truncated = size > core::kResultBytesMax};
   const ssize_t count = pread(file.get(), result.text.data(), result.text.size(),
                               static_cast<off_t>(size - result.text.size()));
   if (count < 0) return std::nullopt;
   result.text.resize(static_cast<size_t>(count));
+  result.text = std::string(base::Utf8Tail(result.text, core::kResultBytesMax));
   return result;
 }
 

@@ -20,8 +20,8 @@ struct ResultFile {
   bool truncated = false;
 };
 
-// What the run wrote as its result, the end of it when it is too long; nothing when it wrote no
-// ordinary file.
+// What the run wrote as its result, the end of it, from a character on, when it is too long;
+// nothing when it wrote no ordinary file.
 std::optional<ResultFile> ReadResultFile(const RunFolders& folders);
 
 // Puts what the run left in its folder for artifacts into its place, at once and whole; nothing

@@ -88,6 +88,16 @@ TEST_F(RunFilesTest, ResultIsCutToItsEnd) {
   EXPECT_TRUE(ReadResultFile(plan_.folders)->truncated);
 }
 
+TEST_F(RunFilesTest, ResultThatIsCutBeginsWithACharacter) {
+  ASSERT_THAT(PrepareFiles(plan_), IsOk());
+  const std::string rest(core::kResultBytesMax - 1, 'x');
+  Write(plan_.folders.result_file(), "€" + rest);
+  EXPECT_EQ(ReadResultFile(plan_.folders)->text, rest);
+  EXPECT_TRUE(ReadResultFile(plan_.folders)->truncated);
+  Write(plan_.folders.result_file(), "x€" + rest.substr(2));
+  EXPECT_EQ(ReadResultFile(plan_.folders)->text, "€" + rest.substr(2));
+}
+
 TEST_F(RunFilesTest, ResultIsAnOrdinaryFileOrNone) {
   ASSERT_THAT(PrepareFiles(plan_), IsOk());
   Write(data_ / "secret", "secret");

@@ -50,7 +50,7 @@ absl::StatusOr<RunPlanner> RunPlanner::Create(SubprocessRunnerOptions options) {
 absl::Status RunPlanner::Check(const core::TaskSpec& spec) const {
   if (spec.project.has_value() && !spec.project->path.empty() &&
       (!absl::StartsWith(spec.project->path, "/") || absl::StrContains(spec.project->path, '\0'))) {
-    return absl::InvalidArgumentError("project.path has to begin with '/'");
+    return base::InvalidField("project.path", "project.path has to begin with '/'");
   }
   // A task's own faults come first: no other agent would take it either.
   if (command_.has_value()) {

@@ -86,11 +86,11 @@ TEST(RunPlannerTest, TimeoutIsTheTasksOrTheDefault) {
 TEST(RunPlannerTest, TasksThatWouldChangeTheCommandAreRefused) {
   core::TaskSpec spec = SpecOf("prompt");
   spec.env = {{"LD_PRELOAD", "/tmp/evil.so"}};
-  EXPECT_THAT(Exec({"sh"}).Check(spec), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Exec({"sh"}).Check(spec), HasReason("INVALID_FIELD"));
   EXPECT_THAT(Shell().Check(spec), IsOk());
   spec = SpecOf("prompt");
   spec.project = core::Project{.name = "p", .path = "relative"};
-  EXPECT_THAT(Exec({"sh"}).Check(spec), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Exec({"sh"}).Check(spec), HasReason("INVALID_FIELD"));
 }
 
 TEST(RunPlannerTest, BadCommandIsRefusedAtTheStart) {

@@ -34,7 +34,8 @@ namespace {
 constexpr rlim_t kOpenFiles = 1024;
 // Between looks at what is left, in case a list of children missed one.
 constexpr int kKillAgainMilliseconds = 10;
-// A SIGTERM for all processes of a service reaches this one so much later than the task.
+// A SIGTERM for all processes of a service may reach this one so much later than the task. It is
+// waited for only when the task died of a SIGTERM: other failures would be reported late.
 constexpr int kSigtermMilliseconds = 100;
 // What a shell exits with when what it ran died of SIGTERM.
 constexpr int kSigtermExitCode = 128 + SIGTERM;
@@ -284,11 +285,11 @@ void Supervisor::KillProcesses() {
 
 bool Supervisor::WasTerminatedFromOutside() {
   if (!status_.has_value()) return false;
+  if (WIFEXITED(*status_) && WEXITSTATUS(*status_) == 0) return false;
+  ReadSignals();
   const bool died_of_it = (WIFSIGNALED(*status_) && WTERMSIG(*status_) == SIGTERM) ||
                           (WIFEXITED(*status_) && WEXITSTATUS(*status_) == kSigtermExitCode);
-  if (!died_of_it) return false;
-  ReadSignals();
-  if (!got_sigterm_) {
+  if (!got_sigterm_ && died_of_it) {
     pollfd watched = {signals_.get(), POLLIN, 0};
     poll(&watched, 1, kSigtermMilliseconds);
     ReadSignals();
@@ -305,7 +306,7 @@ core::RunResult Supervisor::Result() {
     case Cause::kItself:
       if (WasTerminatedFromOutside()) {
         result.end = End::kCancelled;
-        result.error = "it was ended by a SIGTERM to all processes of the agent";
+        result.error = "it failed after a SIGTERM to all processes of the agent";
         break;
       }
       result.end = !start_.ok()            ? End::kNotStarted

@@ -23,7 +23,8 @@ namespace callboard::adapters {
 // the agent is gone, at once.
 //
 // A SIGTERM to this process is only noted: service managers send one to every process of a service.
-// A task that died of it has been ended from outside and is reported as kCancelled.
+// A task that fails afterwards, whatever its exit code or signal, has been ended from outside and
+// is reported as kCancelled. One that succeeds is kCompleted.
 //
 // Limits of the task: no core files; 1024 open files, or more when it asks, up to what the agent
 // may have; no new privileges, as through sudo: else it could not be killed. The rest is the
@@ -47,6 +48,7 @@ class Supervisor {
   void Reap();
   void ReadSignals();
   void Tell(absl::string_view message);
+  // The task failed, and this process got a SIGTERM before that.
   bool WasTerminatedFromOutside();
   void FollowInstructions();
   void Follow(const Instruction& instruction);

@@ -425,6 +425,33 @@ TEST(SupervisorTest, TaskThatDiesOfASigtermForEverybodyIsNotToBlame) {
   EXPECT_EQ(shell.RunToEnd("exit 5").exit_code, 5);
 }
 
+// The end of a task that answers a SIGTERM for all processes of the agent with that exit code.
+core::RunResult EndAfterTrappedSigterm(int exit_code) {
+  ShellRuns shell;
+  const core::FenceToken run =
+      shell.Start(absl::StrCat("trap 'exit ", exit_code, "' TERM; echo up; sleep 1000 & wait"));
+  CHECK(shell.runs().WaitForOutput(run, "up\n"));
+  const auto task = static_cast<pid_t>(shell.runs().WaitForPid(run));
+  // As systemd does: in the order in which they began.
+  for (const pid_t pid : {ParentOf(task), task}) CHECK_EQ(kill(pid, SIGTERM), 0);
+  return shell.runs().WaitForEnd(run);
+}
+
+TEST(SupervisorTest, TaskThatTrapsASigtermForEverybodyAndFailsIsNotToBlame) {
+  for (const int exit_code : {1, 130}) {
+    const core::RunResult result = EndAfterTrappedSigterm(exit_code);
+    EXPECT_EQ(result.end, End::kCancelled) << exit_code;
+    EXPECT_EQ(result.exit_code, exit_code);
+    EXPECT_THAT(result.error, HasSubstr("SIGTERM"));
+  }
+}
+
+TEST(SupervisorTest, TaskThatTrapsASigtermForEverybodyAndSucceedsIsCompleted) {
+  const core::RunResult result = EndAfterTrappedSigterm(0);
+  EXPECT_EQ(result.end, End::kCompleted) << result.error;
+  EXPECT_EQ(result.exit_code, 0);
+}
+
 TEST(SupervisorTest, TaskThatTerminatesItselfIsToBlame) {
   ShellRuns shell;
   const core::RunResult result = shell.RunToEnd("kill -TERM $$");

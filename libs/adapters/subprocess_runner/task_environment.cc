@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "libs/base/error.h"
 
 namespace callboard::adapters {
 namespace {
@@ -68,7 +69,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& name,
 absl::Status CheckEnvironment(const core::TaskSpec& spec) {
   for (const auto& [name, value] : spec.env) {
     if (absl::StartsWith(name, "LD_") || name == "PATH" || name == "IFS") {
-      return absl::InvalidArgumentError(
+      return base::InvalidField(
+          "env",
           absl::StrCat("env sets ", name, ", with which the agent's command would be another one"));
     }
   }

@@ -7,9 +7,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/core/stable_hash.h"
+#include "libs/scheduler/answer.h"
 #include "libs/scheduler/engine.h"
 
 namespace callboard::simulation::cron {
+namespace {
+
+// Turns take a little time.
+constexpr absl::Duration kTurnsTime = absl::Milliseconds(100);
+
+}  // namespace
 
 using core::FiringOutcome;
 using scheduler::Intent;
@@ -53,6 +60,13 @@ void Referee::OnJobs(const std::vector<core::Job>& jobs, absl::Time now) {
     }
   }
   previous_ = std::exchange(jobs_, std::move(next));
+  // Occurrences that are under way may end for the file's sake.
+  OnRestart();
+}
+
+void Referee::OnRestart() {
+  begun_.clear();
+  full_.clear();
 }
 
 void Referee::OnBatch(absl::Span<const LedgerChange> batch, const test::MemoryLedgers& disk,
@@ -62,17 +76,43 @@ void Referee::OnBatch(absl::Span<const LedgerChange> batch, const test::MemoryLe
       OnRow(*row, disk);
       CheckGivenUp(*row, now);
     }
-    const auto* state = std::get_if<JobState>(&change);
-    if (state == nullptr) continue;
-    const auto before = disk.ledgered().jobs.find(state->job);
-    if (before == disk.ledgered().jobs.end() || before->second.cursor <= state->cursor) continue;
-    Fail(state->job + ": its cursor went back");
+    if (const auto* state = std::get_if<JobState>(&change)) OnState(*state, disk);
+    if (const auto* intent = std::get_if<Intent>(&change)) OnIntent(*intent, disk, now);
   }
   CheckCatchUp(batch, disk, now);
   previous_.clear();
 }
 
+void Referee::OnState(const JobState& state, const test::MemoryLedgers& disk) {
+  const auto found = disk.ledgered().jobs.find(state.job);
+  const JobState before = found == disk.ledgered().jobs.end() ? JobState() : found->second;
+  if (before.cursor > state.cursor) Fail(state.job + ": its cursor went back");
+  // Only of a job that has just failed again: the file may have changed its limit since the last.
+  const auto job = jobs_.find(state.job);
+  const uint32_t most = job == jobs_.end() ? 0 : job->second.pause_after_failures;
+  const bool has_failed = state.failures_in_row > before.failures_in_row;
+  if (has_failed && most > 0 && state.failures_in_row >= most && !state.pause.has_value()) {
+    Fail(absl::StrCat(state.job, " has failed ", state.failures_in_row,
+                      " times in a row and is not paused"));
+  }
+}
+
+void Referee::OnIntent(const Intent& intent, const test::MemoryLedgers& disk, absl::Time now) {
+  const std::string id = core::CronRequestId(intent.job, intent.nominal);
+  const auto job = jobs_.find(intent.job);
+  const bool is_new = !disk.ledgered().intents.contains({intent.job, intent.nominal});
+  // One whose number of runs is bounded may wait for others.
+  const bool is_plain = !bounded_.contains(intent.job) && !revised_.contains(intent.job);
+  if (is_new && is_plain && job != jobs_.end() && !intent.direct) {
+    begun_[id] = now + job->second.queue_full_wait;
+  } else {
+    begun_.erase(id);
+  }
+}
+
 void Referee::OnRow(const core::Firing& row, const test::MemoryLedgers& disk) {
+  begun_.erase(row.request_id);
+  full_.erase(row.request_id);
   ++rows_;
   hash_ = core::StableHash()
               .Add(hash_)
@@ -181,9 +221,36 @@ void Referee::CheckCatchUp(absl::Span<const LedgerChange> batch, const test::Mem
   }
 }
 
-void Referee::OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk) {
+void Referee::OnAnswer(const core::Submission& submission, const absl::Status& status,
+                       core::Moment now) {
+  using scheduler::Answer;
+  const std::string& id = submission.spec.request_id;
+  const Answer meaning = scheduler::MeaningOf(status);
+  for (const Answer trouble :
+       {Answer::kUnknown, Answer::kNotSent, Answer::kNotNow, Answer::kDraining}) {
+    if (meaning != trouble) continue;
+    begun_.erase(id);
+    return OnTrouble();
+  }
+  const auto begun = begun_.find(id);
+  if (meaning != Answer::kFull || submission.validate_only || begun == begun_.end()) return;
+  full_[id] = now.monotonic +
+              std::clamp(begun->second - now.wall, absl::ZeroDuration(), scheduler::kFullRetryMax);
+}
+
+void Referee::CheckAskedAgain(absl::Duration now) {
+  for (const auto& [id, until] : full_) {
+    if (now <= until + kTurnsTime) continue;
+    Fail(id + " waits for a place and is not submitted again in time");
+  }
+}
+
+void Referee::OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk,
+                       absl::Duration now) {
   const std::string& id = submission.spec.request_id;
   if (!absl::StartsWith(id, "cron/") || submission.validate_only) return;
+  CheckAskedAgain(now);
+  full_.erase(id);
   const auto& intents = disk.ledgered().intents;
   const bool has_intent =
       std::any_of(intents.begin(), intents.end(), [&id](const auto& keyed_intent) {

@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/core/firing.h"
 #include "libs/core/job.h"
+#include "libs/core/moment.h"
 #include "libs/scheduler/ledger.h"
 #include "libs/testing/memory_ledger.h"
 
@@ -48,7 +50,17 @@ class Referee {
   void OnBatch(absl::Span<const scheduler::LedgerChange> batch, const test::MemoryLedgers& disk,
                absl::Time now);
   // An occurrence, or what it was made of, is about to be submitted.
-  void OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk);
+  void OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk,
+                absl::Duration now);
+  // How the director answered it.
+  void OnAnswer(const core::Submission& submission, const absl::Status& status, core::Moment now);
+  // The director does not do what it was asked: nothing is asked of it for a while.
+  void OnTrouble() { full_.clear(); }
+  void OnClockJump() { full_.clear(); }
+  // Nothing is known any more of what was answered: its process began, or its ledger failed.
+  void OnRestart();
+  // Whether every occurrence that a full queue refused is submitted again in time.
+  void CheckAskedAgain(absl::Duration now);
   // Somebody hears that his trigger has this task.
   void OnTriggered(const std::string& request_id, const std::string& queue_id,
                    const test::MemoryLedgers& disk);
@@ -69,6 +81,8 @@ class Referee {
   // Of occurrences, by nominal time; without those of triggers.
   using Rows = std::map<absl::Time, core::Firing>;
 
+  void OnState(const scheduler::JobState& state, const test::MemoryLedgers& disk);
+  void OnIntent(const scheduler::Intent& intent, const test::MemoryLedgers& disk, absl::Time now);
   void OnRow(const core::Firing& row, const test::MemoryLedgers& disk);
   void CheckCatchUp(absl::Span<const scheduler::LedgerChange> batch,
                     const test::MemoryLedgers& disk, absl::Time now);
@@ -89,6 +103,11 @@ class Referee {
   std::map<std::string, core::Job> previous_;
   // Those that had a number of runs at some time.
   std::set<std::string> bounded_;
+  // Occurrences that were begun since the last restart, and every submit of which was answered, by
+  // request id: how long each may wait for a place.
+  std::map<std::string, absl::Time> begun_;
+  // Those of them that a full queue refused: until when each is to be submitted again.
+  std::map<std::string, absl::Duration> full_;
   // Those that were declared in more than one way: rows may be of an earlier one.
   std::set<std::string> revised_;
 };

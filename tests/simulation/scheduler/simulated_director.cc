@@ -103,7 +103,6 @@ void SimulatedDirector::Submit(int replica, const core::Submission& submission,
                                    ? absl::Milliseconds(random_.Below(9'900))
                                    : absl::Milliseconds(1 + random_.Below(20));
   if (!is_up_ || Chance(settings_.call_lost)) {
-    lost_until_ = timeline_.now() + kCallTimeout;
     return answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
   }
   const bool breaks = Chance(settings_.connection_breaks);
@@ -127,7 +126,6 @@ void SimulatedDirector::Submit(int replica, const core::Submission& submission,
 void SimulatedDirector::AskEnds(const std::vector<std::string>& ids,
                                 const Replica::Reply<std::vector<scheduler::TaskEnd>>& reply) {
   if (!is_up_) {
-    if (is_silent_) lost_until_ = timeline_.now() + kCallTimeout;
     const absl::Status error =
         is_silent_ ? absl::DeadlineExceededError("no answer") : Unreachable();
     timeline_.After(is_silent_ ? kCallTimeout : absl::Milliseconds(1),

@@ -44,17 +44,23 @@ void Replica::CheckLink() {
   // Where calls get lost or are slow, it cannot tell that it is back.
   const bool is_clear = settings_.call_lost == 0 && settings_.answer_lost == 0 &&
                         settings_.connection_breaks == 0 && settings_.call_is_slow == 0;
-  const absl::Duration since = std::max(director_.serves_since(), born_);
-  if (!is_clear || timeline_.now() - since < kNoticedIn || scheduler_->engine() == nullptr) return;
+  if (!is_clear) return;
   const core::Moment now = {WallNow(), MonotonicNow()};
-  if (!scheduler_->engine()->Status(now).director_reachable) {
+  const bool is_reachable =
+      scheduler_->engine() == nullptr || scheduler_->engine()->Status(now).director_reachable;
+  unreachable_since_ =
+      is_reachable ? absl::InfiniteDuration() : std::min(unreachable_since_, now.monotonic);
+  // A call that was lost before it was back may end, and be taken for a new outage, much later.
+  const absl::Duration since = std::max(director_.serves_since(), unreachable_since_);
+  if (now.monotonic - since >= kNoticedIn) {
     referee_.Fail("the director has served for two seconds, and is not noticed");
   }
 }
 
 void Replica::Start() {
   if (is_up()) return;
-  born_ = timeline_.now();
+  unreachable_since_ = absl::InfiniteDuration();
+  referee_.OnRestart();
   const uint64_t life = ++life_;
   has_jobs_ = false;
   scheduler_ = std::make_unique<scheduler::Scheduler>(scheduler::World{*this, ledgers_, *this},
@@ -82,6 +88,7 @@ void Replica::SetJobs(std::vector<core::Job> jobs) {
 
 void Replica::JumpClock(absl::Duration by) {
   jumped_ = std::clamp(jumped_ + by, -absl::Hours(6), absl::Hours(6));
+  referee_.OnClockJump();
 }
 
 void Replica::Ask(scheduler::Call call) {
@@ -116,6 +123,7 @@ void Replica::RunTurn() {
     timeline_.After(absl::Milliseconds(10 + random_.Below(2'000)), [this] { Start(); });
     return;
   }
+  referee_.CheckAskedAgain(MonotonicNow());
   // Time passes, if only a little.
   PlanTurn(next_jobs_.has_value() ? absl::Milliseconds(1)
                                   : std::max(scheduler_->UntilNextTurn(), absl::Milliseconds(1)));
@@ -134,6 +142,7 @@ test::MemoryLedgers::Fate Replica::DecideCommit(absl::Span<const scheduler::Ledg
     has_jobs_ &= fate.status.ok();
   }
   if (fate.written) referee_.OnBatch(batch, ledgers_, WallNow());
+  if (!fate.status.ok()) referee_.OnRestart();
   return fate;
 }
 
@@ -146,13 +155,23 @@ bool Replica::MayCall() {
 
 void Replica::Submit(const core::Submission& submission, Reply<Accepted> reply) {
   if (!MayCall()) return;
-  referee_.OnSubmit(submission, ledgers_);
-  director_.Submit(number_, submission, reply);
+  referee_.OnSubmit(submission, ledgers_, MonotonicNow());
+  director_.Submit(number_, submission,
+                   [this, life = life_, submission, reply](const absl::StatusOr<Accepted>& answer) {
+                     const core::Moment now = {WallNow(), MonotonicNow()};
+                     if (life == life_) referee_.OnAnswer(submission, answer.status(), now);
+                     reply(answer);
+                   });
 }
 
 void Replica::AskEnds(std::vector<std::string> queue_ids,
                       Reply<std::vector<scheduler::TaskEnd>> reply) {
-  if (MayCall()) director_.AskEnds(queue_ids, reply);
+  if (!MayCall()) return;
+  using Ends = std::vector<scheduler::TaskEnd>;
+  director_.AskEnds(queue_ids, [this, life = life_, reply](const absl::StatusOr<Ends>& answer) {
+    if (life == life_ && !answer.ok()) referee_.OnTrouble();
+    reply(answer);
+  });
 }
 
 void Replica::StartDirect(const std::string&, const core::Submission& submission,

@@ -1,7 +1,6 @@
 #ifndef CALLBOARD_TESTS_SIMULATION_SCHEDULER_WORLD_H_
 #define CALLBOARD_TESTS_SIMULATION_SCHEDULER_WORLD_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,10 +47,8 @@ class SimulatedDirector {
   void SubmitOther();
   // Not to be reached for a while; silent, or refusing.
   void GoAway(absl::Duration time);
-  // Since when every call is answered, those that were lost included; infinite while it is away.
-  absl::Duration serves_since() const {
-    return is_up_ ? std::max(serves_since_, lost_until_) : absl::InfiniteDuration();
-  }
+  // Since when every call that is made is answered; infinite while it is away.
+  absl::Duration serves_since() const { return is_up_ ? serves_since_ : absl::InfiniteDuration(); }
   void Drain(absl::Duration time);
   void Heal();
 
@@ -74,8 +71,6 @@ class SimulatedDirector {
   bool is_up_ = true;
   bool is_silent_ = false;
   absl::Duration serves_since_;
-  // When the last call that got no answer is over.
-  absl::Duration lost_until_;
 };
 
 // One scheduler: the real one, with a disk, a clock and a process of its own that dies.
@@ -132,9 +127,10 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   bool has_jobs_ = false;
   absl::Time wall_start_;
   absl::Duration jumped_;
-  // Counts its lives: what was meant for an earlier one is lost; and when this one began.
+  // Counts its lives: what was meant for an earlier one is lost.
   uint64_t life_ = 0;
-  absl::Duration born_;
+  // Since when it says that the director cannot be reached; infinite while it does not.
+  absl::Duration unreachable_since_ = absl::InfiniteDuration();
   // Of the turn that is planned; others are not.
   uint64_t planned_ = 0;
   bool dying_ = false;
