@@ -188,8 +188,8 @@ TEST(AgentViewTest, NumberOfAgentsIsBounded) {
   absl::Status status;
   int known = 0;
   for (; status.ok() && known < 20'000; ++known) {
-    status =
-        director.engine().Announce({"a" + std::to_string(known), "i", "grpc://a:1"}, director.now());
+    status = director.engine().Announce({"a" + std::to_string(known), "i", "grpc://a:1"},
+                                        director.now());
   }
   EXPECT_EQ(known, 1'001) << "of those that were never reached";
   EXPECT_THAT(status, HasReason("TOO_MANY_AGENTS"));

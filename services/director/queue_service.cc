@@ -199,7 +199,8 @@ grpc::ServerUnaryReactor* QueueService::ReserveSlot(grpc::CallbackServerContext*
     const director::CallId id = driver_.NextCall();
     driver_.Post(director::ReserveCommand(
         id, server::kIdentity, *hold, [this, call, origin](const director::Decision& decision) {
-          if (const auto* why = std::get_if<absl::Status>(&decision); why && absl::IsCancelled(*why))
+          if (const auto* why = std::get_if<absl::Status>(&decision);
+              why && absl::IsCancelled(*why))
             TellOfRefusal(*why, origin, clock_.WallNow(), observer_);
           call.Finish(ResponseTo(decision));
         }));
