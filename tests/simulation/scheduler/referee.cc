@@ -153,15 +153,20 @@ void Referee::CheckGivenUp(const core::Firing& row, absl::Time now) {
   const bool is_of_the_schedule = absl::StartsWith(row.request_id, "cron/");
   if (!is_of_the_schedule || job == jobs_.end() || revised_.contains(row.job)) return;
   if (job->second.catch_up.kind != core::CatchUp::Kind::kLatest) return;
+  const absl::Time seen = std::max(now, spans_.at(row.job).back().seen);
   absl::Time end = row.nominal + scheduler::kCatchUpAge;
   if (const auto next = core::NextFiringOf(job->second, row.nominal)) end = std::min(end, next->at);
   if (row.outcome == FiringOutcome::kSkippedQueueFull) {
+    // A restart after the clock was set back waits as long again, by the clock as it is now.
+    if (now < seen) return;
     end = std::min(end, row.nominal + job->second.queue_full_wait);
   } else if (row.outcome != FiringOutcome::kSkippedDirectorDown) {
     return;
   }
-  if (std::max(now, spans_.at(row.job).back().seen) < end) {
-    Fail(absl::StrCat(row.request_id, " is given up although nothing takes its place yet"));
+  if (seen < end) {
+    Fail(absl::StrCat(row.request_id, " is given up (", Name(row.outcome), ": ", row.detail,
+                      ") at ", absl::FormatTime(seen), " although nothing takes its place before ",
+                      absl::FormatTime(end)));
   }
 }
 
