@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 to a running Callboard: installs what is missing, builds, starts a cluster on
-# this machine only, and shows tasks that run on it.
+# Takes a bare Debian 12 to a running Callboard: installs missing packages, builds, starts a cluster
+# for this machine only, and runs example tasks on it.
 #
 #   deploy/quickstart.sh          runs until Ctrl-C, on the ports of `callboard dev`
-#   deploy/quickstart.sh --once   stops after showing it, on free ports
+#   deploy/quickstart.sh --once   stops after the examples, on free ports
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,7 +21,7 @@ fail() {
   echo "deploy/quickstart.sh: $*" >&2
   exit 1
 }
-# Shows a command before it runs, as it can be pasted.
+# Prints a command in a form that can be pasted, then runs it.
 show() {
   local word line=
   for word in "$@"; do
@@ -56,8 +56,8 @@ trap stop EXIT
 
 say "starting a director, a scheduler and two agents"
 mkfifo "$work/out"
-# In a session of its own: Ctrl-C is for this script, which then stops it in order.
-# Its log goes to a file, or the live view below would be torn by it.
+# The cluster runs in its own session: Ctrl-C reaches only this script, which then stops the cluster.
+# The log goes to a file, because it would disturb the live view below.
 setsid $callboard dev "${flags[@]}" >"$work/out" 2>"$work/log" &
 cluster=$!
 exec 3<"$work/out"
@@ -69,14 +69,14 @@ done
 if ! $up; then
   wait "$cluster" || true
   cluster=
-  fail "it did not start; the last line of its log says why"
+  fail "the cluster did not start; the last line of its log says why"
 fi
-# A value in a JSON document on standard input.
+# Prints a value of the JSON document on standard input.
 field() { python3 -c "import json, sys; print(json.load(sys.stdin)$1)"; }
 director=127.0.0.1:$(field '["grpc"]' <"$work/ports.json")
 scheduler=127.0.0.1:$(field '["scheduler"]["grpc"]' <"$work/ports.json")
 
-# As people type it; the address only where it is not the usual one.
+# Run the CLI as a user would type it: with the address only if that is not the default.
 ask() {
   if [[ $director == 127.0.0.1:7070 ]]; then
     show $callboard "$@"
@@ -92,7 +92,7 @@ ask_scheduler() {
   fi
 }
 
-say "submitting a dozen tasks: one fails, one is tried again, one is cancelled"
+say "submitting a dozen tasks: one fails, one is retried, one is cancelled"
 ids=()
 submit() {
   ask queue "$@" | tee "$work/submitted"
@@ -103,26 +103,26 @@ for i in 0.5 1 2 3; do submit "sleep $i; echo slept for $i s"; done
 completed=("${ids[@]}")
 submit "echo this one fails; exit 7"
 failed=${ids[-1]}
-# The name of a run ends with its number.
+# The task id of a run ends with the number of its dispatch.
 submit 'case $CALLBOARD_TASK_ID in *-1) echo not yet >&2; exit 3 ;; esac; echo the second time' --retry_on=exit:3
 retried=${ids[-1]}
 submit "sleep 600"
 cancelled=${ids[-1]}
 ask queue-cancel "$cancelled"
 
-say "watching them until all have ended"
+say "watching the tasks until all have ended"
 echo "\$ $callboard watch ${ids[0]} ... ${ids[-1]}"
 code=0
 $callboard watch "${ids[@]}" --director.address="$director" &
 watcher=$!
-# A watch waits for a director that is away; this one would not come back.
+# A watch waits for an unreachable director to return. If the cluster has ended, it never does.
 wait -n "$watcher" "$cluster" || code=$?
 if ! kill -0 "$cluster" 2>/dev/null; then
   kill "$watcher" 2>/dev/null || true
   fail "the cluster has ended"
 fi
 ((code == 130)) && exit 130
-((code == 1)) || fail "watch ended with $code; wanted: 1, as two tasks did not complete"
+((code == 1)) || fail "watch exited with $code; wanted 1, because two tasks did not complete"
 
 expect() {
   local id=$1 line
@@ -131,7 +131,7 @@ expect() {
   for line in "$@"; do
     grep -qE "^$line\$" "$work/status" && continue
     cat "$work/status" >&2
-    fail "wanted '$line' of this task"
+    fail "wanted '$line' in the status of this task"
   done
 }
 for id in "${completed[@]}"; do expect "$id" "state +completed" 'runs +[0-9]+ dispatch.*, 0 failed attempts of 3 allowed'; done
@@ -140,24 +140,25 @@ expect "$retried" "state +completed" 'runs +[0-9]+ dispatches.*, 1 failed attemp
 expect "$cancelled" "state +cancelled"
 ask queue-status "$retried"
 ask logs "${completed[-1]}" | tee "$work/logs"
-grep -qx "slept for 3 s" "$work/logs" || fail "wanted what the task wrote"
+grep -qx "slept for 3 s" "$work/logs" || fail "wanted the output of the task"
 ask agents
 
-say "a cron job that feeds the queue: hello, every five seconds"
-# Whatever was said of it the last time.
+say "running a cron job: hello, every five seconds"
+# An earlier run of this script may have left it paused.
 $callboard resume hello --scheduler.address="$scheduler" >/dev/null
 ask_scheduler jobs
-# It began with the cluster, and so has run by now, or does so in a moment.
+# The job started with the cluster, so its first task exists by now or will in a moment.
 task=
 for _ in {1..100}; do
   task=$($callboard jobs hello -o json --scheduler.address="$scheduler" | field '["last_queue_id"]')
   [[ -n $task ]] && break
   sleep 0.2
 done
-[[ -n $task ]] || fail "wanted a task of the job 'hello'"
-$callboard watch "$task" --director.address="$director" >"$work/watched" || fail "wanted that task to complete"
+[[ -n $task ]] || fail "the job 'hello' has not submitted a task"
+$callboard watch "$task" --director.address="$director" >"$work/watched" ||
+  fail "the task of the job 'hello' did not complete"
 ask logs "$task" | tee "$work/logs"
-grep -q "^hello from cron" "$work/logs" || fail "wanted what the job wrote"
+grep -q "^hello from cron" "$work/logs" || fail "wanted the output of the job"
 ask_scheduler preview --schedule='30 2 * * *' --time_zone=Europe/Berlin --from=2026-03-28 --until=2026-03-30
 
 if ! $once; then

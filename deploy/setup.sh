@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what Callboard needs to build and test on Debian 12, and nothing that is there already.
+# Installs the missing packages that Callboard needs to build and test on Debian 12.
 #
-# Three sources: Debian's packages, the backports suite of the archive this machine already uses,
-# and npm packages pinned by a lockfile. Safe to run again: with nothing missing it changes nothing.
+# There are three sources: Debian's packages, the backports suite of the archive that this machine
+# already uses, and npm packages pinned by a lockfile. If nothing is missing, it changes nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,10 +18,11 @@ readonly PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libbenchmark-dev libgmock-dev libgtest-dev
   librapidcheck-dev
 )
-# What tests run or read, and no build does.
+# Programs and data that only tests use.
 readonly TOOLS=(fish openssl python3-yaml tzdata zsh)
 readonly BACKPORTS=(libopentelemetry-proto-dev opentelemetry-cpp-dev)
-# Checks rules and metrics. Its package, prometheus, would start a server: it is only unpacked.
+# promtool checks rules and metrics. Its package, prometheus, would start a server when installed, so
+# it is only unpacked.
 readonly PROMTOOL=tests/tools/bin/promtool
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -36,7 +37,7 @@ as_root() {
   fi
 }
 
-# Prints those of the given packages that are not installed.
+# Prints the given packages that are not installed.
 missing() {
   comm -23 <(printf '%s\n' "$@" | sort) \
     <(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' 2>/dev/null | sed -n 's/^ii  *//p' | sort)
@@ -47,7 +48,7 @@ install_packages() {
     -o Dpkg::Use-Pty=0 >/dev/null
 }
 
-# Adds the backports suite beside the suite the machine installs from, with the same signing key.
+# Adds the backports suite of the archive that the machine installs from, with Debian's signing key.
 enable_backports() {
   local codename suite uri key
   codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -75,10 +76,10 @@ unpack_promtool() {
 
 main() {
   [[ -r /etc/os-release ]] && grep -q '^VERSION_CODENAME=bookworm' /etc/os-release ||
-    die "this script knows Debian 12 (bookworm) only; install the packages it lists by hand"
+    die "this script supports Debian 12 (bookworm) only; install the packages it lists by hand"
 
   local wanted=("${PACKAGES[@]}" "${TOOLS[@]}")
-  # Any npm will do; Debian's is installed only where there is none.
+  # Any npm works; Debian's is installed only if there is none.
   command -v npm >/dev/null || wanted+=(nodejs npm)
   local packages backports
   mapfile -t packages < <(missing "${wanted[@]}")
@@ -108,8 +109,8 @@ main() {
     cp $tools/package-lock.json $tools/node_modules/.installed-lock
   fi
 
-  # Headers under /usr are no inputs that Bazel knows of: the versions of the installed packages
-  # stand for them in every cache key.
+  # Bazel does not track headers under /usr as inputs. Therefore the versions of the installed
+  # packages are part of every cache key.
   local versions
   versions=$(dpkg-query -W -f '${Package} ${Version}\n' "${PACKAGES[@]}" "${BACKPORTS[@]}" |
     sha256sum | cut -c1-16)

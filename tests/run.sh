@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, runs the tests, and ends with `N passed, N failed`.
+# Installs missing packages, builds everything, runs the tests and prints `N passed, N failed`.
 #
-#   tests/run.sh               every tier below
-#   tests/run.sh unit style    some of them
+#   tests/run.sh               all tiers listed below
+#   tests/run.sh unit style    only these tiers
 #   tests/run.sh soak          faults that last for minutes
-#   tests/run.sh sanitize-all  AddressSanitizer and ThreadSanitizer on all C++ tests, gRPC's too (slow)
-#   tests/run.sh chaos [--seconds=60] [--seed=N]  a cluster in trouble, for as long as one likes
+#   tests/run.sh sanitize-all  AddressSanitizer and ThreadSanitizer on all C++ tests, with gRPC (slow)
+#   tests/run.sh chaos [--seconds=60] [--seed=N]  random faults in a cluster, for the given time
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Tiers that are tests of the one optimised tree, by tag.
+# Tiers that are Bazel tests of the optimised build, selected by tag.
 readonly TREE_TIERS=(style unit simulation integration crash e2e benchmark)
-# What runs besides: clang on every file, the sanitizers, and the README's other command.
+# Other tiers: clang on every file, the sanitizers, and the quick start of the README.
 readonly OTHER_TIERS=(clang asan tsan quickstart)
 
-# What sanitizers look at: tests without gRPC, and not the programs that have bugs planted in them.
+# Tests that run under sanitizers: those without gRPC, except tests of programs with planted bugs.
 readonly SANITIZED='kind("cc_test", //...) except rdeps(//..., //bazel/system:grpc)
   except attr(name, "^planted_bugs_test$", //...)'
 
@@ -29,7 +29,7 @@ usage() {
 
 say() { printf '\n== %s\n' "$*"; }
 
-# Runs `bazel test` with the given arguments and adds its tests to the tally.
+# Runs `bazel test` with the given arguments and adds its tests to the totals.
 bazel_test() {
   local events code=0 outcomes line
   events=$(mktemp)
@@ -42,12 +42,12 @@ bazel_test() {
       "failed "*) fail "${line#failed }" ;;
     esac
   done <<<"$outcomes"
-  # 3 says that tests failed, which the tally has. Anything else, as a package that does not load or
-  # no test at all, would otherwise look like fewer tests.
+  # Exit code 3 means that tests failed; these are already counted. Any other failure, such as a
+  # package that does not load or no test at all, would otherwise only look like fewer tests.
   ((code == 0 || code == 3)) || fail "bazel test $* (exit code $code)"
 }
 
-# Runs bazel_test on the tests that a query finds.
+# Runs bazel_test on the results of a query.
 bazel_test_query() {
   local query=$1 tests
   shift
@@ -55,7 +55,7 @@ bazel_test_query() {
   bazel_test "$@" "${tests[@]}"
 }
 
-# Runs a command that is one test by itself.
+# Runs a command that counts as one test.
 check() {
   local name=$1
   shift
@@ -74,11 +74,11 @@ run_tier() {
       bazel_test_query "$SANITIZED" --config=asan
       ;;
     tsan)
-      # A simulated world has one thread.
+      # A simulation has a single thread.
       bazel_test_query "$SANITIZED except //tests/simulation/..." --config=tsan
       ;;
     sanitize-all)
-      # Crash tests and some of e2e preload a library, which sanitizers want to be the first to do.
+      # Crash tests and some e2e tests preload a library, but a sanitizer's library must come first.
       bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|e2e|soak", //...)' --config=asan
       bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|e2e|soak", //...)' --config=tsan
       ;;

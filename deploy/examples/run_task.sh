@@ -1,30 +1,31 @@
 #!/usr/bin/env bash
-# Example of a command for an agent, with what a task finds and leaves: docs/RUNNER.md describes it.
+# Example command for an agent. It uses all inputs and outputs of a task; docs/RUNNER.md describes
+# them.
 #
 #   callboard-agent --runner.argv=deploy/examples/run_task.sh,{model}
 #
-# Counts the words of its prompt. The model of the task is its first argument.
+# It counts the words of the prompt. Its first argument is the model of the task.
 set -euo pipefail
 
 model=${1:-none}
 
-# A cancelled task gets SIGTERM and has 10 s (lease.kill_grace) to put things in order.
+# A cancelled task gets SIGTERM and has 10 s (lease.kill_grace) to clean up.
 trap 'echo "stopped early" >&2; exit 1' TERM
 
-# Output is shown live by `callboard logs -f`.
+# `callboard logs -f` shows the output live.
 echo "task ${CALLBOARD_TASK_ID} of ${CALLBOARD_QUEUE_ID}" >&2
 
-# The prompt is the standard input; CALLBOARD_PROMPT_FILE has the same bytes.
+# The prompt is the standard input. CALLBOARD_PROMPT_FILE has the same content.
 words=$(wc -w)
 words=$((words))
 
-# In a session this folder is kept: the next task of the session finds what this one wrote.
+# In a session the working folder is kept: the next task of the session finds these files.
 if [ -n "${CALLBOARD_SESSION_ID:-}" ]; then
   echo "${CALLBOARD_TASK_ID} ${words}" >>history
 fi
 
-# Files to keep. They are put into place only when this exits with 0.
+# Files to keep. They are kept only if this script exits with 0.
 cp "${CALLBOARD_PROMPT_FILE}" "${CALLBOARD_ARTIFACTS}/prompt.txt"
 
-# The result: this file, or the standard output when there is none. At most 64 KiB are kept.
+# The result is this file, or the standard output if there is no file. The last 64 KiB are kept.
 printf '{"words": %d, "model": "%s"}\n' "${words}" "${model}" >"${CALLBOARD_RESULT_FILE}"

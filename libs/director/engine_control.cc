@@ -79,10 +79,12 @@ void DirectorEngine::BeginShutdown(Moment now) {
 void DirectorEngine::GoAway(Moment now) {
   BeginShutdown(now);
   Write(core::LeasesExtended{.epoch = book_.epoch(), .extension = kLeaseExtension});
-  // What was told to agents holds here too; nothing more is begun.
+  // What was told to agents holds here too; nothing more is begun. An agent without a Session is
+  // told nothing.
   lease_extension_ = kLeaseExtension;
   for (const auto& [sequence, entry] : book_.line()) {
     if (!entry->life.is_in_flight()) continue;
+    if (!fleet_.Get(entry->life.tries->agent).is_connected()) continue;
     entry->clocks.lease_until += kLeaseExtension;
     Watch(*entry, now);
   }

@@ -361,6 +361,20 @@ TEST(EngineRecoveryTest, LeasesOfADirectorThatSaidItGoesAwayLastFiveMinutesLonge
   EXPECT_EQ(director.Reason(task), FailureReason::kAgentLost);
 }
 
+TEST(EngineRecoveryTest, LeaseOfAnAgentThatIsGoneIsNotExtendedTwice) {
+  EngineFixture director;
+  director.Connect("a");
+  const core::QueueId task = director.Add();
+  director.Accept(task);
+  director.Tell(&DirectorEngine::GoAway);
+  director.Restart();
+  director.Tell(&DirectorEngine::GoAway);
+  director.Advance(absl::Minutes(5) + absl::Seconds(75) - absl::Milliseconds(1));
+  EXPECT_EQ(director.State(task), TaskState::kWorking);
+  director.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(director.Reason(task), FailureReason::kAgentLost);
+}
+
 TEST(EngineRecoveryTest, FirstHeartbeatMakesAnExtendedLeaseNormal) {
   EngineFixture director;
   director.Connect("a");

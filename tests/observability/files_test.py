@@ -66,7 +66,7 @@ class FilesTest(unittest.TestCase):
     def test_every_reason_for_which_a_submit_is_refused_is_counted_from_the_start_and_listed(self):
         code = "".join(text_of(f"{ROOT}/libs/{path}.cc") for path in (
             "core/supported", "director/engine_admission", "director/director",
-            "director/driver", "wire/field_checks"))
+            "director/driver", "wire/field_checks", "wire/parse"))
         given = {reason.lower() for reason in re.findall(r'"([A-Z]+(?:_[A-Z]+)*)"', code)}
         # Of calls that are no submits.
         given -= {"not_redrivable", "too_many_tickets"}
