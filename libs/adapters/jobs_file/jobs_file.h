@@ -36,22 +36,27 @@ class StillnessCheck {
  public:
   // A look a whole period after the last one: whether to read the file now.
   bool ShouldRead(const FileStamp& now) {
-    const bool is_still = now == last_;
+    const bool is_still = has_looked_ && now == last_;
+    has_looked_ = true;
     last_ = now;
-    if (!is_still || now == read_) return false;
+    if (!is_still || (has_read_ && now == read_)) return false;
+    has_read_ = true;
     read_ = now;
     return true;
   }
   // A look at any time, from which on the file is to be read also unchanged: as soon as the next
   // look finds the same. The look before may have been a moment ago and says nothing.
   void Restart(const FileStamp& now) {
+    has_looked_ = true;
     last_ = now;
-    read_.reset();
+    has_read_ = false;
   }
 
  private:
-  std::optional<FileStamp> read_;
-  std::optional<FileStamp> last_;
+  bool has_looked_ = false;
+  FileStamp last_;
+  bool has_read_ = false;
+  FileStamp read_;
 };
 
 // A file of cron jobs, which is read again whenever it changes.
