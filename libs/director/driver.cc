@@ -153,7 +153,8 @@ void DirectorDriver::Add(CommandPtr command) {
 
 bool DirectorDriver::PostOrWait(CommandPtr& command, std::function<void()> when_room) {
   base::MutexLock lock(mutex_);
-  if (HasRoom(*command)) {
+  // Callers that cannot wait have the other half for themselves.
+  if (calls_waiting_ < std::max<size_t>(1, options_.calls_max / 2)) {
     Add(std::move(command));
     return true;
   }

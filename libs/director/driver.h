@@ -91,8 +91,9 @@ class DirectorDriver {
   // Hands over a command for the next turn. False when too many wait: a caller's command is refused
   // with UNAVAILABLE/OVERLOADED, an agent's is left as it was, to be posted again.
   bool Post(CommandPtr&& command);
-  // The same for a caller that can wait: nothing is refused, but `when_room` is run, once, when
-  // another try is worth it.
+  // The same for a caller that can wait, as a stream of submits: nothing is refused, but
+  // `when_room` is run, once, when another try is worth it. Leaves half of the room to callers that
+  // cannot.
   bool PostOrWait(CommandPtr& command, std::function<void()> when_room);
 
   template <class T>

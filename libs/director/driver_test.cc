@@ -409,6 +409,23 @@ TEST_F(DirectorDriverTest, WhoCanWaitForRoomIsToldOnceOfIt) {
   EXPECT_TRUE(driver->PostOrWait(command, [] { FAIL() << "it has room"; }));
 }
 
+TEST_F(DirectorDriverTest, CallersThatCanWaitLeaveHalfOfTheRoomToOthers) {
+  const auto driver = Open({.calls_max = 4});
+  const auto submit = [&] {
+    return SubmitCommand(driver->NextCall(), "me", {}, clock_.WallNow(), [](const Decision&) {});
+  };
+  std::optional<absl::StatusOr<core::QueueStatus>> status;
+  HeldTurn held(*driver);
+  CommandPtr first = submit();
+  EXPECT_TRUE(driver->PostOrWait(first, [] {}));
+  CommandPtr second = submit();
+  EXPECT_TRUE(driver->PostOrWait(second, [] {}));
+  CommandPtr third = submit();
+  EXPECT_FALSE(driver->PostOrWait(third, [] {}));
+  driver->GetQueueStatus([&](auto answer) { status = std::move(answer); });
+  EXPECT_FALSE(status.has_value()) << "it is not refused";
+}
+
 TEST_F(DirectorDriverTest, StreamOfSubmitsIsAnsweredInOrder) {
   const auto driver = Open({.engine = {.queue = {.max_size = 0}}, .calls_max = 10});
   std::promise<void> all;

@@ -29,8 +29,9 @@ namespace {
 
 using director::SubmitStream;
 
-// Items that may be unanswered before the next message is read, and bytes of messages.
-constexpr size_t kOpenItems = 4096;
+// Items that may be unanswered before the next message is read, and bytes of messages. A caller
+// that never reads holds an answer for each: 2,000 refusals take about 2 MiB.
+constexpr size_t kOpenItems = 1024;
 constexpr size_t kOpenBytes = 1 << 20;
 // Answers in a message; the longest, each with all that is wrong with a task, still fit.
 constexpr size_t kAnswersMax = 400;

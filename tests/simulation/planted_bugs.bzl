@@ -3,9 +3,7 @@
 load("//bazel:callboard.bzl", "callboard_cc_binary", "callboard_cc_test")
 
 # The file of libs/director that has the bug, and the median number of worlds until it is found, from
-# 20 searches (tests/simulation/measure_planted_bugs.sh). Those of event_number_of_its_record,
-# forgotten_dispatches_not_counted, new_store_begins_at_one, queue_one_* and same_request_left_waiting
-# are estimates that have not been measured yet.
+# 20 searches (tests/simulation/measure_planted_bugs.sh).
 PLANTED_BUGS = {
     "act_before_commit": ("director.cc", 6),
     "backoff_without_a_timer": ("engine.cc", 2),
@@ -16,7 +14,7 @@ PLANTED_BUGS = {
     "copy_with_a_newer_time": ("engine_agents.cc", 2),
     "epoch_not_begun": ("director.cc", 5),
     "event_number_of_its_record": ("engine.cc", 1),
-    "forgotten_dispatches_not_counted": ("engine.cc", 10),
+    "forgotten_dispatches_not_counted": ("engine.cc", 7),
     "heartbeat_renews_what_it_does_not_list": ("engine_agents.cc", 111),
     "leases_in_memory_only": ("engine.cc", 20),
     "new_store_begins_at_one": ("engine.cc", 1),
@@ -25,17 +23,17 @@ PLANTED_BUGS = {
     "not_begun_never_cordons": ("engine_dispatch.cc", 17),
     "order_by_wall_clock": ("engine_admission.cc", 3),
     "permit_lost": ("engine.cc", 19),
-    "queue_one_beside_those_that_run": ("engine.cc", 3),
-    "queue_one_waits_for_ever": ("engine.cc", 3),
+    "queue_one_beside_those_that_run": ("engine.cc", 6),
+    "queue_one_waits_for_ever": ("engine.cc", 7),
     "reply_before_commit": ("director.cc", 2),
     "request_id_forgotten_by_restart": ("director.cc", 1),
     "request_id_ignored": ("engine_admission.cc", 1),
     "result_not_fenced": ("engine_agents.cc", 15),
-    "same_request_left_waiting": ("engine_admission.cc", 10),
+    "same_request_left_waiting": ("engine_admission.cc", 8),
     "second_agent_too_early": ("engine_dispatch.cc", 3),
-    "session_ends_the_suspicion": ("engine_agents.cc", 7),
+    "session_ends_the_suspicion": ("engine_agents.cc", 9),
     "session_order_ignored": ("engine.cc", 3),
-    "session_renews_a_start_it_does_not_list": ("engine_agents.cc", 3),
+    "session_renews_a_start_it_does_not_list": ("engine_agents.cc", 2),
     "success_ends_no_row": ("engine_dispatch.cc", 8),
     "unwritten_copy_means_unreachable": ("engine_agents.cc", 92),
     "waiters_last_come_first_served": ("waiting_line.cc", 5),
