@@ -259,6 +259,7 @@ TEST_F(GrpcAgentLinkTest, SessionThatEndsForAMessageThatIsTooLargeSaysSo) {
 TEST_F(GrpcAgentLinkTest, AnnouncementDoesNotCutTheWaitAfterASessionThatBroke) {
   GrpcAgentLink link({.redial_min = absl::Hours(1), .redial_max = absl::Hours(1)}, clock_);
   link.Redial(7);
+  link.Redial(7);
   link.Start(notebook_);
   link.Dial(agent_.address(), Known::kWhileAnnounced, "agent-1");
   agent_.WaitForSession();
@@ -289,6 +290,7 @@ TEST_F(GrpcAgentLinkTest, NewAddressesAreDialledAtOnceOnlyAsOftenAsTheRateAllows
 }
 
 TEST_F(GrpcAgentLinkTest, AgentThatWasNotReachedIsDialledAtItsLastAddressOnly) {
+  link_.Redial(7);
   link_.Start(notebook_);
   std::deque<test::TcpProxy> silent;
   for (int i = 0; i < 5; ++i) {
@@ -306,6 +308,7 @@ TEST_F(GrpcAgentLinkTest, AgentThatWasNotReachedIsDialledAtItsLastAddressOnly) {
 
 TEST_F(GrpcAgentLinkTest, AddressesThatWereNeverReachedAreBounded) {
   GrpcAgentLink link({.unreached_max = 3}, clock_);
+  link.Redial(7);
   link.Start(notebook_);
   for (int port = 1; port <= 20; ++port) {
     link.Dial(absl::StrCat("127.0.0.1:", port), Known::kWhileAnnounced,
@@ -320,6 +323,7 @@ TEST_F(GrpcAgentLinkTest, AddressesThatWereNeverReachedAreBounded) {
 
 TEST_F(GrpcAgentLinkTest, ChannelDialsNothingByItself) {
   GrpcAgentLink link({.redial_min = absl::Hours(1), .redial_max = absl::Hours(1)}, clock_);
+  link.Redial(7);
   link.Start(notebook_);
   proxy_.Accept(false);
   link.Dial(proxy_.address(), Known::kForEver, "refusing");
