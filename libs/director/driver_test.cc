@@ -414,16 +414,18 @@ TEST_F(DirectorDriverTest, CallersThatCanWaitLeaveHalfOfTheRoomToOthers) {
   const auto submit = [&] {
     return SubmitCommand(driver->NextCall(), "me", {}, clock_.WallNow(), [](const Decision&) {});
   };
-  std::optional<absl::StatusOr<core::QueueStatus>> status;
-  HeldTurn held(*driver);
-  CommandPtr first = submit();
-  EXPECT_TRUE(driver->PostOrWait(first, [] {}));
-  CommandPtr second = submit();
-  EXPECT_TRUE(driver->PostOrWait(second, [] {}));
-  CommandPtr third = submit();
-  EXPECT_FALSE(driver->PostOrWait(third, [] {}));
-  driver->GetQueueStatus([&](auto answer) { status = std::move(answer); });
-  EXPECT_FALSE(status.has_value()) << "it is not refused";
+  std::promise<absl::StatusOr<core::QueueStatus>> status;
+  {
+    HeldTurn held(*driver);
+    CommandPtr first = submit();
+    EXPECT_TRUE(driver->PostOrWait(first, [] {}));
+    CommandPtr second = submit();
+    EXPECT_TRUE(driver->PostOrWait(second, [] {}));
+    CommandPtr third = submit();
+    EXPECT_FALSE(driver->PostOrWait(third, [] {}));
+    driver->GetQueueStatus([&](auto answer) { status.set_value(std::move(answer)); });
+  }
+  EXPECT_TRUE(status.get_future().get().ok()) << "it is not refused";
 }
 
 TEST_F(DirectorDriverTest, StreamOfSubmitsIsAnsweredInOrder) {
