@@ -148,7 +148,7 @@ void AddOriginAndPlacement(const TaskSpec& spec, FieldHash& fields) {
   fields.Time(22, spec.earliest_start_at);
   fields.Time(23, spec.deadline_at);
   fields.Seconds(24, spec.expected_duration);
-  // Its default is a setting's, so that one which is sent counts, whatever it is.
+  // Its default comes from a setting.
   fields.Number(25, spec.max_attempts);
   fields.List(26, spec.retry_on,
               [](StableHash& hash, const RetryRule& rule) { hash.Add(RetryRuleText(rule)); });

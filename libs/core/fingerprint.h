@@ -13,9 +13,9 @@ namespace callboard::core {
 //
 // Version 1 hashes (field number of SubmitTaskRequest, value) in order of the numbers: maps sorted,
 // enums by number. An absent field adds nothing, nor does a value that the .proto states as the
-// default. A default that a setting supplies is not looked at: one that is sent counts, and one
-// that is not adds nothing, so that a change of settings makes no request another one. Left out are
-// request_id, policy, ticket and validate_only, which are not part of the task.
+// default. A default that a setting supplies is not known here: an absent max_attempts adds
+// nothing, and a value that is sent does (DirectorEngine::IsSameRequest() compares the two). Left
+// out are request_id, policy, ticket and validate_only, which are not part of the task.
 struct Fingerprint {
   uint64_t high = 0;
   uint64_t low = 0;

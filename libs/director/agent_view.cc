@@ -17,6 +17,8 @@ absl::Time OnTheWall(absl::Duration monotonic, Moment now) {
 std::pair<AgentState, std::string> StateOf(const Agent& agent, const AgentView& view,
                                            const core::LeaseOptions& lease, Moment now) {
   const std::string gone = agent.is_connected() ? "" : "; it is not connected";
+  const std::string error =
+      agent.unreachable_why.empty() ? "" : absl::StrCat(": ", agent.unreachable_why);
   if (agent.draining) return {AgentState::kDraining, absl::StrCat(agent.mark_why, gone)};
   if (agent.cordoned) return {AgentState::kCordoned, absl::StrCat(agent.mark_why, gone)};
   if (now.monotonic < agent.unanswered.until) {
@@ -24,13 +26,12 @@ std::pair<AgentState, std::string> StateOf(const Agent& agent, const AgentView& 
                                                agent.unanswered.failures, " times in a row", gone)};
   }
   if (now.monotonic < agent.unreachable.until) {
-    return {AgentState::kSuspect, absl::StrCat("it could not be reached ",
-                                               agent.unreachable.failures, " times in a row")};
+    return {AgentState::kSuspect,
+            absl::StrCat("it could not be reached ", agent.unreachable.failures, " times in a row",
+                         agent.is_connected() ? "" : error)};
   }
   if (!agent.is_connected()) {
-    return {AgentState::kUnreachable,
-            absl::StrCat("it is not connected", agent.unreachable_why.empty() ? "" : ": ",
-                         agent.unreachable_why)};
+    return {AgentState::kUnreachable, absl::StrCat("it is not connected", error)};
   }
   if (agent.leaving) return {AgentState::kDraining, "it shuts down"};
   const absl::Duration silence = now.monotonic - agent.heard_at;

@@ -353,6 +353,8 @@ class DirectorEngine {
   struct Place;
   Decision Admit(Caller& caller, bool arriving, Moment now);
   std::optional<Decision> FindSame(const Caller& caller, Moment now);
+  // Whether the caller asks for the task that `known` was made of.
+  bool IsSameRequest(const core::Fingerprint& known, const Caller& caller) const;
   absl::Status CheckOverlap(const Caller& caller, Place& place) const;
   // Why there is no place. Its error is made only for who is refused: most callers wait.
   enum class NoPlace { kQueueFull, kShareUsedUp, kTicketExpired };

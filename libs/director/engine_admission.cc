@@ -120,7 +120,7 @@ std::optional<Decision> DirectorEngine::FindSame(const Caller& caller, Moment no
   const std::optional<KnownRequest> known =
       book_.FindRequest(caller.identity, request_id, now.wall);
   if (!known.has_value()) return std::nullopt;
-  if (!core::IsSame(known->fingerprint, caller.fingerprint, submission.spec)) {
+  if (!IsSameRequest(known->fingerprint, caller)) {
     return WithReason(absl::AlreadyExistsError(absl::StrCat(
                           "request_id ", base::Echoed(request_id), " stands for another task, ",
                           ToString(known->queue_id), "; use a new one for new content")),
@@ -133,6 +133,21 @@ std::optional<Decision> DirectorEngine::FindSame(const Caller& caller, Moment no
   const Entry* entry = book_.Find(known->queue_id);
   if (entry != nullptr) return AsBefore(*entry);
   return Submitted{.queue_id = known->queue_id, .state = known->state, .deduplicated = true};
+}
+
+bool DirectorEngine::IsSameRequest(const core::Fingerprint& known, const Caller& caller) const {
+  const core::TaskSpec& spec = caller.submission->spec;
+  if (core::IsSame(known, caller.fingerprint, spec)) return true;
+  // A value that the setting supplies is the same as that value sent.
+  core::TaskSpec same = spec;
+  if (spec.max_attempts == 0) {
+    same.max_attempts = options_.queue.max_attempts;
+  } else if (spec.max_attempts == options_.queue.max_attempts) {
+    same.max_attempts = 0;
+  } else {
+    return false;
+  }
+  return core::IsSame(known, core::FingerprintOf(same), same);
 }
 
 Submitted DirectorEngine::AsBefore(const Entry& entry) const {

@@ -81,14 +81,6 @@ absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
                                              "); those that are gone are forgotten after an hour")),
                             "TOO_MANY_AGENTS");
   }
-  const auto is_unreached = [](const auto& known) { return known.second.is_unreached(); };
-  if (agent == nullptr && std::count_if(fleet_.agents().begin(), fleet_.agents().end(),
-                                        is_unreached) >= core::kUnreachedAgentsMax) {
-    return base::WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                                "too many agents announced themselves and were never reached (",
-                                core::kUnreachedAgentsMax, "); check their agent.advertise")),
-                            "TOO_MANY_AGENTS");
-  }
   if (agent == nullptr || !agent->is_connected() || agent->instance_id == instance_id) {
     return absl::OkStatus();
   }
@@ -100,6 +92,16 @@ absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
 
 absl::Status DirectorEngine::Announce(const core::AgentAnnounced& announced, Moment now) {
   RETURN_IF_ERROR(CheckNewcomer(announced.name, announced.instance_id));
+  // An agent whose Session opens was reached: others that were not keep none of those out.
+  const auto is_unreached = [](const auto& known) { return known.second.is_unreached(); };
+  if (fleet_.Find(announced.name) == nullptr &&
+      std::count_if(fleet_.agents().begin(), fleet_.agents().end(), is_unreached) >=
+          core::kUnreachedAgentsMax) {
+    return base::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                "too many agents announced themselves and were never reached (",
+                                core::kUnreachedAgentsMax, "); check their agent.advertise")),
+                            "TOO_MANY_AGENTS");
+  }
   Agent& agent = fleet_.Get(announced.name);
   if (agent.is_connected()) return absl::OkStatus();
   agent.heard_at = now.monotonic;

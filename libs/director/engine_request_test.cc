@@ -49,6 +49,23 @@ TEST(EngineRequestTest, SameIdAndContentReturnTheFirstTask) {
   EXPECT_THAT(director.Line(), SizeIs(1));
 }
 
+TEST(EngineRequestTest, ValueThatASettingSuppliesIsTheSameAsThatValueSent) {
+  EngineFixture director({.queue = {.max_attempts = 3}});
+  const core::Submission absent = Named("absent");
+  core::Submission sent = Named("sent");
+  sent.spec.max_attempts = 3;
+  director.Add(absent);
+  director.Add(sent);
+  const auto with = [](core::Submission submission, uint32_t max_attempts) {
+    submission.spec.max_attempts = max_attempts;
+    return submission;
+  };
+  EXPECT_TRUE(Again(director, with(absent, 3)).deduplicated);
+  EXPECT_TRUE(Again(director, with(sent, 0)).deduplicated);
+  EXPECT_THAT(director.Try(with(absent, 4)), HasReason("REQUEST_ID_REUSED"));
+  EXPECT_THAT(director.Try(with(sent, 4)), HasReason("REQUEST_ID_REUSED"));
+}
+
 TEST(EngineRequestTest, PolicyAndTicketAreNoContent) {
   EngineFixture director;
   director.Add(Named("r"));

@@ -338,13 +338,19 @@ void WriteResult(const core::RunResult& result, v1::AgentRun& proto) {
 
 absl::StatusOr<core::RunResult> ReadResult(const v1::AgentRun& proto) {
   const std::optional<RunResult::End> end = FromProto(kEnds, proto.state());
-  if (!end.has_value()) return Wrong("run.state", "is no end of a run");
-  RunResult result = {.end = *end,
+  // A later version may know more ends.
+  const bool is_known = v1::AgentRun::State_IsValid(proto.state());
+  if (!end.has_value() && is_known) return Wrong("run.state", "is no end of a run");
+  RunResult result = {.end = end.value_or(RunResult::End::kFailed),
                       .signal = proto.signal(),
                       .result = proto.result(),
                       .result_truncated = proto.result_truncated(),
                       .error = proto.error()};
   if (proto.has_exit_code()) result.exit_code = proto.exit_code();
+  if (!is_known && result.error.empty()) {
+    result.error =
+        absl::StrCat("it ended in a state that this version does not know (", proto.state(), ")");
+  }
   return result;
 }
 

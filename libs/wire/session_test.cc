@@ -135,6 +135,24 @@ TEST(SessionWireTest, ResultComesThroughWhole) {
   EXPECT_EQ(heard.result, ended.result);
 }
 
+TEST(SessionWireTest, EndThatThisVersionDoesNotKnowIsAFailureAndOneThatIsNoEndAnError) {
+  v1::SessionResponse::Item item = ToProto(
+      core::AgentWord(core::AgentItem(core::RunEnded{kToken, {.exit_code = 0, .result = "out"}})));
+  v1::AgentRun& run = *item.mutable_result()->mutable_run();
+  run.set_state(static_cast<v1::AgentRun::State>(99));
+  const absl::StatusOr<core::AgentWord> heard = FromProto(item);
+  ASSERT_THAT(heard, IsOk());
+  const auto& ended = std::get<core::RunEnded>(std::get<core::AgentItem>(*heard));
+  EXPECT_EQ(ended.result.end, core::RunResult::End::kFailed);
+  EXPECT_EQ(ended.result.result, "out");
+  EXPECT_THAT(ended.result.error, HasSubstr("99"));
+  for (const v1::AgentRun::State state :
+       {v1::AgentRun::STATE_UNSPECIFIED, v1::AgentRun::STATE_WORKING}) {
+    run.set_state(state);
+    EXPECT_THAT(FromProto(item).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
 TEST(SessionWireTest, TextThatIsNotUtf8DoesNotMakeAMessageUnreadable) {
   const core::RunEnded ended = {kToken,
                                 {.end = core::RunResult::End::kFailed,

@@ -147,6 +147,8 @@ absl::StatusOr<std::vector<SubmitStream::Item>> SubmitTasksCall::ItemsFrom(
     origins.push_back(OriginOf(submit, arrived, trace_.value_or(core::SpanContext())));
     if (submission.ok()) {
       submission->trace = tracer_.Begin(trace_).context;
+      // Its line and its span of a cancel are in the trace of the task that it would have been.
+      if (!trace_.has_value()) origins.back().trace = submission->trace;
       items.push_back(director::Submitter(server::kIdentity, *std::move(submission), arrived));
     } else {
       items.push_back(submission.status());

@@ -41,8 +41,8 @@ absl::Status BuildForEver(const std::string& path, const std::stop_token& stop) 
 // Whether a process with the number in the file runs, or may begin to.
 bool MayRun(const std::filesystem::path& file) {
   const std::string stat =
-      absl::StrCat("/proc/", absl::StripAsciiWhitespace(FileText(file)), "/stat");
-  return std::filesystem::exists(stat) && !absl::StrContains(FileText(stat), ") Z");
+      FileText(absl::StrCat("/proc/", absl::StripAsciiWhitespace(FileText(file)), "/stat"));
+  return !stat.empty() && !absl::StrContains(stat, ") Z");
 }
 
 TEST(AbortChainTest, OneStopReachesQueueProcessAndFile) {

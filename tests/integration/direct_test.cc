@@ -6,6 +6,7 @@
 #include <grpcpp/support/channel_arguments.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -274,7 +275,21 @@ TEST_F(DirectTest, ReaderThatTakesNothingStallsNothingAndIsToldWhatItMissed) {
 }
 
 TEST_F(DirectTest, ReadersThatNeverReadMakeRoomForOnesThatDo) {
-  const std::string id = Started("head -c 1000000 /dev/zero");
+  // Written only as fast as it is kept, so that nothing of it is dropped.
+  constexpr int kPieces = 8;
+  constexpr size_t kPieceBytes = 30'000;
+  const std::string fifo = File("next");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::string id = Started(absl::StrCat("for i in $(seq ", kPieces, "); do head -c ",
+                                              kPieceBytes, " /dev/zero; read x <", fifo, "; done"));
+  const auto kept = Follow(id);
+  for (int i = 0; i < kPieces; ++i) {
+    for (size_t bytes = 0; bytes < kPieceBytes;) {
+      const v1::TailLogsResponse next = kept->Next();
+      for (const v1::LogChunk& chunk : next.chunks()) bytes += chunk.data().size();
+    }
+    std::ofstream(fifo) << "go\n";
+  }
   WaitForEnd(id);
   grpc::ChannelArguments arguments;
   // The window of a stream stays at 64 KiB, so that a message waits for its reader.

@@ -220,6 +220,28 @@ TEST_F(SubmitTasksTest, CallerThatLeavesWhileItWaitsIsLoggedAndTracedAndLeavesNo
   EXPECT_THAT(names, Contains("queue.cancel"));
 }
 
+TEST_F(SubmitTasksTest, CallerThatLeavesWhileItWaitsIsTracedAlsoWithoutATraceOfItsOwn) {
+  test::OtlpCollector collector;
+  Start({"--queue.max_size=1", "--queue.policy=block",
+         absl::StrCat("--telemetry.otlp_endpoint=", collector.address())});
+  Open();
+  Write({Prompt("1"), Prompt("2")});
+  Take(1);
+  while (Status().waiting() == 0) {
+  }
+  context_.TryCancel();
+  EXPECT_THAT(End(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(director_->process().WaitForLine(" queue=cancel_requested "),
+              HasSubstr(" trace_id="));
+  director_->process().Signal(SIGTERM);
+  EXPECT_EQ(director_->process().WaitForExit(absl::Seconds(10)), 0);
+  std::vector<std::string> names;
+  for (const test::ReceivedSpan& received : collector.WaitForSpans(2, absl::Minutes(1))) {
+    names.push_back(received.span.name());
+  }
+  EXPECT_THAT(names, Contains("queue.cancel"));
+}
+
 TEST_F(SubmitTasksTest, MessageWithTooManyItemsEndsTheStreamAfterWhatCameBefore) {
   Start({"--queue.max_size=0"});
   Open();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/error.h"
 #include "libs/base/mutex.h"
 #include "libs/core/answer.h"
@@ -360,6 +361,32 @@ TEST_F(GrpcAgentLinkTest, NonsenseEndsTheSession) {
   Connect();
   agent_.Say(core::AgentItem(core::StartAnswered{FenceToken(), absl::OkStatus()}));
   EXPECT_EQ(notebook_.Next(), "broken");
+}
+
+TEST_F(GrpcAgentLinkTest, MessageThatDoesNotParseEndsTheSession) {
+  Connect();
+  // gRPC reports the end of the stream and leaves it open.
+  agent_.Say(core::AgentItem(core::LoadReported{{{"\xff", {.slots = 1}}}}));
+  EXPECT_EQ(notebook_.Next(), "broken");
+  agent_.WaitForSession();
+}
+
+TEST_F(GrpcAgentLinkTest, SessionsThatBreakAtOnceAreDialledEverLater) {
+  GrpcAgentLink link({.redial_min = absl::Milliseconds(10), .redial_max = absl::Hours(1)}, clock_);
+  link.Redial(7);
+  link.Start(notebook_);
+  const SystemClock real;
+  const absl::Duration begin = real.MonotonicNow();
+  link.Dial(agent_.address(), Known::kForEver);
+  for (int session = 0; session < 6; ++session) {
+    agent_.WaitForSession();
+    agent_.SayOpened("agent-1");
+    notebook_.WaitFor("opened agent-1");
+    agent_.HangUp();
+  }
+  // At least half of 20, 40, 80, 160 and 320 ms.
+  EXPECT_GE(real.MonotonicNow() - begin, absl::Milliseconds(310));
+  link.Stop();
 }
 
 TEST_F(GrpcAgentLinkTest, OutputComesAfterTheItemsOfItsMessageAndIsAcknowledgedByWhoeverWroteIt) {

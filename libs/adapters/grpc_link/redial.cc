@@ -25,8 +25,8 @@ bool FirstDials::Take(absl::Duration now) {
 }
 
 uint32_t FailuresAfter(const DialledSession& session, uint32_t failures, absl::Duration max) {
-  if (session.opened && (session.did_work || session.stood >= max)) return 0;
-  return failures + 1;
+  const absl::Duration enough = session.did_work ? std::min(max, kWorkTakes) : max;
+  return session.opened && session.stood >= enough ? 0 : failures + 1;
 }
 
 }  // namespace callboard::adapters::internal

@@ -41,8 +41,13 @@ struct DialledSession {
   absl::Duration stood = {};
 };
 
-// Failures in a row after a Session has ended. A Session that opens, does nothing and breaks at
-// once is a failure like one that cannot be opened; one that worked or stood for `max` is not.
+// How long a Session that did work stands at least. An agent that repeats an old result and breaks
+// its Session at once is redialled as one that did nothing.
+inline constexpr absl::Duration kWorkTakes = absl::Seconds(1);
+
+// Failures in a row after a Session has ended. A Session that opens and breaks at once is a failure
+// like one that cannot be opened. One that stood for `max`, or did work and stood for kWorkTakes,
+// is not.
 uint32_t FailuresAfter(const DialledSession& session, uint32_t failures, absl::Duration max);
 
 }  // namespace callboard::adapters::internal

@@ -55,7 +55,9 @@ TEST(RedialTest, SessionThatOpensAndBreaksAtOnceIsAFailureLikeOneThatCannotBeOpe
   EXPECT_EQ(FailuresAfter({.opened = false}, 3, kMax), 4u);
   EXPECT_EQ(FailuresAfter({.opened = true, .stood = kMax / 2}, 3, kMax), 4u);
   EXPECT_EQ(FailuresAfter({.opened = true, .stood = kMax}, 3, kMax), 0u);
-  EXPECT_EQ(FailuresAfter({.opened = true, .did_work = true}, 3, kMax), 0u);
+  EXPECT_EQ(FailuresAfter({.opened = true, .did_work = true, .stood = kWorkTakes}, 3, kMax), 0u);
+  EXPECT_EQ(FailuresAfter({.opened = true, .did_work = true, .stood = kWorkTakes / 2}, 3, kMax), 4u)
+      << "it may have repeated an old result";
 }
 
 TEST(RedialTest, ManyAddressesThatCannotBeReachedShareOneDialRate) {

@@ -18,6 +18,9 @@ namespace {
 // What was not taken is brought again after so long.
 constexpr absl::Duration kAgainAfter = absl::Milliseconds(10);
 
+// A call whose reads are over ends within this time, unless its last message did not parse.
+constexpr absl::Duration kEndTakes = absl::Seconds(1);
+
 bool IsIdle(const core::LaneLoads& lanes) {
   return std::all_of(lanes.begin(), lanes.end(),
                      [](const auto& lane) { return lane.second.used == 0; });
@@ -153,6 +156,13 @@ void SessionCall::OnReadDone(bool ok) {
     base::MutexLock lock(mutex_);
     over_ = true;
   }
+  // gRPC also ends the reads when a message does not parse, and then leaves the call open.
+  again_ = std::make_unique<grpc::Alarm>();
+  SetAlarm(*again_, kEndTakes, [weak = weak_from_this()] {
+    if (const std::shared_ptr<SessionCall> self = weak.lock()) {
+      self->Cancel(absl::InvalidArgumentError("the agent sent a message that does not parse"));
+    }
+  });
   RemoveHold();
 }
 

@@ -183,7 +183,8 @@ struct RecordDecoder::Parsing {
     if (absl::ConsumePrefix(&key, kAgentPrefix)) {
       ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::AgentMarked>());
       record = core::AgentMarked{std::string(key), message->draining(),
-                                 message->cordoned_instance(), base::ValidUtf8(message->why())};
+                                 base::ValidUtf8(message->cordoned_instance()),
+                                 base::ValidUtf8(message->why())};
     } else if (key == kEpochKey) {
       ASSIGN_OR_RETURN(const auto* message, Parse<storage::v1::EpochBegan>());
       record = core::EpochBegan{message->epoch()};
@@ -206,7 +207,8 @@ struct RecordDecoder::Parsing {
   }
 
   static core::SwitchCause ReadCause(const storage::v1::SwitchCause& message) {
-    return {message.who(), message.why(), absl::FromUnixNanos(message.at_ns())};
+    return {base::ValidUtf8(message.who()), base::ValidUtf8(message.why()),
+            absl::FromUnixNanos(message.at_ns())};
   }
   absl::Status ReadTask(absl::string_view id_and_number) {
     if (id_and_number.size() != kQueueIdBytes + kNumberBytes) {

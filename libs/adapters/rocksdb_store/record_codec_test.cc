@@ -16,6 +16,7 @@
 #include "callboard/storage/v1/record.pb.h"
 #include "libs/adapters/rocksdb_store/storage_enums.h"
 #include "libs/adapters/rocksdb_store/store_error.h"
+#include "libs/base/text.h"
 #include "libs/ports/event_store.h"
 #include "libs/testing/random_message.h"
 #include "libs/testing/status_matchers.h"
@@ -233,6 +234,58 @@ TEST(RecordCodecTest, TextThatIsNotUtf8IsRepairedOnReading) {
       *std::get<core::Admitted>(std::get<core::TaskRecord>(read).change).spec;
   EXPECT_EQ(spec.prompt, "\xef\xbf\xbd");
   EXPECT_EQ(spec.env.begin()->first, "\xef\xbf\xbd");
+}
+
+// Calls `visit` with every text in the message, and sets the field to its answer.
+template <class Visit>
+void ForEachText(google::protobuf::Message& message, Visit visit) {
+  const std::set<std::string> no_texts = {"queue_id", "redrive_of", "trace",
+                                          "retry_on", "payload",    "result"};
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const auto* field : fields) {
+    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (!field->is_repeated()) ForEachText(*reflection.MutableMessage(&message, field), visit);
+      for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i) {
+        ForEachText(*reflection.MutableRepeatedMessage(&message, field, i), visit);
+      }
+    } else if (field->type() == google::protobuf::FieldDescriptor::TYPE_BYTES &&
+               no_texts.count(field->name()) == 0) {
+      reflection.SetString(&message, field, visit(reflection.GetString(message, field)));
+    }
+  }
+}
+
+TEST(RecordCodecTest, EveryTextOfARecordIsReadAsUtf8) {
+  uint64_t texts = 0;
+  const auto check = [&texts](const std::string& key, google::protobuf::Message& message) {
+    ForEachText(message, [](const std::string& text) { return text + "\xff\xe2\x82"; });
+    core::Record record;
+    if (!RecordDecoder().Decode(key, message.SerializeAsString(), record).ok()) return;
+    RC_ASSERT(message.ParseFromString(PutOf(record).value));
+    ForEachText(message, [&texts](const std::string& text) {
+      ++texts;
+      RC_ASSERT(base::ValidUtf8(text) == text);
+      return text;
+    });
+  };
+  EXPECT_TRUE(rc::check([&] {
+    storage::v1::TaskRecord task = DrawMessage();
+    // Those that it replaces would be deleted one by one.
+    task.set_replaces(0);
+    check(TaskKey(kTask, 3), task);
+    storage::v1::QueueSwitched switched;
+    switched.mutable_pause()->set_who("who");
+    switched.mutable_pause()->set_why("why");
+    *switched.mutable_drain() = switched.pause();
+    check("queue/switched", switched);
+    storage::v1::AgentMarked marked;
+    marked.set_cordoned_instance("instance");
+    marked.set_why("why");
+    check("queue/agent/a", marked);
+  }));
+  EXPECT_GT(texts, 10'000u);
 }
 
 TEST(RecordCodecTest, SmallestMessageIsRead) { EXPECT_THAT(Decode(SmallMessage()), IsOk()); }

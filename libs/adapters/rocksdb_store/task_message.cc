@@ -59,10 +59,13 @@ Entries ReadEntries(absl::string_view field, const RepeatedPtrField<disk::Entry>
                     Doubts& doubts) {
   Entries entries;
   for (const disk::Entry& entry : proto) {
-    entries.emplace_hint(entries.end(), base::ValidUtf8(entry.key()),
-                         base::ValidUtf8(entry.value()));
+    std::string key = base::ValidUtf8(entry.key());
+    // Broken keys may be the same once they are repaired.
+    const bool is_broken = key != entry.key();
+    const size_t before = entries.size();
+    entries.emplace_hint(entries.end(), std::move(key), base::ValidUtf8(entry.value()));
+    if (entries.size() == before && !is_broken) doubts.About(field);
   }
-  if (entries.size() != static_cast<size_t>(proto.size())) doubts.About(field);
   return entries;
 }
 
@@ -277,7 +280,7 @@ core::Admitted Read(const disk::Admitted& proto, Doubts& doubts) {
       .fingerprint = {proto.fingerprint_high(), proto.fingerprint_low(),
                       proto.fingerprint_version()},
       .policy = ReadOptionalEnum("policy", kQueuePolicies, proto.policy(), doubts),
-      .identity = proto.identity(),
+      .identity = base::ValidUtf8(proto.identity()),
       .submitted_at = absl::FromUnixNanos(proto.submitted_at_ns()),
       .sequence = proto.sequence()};
   if (!proto.redrive_of().empty()) {

@@ -42,7 +42,8 @@ pid_t PidIn(const std::filesystem::path& file) {
 // Returns once the process runs no more; whoever inherited it may not have looked yet.
 void WaitUntilDead(pid_t pid) {
   const std::string stat = absl::StrCat("/proc/", pid, "/stat");
-  while (std::filesystem::exists(stat) && !absl::StrContains(FileText(stat), ") Z")) {
+  for (std::string text = FileText(stat); !text.empty() && !absl::StrContains(text, ") Z");
+       text = FileText(stat)) {
     std::this_thread::yield();
   }
 }
