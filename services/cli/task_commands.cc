@@ -45,12 +45,13 @@ absl::StatusOr<v1::QueuePolicy> PolicyFrom(const std::string& text) {
 // Nobody can retry with a request id that he was not told.
 absl::Status WithRequestId(const absl::Status& error, const std::string& request_id) {
   const base::ErrorDetails details = base::DetailsOf(error);
-  const bool is_unknown = details.reason == "OUTCOME_UNKNOWN" || absl::IsDeadlineExceeded(error);
+  const bool is_unknown = details.reason == "OUTCOME_UNKNOWN" || absl::IsDeadlineExceeded(error) ||
+                          ExitCodeOf(error) == ExitCode::kUnreachable;
   if (!is_unknown) return error;
-  const absl::Status with_id(error.code(), absl::StrCat(error.message(),
-                                                        "; it may have been submitted: retry with "
-                                                        "--request_id=",
-                                                        request_id));
+  const absl::Status with_id(
+      error.code(),
+      absl::StrCat(error.message(),
+                   "; in case it was submitted, retry with --request_id=", request_id));
   return details.reason.empty() ? with_id
                                 : base::WithReason(with_id, details.reason, details.metadata);
 }

@@ -93,6 +93,10 @@ void SchedulerWatch::OnNotice(const scheduler::Notice& notice) {
     std::vector<base::LogField> fields;
     if (!notice.job.empty()) fields.push_back({"job", notice.job});
     if (!notice.text.empty()) fields.push_back({"detail", notice.text});
+    if (notice.event == "director_unreachable") {
+      fields.push_back(
+          {"next", "check that the director runs and that director.address is its gRPC port"});
+    }
     return fields;
   });
 }

@@ -110,6 +110,16 @@ TEST_F(SchedulerWatchTest, NoticeNamesItsJob) {
               HasSubstr("WARN scheduler=job_paused job=a detail=\"3 failures in a row\""));
 }
 
+TEST_F(SchedulerWatchTest, DirectorThatDoesNotAnswerIsSaidWithWhatToCheck) {
+  watch_.OnNotice({.event = "director_unreachable", .text = "refused"});
+  EXPECT_THAT(log_.str(),
+              HasSubstr("WARN scheduler=director_unreachable detail=refused next=\"check "
+                        "that the director runs and that director.address is its gRPC "
+                        "port\""));
+  watch_.OnNotice({.event = "director_reachable"});
+  EXPECT_THAT(log_.str(), testing::EndsWith("WARN scheduler=director_reachable\n"));
+}
+
 TEST_F(SchedulerWatchTest, OperatorsPageListsTheMetricsThatThereAre) {
   watch_.OnStatus({});
   Commit({.job = "a"});

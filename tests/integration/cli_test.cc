@@ -20,6 +20,7 @@
 #include "libs/testing/otlp_collector.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
+#include "libs/testing/tcp_proxy.h"
 
 namespace callboard {
 namespace {
@@ -34,8 +35,10 @@ using test::OtlpCollector;
 using test::Process;
 using test::RunningServer;
 using test::RunToEnd;
+using test::TcpProxy;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::Optional;
 using ::testing::StartsWith;
@@ -235,6 +238,17 @@ TEST(CliTest, SubmitSaysWhichEndsAreTriedAgain) {
   EXPECT_THAT(RunCallboard({"queue", address, "--retry_on=sometimes", "x"}).exit_code, Optional(1));
 }
 
+TEST(CliTest, EveryFlagOfASubmitReachesTheTask) {
+  RunningServer director("services/director/callboard-director");
+  EXPECT_THAT(RunCallboard({"queue", "--director.address=" + director.grpc_address(), "-o", "json",
+                            "--model=m", "--timeout_seconds=7", "--session_id=s", "--request_id=r",
+                            "--lane=l", "x"})
+                  .output,
+              AllOf(HasSubstr("\"model\":\"m\""), HasSubstr("\"timeout_seconds\":7"),
+                    HasSubstr("\"session_id\":\"s\""), HasSubstr("\"request_id\":\"r\""),
+                    HasSubstr("\"lane\":\"l\""), HasSubstr("\"source\":\"cli\"")));
+}
+
 TEST(CliTest, TaskJoinsTheTraceOfWhoeverSubmitsIt) {
   RunningServer director("services/director/callboard-director");
   const std::string address = absl::StrCat("--director.address=", director.grpc_address());
@@ -322,8 +336,33 @@ TEST(CliTest, FullQueueHasAnExitCodeAndAMessageOfItsOwn) {
   const Ended waited = RunCallboard({"queue", "second", "--policy=block", "--timeout=3s", address});
   EXPECT_THAT(waited.exit_code, Optional(1)) << "somebody is there";
   EXPECT_THAT(waited.output,
-              testing::MatchesRegex("Error: no answer within 3s; it may have been submitted: retry "
-                                    "with --request_id=cli/[0-9a-f]{32}\n"));
+              MatchesRegex("Error: no answer within 3s; in case it was submitted, retry with "
+                           "--request_id=cli/[0-9a-f]{32}\n"));
+}
+
+TEST(CliTest, SubmitThatGetsNoAnswerNamesTheRequestIdToRetryWith) {
+  const auto error_of = [](const std::string& address) {
+    return MatchesRegex(absl::StrCat("Error: no director answers at ", address,
+                                     " .*; in case it was submitted, retry with "
+                                     "--request_id=cli/[0-9a-f]{32}\n"));
+  };
+  const Ended refused = RunCallboard({"queue", "x", "--director.address=127.0.0.1:1"});
+  EXPECT_THAT(refused.exit_code, Optional(5));
+  EXPECT_THAT(refused.output, error_of("127.0.0.1:1"));
+
+  RunningServer director("services/director/callboard-director", {"--queue.max_size=1"});
+  const std::string address = "--director.address=" + director.grpc_address();
+  EXPECT_THAT(RunCallboard({"queue", "first", address}).exit_code, Optional(0));
+  TcpProxy proxy(director.grpc_address());
+  Process broken(
+      Command({"queue", "second", "--policy=block", "--director.address=" + proxy.address()}));
+  const std::string waits = "waiting    1 callers";
+  while (!absl::StrContains(RunCallboard({"queue-status", address}).output, waits)) {
+  }
+  proxy.Accept(false);
+  proxy.Cut();
+  EXPECT_THAT(broken.WaitForExit(absl::Seconds(10)), Optional(5));
+  EXPECT_THAT(broken.Output(), error_of(proxy.address()));
 }
 
 TEST(DevTest, PartsFindEachOtherOnAnyLoopbackAddress) {
@@ -332,8 +371,8 @@ TEST(DevTest, PartsFindEachOtherOnAnyLoopbackAddress) {
   EXPECT_EQ(RunCallboard({"queue-status", dev.AddressFlag()}).exit_code, 0);
 }
 
-TEST(DevTest, StopsInOrderOnEitherSignal) {
-  for (const int signal : {SIGTERM, SIGINT}) {
+TEST(DevTest, StopsInOrderOnSigtermInterruptAndHangup) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     RunningDev dev;
     dev.process().Signal(signal);
     EXPECT_THAT(dev.process().WaitForExit(absl::Seconds(2)), Optional(0));

@@ -59,15 +59,6 @@ TEST(DirectorTest, AnswersTheQueuesStatusOverGrpcAndHttp) {
                 "service=\"callboard.v1.QueueService\"} 1\n"));
 }
 
-TEST(DirectorTest, HangupStopsNothing) {
-  RunningServer director(kDirector);
-  director.process().Signal(SIGHUP);
-  director.process().Signal(SIGHUP);
-  EXPECT_EQ(HttpGet(director.http_port(), "/readyz").status, 200);
-  director.process().Signal(SIGTERM);
-  EXPECT_EQ(director.process().WaitForExit(absl::Seconds(10)), 0);
-}
-
 TEST(DirectorTest, DataFolderThatVanishesEndsTheServiceAndLosesNoAcknowledgedTask) {
   const std::filesystem::path folder = test::NewFolder();
   RunningServer director(kDirector, {absl::StrCat("--data_dir=", folder.string())});

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -78,6 +79,17 @@ TEST_P(ServerTest, StopsInOrderOnEitherSignal) {
     const std::string output = server.process().Output();
     EXPECT_LT(output.find("server=draining"), output.find("server=stopped"));
   }
+}
+
+TEST_P(ServerTest, HangupStopsNothing) {
+  RunningServer server(binary());
+  server.process().Signal(SIGHUP);
+  server.process().Signal(SIGHUP);
+  // An idle server that was told to stop would be gone by then.
+  ASSERT_EQ(server.process().WaitForExit(absl::Milliseconds(500)), std::nullopt);
+  EXPECT_EQ(HttpGet(server.http_port(), "/readyz").status, 200);
+  server.process().Signal(SIGTERM);
+  EXPECT_THAT(server.process().WaitForExit(absl::Seconds(10)), Optional(0));
 }
 
 TEST_P(ServerTest, SaysThatItIsNotReadyWhileCallsUnderWayEnd) {

@@ -387,6 +387,12 @@ TEST_F(TaskTest, AgentWhoseCommandIsGoneIsCordonedAndItsTasksRunElsewhere) {
   EXPECT_THAT(broken.process().WaitForLine("agent=cannot_run"), HasSubstr("RUNNER_UNAVAILABLE"));
 }
 
+TEST(AgentSettingsTest, AddressWhereNoDirectorAnswersIsLoggedWithWhatToCheck) {
+  RunningServer agent("services/agent/callboard-agent", {"--director.address=127.0.0.1:1"});
+  EXPECT_THAT(agent.process().WaitForLine("agent=announce_failed"),
+              HasSubstr("director.address is its gRPC port"));
+}
+
 TEST(AgentSettingsTest, RunnerThatCannotRunAnythingIsABadSetting) {
   const auto run = [](const std::vector<std::string>& flags) {
     return test::RunToEnd(test::ServerCommand("services/agent/callboard-agent", flags));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "libs/adapters/rocksdb_store/database.h"
 #include "libs/adapters/rocksdb_store/rocksdb_store.h"
@@ -34,6 +36,7 @@ using test::StatusIs;
 using test::StoredAdmission;
 using test::StoredId;
 using test::StoredRecord;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -95,6 +98,14 @@ TEST_F(StoreFolderTest, FolderThatCannotBeWrittenToIsReadWithoutALock) {
   const auto folder = StoreFolder::Open(folder_);
   ASSERT_THAT(folder, IsOk());
   EXPECT_THAT(Survey(**folder).findings, IsEmpty());
+}
+
+TEST_F(StoreFolderTest, LockThatCannotBeMadeNamesDataDirAndUser) {
+  std::filesystem::create_symlink("/sys/no_lock_can_be_made_here", folder_ / "LOCK");
+  EXPECT_THAT(RocksDbStores::Lock({folder_}).status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("data_dir '" + folder_.string() + "' "),
+                             HasSubstr(absl::StrCat("(uid ", geteuid(), "): ")))));
 }
 
 TEST_F(StoreFolderTest, LockThatIsThereAndCannotBeOpenedIsAnError) {
