@@ -3,6 +3,7 @@
 #define CALLBOARD_LIBS_TESTING_PROCESS_TABLE_H_
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "libs/base/check.h"
 #include "libs/testing/file_text.h"
 
@@ -32,12 +34,28 @@ inline void WaitUntilDead(pid_t pid) {
   while (IsAlive(pid)) std::this_thread::yield();
 }
 
-inline pid_t ParentOf(pid_t pid) {
+// The fields of /proc/PID/stat from the state on; none when there is no such process.
+inline std::vector<std::string> StatFieldsOf(pid_t pid) {
   const std::string stat = FileText(absl::StrCat("/proc/", pid, "/stat"));
-  const std::vector<std::string> fields =
-      absl::StrSplit(stat.substr(stat.rfind(')') + 1), ' ', absl::SkipEmpty());
+  return absl::StrSplit(stat.substr(stat.rfind(')') + 1), ' ', absl::SkipEmpty());
+}
+
+inline pid_t ParentOf(pid_t pid) {
+  const std::vector<std::string> fields = StatFieldsOf(pid);
   int parent = 0;
   return fields.size() > 1 && absl::SimpleAtoi(fields[1], &parent) ? parent : 0;
+}
+
+// Time that all its threads have used of processors, to a hundredth of a second. REQUIRES: it has
+// not been waited for.
+inline absl::Duration ProcessorTimeOf(pid_t pid) {
+  const std::vector<std::string> fields = StatFieldsOf(pid);
+  uint64_t user = 0;
+  uint64_t system = 0;
+  CHECK(fields.size() > 12 && absl::SimpleAtoi(fields[11], &user) &&
+        absl::SimpleAtoi(fields[12], &system))
+      << pid;
+  return absl::Seconds(1) * (user + system) / sysconf(_SC_CLK_TCK);
 }
 
 // A number in what the kernel says of it, as Threads, VmRSS (in KiB) or VmHWM, its peak.

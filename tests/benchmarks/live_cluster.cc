@@ -12,9 +12,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "libs/base/check.h"
-#include "libs/testing/file_text.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/process.h"
+#include "libs/testing/process_table.h"
 #include "tests/benchmarks/raw_grpc.h"
 
 namespace callboard::benchmarks {
@@ -27,16 +27,6 @@ std::vector<std::string> DirectorFlags(const LiveCluster::Shape& shape,
   const std::filesystem::path store = shape.store.empty() ? folder / "director" : shape.store;
   flags.push_back(absl::StrCat("--data_dir=", store.string()));
   return flags;
-}
-
-double CpuSecondsOf(pid_t pid) {
-  const std::string stat = test::FileText(absl::StrCat("/proc/", pid, "/stat"));
-  const std::vector<std::string> fields =
-      absl::StrSplit(stat.substr(stat.rfind(')') + 2), ' ', absl::SkipEmpty());
-  double user = 0;
-  double system = 0;
-  CHECK(absl::SimpleAtod(fields.at(11), &user) && absl::SimpleAtod(fields.at(12), &system));
-  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 double DroppedBy(const test::RunningServer& server) {
@@ -159,9 +149,9 @@ std::unique_ptr<LiveCluster::SubmitStream> LiveCluster::Stream(int window, int b
 }
 
 double LiveCluster::CpuSeconds() {
-  double seconds = CpuSecondsOf(director_.process().pid());
-  for (const auto& agent : agents_) seconds += CpuSecondsOf(agent->process().pid());
-  return seconds;
+  absl::Duration used = test::ProcessorTimeOf(director_.process().pid());
+  for (const auto& agent : agents_) used += test::ProcessorTimeOf(agent->process().pid());
+  return absl::ToDoubleSeconds(used);
 }
 
 double LiveCluster::SpansDropped() {

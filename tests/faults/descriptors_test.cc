@@ -8,12 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
-#include "libs/base/check.h"
-#include "libs/testing/file_text.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/process.h"
 #include "libs/testing/process_table.h"
@@ -28,18 +24,6 @@ namespace {
 using crash::Call;
 using crash::QueueClient;
 using test::HttpConnection;
-
-// What the process has used of a processor, in ticks of ten milliseconds.
-uint64_t TicksOf(pid_t pid) {
-  const std::string stat = test::FileText(absl::StrCat("/proc/", pid, "/stat"));
-  const std::vector<std::string> fields =
-      absl::StrSplit(stat.substr(stat.rfind(')') + 1), ' ', absl::SkipEmpty());
-  // utime and stime of proc(5), counted from the state.
-  uint64_t user = 0;
-  uint64_t kernel = 0;
-  CHECK(absl::SimpleAtoi(fields[11], &user) && absl::SimpleAtoi(fields[12], &kernel)) << stat;
-  return user + kernel;
-}
 
 constexpr size_t kDescriptors = 64;
 
@@ -89,9 +73,10 @@ TEST_F(DescriptorsTest, ConnectionsThatTakeAllDescriptorsEndNothingAndCostNothin
   EXPECT_EQ(Submit(client), Call::Answer::kDone);
   EXPECT_EQ(Submit(client), Call::Answer::kDone);
 
-  const uint64_t ticks = TicksOf(director_.pid());
+  const absl::Duration used = test::ProcessorTimeOf(director_.pid());
   EXPECT_FALSE(director_.WaitForExit(absl::Seconds(1)).has_value());
-  EXPECT_LE(TicksOf(director_.pid()), ticks + 30) << "it does not try in a loop";
+  EXPECT_LE(test::ProcessorTimeOf(director_.pid()) - used, absl::Milliseconds(300))
+      << "it does not try in a loop";
 
   crowd.clear();
   // Somebody new is let in.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -148,6 +149,34 @@ TEST(DbTest, CheckpointOfALiveDirectorCanBeLookedAt) {
   EXPECT_EQ(FileText(file), exported.output);
   EXPECT_EQ(std::filesystem::status(file).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST(DbTest, RestoredStoreIsItsOwnersAloneWhateverTheUmaskAndTheCheckpoint) {
+  using std::filesystem::perms;
+  const std::filesystem::path folder = NewFolder();
+  std::filesystem::path checkpoint;
+  {
+    StoredQueue queue(folder);
+    queue.Submit(3);
+    checkpoint = queue.Checkpoint("first");
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(checkpoint)) {
+    std::filesystem::permissions(entry, perms::group_read | perms::others_read,
+                                 std::filesystem::perm_options::add);
+  }
+  const std::filesystem::path restored = NewFolder() / "restored";
+  const mode_t umask_before = umask(S_IWGRP | S_IWOTH);
+  const Ended ended = RunDb({"restore", "--from=" + checkpoint.string(), DataDirFlag(restored)});
+  umask(umask_before);
+  ASSERT_THAT(ended.exit_code, Optional(0)) << ended.output;
+  constexpr perms kOthers = perms::group_all | perms::others_all;
+  EXPECT_EQ(std::filesystem::status(restored).permissions() & kOthers, perms::none);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(restored)) {
+    EXPECT_EQ(entry.status().permissions() & kOthers, perms::none) << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 5u);
 }
 
 TEST(DbTest, InterruptedExportLeavesAllOrNothing) {

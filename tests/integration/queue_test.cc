@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "callboard/v1/fleet.grpc.pb.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/status_matchers.h"
@@ -20,6 +21,7 @@ using test::HasReason;
 using test::IsOk;
 using test::RunningServer;
 using test::StatusIs;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
@@ -235,6 +237,53 @@ TEST_F(QueueTest, SessionsWithLiveTasksAreListed) {
   EXPECT_EQ(second->sessions(0).queued(), 2u);
   EXPECT_EQ(second->sessions(0).agent(), "");
   EXPECT_TRUE(second->sessions(0).has_last_active_at());
+}
+
+TEST_F(QueueTest, PageTokenBelongsToItsMethodAndItsFilters) {
+  using Stub = v1::QueueService::Stub;
+  Start();
+  std::vector<std::string> tasks;
+  for (const char* session : {"a", "b"}) {
+    v1::SubmitTaskRequest request = Prompt("echo");
+    request.set_session_id(session);
+    tasks.push_back(Submit(request)->queue_id());
+  }
+  // Each list has a second page, and takes the token of its own for it.
+  const auto token_of = [this](auto method, auto request) {
+    request.set_page_size(1);
+    const auto first = Call(method, request);
+    EXPECT_THAT(first, IsOk());
+    EXPECT_NE(first->next_page_token(), "");
+    request.set_page_token(first->next_page_token());
+    EXPECT_THAT(Call(method, request), IsOk());
+    return first->next_page_token();
+  };
+  const auto refused = AllOf(StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_token")),
+                             HasReason("INVALID_FIELD"));
+
+  v1::ListTasksRequest pending;
+  pending.add_states(v1::Task::STATE_PENDING);
+  const std::string of_tasks = token_of(&Stub::ListTasks, pending);
+  pending.add_states(v1::Task::STATE_WORKING);
+  pending.set_page_token(of_tasks);
+  EXPECT_THAT(Call(&Stub::ListTasks, pending), refused) << "another state";
+
+  v1::ListSessionsRequest sessions;
+  const std::string of_sessions = token_of(&Stub::ListSessions, sessions);
+  sessions.set_page_token(of_tasks);
+  EXPECT_THAT(Call(&Stub::ListSessions, sessions), refused) << "of ListTasks";
+
+  v1::ListTaskEventsRequest events;
+  events.set_queue_id(tasks[0]);
+  events.set_page_token(token_of(&Stub::ListTaskEvents, events));
+  events.set_queue_id(tasks[1]);
+  EXPECT_THAT(Call(&Stub::ListTaskEvents, events), refused) << "another task";
+
+  v1::ListAgentsRequest agents;
+  agents.set_page_token(of_sessions);
+  const auto fleet = v1::FleetService::NewStub(director_->NewChannel());
+  EXPECT_THAT(CallOn(*fleet, &v1::FleetService::Stub::ListAgents, agents), refused)
+      << "of ListSessions";
 }
 
 TEST_F(QueueTest, EndedTasksAreRedrivenOnceAndAnsweredOneByOne) {

@@ -314,6 +314,30 @@ TEST_F(SchedulerErrorTest, WrongRequestIsRefusedByEveryMethod) {
             field);
 }
 
+TEST_F(SchedulerErrorTest, PageTokenBelongsToItsMethodAndItsFilters) {
+  WriteJobs({Rarely("a", {"overlap: allow"}), Rarely("b")});
+  StartDirector();
+  StartScheduler();
+  for (const char* id : {"1", "2"}) ASSERT_THAT(Trigger("a", id), IsOk());
+  v1::ListFiringsRequest firings = Of<v1::ListFiringsRequest>("a");
+  firings.set_page_size(1);
+  const auto first = scheduler_->Call(&Stub::ListFirings, firings);
+  ASSERT_THAT(first, IsOk());
+  firings.set_page_token(first->next_page_token());
+  ASSERT_NE(firings.page_token(), "");
+  EXPECT_THAT(scheduler_->Call(&Stub::ListFirings, firings), IsOk());
+
+  const std::string field = "INVALID_ARGUMENT INVALID_FIELD";
+  firings.set_name("b");
+  EXPECT_EQ(ErrorOf(&Stub::ListFirings, firings), field) << "another job";
+  firings.set_name("a");
+  firings.add_outcomes(v1::Firing::OUTCOME_FIRED);
+  EXPECT_EQ(ErrorOf(&Stub::ListFirings, firings), field) << "another outcome";
+  v1::ListJobsRequest jobs;
+  jobs.set_page_token(first->next_page_token());
+  EXPECT_EQ(ErrorOf(&Stub::ListJobs, jobs), field) << "of ListFirings";
+}
+
 TEST_F(SchedulerErrorTest, VeryLongNameGivesABoundedErrorFromEveryMethod) {
   WriteJobs({Rarely("rare")});
   StartScheduler();

@@ -64,9 +64,9 @@ absl::Status CopyAll(const std::filesystem::path& from, const std::filesystem::p
   }
   std::filesystem::copy_file(from, to, error);
   RETURN_IF_ERROR(ToStatus(error, to));
-  // What comes from a medium that is read-only is to be written from now on.
-  std::filesystem::permissions(to, std::filesystem::perms::owner_write,
-                               std::filesystem::perm_options::add, error);
+  // It has the mode of what was copied, which others may read, or nobody may write.
+  std::filesystem::permissions(
+      to, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
   RETURN_IF_ERROR(ToStatus(error, to));
   ASSIGN_OR_RETURN(const File file, File::Open(to, O_RDONLY));
   return fsync(file.descriptor()) == 0 ? absl::OkStatus() : FileError(errno, to.string());

@@ -50,6 +50,8 @@ class RunPlanner {
 
   // As TaskRunner::Check().
   absl::Status Check(const core::TaskSpec& spec) const;
+  // RESOURCE_EXHAUSTED when there is no space in data_dir for a run of `spec`.
+  absl::Status CheckSpace(const core::TaskSpec& spec) const;
 
   // An error of Check() when the task does not pass it.
   absl::StatusOr<RunPlan> Plan(const ports::RunOrder& order) const;
@@ -61,9 +63,8 @@ class RunPlanner {
         allowed_(AllowedEnvironment(options_.environment, options_.env_allow)) {}
 
   RunFolders FoldersOf(const ports::RunOrder& order) const;
-  // Whether this agent can begin runs at all: UNIMPLEMENTED or RESOURCE_EXHAUSTED.
+  // UNIMPLEMENTED when this agent can begin no run.
   absl::Status CheckCommand() const;
-  absl::Status CheckSpace(const core::TaskSpec& spec) const;
 
   SubprocessRunnerOptions options_;
   // Of kExec only.

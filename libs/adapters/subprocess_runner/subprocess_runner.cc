@@ -153,6 +153,15 @@ absl::Status PrepareFolders(const std::filesystem::path& data_dir) {
   return absl::OkStatus();
 }
 
+// There may be space again before the first task comes, so this is no reason not to start.
+void WarnWithoutSpace(const RunPlanner& planner) {
+  const absl::Status space = planner.CheckSpace({});
+  if (space.ok()) return;
+  base::LogWarning("agent", "no_space",
+                   {{"error", space.message()},
+                    {"next", "it refuses tasks, which are tried elsewhere; free some space"}});
+}
+
 // A run needs three descriptors here, and what is usual would do for some 300.
 void RaiseOpenFiles() {
   rlimit files = {};
@@ -181,6 +190,7 @@ absl::StatusOr<std::unique_ptr<SubprocessRunner>> SubprocessRunner::Create(
   RETURN_IF_ERROR(base::MakePrivateFolder(data_dir));
   ASSIGN_OR_RETURN(base::Descriptor lock, Lock(data_dir));
   RETURN_IF_ERROR(PrepareFolders(data_dir));
+  WarnWithoutSpace(planner);
   RaiseOpenFiles();
   ASSIGN_OR_RETURN(LauncherLink launcher, LauncherLink::Start(lock, environment));
   base::Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

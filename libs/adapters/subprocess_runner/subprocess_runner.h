@@ -27,8 +27,9 @@ class SubprocessRunner final : public ports::TaskRunner {
   // Waits a little for the processes of an agent that had the same folder, says so, kills those
   // that do not end, and removes what they left behind; FAILED_PRECONDITION when that agent is
   // still there. INVALID_ARGUMENT for a command that cannot be run, and for a shell that is not
-  // allowed. Lets this process open as many files as it may. `clock`, whose monotonic time is that
-  // of adapters::SystemClock, and `watcher` outlive the runner.
+  // allowed. Logs a warning when there is no space for a run. Lets this process open as many files
+  // as it may. `clock`, whose monotonic time is that of adapters::SystemClock, and `watcher`
+  // outlive the runner.
   static absl::StatusOr<std::unique_ptr<SubprocessRunner>> Create(SubprocessRunnerOptions options,
                                                                   const ports::Clock& clock,
                                                                   ports::RunWatcher& watcher);

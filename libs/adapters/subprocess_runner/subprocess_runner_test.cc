@@ -2,15 +2,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libs/adapters/subprocess_runner/launcher.h"
 #include "libs/adapters/subprocess_runner/output_log.h"
+#include "libs/base/log.h"
 #include "libs/core/limits.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/process_table.h"
@@ -291,6 +296,26 @@ TEST(SubprocessRunnerTest, SecondRunnerOfAFolderComesAfterTheFirst) {
   ASSERT_THAT(second, IsOk());
   EXPECT_FALSE(fs::exists(shell.data_dir() / "runs" / "left"));
   EXPECT_FALSE(fs::exists(shell.data_dir() / "work" / "left"));
+}
+
+TEST(SubprocessRunnerTest, AgentWithoutSpaceForARunStartsAndSaysSo) {
+  std::ostringstream log;
+  base::StartLogging({.sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log)});
+  const adapters::SystemClock clock;
+  RecordedRuns runs;
+  const fs::path folder = NewFolder() / "data";
+  for (const uint64_t free_bytes_min : {uint64_t{1}, uint64_t{1} << 62}) {
+    EXPECT_EQ(log.str(), "");
+    EXPECT_THAT(adapters::SubprocessRunner::Create(
+                    {.argv = {"/bin/true"}, .data_dir = folder, .free_bytes_min = free_bytes_min},
+                    clock, runs),
+                IsOk());
+  }
+  base::StartLogging({});
+  EXPECT_THAT(log.str(),
+              HasSubstr(absl::StrCat("WARN agent=no_space error=\"no space for a run in ",
+                                     folder.string())));
+  EXPECT_THAT(log.str(), HasSubstr("next=\""));
 }
 
 }  // namespace

@@ -4,17 +4,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <spdlog/sinks/ostream_sink.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <sstream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "libs/adapters/subprocess_runner/child_processes.h"
 #include "libs/adapters/subprocess_runner/launcher.h"
 #include "libs/base/check.h"
+#include "libs/base/log.h"
 #include "libs/testing/file_text.h"
 #include "libs/testing/process.h"
 #include "libs/testing/process_table.h"
@@ -32,6 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using End = core::RunResult::End;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // A script that starts processes of every kind that is hard to get rid of, and writes their
@@ -280,12 +285,31 @@ TEST(SupervisorTest, NothingOutlivesAnAgentThatIsKilled) {
 
 // ---- Tasks that stop the processes of the agent -------------------------------------------------
 
+// The log of this process, which is the agent here.
+class AgentLog {
+ public:
+  AgentLog() {
+    base::StartLogging({.sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)});
+  }
+  ~AgentLog() { base::StartLogging({}); }
+
+  // All of it; later lines go elsewhere.
+  std::string Take() {
+    base::StartLogging({});
+    return text_.str();
+  }
+
+ private:
+  std::ostringstream text_;
+};
+
 // A script that does not want to end and has stopped its supervisor.
 std::string StopsItsSupervisor(const fs::path& pids) {
   return Stubborn(pids, "kill -STOP $PPID; echo $PPID >>$pids; echo up; wait; sleep 1000");
 }
 
 TEST(SupervisorTest, TaskThatStopsItsSupervisorIsGoneAfterItsTimeout) {
+  AgentLog log;
   ShellRuns shell;
   const fs::path pids = shell.data_dir() / "pids";
   core::TaskSpec spec = SpecOf(StopsItsSupervisor(pids));
@@ -295,6 +319,11 @@ TEST(SupervisorTest, TaskThatStopsItsSupervisorIsGoneAfterItsTimeout) {
   const core::RunResult result = shell.runs().WaitForEnd(run);
   EXPECT_EQ(result.end, End::kTimedOut);
   EXPECT_THAT(result.error, HasSubstr("supervisor"));
+  EXPECT_THAT(log.Take(),
+              ContainsRegex(absl::StrCat("WARN agent=supervisor_killed task_id=",
+                                         core::TaskIdText(run.queue_id, run.dispatch),
+                                         " pid=[0-9]+ why=\"its supervisor did not end it at its "
+                                         "timeout; ")));
   ExpectGone(processes);
   EXPECT_TRUE(fs::is_empty(shell.data_dir() / "runs"));
   EXPECT_EQ(shell.RunToEnd("exit 0").end, End::kCompleted);
@@ -336,6 +365,7 @@ TEST(SupervisorTest, TaskThatStopsItsSupervisorAndItsLauncherIsGoneAfterItsCance
 }
 
 TEST(SupervisorTest, LauncherThatIsStoppedIsReplaced) {
+  AgentLog log;
   ShellRuns shell;
   const pid_t launcher = adapters::ChildProcesses().front();
   const core::FenceToken older = shell.Start("echo up; exec sleep 1000");
@@ -343,6 +373,8 @@ TEST(SupervisorTest, LauncherThatIsStoppedIsReplaced) {
   ASSERT_EQ(kill(launcher, SIGSTOP), 0);
   EXPECT_EQ(shell.runs().WaitForEnd(shell.Start("exit 0")).end, End::kNotStarted);
   EXPECT_FALSE(IsAlive(launcher));
+  EXPECT_THAT(log.Take(),
+              HasSubstr(absl::StrCat("WARN agent=launcher_replaced pid=", launcher, " why=")));
   EXPECT_EQ(shell.RunToEnd("exit 5").exit_code, 5);
   EXPECT_EQ(shell.runs().ends(older), 0);
   shell.runner().Stop(older);
@@ -380,11 +412,17 @@ TEST(SupervisorTest, SupervisorThatIsStoppedDoesNotOutliveAnAgentThatIsKilled) {
 }
 
 TEST(SupervisorTest, NextAgentKillsALauncherThatIsStopped) {
+  AgentLog log;
   const fs::path folder = NewFolder();
   // The fourth field of stat is the parent: the supervisor's is the launcher.
   ExpectGone(
       RunUnderTwoAgents(folder, absl::StrCat("kill -STOP $(cut -d' ' -f4 /proc/$PPID/stat)\n",
                                              StopsItsSupervisor(folder / "pids"))));
+  const std::string lines = log.Take();
+  const std::string data_dir = absl::StrCat("data_dir=", (folder / "data").string());
+  EXPECT_THAT(lines, ContainsRegex(absl::StrCat("WARN agent=waits_for_predecessor ", data_dir,
+                                                " pid=[0-9]+ why=\"processes of a dead agent")));
+  EXPECT_THAT(lines, HasSubstr("WARN agent=predecessor_killed " + data_dir));
   EXPECT_TRUE(fs::is_empty(folder / "data" / "work"));
 }
 
