@@ -51,6 +51,9 @@ inline constexpr absl::Duration kBackfillRetryMax = absl::Seconds(30);
 inline constexpr size_t kWatchedMax = 100;
 inline constexpr absl::Duration kAskEndsPeriod = absl::Seconds(2);
 inline constexpr size_t kAskEndsMax = 200;
+// Tasks of a job's triggers that are remembered: whoever repeats one of these triggers writes no
+// second row.
+inline constexpr size_t kTriggeredMax = 100;
 // A wall clock that is set by more is told of.
 inline constexpr absl::Duration kClockStepMin = absl::Minutes(1);
 

@@ -68,18 +68,18 @@ void SchedulerEngine::OnTriggered(const About& about, const absl::StatusOr<Accep
 
 void SchedulerEngine::WriteTriggerRow(Entry& entry, const About& about,
                                       const absl::StatusOr<Accepted>& answer, core::Moment now) {
-  const JobState& state = entry.state;
+  JobState& state = entry.state;
   const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status());
   FiringOutcome outcome = FiringOutcome::kFired;
   switch (MeaningOf(answer.status())) {
     case Answer::kAccepted:
     case Answer::kOtherContent: {
-      const bool is_new = answer.ok() && !answer->deduplicated;
+      std::vector<std::string>& triggered = state.triggered;
       const bool has_row =
-          state.last_queue_id == queue_id ||
-          std::find(state.watched.begin(), state.watched.end(), queue_id) != state.watched.end();
-      // A trigger that is repeated after its answer got lost has no row yet.
-      if (!is_new && has_row) return;
+          std::find(triggered.begin(), triggered.end(), queue_id) != triggered.end();
+      if (has_row) return;
+      triggered.push_back(queue_id);
+      if (triggered.size() > kTriggeredMax) triggered.erase(triggered.begin());
       break;
     }
     case Answer::kOverlap:

@@ -76,6 +76,20 @@ TEST_F(EngineCallsTest, TriggerLeavesARowAndIsTheLastOfItsJob) {
   EXPECT_THAT(Rows("job"), SizeIs(2));
 }
 
+TEST_F(EngineCallsTest, AnswerThatComesLateHasTheRowOfTheTriggerThatWasRepeatedMeanwhile) {
+  Start({minutely_});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Advance(absl::Seconds(5));
+  engine_->Trigger(CallId(2), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  ASSERT_EQ(calls_.size(), 2u);
+  std::swap(calls_.front(), calls_.back());
+  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  Answer(Accepted{"queue-7"});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:00:35 t1 fired queue-7"));
+}
+
 TEST_F(EngineCallsTest, TriggerThatMakesNoTaskLeavesARowThatSaysWhy) {
   Start({minutely_});
   for (const absl::Status& refusal :
@@ -298,6 +312,26 @@ TEST_F(FailuresTest, TriggeredTasksCountToo) {
   }
   Advance(kAskEndsPeriod);
   EXPECT_TRUE(View("job").state.pause.has_value());
+}
+
+TEST_F(FailuresTest, RepeatedTriggerHasTheSameRowAndItsFailureCountsOnce) {
+  minutely_.pause_after_failures = 10;
+  Start({minutely_});
+  for (const char* id : {"t1", "t2"}) {
+    engine_->Trigger(CallId(1), {.job = "job", .id = id}, now_);
+    Commit();
+    Accept();
+    End(absl::StrCat("queue-", last_task_), core::TaskState::kFailed);
+    Advance(kAskEndsPeriod);
+  }
+  Start({minutely_});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Answer(Accepted{"queue-1", /*deduplicated=*/true});
+  Advance(kAskEndsPeriod);
+  EXPECT_THAT(Rows("job"), SizeIs(2));
+  EXPECT_EQ(State("job").last_queue_id, "queue-2");
+  EXPECT_EQ(State("job").failures_in_row, 2u);
 }
 
 TEST_F(FailuresTest, LiveTasksAreShownUntilTheyEndAndForgottenOnesAreNotAskedForAgain) {

@@ -16,6 +16,17 @@ namespace {
 // Turns take a little time.
 constexpr absl::Duration kTurnsTime = absl::Milliseconds(100);
 
+using RowsOfAJob = test::MemoryLedgers::Rows::mapped_type;
+
+// Whether `row` is not the first of its occurrence or trigger. A trigger that came to nothing may
+// be repeated, and has a row for each time.
+bool IsSecond(const core::Firing& row, const RowsOfAJob& rows) {
+  if (row.trigger.empty()) return rows.contains({row.nominal, ""});
+  return HasRun(row.outcome) && std::any_of(rows.begin(), rows.end(), [&row](const auto& entry) {
+           return entry.second.trigger == row.trigger && HasRun(entry.second.outcome);
+         });
+}
+
 }  // namespace
 
 using core::FiringOutcome;
@@ -123,7 +134,7 @@ void Referee::OnRow(const core::Firing& row, const test::MemoryLedgers& disk) {
               .value();
   if (absl::StartsWith(row.request_id, "backfill/")) return CheckRow(row);
   const auto rows = disk.rows().find(row.job);
-  if (rows != disk.rows().end() && rows->second.contains({row.nominal, row.trigger})) {
+  if (rows != disk.rows().end() && IsSecond(row, rows->second)) {
     Fail(absl::StrCat(row.request_id, " has a second row"));
   }
   CheckRow(row);
@@ -133,6 +144,9 @@ void Referee::CheckRow(const core::Firing& row) {
   const auto task = truth_.tasks.find(row.request_id);
   const bool is_direct = absl::StrContains(row.detail, "past the queue");
   const bool started = truth_.direct.contains({replica_, row.request_id});
+  // Of a trigger that is called twice, one call may come to nothing.
+  const auto calls = trigger_calls_.find(row.request_id);
+  const bool is_repeated = calls != trigger_calls_.end() && calls->second > 1;
   if (core::HasRun(row.outcome) && is_direct) {
     if (!started) Fail(row.request_id + " was not started on the agent, as its row says");
   } else if (core::HasRun(row.outcome)) {
@@ -140,7 +154,7 @@ void Referee::CheckRow(const core::Firing& row) {
       Fail(
           absl::StrCat(row.request_id, " has a row for ", row.queue_id, ", which is not its task"));
     }
-  } else if (task != truth_.tasks.end() && task->second.replica == replica_) {
+  } else if (task != truth_.tasks.end() && task->second.replica == replica_ && !is_repeated) {
     Fail(absl::StrCat(row.request_id, " is ", Name(row.outcome), " and has a task"));
   }
   if (started && task != truth_.tasks.end() && task->second.replica == replica_) {
