@@ -31,6 +31,9 @@ SchedulerEngine::SchedulerEngine(Ledgered ledgered, OrderId last, core::Moment n
       last_moment_(now) {
   for (auto& [name, state] : ledgered.jobs) {
     if (!state.watched.empty()) watching_.insert(name);
+    for (const std::string& trigger : state.open_triggers) {
+      trigger_asks_[{name, trigger}] = now.monotonic + kCallTimeout;
+    }
     jobs_[name].state = std::move(state);
   }
   for (const auto& [key, intent] : ledgered.intents) {

@@ -121,6 +121,56 @@ TEST_F(EngineCallsTest, RepeatedTriggerWhoseAnswerGotLostHasItsRowThen) {
   EXPECT_THAT(Rows("job"), ElementsAre("00:00:30 t1 fired queue-7"));
 }
 
+TEST_F(EngineCallsTest, TriggerWhoseAnswerGotLostHasItsRowOnceTheDirectorSaysThatItHasItsTask) {
+  Start({CronJob("job", "0 0 * * *")});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  engine_->Trigger(CallId(2), {.job = "job", .id = "t2"}, now_);
+  Commit();
+  EXPECT_THAT(State("job").open_triggers, ElementsAre("t1", "t2"));
+  Answer(NoAnswer());
+  Accept();
+  // The scheduler dies with the third.
+  engine_->Trigger(CallId(3), {.job = "job", .id = "t3"}, now_);
+  Commit();
+  Start({CronJob("job", "0 0 * * *")});
+  Advance(kCallTimeout - absl::Milliseconds(1));
+  EXPECT_THAT(calls_, IsEmpty());
+  Advance(absl::Milliseconds(1));
+  ASSERT_EQ(calls_.size(), 2u);
+  EXPECT_TRUE(NextSubmit().validate_only);
+  EXPECT_EQ(NextRequestId(), "trigger/job/t1");
+  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  EXPECT_EQ(NextRequestId(), "trigger/job/t3");
+  Answer(Accepted{});
+  Advance(kCallTimeout);
+  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(Rows("job"), ElementsAre("00:00:30 t2 fired queue-1", "00:00:40 t1 fired queue-7"));
+  EXPECT_THAT(State("job").open_triggers, IsEmpty());
+  EXPECT_THAT(State("job").watched, ElementsAre("queue-1", "queue-7"));
+}
+
+TEST_F(EngineCallsTest, TriggerThatIsRepeatedIsAskedAboutWhenNoneOfItsCallsCanArriveAnyMore) {
+  Start({CronJob("job", "0 0 * * *")});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Answer(absl::UnavailableError("connection reset"));
+  AdvanceInSteps(absl::Seconds(4));
+  while (!calls_.empty()) Answer(Accepted{});
+  engine_->Trigger(CallId(2), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Answer(Full());
+  AdvanceInSteps(kCallTimeout - absl::Milliseconds(1));
+  EXPECT_THAT(calls_, IsEmpty());
+  AdvanceInSteps(absl::Milliseconds(1));
+  ASSERT_EQ(calls_.size(), 1u);
+  Answer(Unreachable());
+  AwaitQuestion();
+  EXPECT_EQ(NextRequestId(), "trigger/job/t1");
+  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  EXPECT_THAT(Rows("job"),
+              ElementsAre("00:00:34 t1 skipped_queue_full", "00:00:45 t1 fired queue-7"));
+}
+
 TEST_F(EngineCallsTest, TriggerThatIsNotAnsweredCanBeRepeated) {
   Start({minutely_});
   engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);

@@ -27,6 +27,16 @@ bool IsSecond(const core::Firing& row, const RowsOfAJob& rows) {
          });
 }
 
+bool HasRow(const std::string& request_id, const std::string& queue_id,
+            const test::MemoryLedgers::Rows& jobs) {
+  for (const auto& [job, rows] : jobs) {
+    for (const auto& [key, row] : rows) {
+      if (row.request_id == request_id && row.queue_id == queue_id) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 using core::FiringOutcome;
@@ -186,11 +196,7 @@ void Referee::CheckGivenUp(const core::Firing& row, absl::Time now) {
 
 void Referee::OnTriggered(const std::string& request_id, const std::string& queue_id,
                           const test::MemoryLedgers& disk) {
-  for (const auto& [job, rows] : disk.rows()) {
-    for (const auto& [key, row] : rows) {
-      if (row.request_id == request_id && row.queue_id == queue_id) return;
-    }
-  }
+  if (HasRow(request_id, queue_id, disk.rows())) return;
   Fail(absl::StrCat(request_id, " is answered with ", queue_id, " and has no row"));
 }
 
@@ -292,6 +298,12 @@ void Referee::OnEnd(const test::MemoryLedgers& disk, absl::Time now) {
   }
   for (const auto& [name, rows] : disk.rows()) {
     for (const auto& [key, row] : rows) CheckRow(row);
+  }
+  for (const auto& [id, task] : truth_.tasks) {
+    const bool is_our_trigger = task.replica == replica_ && absl::StartsWith(id, "trigger/");
+    if (is_our_trigger && !HasRow(id, task.queue_id, disk.rows())) {
+      Fail(absl::StrCat(id, " has ", task.queue_id, " and no row"));
+    }
   }
   for (const auto& [id, backfill] : disk.ledgered().backfills) {
     if (!backfill.ended_at.has_value()) Fail(absl::StrCat("backfill ", id, " goes on"));
