@@ -100,10 +100,13 @@ void SchedulerEngine::Adopt(Entry& entry, core::Job job, core::Moment now) {
   const bool finished = job.max_runs > 0 && state.runs >= job.max_runs;
   if (state.finished && !finished) state.cursor = std::max(state.cursor, now.wall);
   state.finished = finished;
-  const bool revived = !entry.job.has_value();
-  entry.job = std::move(job);
+  const std::optional<core::Job> earlier = std::exchange(entry.job, std::move(job));
   FollowFile(entry, now);
-  if (revived) Revive(entry, now);
+  if (earlier.has_value()) {
+    FollowTimes(entry, *earlier);
+  } else {
+    Revive(entry, now);
+  }
   if (state.finished) EndRuns(entry, now);
   if (state != before) MarkChanged(entry);
   Reschedule(entry, now);

@@ -299,6 +299,8 @@ class SchedulerEngine {
   // engine_attempts.cc: from an intent to its row.
   void OpenAttempt(Entry& entry, const core::Occurrence& occurrence, core::Moment now);
   void Revive(Entry& entry, core::Moment now);
+  // Lets what waits do so for as long as the job says now, and no more `earlier`.
+  void FollowTimes(Entry& entry, const core::Job& earlier);
   void SetVerdict(Attempt& attempt, Verdict verdict);
   void SetVerdicts(Entry& entry, const Verdict& verdict, core::Moment now);
   void CheckWindows(Entry& entry, core::Moment now);
