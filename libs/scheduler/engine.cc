@@ -208,6 +208,10 @@ void SchedulerEngine::NoteClock(core::Moment now) {
   const absl::Time before = last_moment_.wall;
   last_moment_ = now;
   if (step <= -kClockStepMin) {
+    // One that waits for its jitter may do so by a time that is now far ahead.
+    for (auto& [name, entry] : jobs_) {
+      if (entry.job.has_value()) Reschedule(entry, now);
+    }
     Tell(
         "clock_set_back", "",
         absl::StrCat("by ", absl::FormatDuration(-step),
