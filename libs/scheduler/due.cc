@@ -128,7 +128,8 @@ Due FindDue(const Job& job, const DueQuery& query) {
 std::string GapNote(const Occurrence& occurrence) {
   if (occurrence.merged == 0) return "";
   const std::string times =
-      occurrence.merged == 1 ? "1 wall time" : absl::StrCat(occurrence.merged, " wall times");
+      absl::StrCat(occurrence.merged == core::kMergedMax ? "at least " : "", occurrence.merged,
+                   occurrence.merged == 1 ? " wall time" : " wall times");
   return occurrence.after_calendar_gap ? absl::StrCat("the calendar skips ", times, " before it")
                                        : absl::StrCat("also for ", times, " of the gap before it");
 }

@@ -31,6 +31,9 @@ SchedulerEngine::SchedulerEngine(Ledgered ledgered, OrderId last, core::Moment n
       last_moment_(now) {
   for (auto& [name, state] : ledgered.jobs) {
     if (!state.watched.empty()) watching_.insert(name);
+    for (const std::string& trigger : state.open_triggers) {
+      trigger_asks_[{name, trigger}] = now.monotonic + kCallTimeout;
+    }
     jobs_[name].state = std::move(state);
   }
   for (const auto& [key, intent] : ledgered.intents) {
@@ -97,10 +100,13 @@ void SchedulerEngine::Adopt(Entry& entry, core::Job job, core::Moment now) {
   const bool finished = job.max_runs > 0 && state.runs >= job.max_runs;
   if (state.finished && !finished) state.cursor = std::max(state.cursor, now.wall);
   state.finished = finished;
-  const bool revived = !entry.job.has_value();
-  entry.job = std::move(job);
+  const std::optional<core::Job> earlier = std::exchange(entry.job, std::move(job));
   FollowFile(entry, now);
-  if (revived) Revive(entry, now);
+  if (earlier.has_value()) {
+    FollowTimes(entry, *earlier);
+  } else {
+    Revive(entry, now);
+  }
   if (state.finished) EndRuns(entry, now);
   if (state != before) MarkChanged(entry);
   Reschedule(entry, now);
@@ -202,6 +208,10 @@ void SchedulerEngine::NoteClock(core::Moment now) {
   const absl::Time before = last_moment_.wall;
   last_moment_ = now;
   if (step <= -kClockStepMin) {
+    // One that waits for its jitter may do so by a time that is now far ahead.
+    for (auto& [name, entry] : jobs_) {
+      if (entry.job.has_value()) Reschedule(entry, now);
+    }
     Tell(
         "clock_set_back", "",
         absl::StrCat("by ", absl::FormatDuration(-step),

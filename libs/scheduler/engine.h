@@ -51,6 +51,11 @@ inline constexpr absl::Duration kBackfillRetryMax = absl::Seconds(30);
 inline constexpr size_t kWatchedMax = 100;
 inline constexpr absl::Duration kAskEndsPeriod = absl::Seconds(2);
 inline constexpr size_t kAskEndsMax = 200;
+// Tasks of a job's triggers that are remembered: whoever repeats one of these triggers writes no
+// second row.
+inline constexpr size_t kTriggeredMax = 100;
+// Triggers of a job whose answer got lost, or is waited for; the director is asked about no more.
+inline constexpr size_t kOpenTriggersMax = 100;
 // A wall clock that is set by more is told of.
 inline constexpr absl::Duration kClockStepMin = absl::Minutes(1);
 
@@ -250,7 +255,7 @@ class SchedulerEngine {
   };
   // What a call to the director is about.
   struct About {
-    enum class What { kSubmit, kAsk, kDirect, kTrigger, kBackfill, kEnds, kProbe };
+    enum class What { kSubmit, kAsk, kDirect, kTrigger, kAskTrigger, kBackfill, kEnds, kProbe };
     What what;
     // The job's, or the backfill's.
     std::string name = {};
@@ -294,6 +299,8 @@ class SchedulerEngine {
   // engine_attempts.cc: from an intent to its row.
   void OpenAttempt(Entry& entry, const core::Occurrence& occurrence, core::Moment now);
   void Revive(Entry& entry, core::Moment now);
+  // Lets what waits do so for as long as the job says now, and no more `earlier`.
+  void FollowTimes(Entry& entry, const core::Job& earlier);
   void SetVerdict(Attempt& attempt, Verdict verdict);
   void SetVerdicts(Entry& entry, const Verdict& verdict, core::Moment now);
   void CheckWindows(Entry& entry, core::Moment now);
@@ -328,6 +335,7 @@ class SchedulerEngine {
   void GiveOrder(Entry& entry, const Wish& wish, core::Moment now);
   // False when none is due.
   bool GiveBackfillOrders(size_t most, core::Moment now);
+  void AskTriggers(core::Moment now);
   void AskEnds(core::Moment now);
   void AskEndsOf(About about, core::Moment now);
   OrderId NewOrder(About about, core::Moment now);
@@ -345,6 +353,11 @@ class SchedulerEngine {
   void OnTriggered(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
   void WriteTriggerRow(Entry& entry, const About& about, const absl::StatusOr<Accepted>& answer,
                        core::Moment now);
+  // From before it is submitted until its task has its row, or the director says that there is
+  // none.
+  void OpenTrigger(Entry& entry, const std::string& id, core::Moment now);
+  void CloseTrigger(Entry& entry, const std::string& id);
+  void OnTriggerAsked(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
   void OnBackfilled(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
   void MakeRoomForBackfill();
   void EndBackfill(Backfill& backfill, core::Moment now);
@@ -366,6 +379,8 @@ class SchedulerEngine {
   std::map<std::string, Entry*> open_;
   std::map<std::string, Backfill> backfills_;
   std::map<std::string, BackfillPace> paces_;
+  // When to ask about which trigger of which job: no submit of it can arrive any more by then.
+  std::map<std::pair<std::string, std::string>, absl::Duration> trigger_asks_;
   // Calls under way; to the director, so many.
   std::map<OrderId, About> orders_;
   size_t calls_ = 0;

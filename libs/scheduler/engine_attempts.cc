@@ -12,12 +12,13 @@ namespace {
 using core::CatchUp;
 using core::FiringOutcome;
 
-// How long an occurrence may be submitted: until the next one that fires, but no longer than it
-// would be caught up. One of many that are all to run is given up when there are too many of them.
-absl::Time WindowEnd(const core::Job& job, const core::Occurrence& occurrence) {
+// How long an occurrence may be submitted: until the next one after `decided` that fires, but no
+// longer than it would be caught up. One of many that are all to run is given up when there are too
+// many of them.
+absl::Time WindowEnd(const core::Job& job, const core::Occurrence& occurrence, absl::Time decided) {
   if (job.catch_up.kind == CatchUp::Kind::kAll) return absl::InfiniteFuture();
   absl::Time end = occurrence.at + kCatchUpAge;
-  if (const auto next = core::NextFiringOf(job, occurrence.at)) end = std::min(end, next->at);
+  if (const auto next = core::NextFiringOf(job, decided)) end = std::min(end, next->at);
   if (job.catch_up.kind == CatchUp::Kind::kNone) {
     end = std::min(end, occurrence.at + core::JitterOf(job, occurrence) + kOnTime);
   }
@@ -36,7 +37,7 @@ void SchedulerEngine::OpenAttempt(Entry& entry, const core::Occurrence& occurren
                                   core::Moment now) {
   const bool moved = occurrence.kind == core::Occurrence::Kind::kGapMoved;
   entry.attempts[occurrence.at] = {.moved = moved,
-                                   .window_end = WindowEnd(*entry.job, occurrence),
+                                   .window_end = WindowEnd(*entry.job, occurrence, occurrence.at),
                                    .full_until = now.wall + entry.job->queue_full_wait,
                                    .not_before = now.monotonic};
   open_[entry.state.job] = &entry;
@@ -49,7 +50,7 @@ void SchedulerEngine::Revive(Entry& entry, core::Moment now) {
   std::vector<absl::Time> over;
   for (auto& [nominal, attempt] : entry.attempts) {
     const core::Occurrence occurrence = {.at = nominal, .wall = {}};
-    attempt.window_end = WindowEnd(*entry.job, occurrence);
+    attempt.window_end = WindowEnd(*entry.job, occurrence, nominal);
     attempt.full_until = now.wall + entry.job->queue_full_wait;
     attempt.not_before = now.monotonic;
     if (entry.state.pause.has_value()) {
@@ -71,6 +72,22 @@ void SchedulerEngine::Revive(Entry& entry, core::Moment now) {
     over.push_back(nominal);
   }
   for (const absl::Time nominal : over) Settle(entry, nominal, now);
+}
+
+void SchedulerEngine::FollowTimes(Entry& entry, const core::Job& earlier) {
+  // None waits longer than until the next one that waits, unless all are to run.
+  absl::Time next = absl::InfiniteFuture();
+  for (auto it = entry.attempts.rbegin(); it != entry.attempts.rend(); ++it) {
+    auto& [nominal, attempt] = *it;
+    // What the new times had before they were in the file does not happen.
+    const absl::Time decided = std::max(nominal, entry.state.cursor);
+    attempt.window_end = WindowEnd(*entry.job, {.at = nominal, .wall = {}}, decided);
+    if (attempt.window_end < absl::InfiniteFuture()) {
+      attempt.window_end = std::min(attempt.window_end, next);
+    }
+    attempt.full_until += entry.job->queue_full_wait - earlier.queue_full_wait;
+    next = nominal;
+  }
 }
 
 // ---- Ending -------------------------------------------------------------------------------------

@@ -294,6 +294,68 @@ TEST_F(EngineAttemptsTest, AllKeepsTheLastOnesForADirectorThatIsAwayAndSubmitsTh
                           "00:03:00 fired queue-1", "00:04:00 fired queue-2"));
 }
 
+TEST_F(EngineAttemptsTest, OccurrenceThatWaitsGivesWayToTheNextOneOfAChangedSchedule) {
+  struct Change {
+    const char* job;
+    const char* before;
+    const char* after;
+  };
+  const Change changes[] = {
+      {"rarer", "0 * * * *", "0 6 * * *"},
+      // The new time of this day is over.
+      {"later", "0 10 * * *", "15 10 * * *"},
+  };
+  for (const auto& [job, before, after] : changes) {
+    now_.wall = At("2026-01-05 09:30:00");
+    Start({CronJob(job, before)});
+    Advance(absl::Minutes(30));
+    Answer(Unreachable());
+    Advance(absl::Minutes(30));
+    Answer(Unreachable());
+    SetJobs({CronJob(job, after)});
+    Advance(absl::Hours(1));
+    EXPECT_THAT(Rows(job), IsEmpty());
+    while (!calls_.empty()) Answer(Unreachable());
+    now_.wall = At("2026-01-06 10:15:00");
+    Turn();
+    EXPECT_THAT(Rows(job), ElementsAre("10:00:00 skipped_director_down"));
+  }
+}
+
+TEST_F(EngineAttemptsTest, OccurrencesThatWaitFollowAChangeOfCatchUp) {
+  core::Job job = minutely_;
+  job.catch_up = {CatchUp::Kind::kAll, 2};
+  StartDue(job);
+  Answer(Unreachable());
+  now_.monotonic += absl::Seconds(1);
+  Advance(absl::Minutes(1));
+  while (!calls_.empty()) Answer(Unreachable());
+  ASSERT_THAT(Rows("job"), IsEmpty());
+  SetJobs({minutely_});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_director_down"));
+  Advance(absl::Minutes(1));
+  EXPECT_THAT(Rows("job"),
+              ElementsAre("00:01:00 skipped_director_down", "00:02:00 skipped_director_down"));
+}
+
+TEST_F(EngineAttemptsTest, OccurrenceThatWaitsForAPlaceFollowsAChangeOfItsWait) {
+  const auto wait = [this](absl::Duration time) {
+    job_.queue_full_wait = time;
+    return job_;
+  };
+  Start({wait(absl::Seconds(10))});
+  Advance(absl::Seconds(270));
+  SetJobs({wait(absl::Seconds(20))});
+  for (int i = 0; i < 15; ++i) {
+    ASSERT_EQ(calls_.size(), 1u) << i;
+    Answer(Full());
+    AdvanceInSteps(absl::Seconds(1));
+  }
+  SetJobs({wait(absl::Seconds(5))});
+  Answer(Full());
+  EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_queue_full"));
+}
+
 // ---- Submits whose end is not known -------------------------------------------------------------
 
 TEST_F(EngineAttemptsTest, SubmitWithoutAnAnswerIsMadeAgainAndFindsItsTask) {

@@ -31,22 +31,38 @@ absl::StatusOr<SchedulerEngine::Entry*> SchedulerEngine::Find(const std::string&
 // ---- Triggers -----------------------------------------------------------------------------------
 
 void SchedulerEngine::Trigger(CallId call, const TriggerQuery& query, core::Moment now) {
-  absl::Status status = CheckCallName("trigger_id", query.id);
-  const core::Job* job = FindJob(query.job);
-  if (job == nullptr) status = JobNotFound(query.job);
+  const absl::StatusOr<Entry*> entry = Find(query.job);
+  const absl::Status status = entry.ok() ? CheckCallName("trigger_id", query.id) : entry.status();
   if (!status.ok()) {
     outcome_.triggered.push_back({call, status});
     return;
   }
-  const core::OverlapPolicy overlap = query.force ? core::OverlapPolicy::kAllow : job->overlap;
+  const core::Job& job = *(*entry)->job;
+  const core::OverlapPolicy overlap = query.force ? core::OverlapPolicy::kAllow : job.overlap;
+  OpenTrigger(**entry, query.id, now);
   const OrderId id = NewOrder({.what = About::What::kTrigger,
-                               .name = job->name,
+                               .name = job.name,
                                .nominal = absl::FromUnixSeconds(absl::ToUnixSeconds(now.wall)),
                                .trigger = query.id,
                                .call = call},
                               now);
   outcome_.orders.emplace_back(SubmitOrder{
-      id, core::SubmissionOf(*job, core::TriggerRequestId(job->name, query.id), overlap)});
+      id, core::SubmissionOf(job, core::TriggerRequestId(job.name, query.id), overlap)});
+}
+
+void SchedulerEngine::OpenTrigger(Entry& entry, const std::string& id, core::Moment now) {
+  std::vector<std::string>& open = entry.state.open_triggers;
+  if (std::find(open.begin(), open.end(), id) == open.end()) {
+    if (open.size() == kOpenTriggersMax) CloseTrigger(entry, std::string(open.front()));
+    open.push_back(id);
+    MarkChanged(entry);
+  }
+  trigger_asks_[{entry.state.job, id}] = now.monotonic + kCallTimeout;
+}
+
+void SchedulerEngine::CloseTrigger(Entry& entry, const std::string& id) {
+  trigger_asks_.erase({entry.state.job, id});
+  if (std::erase(entry.state.open_triggers, id) > 0) MarkChanged(entry);
 }
 
 void SchedulerEngine::OnTriggered(const About& about, const absl::StatusOr<Accepted>& answer,
@@ -68,18 +84,19 @@ void SchedulerEngine::OnTriggered(const About& about, const absl::StatusOr<Accep
 
 void SchedulerEngine::WriteTriggerRow(Entry& entry, const About& about,
                                       const absl::StatusOr<Accepted>& answer, core::Moment now) {
-  const JobState& state = entry.state;
+  JobState& state = entry.state;
   const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status());
   FiringOutcome outcome = FiringOutcome::kFired;
   switch (MeaningOf(answer.status())) {
     case Answer::kAccepted:
     case Answer::kOtherContent: {
-      const bool is_new = answer.ok() && !answer->deduplicated;
+      CloseTrigger(entry, about.trigger);
+      std::vector<std::string>& triggered = state.triggered;
       const bool has_row =
-          state.last_queue_id == queue_id ||
-          std::find(state.watched.begin(), state.watched.end(), queue_id) != state.watched.end();
-      // A trigger that is repeated after its answer got lost has no row yet.
-      if (!is_new && has_row) return;
+          std::find(triggered.begin(), triggered.end(), queue_id) != triggered.end();
+      if (has_row) return;
+      triggered.push_back(queue_id);
+      if (triggered.size() > kTriggeredMax) triggered.erase(triggered.begin());
       break;
     }
     case Answer::kOverlap:
@@ -97,7 +114,7 @@ void SchedulerEngine::WriteTriggerRow(Entry& entry, const About& about,
       outcome = FiringOutcome::kRefused;
       break;
     case Answer::kUnknown:
-      // It may have a task: whoever repeats it learns that, and then it has its row.
+      // It may have a task: AskTriggers().
       return;
   }
   WriteRow(entry, {.job = state.job,
@@ -110,6 +127,25 @@ void SchedulerEngine::WriteTriggerRow(Entry& entry, const About& about,
                    .detail = absl::StrCat("trigger ", about.trigger, answer.ok() ? "" : ": ",
                                           absl::string_view(answer.status().message()))});
   if (core::HasRun(outcome)) WatchTask(entry, queue_id);
+}
+
+void SchedulerEngine::OnTriggerAsked(const About& about, const absl::StatusOr<Accepted>& answer,
+                                     core::Moment now) {
+  const auto found = jobs_.find(about.name);
+  if (found == jobs_.end()) return;
+  const Answer meaning = MeaningOf(answer.status());
+  if (meaning == Answer::kOtherContent || (answer.ok() && answer->deduplicated)) {
+    const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status());
+    return WriteTriggerRow(found->second, about, Accepted{queue_id, /*deduplicated=*/true}, now);
+  }
+  const std::pair trigger(about.name, about.trigger);
+  // It was repeated since, and is asked about again after that.
+  if (trigger_asks_.contains(trigger)) return;
+  if (meaning == Answer::kUnknown || meaning == Answer::kNotSent || meaning == Answer::kNotNow) {
+    trigger_asks_[trigger] = now.monotonic + kProbeLast;
+  } else {
+    CloseTrigger(found->second, about.trigger);
+  }
 }
 
 // ---- Pauses -------------------------------------------------------------------------------------

@@ -76,6 +76,20 @@ TEST_F(EngineCallsTest, TriggerLeavesARowAndIsTheLastOfItsJob) {
   EXPECT_THAT(Rows("job"), SizeIs(2));
 }
 
+TEST_F(EngineCallsTest, AnswerThatComesLateHasTheRowOfTheTriggerThatWasRepeatedMeanwhile) {
+  Start({minutely_});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Advance(absl::Seconds(5));
+  engine_->Trigger(CallId(2), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  ASSERT_EQ(calls_.size(), 2u);
+  std::swap(calls_.front(), calls_.back());
+  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  Answer(Accepted{"queue-7"});
+  EXPECT_THAT(Rows("job"), ElementsAre("00:00:35 t1 fired queue-7"));
+}
+
 TEST_F(EngineCallsTest, TriggerThatMakesNoTaskLeavesARowThatSaysWhy) {
   Start({minutely_});
   for (const absl::Status& refusal :
@@ -105,6 +119,56 @@ TEST_F(EngineCallsTest, RepeatedTriggerWhoseAnswerGotLostHasItsRowThen) {
   while (NextRequestId() != "trigger/job/t1") Answer(Accepted{});
   Answer(Accepted{"queue-7", /*deduplicated=*/true});
   EXPECT_THAT(Rows("job"), ElementsAre("00:00:30 t1 fired queue-7"));
+}
+
+TEST_F(EngineCallsTest, TriggerWhoseAnswerGotLostHasItsRowOnceTheDirectorSaysThatItHasItsTask) {
+  Start({CronJob("job", "0 0 * * *")});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  engine_->Trigger(CallId(2), {.job = "job", .id = "t2"}, now_);
+  Commit();
+  EXPECT_THAT(State("job").open_triggers, ElementsAre("t1", "t2"));
+  Answer(NoAnswer());
+  Accept();
+  // The scheduler dies with the third.
+  engine_->Trigger(CallId(3), {.job = "job", .id = "t3"}, now_);
+  Commit();
+  Start({CronJob("job", "0 0 * * *")});
+  Advance(kCallTimeout - absl::Milliseconds(1));
+  EXPECT_THAT(calls_, IsEmpty());
+  Advance(absl::Milliseconds(1));
+  ASSERT_EQ(calls_.size(), 2u);
+  EXPECT_TRUE(NextSubmit().validate_only);
+  EXPECT_EQ(NextRequestId(), "trigger/job/t1");
+  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  EXPECT_EQ(NextRequestId(), "trigger/job/t3");
+  Answer(Accepted{});
+  Advance(kCallTimeout);
+  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(Rows("job"), ElementsAre("00:00:30 t2 fired queue-1", "00:00:40 t1 fired queue-7"));
+  EXPECT_THAT(State("job").open_triggers, IsEmpty());
+  EXPECT_THAT(State("job").watched, ElementsAre("queue-1", "queue-7"));
+}
+
+TEST_F(EngineCallsTest, TriggerThatIsRepeatedIsAskedAboutWhenNoneOfItsCallsCanArriveAnyMore) {
+  Start({CronJob("job", "0 0 * * *")});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Answer(absl::UnavailableError("connection reset"));
+  AdvanceInSteps(absl::Seconds(4));
+  while (!calls_.empty()) Answer(Accepted{});
+  engine_->Trigger(CallId(2), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Answer(Full());
+  AdvanceInSteps(kCallTimeout - absl::Milliseconds(1));
+  EXPECT_THAT(calls_, IsEmpty());
+  AdvanceInSteps(absl::Milliseconds(1));
+  ASSERT_EQ(calls_.size(), 1u);
+  Answer(Unreachable());
+  AwaitQuestion();
+  EXPECT_EQ(NextRequestId(), "trigger/job/t1");
+  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  EXPECT_THAT(Rows("job"),
+              ElementsAre("00:00:34 t1 skipped_queue_full", "00:00:45 t1 fired queue-7"));
 }
 
 TEST_F(EngineCallsTest, TriggerThatIsNotAnsweredCanBeRepeated) {
@@ -298,6 +362,26 @@ TEST_F(FailuresTest, TriggeredTasksCountToo) {
   }
   Advance(kAskEndsPeriod);
   EXPECT_TRUE(View("job").state.pause.has_value());
+}
+
+TEST_F(FailuresTest, RepeatedTriggerHasTheSameRowAndItsFailureCountsOnce) {
+  minutely_.pause_after_failures = 10;
+  Start({minutely_});
+  for (const char* id : {"t1", "t2"}) {
+    engine_->Trigger(CallId(1), {.job = "job", .id = id}, now_);
+    Commit();
+    Accept();
+    End(absl::StrCat("queue-", last_task_), core::TaskState::kFailed);
+    Advance(kAskEndsPeriod);
+  }
+  Start({minutely_});
+  engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
+  Commit();
+  Answer(Accepted{"queue-1", /*deduplicated=*/true});
+  Advance(kAskEndsPeriod);
+  EXPECT_THAT(Rows("job"), SizeIs(2));
+  EXPECT_EQ(State("job").last_queue_id, "queue-2");
+  EXPECT_EQ(State("job").failures_in_row, 2u);
 }
 
 TEST_F(FailuresTest, LiveTasksAreShownUntilTheyEndAndForgottenOnesAreNotAskedForAgain) {

@@ -76,6 +76,12 @@ TEST_F(ChangedClocksTest, NothingOfAGapIsWithoutARowOrANote) {
   EXPECT_THAT(Rows("plain"), ElementsAre("10:00:00 fired queue-1"));
   EXPECT_EQ(Row("plain", "2011-12-30 10:00:00").detail,
             "the calendar skips 2 wall times before it");
+  // More than are counted.
+  for (const std::string hours : {"1-22", "0-22"}) {
+    night(hours, absl::StrCat("* ", hours, " * * *"));
+    EXPECT_EQ(Row(hours, "2011-12-30 10:00:00").detail,
+              "the calendar skips at least 1000 wall times before it");
+  }
 }
 
 }  // namespace

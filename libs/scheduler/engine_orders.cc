@@ -66,6 +66,7 @@ void SchedulerEngine::GiveOrders(core::Moment now) {
     if (wish.what != About::What::kDirect && HasRoom()) GiveOrder(*entry, wish, now);
   }
   GiveBackfillOrders(core::kBackfillsMax, now);
+  AskTriggers(now);
   AskEnds(now);
 }
 
@@ -140,6 +141,21 @@ bool SchedulerEngine::GiveBackfillOrders(size_t most, core::Moment now) {
   return outcome_.orders.size() > before;
 }
 
+void SchedulerEngine::AskTriggers(core::Moment now) {
+  for (auto next = trigger_asks_.begin(); next != trigger_asks_.end() && HasRoom();) {
+    const auto ask = next++;
+    if (ask->second > now.monotonic) continue;
+    const auto& [job, trigger] = ask->first;
+    const OrderId id = NewOrder({.what = About::What::kAskTrigger,
+                                 .name = job,
+                                 .nominal = absl::FromUnixSeconds(absl::ToUnixSeconds(now.wall)),
+                                 .trigger = trigger},
+                                now);
+    outcome_.orders.emplace_back(SubmitOrder{id, Question(core::TriggerRequestId(job, trigger))});
+    trigger_asks_.erase(ask);
+  }
+}
+
 void SchedulerEngine::AskEnds(core::Moment now) {
   if (watching_.empty() || !HasRoom() || now.monotonic < ask_ends_at_) return;
   ask_ends_at_ = now.monotonic + kAskEndsPeriod;
@@ -187,6 +203,8 @@ void SchedulerEngine::OnAccepted(OrderId order, const absl::StatusOr<Accepted>& 
       return OnDirect(about, answer, now);
     case About::What::kTrigger:
       return OnTriggered(about, answer, now);
+    case About::What::kAskTrigger:
+      return OnTriggerAsked(about, answer, now);
     case About::What::kBackfill:
       return OnBackfilled(about, answer, now);
     case About::What::kEnds:
@@ -230,6 +248,7 @@ absl::Duration SchedulerEngine::NextOrderAt() const {
   for (const auto& [id, pace] : paces_) {
     if (!pace.asked) next = std::min(next, pace.not_before);
   }
+  for (const auto& [trigger, ask_at] : trigger_asks_) next = std::min(next, ask_at);
   return watching_.empty() ? next : std::min(next, ask_ends_at_);
 }
 

@@ -182,6 +182,18 @@ TEST_F(EngineTest, NothingHappensTwiceWhenTheClockIsSetBack) {
   EXPECT_FALSE(View("job").waits_until.has_value());
 }
 
+TEST_F(EngineTest, ClockThatIsSetForwardAndBackDuringAJitterKeepsNoJobWaiting) {
+  core::Job job = CronJob("job", "0 * * * *");
+  job.jitter = absl::Minutes(50);
+  Start({job});
+  StepWall(At("2026-01-07 00:00:01") - now_.wall);
+  StepWall(At("2026-01-05 00:31:00") - now_.wall);
+  ASSERT_THAT(calls_, IsEmpty());
+  AdvanceInSteps(absl::Minutes(80));
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 01:00:00")));
+}
+
 TEST_F(EngineTest, NothingHappensTwiceWhenAJobLeavesAndComesBackAfterTheClockIsSetBack) {
   Start({minutely_});
   Advance(absl::Minutes(1));

@@ -50,6 +50,10 @@ struct JobState {
   uint32_t failures_in_row = 0;
   // Tasks whose end is not known yet, oldest first.
   std::vector<std::string> watched = {};
+  // The latest tasks of triggers, oldest first: each has its row.
+  std::vector<std::string> triggered = {};
+  // Ids of triggers that may have a task without a row, oldest first.
+  std::vector<std::string> open_triggers = {};
   // How the last task that is known to have ended did; the reason of one that failed.
   std::optional<core::TaskState> last_run_state = {};
   std::optional<core::FailureReason> last_run_reason = {};

@@ -84,6 +84,20 @@ class CallTest : public ::testing::Test {
     return done->get_future();
   }
 
+  // How a call ends that has these bytes as its request.
+  absl::Status CallWith(const std::string& method, const std::string& bytes) {
+    grpc::GenericStub stub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                               grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    grpc::Slice slice(bytes);
+    grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    std::promise<absl::Status> end;
+    stub.UnaryCall(&context, method, {}, &request, &response,
+                   [&end](const grpc::Status& status) { end.set_value(wire::FromGrpc(status)); });
+    return end.get_future().get();
+  }
+
   std::unique_ptr<HeldProbes> service_;
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<ProbeService::Stub> stub_;
@@ -121,20 +135,18 @@ TEST_F(CallTest, MethodThatIsDeclaredAndNotServedSaysSo) {
   EXPECT_THAT(status, HasReason("UNIMPLEMENTED"));
 }
 
+TEST_F(CallTest, MethodThatACallerMadeUpIsRepeatedInPartOnly) {
+  Start();
+  const absl::Status status = CallWith(absl::StrCat("/made.Up/", std::string(4096, 'x')), "");
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("is not part of")));
+  EXPECT_LT(status.message().size(), 300u);
+}
+
 TEST_F(CallTest, RequestThatDoesNotParseIsAnErrorOfItsCaller) {
   Start();
-  grpc::GenericStub stub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
-                                             grpc::InsecureChannelCredentials()));
   for (const char* method : {"Hold", "HoldStream"}) {
-    grpc::ClientContext context;
-    grpc::Slice slice(std::string("\x0a\x02\xff\xfe"));
-    grpc::ByteBuffer request(&slice, 1);
-    grpc::ByteBuffer response;
-    std::promise<absl::Status> end;
-    stub.UnaryCall(&context, absl::StrCat("/callboard.test.v1.ProbeService/", method), {}, &request,
-                   &response,
-                   [&end](const grpc::Status& status) { end.set_value(wire::FromGrpc(status)); });
-    const absl::Status status = end.get_future().get();
+    const absl::Status status =
+        CallWith(absl::StrCat("/callboard.test.v1.ProbeService/", method), "\x0a\x02\xff\xfe");
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "name is not UTF-8"));
     EXPECT_THAT(status, HasReason("INVALID_FIELD"));
   }

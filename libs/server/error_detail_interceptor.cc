@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "libs/base/text.h"
 #include "libs/base/version.h"
 #include "libs/wire/parse.h"
 #include "libs/wire/status.h"
@@ -49,8 +50,9 @@ class ErrorDetailInterceptor final : public grpc::experimental::Interceptor {
     if (!absl::IsUnimplemented(error) || !error.message().empty()) return error;
     // gRPC answers a request that does not parse as it does one to a method that nobody serves.
     if (!parse_error_.ok()) return parse_error_;
-    return absl::UnimplementedError(absl::StrCat(
-        absl::StripPrefix(method_, "/"), " is not part of this version (", base::kVersion, ")"));
+    return absl::UnimplementedError(absl::StrCat(base::Echoed(absl::StripPrefix(method_, "/")),
+                                                 " is not part of this version (", base::kVersion,
+                                                 ")"));
   }
 
   // gRPC's; outlives the call.

@@ -81,6 +81,8 @@ class LedgerContractTest : public testing::Test {
             .finished = true,
             .failures_in_row = 5,
             .watched = {"queue-1", "queue-2"},
+            .triggered = {"queue-0", "queue-2"},
+            .open_triggers = {"t1", "t2"},
             .last_run_state = core::TaskState::kFailed,
             .last_run_reason = core::FailureReason::kTimedOut,
             .last_outcome = core::FiringOutcome::kFired,

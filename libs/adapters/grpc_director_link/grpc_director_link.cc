@@ -54,12 +54,9 @@ static_assert(kReconnectBackoffMax <= absl::Seconds(1) && kConnectTimeout <= abs
                   scheduler::kProbeTimeout <= absl::Seconds(1),
               "a director that is back is noticed within two seconds");
 
-// By name, so that the peer of a call, which is an address, tells whether there was one.
-std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address, const ports::Tracing& tracing) {
-  grpc::ChannelArguments arguments;
-  // A server that is gone without a word is noticed, and one that is back is found soon.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+}  // namespace
+
+void SetReconnect(grpc::ChannelArguments& arguments) {
   const auto set = [&arguments](const char* name, absl::Duration time) {
     arguments.SetInt(name, static_cast<int>(absl::ToInt64Milliseconds(time)));
   };
@@ -67,6 +64,19 @@ std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address, const ports:
   set(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectBackoffMax);
   // gRPC's name for the time that a connection may take.
   set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeout);
+  // Each failed connection asks for the addresses again.
+  set(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kReconnectBackoffMax);
+}
+
+namespace {
+
+// By name, so that the peer of a call, which is an address, tells whether there was one.
+std::shared_ptr<grpc::Channel> ChannelTo(absl::string_view address, const ports::Tracing& tracing) {
+  grpc::ChannelArguments arguments;
+  // A server that is gone without a word is noticed, and one that is back is found soon.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  SetReconnect(arguments);
   // The scheduler tries again itself, and knows when.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   return grpc::experimental::CreateCustomChannelWithInterceptors(

@@ -1,6 +1,8 @@
 #ifndef CALLBOARD_LIBS_ADAPTERS_GRPC_DIRECTOR_LINK_GRPC_DIRECTOR_LINK_H_
 #define CALLBOARD_LIBS_ADAPTERS_GRPC_DIRECTOR_LINK_GRPC_DIRECTOR_LINK_H_
 
+#include <grpcpp/support/channel_arguments.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +13,12 @@
 namespace callboard::adapters {
 
 namespace internal {
+
 class DirectorLinkCore;
+
+// How soon a server that is back is connected to, also under another address.
+void SetReconnect(grpc::ChannelArguments& arguments);
+
 }  // namespace internal
 
 // The scheduler's way to its director over gRPC.

@@ -428,7 +428,7 @@ absl::StatusOr<std::vector<core::Job>> ReadJobs(const std::string& text, const s
     return FileReader(path).Read(documents.empty() ? YAML::Node() : documents[0]);
   } catch (const YAML::Exception& error) {
     const int line = error.mark.line + 1;
-    return wrong_at(line, absl::StrCat(error.msg, QuoteAdvice(text, line)));
+    return wrong_at(line, absl::StrCat(base::Echoed(error.msg), QuoteAdvice(text, line)));
   }
 }
 

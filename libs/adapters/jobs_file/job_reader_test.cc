@@ -162,7 +162,8 @@ TEST(JobReaderTest, WhatIsNoTextIsToldWithTheJobAndItsLine) {
 }
 
 TEST(JobReaderTest, ValueThatYamlReadsAsSomethingElseIsToBeQuoted) {
-  for (const char* value : {"* * * * *", "*/5 * * * *", "@daily"}) {
+  for (const char* value : {"* * * * *", "*/5 * * * *", "@daily", "  * * * * *", "  @daily",
+                            "\t@daily", "[ * * * * * ]", "[  @daily]"}) {
     EXPECT_THAT(ReadJobs(absl::StrCat("jobs:\n- name: a\n  schedule: 0 0 * * *\n  prompt: p\n"
                                       "- name: b\n  prompt: p\n  schedule: ",
                                       value, "\n"),
@@ -301,6 +302,14 @@ TEST(JobReaderTest, WhatIsNoYamlIsToldWithItsLine) {
   EXPECT_THAT(ReadJobs("- a\n", "f"), IsWrong("f:1: wanted a map with the key 'jobs'"));
   EXPECT_THAT(ReadJobs("jobs: {a: b}\n", "f"),
               IsWrong("f:1: jobs: wanted a list, whose entries begin with - name:"));
+}
+
+TEST(JobReaderTest, WhatIsNoYamlIsRepeatedInPartOnly) {
+  // yaml-cpp repeats all of the version.
+  const auto jobs =
+      ReadJobs(absl::StrCat("%YAML ", std::string(100'000, 'x'), "\n---\njobs: []\n"), "f");
+  EXPECT_THAT(jobs, StatusIs(absl::StatusCode::kInvalidArgument, ::testing::StartsWith("f:1: ")));
+  EXPECT_LT(jobs.status().message().size(), 300u) << jobs.status();
 }
 
 TEST(JobReaderTest, AliasesThatGrowWithoutEndAreRefused) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "libs/base/text.h"
@@ -145,8 +146,11 @@ std::string JobAtLine(absl::string_view text, int line) {
 std::string QuoteAdvice(absl::string_view text, int line) {
   const std::vector<absl::string_view> lines = LinesOf(text);
   if (line < 1 || static_cast<size_t>(line) > lines.size()) return "";
-  for (const char* begin : {": *", ": @", "- *", "- @", "[*", "[@", ", *", ", @"}) {
-    if (absl::StrContains(lines[line - 1], begin)) {
+  // Values may be aligned.
+  const std::string stripped = absl::StrJoin(
+      absl::StrSplit(lines[line - 1], absl::ByAnyChar(" \t"), absl::SkipEmpty()), " ");
+  for (const char* begin : {": *", ": @", "- *", "- @", "[*", "[@", "[ *", "[ @", ", *", ", @"}) {
+    if (absl::StrContains(stripped, begin)) {
       return "; a value that begins with * or @ has to be quoted: quote it, as '@daily'";
     }
   }

@@ -68,6 +68,10 @@ bool Take(const storage::LedgerJob& message, JobState& state) {
   state.finished = message.finished();
   state.failures_in_row = message.failures_in_row();
   for (const std::string& id : message.watched()) state.watched.push_back(base::ValidUtf8(id));
+  for (const std::string& id : message.triggered()) state.triggered.push_back(base::ValidUtf8(id));
+  for (const std::string& id : message.open_triggers()) {
+    state.open_triggers.push_back(base::ValidUtf8(id));
+  }
   // Unknown values are of a newer version and only shown: they are left out.
   state.last_run_state = wire::FromProto(kTaskStates, message.last_run_state());
   state.last_run_reason = wire::FromProto(kFailureReasons, message.last_run_reason());
@@ -152,6 +156,8 @@ std::string Encode(const JobState& state) {
   message.set_finished(state.finished);
   message.set_failures_in_row(state.failures_in_row);
   for (const std::string& id : state.watched) message.add_watched(id);
+  for (const std::string& id : state.triggered) message.add_triggered(id);
+  for (const std::string& id : state.open_triggers) message.add_open_triggers(id);
   if (state.last_run_state.has_value()) {
     message.set_last_run_state(wire::ToProto(kTaskStates, *state.last_run_state));
   }

@@ -62,11 +62,17 @@ TEST(LedgerCodecTest, TextThatIsNotUtf8IsRepairedOnReading) {
   EXPECT_EQ(read->detail, repaired);
 
   scheduler::Ledgered ledgered;
-  scheduler::JobState state = {.job = "job", .watched = {broken}, .last_queue_id = broken};
+  scheduler::JobState state = {.job = "job",
+                               .watched = {broken},
+                               .triggered = {broken},
+                               .open_triggers = {broken},
+                               .last_queue_id = broken};
   state.pause = scheduler::Pause{.by = broken, .why = broken};
   ASSERT_THAT(Decode("job/job", Encode(state), ledgered), IsOk());
   const scheduler::JobState& found = ledgered.jobs.at("job");
   EXPECT_EQ(found.watched, std::vector<std::string>{repaired});
+  EXPECT_EQ(found.triggered, std::vector<std::string>{repaired});
+  EXPECT_EQ(found.open_triggers, std::vector<std::string>{repaired});
   EXPECT_EQ(found.last_queue_id, repaired);
   EXPECT_EQ(found.pause->by, repaired);
   EXPECT_EQ(found.pause->why, repaired);

@@ -20,6 +20,8 @@ PLANTED_BUGS = {
     "jitter_changes_the_request_id": ("engine_orders.cc", 1),
     "pause_forgotten_by_a_restart": ("engine_attempts.cc", 11),
     "refusal_counts_too_early": ("engine_attempts.cc", 28),
+    "repeated_trigger_has_a_second_row": ("engine_calls.cc", 10),
+    "restart_forgets_open_triggers": ("engine.cc", 10),
     "restart_forgets_what_was_sent": ("engine.cc", 2),
     "suppressed_occurrence_ends_a_wait": ("engine_attempts.cc", 42),
     "trigger_leaves_no_row": ("engine_calls.cc", 7),

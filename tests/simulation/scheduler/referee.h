@@ -61,6 +61,8 @@ class Referee {
   void OnRestart();
   // Whether every occurrence that a full queue refused is submitted again in time.
   void CheckAskedAgain(absl::Duration now);
+  // Somebody calls a trigger.
+  void OnTriggerCall(const std::string& request_id) { ++trigger_calls_[request_id]; }
   // Somebody hears that his trigger has this task.
   void OnTriggered(const std::string& request_id, const std::string& queue_id,
                    const test::MemoryLedgers& disk);
@@ -108,6 +110,8 @@ class Referee {
   std::map<std::string, absl::Time> begun_;
   // Those of them that a full queue refused: until when each is to be submitted again.
   std::map<std::string, absl::Duration> full_;
+  // How often triggers were called, by request id.
+  std::map<std::string, int> trigger_calls_;
   // Those that were declared in more than one way: rows may be of an earlier one.
   std::set<std::string> revised_;
 };

@@ -13,9 +13,10 @@ constexpr uint64_t kWorlds = 300;
 constexpr uint64_t kRunTwice = 60;
 // Seeds of worlds in which the product once broke a promise.
 constexpr uint64_t kRegressions[] = {
-    18,   // A submit was made again after a restart although its job was paused.
-    220,  // What was open of a job that had no runs left stayed so.
-    491,  // A job that left the file and came back, after its clock was set back, ran twice.
+    18,    // A submit was made again after a restart although its job was paused.
+    220,   // What was open of a job that had no runs left stayed so.
+    491,   // A job that left the file and came back, after its clock was set back, ran twice.
+    2862,  // A clock was set far forward while an occurrence waited for its jitter, and back.
 };
 
 TEST(SchedulerSimulationTest, NoWorldBreaksAPromise) {

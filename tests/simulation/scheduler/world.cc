@@ -35,6 +35,7 @@ Replica::Replica(int number, const Settings& settings, Timeline& timeline, test:
 void Replica::Trigger(const scheduler::TriggerQuery& query) {
   if (!is_up()) return;
   const std::string id = core::TriggerRequestId(query.job, query.id);
+  referee_.OnTriggerCall(id);
   Ask(scheduler_->TriggerCall(query, [this, id](const absl::StatusOr<Accepted>& answer) {
     if (answer.ok()) referee_.OnTriggered(id, answer->queue_id, ledgers_);
   }));
@@ -292,8 +293,14 @@ class World {
     }});
   }
   void TriggerOne() {
-    AnyReplica().Trigger(
-        {.job = AnyJob(), .id = absl::StrCat("t", ++triggers_), .force = random_.Chance(0.5)});
+    Replica& replica = AnyReplica();
+    const scheduler::TriggerQuery query = {
+        .job = AnyJob(), .id = absl::StrCat("t", ++triggers_), .force = random_.Chance(0.5)};
+    replica.Trigger(query);
+    // Some repeat theirs: at once, because they heard nothing, or much later.
+    if (random_.Chance(0.5)) {
+      timeline_.After(SomeTime(), [&replica, query] { replica.Trigger(query); });
+    }
   }
   void Crash() {
     Replica& replica = AnyReplica();
