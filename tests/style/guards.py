@@ -119,7 +119,9 @@ PURE = ("libs/core/", "libs/ports/", "libs/director/", "libs/agent/engine",
 # The files of a pure folder that have threads.
 WORLDLY_FILES = ("libs/director/driver.h", "libs/director/driver.cc")
 
-TEST_HEADERS = ("gtest/", "gmock/", "rapidcheck", "libs/testing/")
+# Tests with real sockets need the real clock.
+TEST_HEADERS = ("gtest/", "gmock/", "rapidcheck", "libs/testing/",
+                "libs/adapters/system_clock/")
 
 
 def layer_of(path):
