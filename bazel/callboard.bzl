@@ -1,4 +1,4 @@
-"""House macros: the flags, tags and defaults of every C++ target live here and nowhere else."""
+"""Macros for C++ targets. They are the only place for compiler flags, tags and defaults."""
 
 _WARNINGS = [
     "-Wall",
@@ -6,29 +6,30 @@ _WARNINGS = [
     "-Werror",
 ]
 
-# Each tier, and whether its tests run again although nothing changed: those of real processes do.
+# The test tiers and their tags. Tests with real processes are `external`: they run again even if
+# nothing has changed.
 _TIERS = {
     "unit": [],
     "simulation": [],
     "integration": ["external"],
     "crash": ["external"],
     "e2e": ["external"],
-    # Longer than anybody wants to wait; not part of a run without arguments.
+    # Takes too long for a run of `tests/run.sh` without arguments.
     "soak": ["external"],
 }
 
 def callboard_cc_library(name, **kwargs):
-    """A library: one header pair."""
+    """A C++ library."""
     native.cc_library(
         name = name,
         copts = _WARNINGS + kwargs.pop("copts", []),
-        # Archives only: a shared library beside each would compile everything twice.
+        # Build static libraries only. Shared libraries would compile every file twice.
         linkstatic = True,
         **kwargs
     )
 
 def callboard_cc_binary(name, **kwargs):
-    """A program, with an allocator that stands it when one thread frees what another one got."""
+    """A program with jemalloc, which is fast when one thread frees what another one allocated."""
     if not kwargs.get("linkshared"):
         kwargs["malloc"] = "//bazel/system:jemalloc"
     native.cc_binary(
@@ -38,7 +39,7 @@ def callboard_cc_binary(name, **kwargs):
     )
 
 def callboard_cc_test(name, deps, tier = "unit", size = "small", data = [], tags = [], **kwargs):
-    """A GoogleTest program. `tier` is what `tests/run.sh` selects it by."""
+    """A GoogleTest program. `tests/run.sh` selects tests by `tier`."""
     if tier not in _TIERS:
         fail("tier must be one of %s, not %s" % (", ".join(_TIERS.keys()), tier))
     native.cc_test(
@@ -53,7 +54,7 @@ def callboard_cc_test(name, deps, tier = "unit", size = "small", data = [], tags
     )
 
 def callboard_cc_benchmark(name, deps, **kwargs):
-    """A Google Benchmark program, and a test that runs it for a moment so that it never rots."""
+    """A Google Benchmark program, and a test that runs it briefly, so that it keeps working."""
     callboard_cc_binary(
         name = name,
         testonly = True,

@@ -14,13 +14,13 @@ def _flags(context):
 def _clang_check_impl(target, ctx):
     rule = ctx.rule.attr
 
-    # Tests are left out: GoogleTest's headers would double the time.
+    # Tests are not checked: GoogleTest's headers would double the time.
     if ctx.rule.kind not in ["cc_library", "cc_binary"]:
         return []
     own = rule.srcs + getattr(rule, "hdrs", [])
     files = depset(transitive = [label.files for label in own])
 
-    # Generated code is not ours to check.
+    # Generated code is not checked.
     sources = [file for file in files.to_list() if file.is_source and file.extension == "cc"]
     deps = [dep[CcInfo] for dep in rule.deps if CcInfo in dep]
     context = cc_common.merge_cc_infos(cc_infos = deps).compilation_context

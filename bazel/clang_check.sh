@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs clang-tidy, with clang's thread-safety analysis, on one file:
 #   clang_check.sh STAMP CONFIG SOURCE FLAG…
-# Creates STAMP when there is nothing to say; prints what there is and fails otherwise.
+# Creates STAMP if there are no findings; otherwise prints them and fails.
 set -euo pipefail
 stamp=$1 config=$2 source=$3
 shift 3

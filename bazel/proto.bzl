@@ -1,4 +1,4 @@
-"""The one rule that turns .proto files into C++: messages, and services over gRPC."""
+"""The macro that generates C++ from .proto files: messages, and services over gRPC."""
 
 def callboard_grpc_proto(name, messages = [], services = [], deps = [], visibility = None):
     """Generates and compiles C++ for .proto files whose imports are relative to this package.
@@ -7,17 +7,16 @@ def callboard_grpc_proto(name, messages = [], services = [], deps = [], visibili
     "callboard/v1/queue.pb.h".
 
     Args:
-      name: of the C++ library.
-      messages: .proto files without services; alone, they need no gRPC.
-      services: .proto files with services, generated for gRPC too.
+      name: of the C++ library. With services, it holds their gRPC code, and <name>_messages holds
+        all messages, for code that needs no gRPC.
+      messages: .proto files without services.
+      services: .proto files with services.
       deps: other callboard_grpc_proto targets whose files are imported.
       visibility: of the library and its sources.
     """
     srcs = messages + services
     stems = [src[:-len(".proto")] for src in srcs]
     service_stems = [src[:-len(".proto")] for src in services]
-    headers = [stem + ".pb.h" for stem in stems] + [stem + ".grpc.pb.h" for stem in service_stems]
-    sources = [stem + ".pb.cc" for stem in stems] + [stem + ".grpc.pb.cc" for stem in service_stems]
     native.filegroup(
         name = name + "_srcs",
         srcs = srcs + [dep + "_srcs" for dep in deps],
@@ -34,21 +33,29 @@ def callboard_grpc_proto(name, messages = [], services = [], deps = [], visibili
     native.genrule(
         name = name + "_codegen",
         srcs = srcs + [dep + "_srcs" for dep in deps],
-        outs = headers + sources,
+        outs = [stem + end for stem in stems for end in [".pb.h", ".pb.cc"]] +
+               [stem + end for stem in service_stems for end in [".grpc.pb.h", ".grpc.pb.cc"]],
         cmd = " && ".join(commands),
         message = "Generating C++ from protos of",
     )
+    messages_name = name + "_messages" if services else name
+    _generated_library(messages_name, stems, ".pb", deps + ["//bazel/system:protobuf"], visibility)
+    if services:
+        service_deps = [":" + messages_name, "//bazel/system:grpc"]
+        _generated_library(name, service_stems, ".grpc.pb", service_deps, visibility)
+
+def _generated_library(name, stems, end, deps, visibility):
     native.cc_library(
         name = name,
-        srcs = sources,
-        hdrs = headers,
-        # As system headers: generated code is not held to our warnings.
+        srcs = [stem + end + ".cc" for stem in stems],
+        hdrs = [stem + end + ".h" for stem in stems],
+        # These become system headers, so that generated code is compiled without our warnings.
         includes = ["."],
         # Reflection finds descriptors through static initialisers only.
         alwayslink = True,
         linkstatic = True,
         visibility = visibility,
-        deps = deps + ["//bazel/system:grpc" if services else "//bazel/system:protobuf"],
+        deps = deps,
     )
 
 def _locations(srcs):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Keeps Bazel's disk cache below a limit: files that were not used for longest go first.
+# Keeps Bazel's disk cache below a limit by removing the least recently used files.
 set -euo pipefail
 cache=${1:-$HOME/.cache/callboard-bazel}
 readonly MIB_MAX=${2:-10240}

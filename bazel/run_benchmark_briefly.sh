@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the benchmark program $1 as shortly as it can: it has to start, measure and print something.
+# Runs the benchmark program $1 as briefly as possible. It must start, measure and print a result.
 set -euo pipefail
-# What fills memory with a million of something is left out.
+# Skip benchmarks with a million objects, because they need much memory.
 output=$("$1" --benchmark_min_time=0.001 --benchmark_filter=-/1000000)
 echo "$output"
 grep -q '^BM_' <<<"$output"

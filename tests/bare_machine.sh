@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Proves the two commands of the README on a machine that has nothing: makes a minimal Debian in a
-# folder, clones the last commit into it, and runs both there.
+# Runs the two commands of the README on an empty machine: creates a minimal Debian in a folder, clones
+# the last commit into it, and runs both there.
 #
 #   tests/bare_machine.sh [FOLDER]   a folder that does not exist yet; a temporary one by default
 #
-# Needs root and the package mmdebstrap. Of this machine it uses the package archive it is set up
-# with, the name server and the certificates.
+# Needs root and the package mmdebstrap. Uses the configured package archive, name server and
+# certificates of this machine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [[ -z ${OWN_MOUNTS-} ]]; then
   command -v mmdebstrap >/dev/null || { echo "bare_machine: install mmdebstrap first" >&2 && exit 2; }
-  # What is mounted below is gone with the process.
+  # The mounts below end with the process.
   OWN_MOUNTS=1 exec unshare --mount "$0" "$@"
 fi
 root=${1:-$(mktemp -d)/root}

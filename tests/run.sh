@@ -83,7 +83,7 @@ run_tier() {
       bazel_test_query 'kind("cc_test", //...) except attr(tags, "crash|e2e|soak", //...)' --config=tsan
       ;;
     soak)
-      # One after the other, because figures are compared; and with what they print.
+      # One after the other, because figures are compared; with all output.
       bazel_test --local_test_jobs=1 --test_output=all --test_tag_filters=soak //...
       ;;
     quickstart) check "deploy/quickstart.sh --once" deploy/quickstart.sh --once ;;

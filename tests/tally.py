@@ -1,6 +1,6 @@
 """Prints `passed LABEL` or `failed LABEL` for each test in a file of Bazel's build events.
 
-A test that was to run and did not, because it did not build or time ran out, has failed.
+A test that did not run, because it did not build or timed out, has failed.
 """
 
 import json
@@ -8,7 +8,7 @@ import sys
 
 
 def tally(lines):
-    """Label to whether it passed, of every test that was configured."""
+    """Returns label to whether it passed, for every configured test."""
     outcomes = {}
     for line in lines:
         event = json.loads(line)

@@ -6,131 +6,131 @@
 #include <variant>
 
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
-#include "libs/core/answer.h"
+#include "libs/core/dispatch_rules.h"
 
 namespace callboard::agent {
 namespace {
 
 absl::Status Overloaded() {
   return base::WithRetryAfter(
-      base::WithReason(absl::UnavailableError("too many calls wait for the agent; retry"),
-                       "OVERLOADED"),
+      base::WithReason(
+          absl::UnavailableError("too many calls are waiting for the agent; retry later"),
+          "OVERLOADED"),
       absl::Seconds(1));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AgentDriver>> AgentDriver::Start(
-    EngineOptions options, const Journaled& journaled, const World& world,
-    const ports::MakeRunner& make_runner) {
-  auto driver = std::unique_ptr<AgentDriver>(new AgentDriver(std::move(options), journaled, world));
+    EngineOptions options, const JournalState& journal, const Deps& deps,
+    const ports::TaskRunnerFactory& make_runner) {
+  auto driver = std::unique_ptr<AgentDriver>(new AgentDriver(std::move(options), journal, deps));
   ASSIGN_OR_RETURN(driver->runner_, make_runner(*driver));
-  driver->ShowLevels();
+  driver->NotifyObserver();
   driver->thread_ = std::thread([&driver = *driver] { driver.Run(); });
   return driver;
 }
 
-AgentDriver::AgentDriver(EngineOptions options, const Journaled& journaled, const World& world)
-    : world_(world),
+AgentDriver::AgentDriver(EngineOptions options, const JournalState& journal, const Deps& deps)
+    : deps_(deps),
       engine_(
           [&] {
-            // Asked by whoever has the turn, and nobody has before the runner is there.
-            options.check = [this](const core::TaskSpec& spec) { return Check(spec); };
+            // Called only during a turn, and no turn runs before `runner_` is set.
+            options.check = [this](const core::TaskSpec& spec) { return CheckTask(spec); };
             return std::move(options);
           }(),
-          journaled) {}
+          journal) {}
 
 AgentDriver::~AgentDriver() {
   {
     base::MutexLock lock(mutex_);
     stopping_ = true;
-    something_to_do_.NotifyOne();
+    work_available_.NotifyOne();
   }
   if (thread_.joinable()) thread_.join();
-  // It tells how its runs end, and nobody hears of it any more: the next life finds them lost.
+  // The ends of the remaining runs are queued but never processed: after a restart they are lost.
   runner_.reset();
 }
 
-void AgentDriver::Push(Command command) {
-  waiting_.push_back(std::move(command));
+void AgentDriver::Enqueue(Command command) {
+  commands_.push_back(std::move(command));
   idle_ = false;
-  told_ = false;
+  runs_reported_ = false;
 }
 
 void AgentDriver::Post(Command command) {
   base::MutexLock lock(mutex_);
-  Push(std::move(command));
-  if (!turn_is_taken_) something_to_do_.NotifyOne();
+  Enqueue(std::move(command));
+  if (!turn_in_progress_) work_available_.NotifyOne();
 }
 
-void AgentDriver::PostCall(Command command, const std::function<void(absl::Status)>& refuse) {
+void AgentDriver::PostCall(Command command, const std::function<void(absl::Status)>& reject) {
   {
     base::MutexLock lock(mutex_);
-    if (waiting_.size() < kCallsMax) {
-      Push(std::move(command));
-      if (!turn_is_taken_) something_to_do_.NotifyOne();
+    if (commands_.size() < kCallsMax) {
+      Enqueue(std::move(command));
+      if (!turn_in_progress_) work_available_.NotifyOne();
       return;
     }
   }
-  refuse(Overloaded());
+  reject(Overloaded());
 }
 
-core::SessionId AgentDriver::Open(std::shared_ptr<SessionLine> line,
-                                  const core::SessionTerms& terms) {
+core::SessionId AgentDriver::OpenSession(std::shared_ptr<SessionStream> stream,
+                                         const core::SessionTerms& terms) {
   core::SessionId session;
   {
     base::MutexLock lock(mutex_);
     session = core::SessionId(++last_session_);
   }
-  Post([this, session, line = std::move(line), terms](absl::Duration now) {
-    DoOpen(session, line, terms, now);
+  Post([this, session, stream = std::move(stream), terms](absl::Duration now) {
+    DoOpenSession(session, stream, terms, now);
   });
   return session;
 }
 
-void AgentDriver::DoOpen(core::SessionId session, std::shared_ptr<SessionLine> line,
-                         const core::SessionTerms& terms, absl::Duration now) {
-  // What was to be said before goes to whom it was meant for.
-  Follow();
-  Speak();
+void AgentDriver::DoOpenSession(core::SessionId session, std::shared_ptr<SessionStream> stream,
+                                const core::SessionTerms& terms, absl::Duration now) {
+  // Messages of the previous Session go to its own stream.
+  ApplyOutcome();
+  Flush();
   absl::Status status = failure_;
-  if (status.ok()) status = engine_.Open(session, terms, now);
-  if (!status.ok()) return line->End(status);
-  if (line_ != nullptr) {
-    line_->End(
-        base::WithReason(absl::AbortedError("a newer Session has begun"), "SESSION_REPLACED"));
+  if (status.ok()) status = engine_.OpenSession(session, terms, now);
+  if (!status.ok()) return stream->End(status);
+  if (stream_ != nullptr) {
+    stream_->End(base::WithReason(absl::AbortedError("a newer Session has replaced this one"),
+                                  "SESSION_REPLACED"));
   }
-  line_ = std::move(line);
-  Follow();
+  stream_ = std::move(stream);
+  ApplyOutcome();
   for (const auto& [token, output] : outputs_) {
-    for (const core::OutputChunk& chunk : output.unacknowledged) {
-      unsaid_.push_back(core::OutputWritten{token, {chunk}});
+    for (const core::OutputChunk& chunk : output.chunks) {
+      outbox_.push_back(core::RunOutput{token, {chunk}});
     }
-    if (output.ended) unsaid_.push_back(core::OutputWritten{token, {}, /*is_last=*/true});
+    if (output.ended) outbox_.push_back(core::RunOutput{token, {}, /*is_last=*/true});
   }
 }
 
-void AgentDriver::Hear(core::SessionId session, std::vector<core::DirectorWord> words) {
-  auto hear = [this, session, words = std::move(words)](absl::Duration now) {
-    for (const core::DirectorWord& word : words) {
-      const auto* output = std::get_if<core::OutputAcknowledged>(&word);
+void AgentDriver::Handle(core::SessionId session, std::vector<core::DirectorMessage> messages) {
+  auto handle = [this, session, messages = std::move(messages)](absl::Duration now) {
+    for (const core::DirectorMessage& message : messages) {
+      const auto* output = std::get_if<core::OutputAck>(&message);
       if (output != nullptr && engine_.IsOpen(session)) OnOutputAcknowledged(*output);
-      engine_.Hear(session, word, now);
+      engine_.Handle(session, message, now);
     }
   };
   {
     base::MutexLock lock(mutex_);
-    Push(std::move(hear));
-    if (std::exchange(turn_is_taken_, true)) return;
+    Enqueue(std::move(handle));
+    if (std::exchange(turn_in_progress_, true)) return;
   }
-  TakeTurn();
+  RunTurn();
 }
 
-void AgentDriver::OnBroken(core::SessionId session) {
+void AgentDriver::OnSessionClosed(core::SessionId session) {
   Post([this, session](absl::Duration) {
-    if (engine_.IsOpen(session)) line_ = nullptr;
-    engine_.OnBroken(session);
+    if (engine_.IsOpen(session)) stream_ = nullptr;
+    engine_.OnSessionClosed(session);
   });
 }
 
@@ -145,9 +145,9 @@ void AgentDriver::GetView(Reply<AgentView> reply) {
                           .director_epoch = engine_.director_epoch(),
                           .draining = engine_.is_draining(),
                           .runs = {},
-                          .unacknowledged_results = engine_.unacknowledged()};
+                          .unacknowledged_results = engine_.unacknowledged_results()};
         for (const std::string& task_id : engine_.RunningTaskIds()) {
-          // All that runs is in the book.
+          // The book has every running task.
           view.runs.push_back(*book_.Find(task_id));
         }
         reply(std::move(view));
@@ -156,14 +156,14 @@ void AgentDriver::GetView(Reply<AgentView> reply) {
 }
 
 void AgentDriver::StartDirect(core::SpecPtr spec, const core::SpanContext& trace,
-                              Reply<DirectStart> reply) {
+                              Reply<DirectStartResult> reply) {
   PostCall(
       [this, spec = std::move(spec), trace, reply](absl::Duration) {
         const core::Ulid ulid =
-            core::Ulid::At(world_.clock.WallNow(), {world_.random.Next(), world_.random.Next()});
-        const absl::StatusOr<DirectStart> start = engine_.StartDirect(
+            core::Ulid::At(deps_.clock.WallNow(), {deps_.random.Next(), deps_.random.Next()});
+        const absl::StatusOr<DirectStartResult> start = engine_.StartDirect(
             {.queue_id = core::QueueId(ulid), .dispatch = core::DispatchNumber(1)}, spec, trace);
-        Follow();
+        ApplyOutcome();
         if (!failure_.ok()) return reply(failure_);
         reply(start);
       },
@@ -178,12 +178,12 @@ void AgentDriver::GetRun(std::string task_id, Reply<RunView> reply) {
 
 void AgentDriver::ReadOutput(ReaderId id, OutputQuery query, OutputReader reader) {
   PostCall([this, id, query = std::move(query),
-            reader](absl::Duration) { book_.Read(id, query, reader); },
-           reader.end);
+            reader](absl::Duration) { book_.StartReading(id, query, reader); },
+           reader.on_end);
 }
 
-void AgentDriver::GoOn(ReaderId id) {
-  Post([this, id](absl::Duration) { book_.GoOn(id); });
+void AgentDriver::ReadNext(ReaderId id) {
+  Post([this, id](absl::Duration) { book_.ReadNext(id); });
 }
 
 void AgentDriver::StopReading(ReaderId id) {
@@ -201,43 +201,43 @@ void AgentDriver::SetUrl(std::string url) {
 bool AgentDriver::KillRuns(absl::Duration timeout) {
   Post([this](absl::Duration) { engine_.KillRuns(); });
   base::MutexLock lock(mutex_);
-  return WaitFor(told_, timeout);
+  return WaitUntil(runs_reported_, timeout);
 }
 
 bool AgentDriver::WaitUntilIdle(absl::Duration timeout) {
   base::MutexLock lock(mutex_);
-  return WaitFor(idle_, timeout);
+  return WaitUntil(idle_, timeout);
 }
 
-bool AgentDriver::WaitFor(const bool& reached, absl::Duration timeout) {
-  const absl::Duration deadline = world_.clock.MonotonicNow() + timeout;
+bool AgentDriver::WaitUntil(const bool& reached, absl::Duration timeout) {
+  const absl::Duration deadline = deps_.clock.MonotonicNow() + timeout;
   while (!reached) {
-    const absl::Duration left = deadline - world_.clock.MonotonicNow();
+    const absl::Duration left = deadline - deps_.clock.MonotonicNow();
     if (left <= absl::ZeroDuration()) return false;
-    settled_.WaitFor(mutex_, left);
+    idle_changed_.WaitFor(mutex_, left);
   }
   return true;
 }
 
-absl::Status AgentDriver::Check(const core::TaskSpec& spec) const {
+absl::Status AgentDriver::CheckTask(const core::TaskSpec& spec) const {
   absl::Status status = runner_->Check(spec);
-  const core::AnswerMeaning meaning = core::MeaningOf(status);
-  const bool is_agents_own =
+  const core::AnswerMeaning meaning = core::ClassifyStartAnswer(status);
+  const bool is_agents_fault =
       meaning == core::AnswerMeaning::kAgentAtFault || meaning == core::AnswerMeaning::kTransient;
-  if (is_agents_own && world_.observer != nullptr) world_.observer->OnCannotRun(status);
+  if (is_agents_fault && deps_.observer != nullptr) deps_.observer->OnCannotRun(status);
   return status;
 }
 
 void AgentDriver::OnStarted(const core::FenceToken& token, int64_t pid) {
   Post([this, token, pid](absl::Duration) {
-    book_.OnStarted(token, pid, world_.clock.WallNow());
-    if (world_.observer != nullptr) world_.observer->OnRunStarted(token, pid);
+    book_.OnStarted(token, pid, deps_.clock.WallNow());
+    if (deps_.observer != nullptr) deps_.observer->OnRunStarted(token, pid);
   });
 }
 
 void AgentDriver::OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) {
   Post([this, token, chunk = std::move(chunk)](absl::Duration) mutable {
-    SayOutput(token, std::move(chunk));
+    SendOutput(token, std::move(chunk));
   });
 }
 
@@ -246,126 +246,128 @@ void AgentDriver::OnEnded(const core::FenceToken& token, core::RunResult result)
     const auto output = outputs_.find(token);
     if (output != outputs_.end()) {
       output->second.ended = true;
-      unsaid_.push_back(core::OutputWritten{token, {}, /*is_last=*/true});
-      if (output->second.unacknowledged.empty()) outputs_.erase(output);
+      outbox_.push_back(core::RunOutput{token, {}, /*is_last=*/true});
+      if (output->second.chunks.empty()) outputs_.erase(output);
     }
-    if (world_.observer != nullptr) world_.observer->OnRunEnded(token, result);
-    book_.OnEnded(token, result, world_.clock.WallNow());
+    if (deps_.observer != nullptr) deps_.observer->OnRunEnded(token, result);
+    book_.OnEnded(token, result, deps_.clock.WallNow());
     engine_.OnEnded(token, std::move(result));
   });
 }
 
-void AgentDriver::SayOutput(const core::FenceToken& token, core::OutputChunk chunk) {
+void AgentDriver::SendOutput(const core::FenceToken& token, core::OutputChunk chunk) {
   book_.OnOutput(token, chunk);
-  // Of a run that no director asked for nobody else wants to hear.
-  if (token.director_epoch == 0) return runner_->Delivered(token, chunk.data.size());
-  unsaid_.push_back(core::OutputWritten{token, {chunk}});
-  outputs_[token].unacknowledged.push_back(std::move(chunk));
+  // The director receives no output of direct runs.
+  if (token.director_epoch == 0) return runner_->AcknowledgeOutput(token, chunk.data.size());
+  outbox_.push_back(core::RunOutput{token, {chunk}});
+  outputs_[token].chunks.push_back(std::move(chunk));
 }
 
-void AgentDriver::OnOutputAcknowledged(const core::OutputAcknowledged& acknowledged) {
+void AgentDriver::OnOutputAcknowledged(const core::OutputAck& acknowledged) {
   const auto output = outputs_.find(acknowledged.token);
   if (output == outputs_.end()) return;
-  std::deque<core::OutputChunk>& chunks = output->second.unacknowledged;
+  std::deque<core::OutputChunk>& chunks = output->second.chunks;
   uint64_t bytes = 0;
   while (!chunks.empty() && chunks.front().number <= acknowledged.number) {
     bytes += chunks.front().data.size();
     chunks.pop_front();
   }
-  runner_->Delivered(acknowledged.token, bytes);
+  runner_->AcknowledgeOutput(acknowledged.token, bytes);
   if (chunks.empty() && output->second.ended) outputs_.erase(output);
 }
 
 void AgentDriver::Run() {
-  while (WaitForTurn()) TakeTurn();
+  while (WaitForTurn()) RunTurn();
 }
 
 bool AgentDriver::WaitForTurn() {
   base::MutexLock lock(mutex_);
   while (true) {
-    wakes_at_ = turn_is_taken_ ? absl::InfiniteDuration() : NextTimer();
-    const absl::Duration wait = wakes_at_ - world_.clock.MonotonicNow();
-    if (!turn_is_taken_ && (!waiting_.empty() || wait <= absl::ZeroDuration())) break;
-    if (!turn_is_taken_ && stopping_) return false;
+    wake_at_ = turn_in_progress_ ? absl::InfiniteDuration() : NextTimer();
+    const absl::Duration wait = wake_at_ - deps_.clock.MonotonicNow();
+    if (!turn_in_progress_ && (!commands_.empty() || wait <= absl::ZeroDuration())) break;
+    if (!turn_in_progress_ && stopping_) return false;
     if (wait == absl::InfiniteDuration()) {
-      something_to_do_.Wait(mutex_);
+      work_available_.Wait(mutex_);
     } else {
-      something_to_do_.WaitFor(mutex_, wait);
+      work_available_.WaitFor(mutex_, wait);
     }
   }
-  turn_is_taken_ = true;
+  turn_in_progress_ = true;
   return true;
 }
 
-void AgentDriver::TakeTurn() {
-  DecideWaiting();
-  // A run that has ended by now is told of in the same message as its start.
-  DecideWaiting();
+void AgentDriver::RunTurn() {
+  RunCommands();
+  // Runs again, so that a run that has ended meanwhile is reported in the same message as its
+  // start.
+  RunCommands();
   engine_.EndTurn();
-  Follow();
-  // Before anybody hears of it.
-  ShowLevels();
-  Speak();
+  ApplyOutcome();
+  // The observer sees a turn before the director does.
+  NotifyObserver();
+  Flush();
   base::MutexLock lock(mutex_);
-  turn_is_taken_ = false;
-  // Who is not connected takes no output, and may never come back.
+  turn_in_progress_ = false;
+  // A director that is not connected takes no output, and may never come back.
   const bool delivered = outputs_.empty() || !engine_.is_connected();
   const bool settled = (engine_.is_idle() && delivered) || !failure_.ok();
-  idle_ = waiting_.empty() && settled;
-  told_ = waiting_.empty() && (settled || (!engine_.is_running() && !engine_.is_connected()));
-  if (idle_ || told_) settled_.NotifyAll();
-  if (!waiting_.empty() || stopping_ || NextTimer() < wakes_at_) something_to_do_.NotifyOne();
+  idle_ = commands_.empty() && settled;
+  runs_reported_ =
+      commands_.empty() && (settled || (!engine_.is_running() && !engine_.is_connected()));
+  if (idle_ || runs_reported_) idle_changed_.NotifyAll();
+  if (!commands_.empty() || stopping_ || NextTimer() < wake_at_) work_available_.NotifyOne();
 }
 
-void AgentDriver::DecideWaiting() {
+void AgentDriver::RunCommands() {
   std::deque<Command> commands;
   {
     base::MutexLock lock(mutex_);
-    commands.swap(waiting_);
+    commands.swap(commands_);
   }
-  const absl::Duration now = world_.clock.MonotonicNow();
+  const absl::Duration now = deps_.clock.MonotonicNow();
   for (const Command& command : commands) command(now);
   engine_.FireTimers(now);
-  Follow();
+  ApplyOutcome();
 }
 
 absl::Duration AgentDriver::NextTimer() const {
-  const absl::Duration now = world_.clock.MonotonicNow();
-  return now + engine_.UntilNextTimer(now);
+  const absl::Duration now = deps_.clock.MonotonicNow();
+  return now + engine_.TimeUntilNextTimer(now);
 }
 
-void AgentDriver::Follow() {
+void AgentDriver::ApplyOutcome() {
   Outcome outcome = engine_.TakeOutcome();
-  // An agent that cannot remember what it accepted must not accept.
-  if (failure_.ok() && !outcome.journal.empty()) failure_ = world_.journal.Write(outcome.journal);
+  // An agent that cannot store which tasks it accepted must not accept any.
+  if (failure_.ok() && !outcome.journal.empty()) failure_ = deps_.journal.Write(outcome.journal);
   if (!failure_.ok()) {
-    unsaid_.clear();
-    if (line_ != nullptr) std::exchange(line_, nullptr)->End(failure_);
+    outbox_.clear();
+    if (stream_ != nullptr) std::exchange(stream_, nullptr)->End(failure_);
     return;
   }
-  for (const RunnerOrder& order : outcome.orders) Do(order);
-  std::move(outcome.words.begin(), outcome.words.end(), std::back_inserter(unsaid_));
+  for (const RunnerCommand& command : outcome.runner_commands) Execute(command);
+  std::move(outcome.messages.begin(), outcome.messages.end(), std::back_inserter(outbox_));
 }
 
-void AgentDriver::Speak() {
-  if (line_ != nullptr && !unsaid_.empty()) line_->Say(unsaid_);
-  unsaid_.clear();
+void AgentDriver::Flush() {
+  if (stream_ != nullptr && !outbox_.empty()) stream_->Send(outbox_);
+  outbox_.clear();
 }
 
-void AgentDriver::ShowLevels() const {
-  if (world_.observer == nullptr) return;
-  world_.observer->OnLevels({.lanes = engine_.load(),
-                             .unacknowledged_results = engine_.unacknowledged(),
+void AgentDriver::NotifyObserver() const {
+  if (deps_.observer == nullptr) return;
+  deps_.observer->OnTurnEnd({.lanes = engine_.load(),
+                             .unacknowledged_results = engine_.unacknowledged_results(),
                              .unknown_items = engine_.unknown_items(),
                              .connected = engine_.is_connected(),
                              .draining = engine_.is_draining()});
 }
 
-void AgentDriver::Do(const RunnerOrder& order) {
+void AgentDriver::Execute(const RunnerCommand& command) {
   struct Step {
-    void operator()(const ports::RunOrder& run) const {
-      driver.book_.OnBegun(run.token, driver.world_.clock.WallNow());
-      if (driver.world_.observer != nullptr) driver.world_.observer->OnRunAccepted(run);
+    void operator()(const ports::RunRequest& run) const {
+      driver.book_.OnAccepted(run.token, driver.deps_.clock.WallNow());
+      if (driver.deps_.observer != nullptr) driver.deps_.observer->OnRunAccepted(run);
       driver.runner_->Start(run);
     }
     void operator()(const StopRun& stop) const { driver.runner_->Stop(stop.token); }
@@ -375,7 +377,7 @@ void AgentDriver::Do(const RunnerOrder& order) {
     }
     AgentDriver& driver;
   };
-  std::visit(Step{*this}, order);
+  std::visit(Step{*this}, command);
 }
 
 }  // namespace callboard::agent

@@ -15,30 +15,28 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "libs/agent/engine.h"
-#include "libs/agent/journal.h"
 #include "libs/agent/observer.h"
 #include "libs/agent/run_book.h"
 #include "libs/base/mutex.h"
 #include "libs/core/session.h"
 #include "libs/core/task.h"
-#include "libs/ports/clock.h"
-#include "libs/ports/random.h"
+#include "libs/ports/environment.h"
 #include "libs/ports/task_runner.h"
 
 namespace callboard::agent {
 
-// The agent's end of one Session. Thread-safe; nothing here waits.
-class SessionLine {
+// The agent's end of one Session's stream. Thread-safe; no call blocks.
+class SessionStream {
  public:
-  virtual ~SessionLine() = default;
-  // In one message where they fit. Dropped once the Session is over: the next one begins with
-  // everything that is known.
-  virtual void Say(absl::Span<const core::AgentWord> words) = 0;
-  virtual void End(const absl::Status& why) = 0;
+  virtual ~SessionStream() = default;
+  // Sends the messages in order, in one gRPC message if they fit. Drops them if the Session has
+  // ended: the next Session's opening message reports the same facts.
+  virtual void Send(absl::Span<const core::AgentMessage> messages) = 0;
+  virtual void End(const absl::Status& status) = 0;
 };
 
-// What an agent needs of the world. All outlive it.
-struct World {
+// Dependencies of an AgentDriver. All outlive it.
+struct Deps {
   const ports::Clock& clock;
   ports::Random& random;
   Journal& journal;
@@ -46,7 +44,7 @@ struct World {
   Observer* observer = nullptr;
 };
 
-// What somebody outside sees of an agent.
+// A snapshot of an agent, for its status page and its API.
 struct AgentView {
   std::string name = {};
   std::string instance_id = {};
@@ -55,138 +53,148 @@ struct AgentView {
   bool connected = false;
   uint64_t director_epoch = 0;
   bool draining = false;
-  // What runs, by task id.
+  // Current runs, by task id.
   std::vector<RunView> runs = {};
   size_t unacknowledged_results = 0;
 };
 
-// An AgentEngine and its thread: takes what comes from Sessions and from the runner, writes what
-// follows into the journal, and only then does and says it. When the journal fails it does and says
-// nothing more: Sessions end, and whoever owns it had better end it, and the runs with it.
+// Drives an AgentEngine: queues commands from Sessions, callers and the runner, runs them in turns,
+// and applies the effects of each turn in order: write the journal, execute the runner's commands,
+// send the messages.
 //
-// What the director says is done by the thread that brings it, unless another one is at it: waking
-// one up costs more than the rest of a short task.
+// If the journal cannot be written, the driver ends the Session and executes and sends nothing
+// more. The owner should then destroy it, which also ends its runs.
 //
-// Thread-safe. No call waits but WaitUntilIdle() and the end.
-class AgentDriver final : public ports::RunWatcher {
+// Threads: one turn runs at a time. The driver has a thread that runs turns. A thread that delivers
+// a director's message runs the turn itself unless another turn is in progress, because waking up
+// the driver's thread costs more than the rest of a short task.
+//
+// Thread-safe. Only KillRuns(), WaitUntilIdle() and the destructor block.
+class AgentDriver final : public ports::RunObserver {
  public:
-  // Calls that may wait for their turn; more are refused with UNAVAILABLE/OVERLOADED.
+  // Number of calls that may wait for a turn. More fail with UNAVAILABLE/OVERLOADED.
   static constexpr size_t kCallsMax = 1024;
 
-  // `journaled`: what the lives before left. The runner's error when there is none to be had.
-  static absl::StatusOr<std::unique_ptr<AgentDriver>> Start(EngineOptions options,
-                                                            const Journaled& journaled,
-                                                            const World& world,
-                                                            const ports::MakeRunner& make_runner);
-  // Ends what runs, with the runner.
+  // `journal`: the state that the previous processes of this agent left. Returns the error of
+  // `make_runner` if that fails.
+  static absl::StatusOr<std::unique_ptr<AgentDriver>> Start(
+      EngineOptions options, const JournalState& journal, const Deps& deps,
+      const ports::TaskRunnerFactory& make_runner);
+  // Ends all runs together with the runner.
   ~AgentDriver() override;
   AgentDriver(const AgentDriver&) = delete;
   AgentDriver& operator=(const AgentDriver&) = delete;
 
   // ---- Sessions ----
 
-  // A Session begins. One that is not served is ended.
-  core::SessionId Open(std::shared_ptr<SessionLine> line, const core::SessionTerms& terms);
-  void Hear(core::SessionId session, std::vector<core::DirectorWord> words);
-  void OnBroken(core::SessionId session);
+  // Opens a Session. Ends `stream` if the engine does not accept it.
+  core::SessionId OpenSession(std::shared_ptr<SessionStream> stream,
+                              const core::SessionTerms& terms);
+  void Handle(core::SessionId session, std::vector<core::DirectorMessage> messages);
+  void OnSessionClosed(core::SessionId session);
 
-  // ---- Callers; replies come from whichever thread has the turn ----
+  // ---- Calls. Replies run on the thread of the turn. ----
 
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
   void GetView(Reply<AgentView> reply);
-  // As AgentEngine's. When it is answered the run has begun.
-  void StartDirect(core::SpecPtr spec, const core::SpanContext& trace, Reply<DirectStart> reply);
-  // As RunBook's Find().
+  // See AgentEngine::StartDirect(). Replies after the runner has received the run.
+  void StartDirect(core::SpecPtr spec, const core::SpanContext& trace,
+                   Reply<DirectStartResult> reply);
+  // See RunBook::Find().
   void GetRun(std::string task_id, Reply<RunView> reply);
 
-  // As RunBook's Read(), GoOn() and StopReading().
+  // See RunBook::StartReading(), ReadNext() and StopReading().
   ReaderId NextReader() { return ReaderId(++last_reader_); }
   void ReadOutput(ReaderId id, OutputQuery query, OutputReader reader);
-  void GoOn(ReaderId id);
+  void ReadNext(ReaderId id);
   void StopReading(ReaderId id);
 
-  // ---- The end ----
+  // ---- Drain and shutdown ----
 
-  // For an agent that learns its port when it serves: what Sessions that open from now on hear.
+  // Sets the URL that Sessions opened from now on announce. For an agent that learns its port only
+  // when its server has started.
   void SetUrl(std::string url);
 
-  // Takes no more tasks.
+  // From now on accepts no tasks.
   void BeginDrain();
-  // Kills what runs, and waits until a director that is connected has heard of it; false when
-  // `timeout` passed first.
+  // Kills all runs and waits until they have ended and a connected director, if there is one, has
+  // acknowledged them. Returns false on timeout.
   bool KillRuns(absl::Duration timeout);
-  // Waits until nothing runs and everything is acknowledged, output only while a director is
-  // connected, or the journal has failed; false when `timeout` passed first.
+  // Waits until nothing runs and all results are acknowledged. Waits for output to be acknowledged
+  // only while a director is connected. Returns true immediately if the journal has failed, and
+  // false on timeout.
   bool WaitUntilIdle(absl::Duration timeout);
 
-  // ---- ports::RunWatcher ----
+  // ---- ports::RunObserver ----
 
   void OnStarted(const core::FenceToken& token, int64_t pid) override;
   void OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) override;
   void OnEnded(const core::FenceToken& token, core::RunResult result) override;
 
  private:
-  AgentDriver(EngineOptions options, const Journaled& journaled, const World& world);
+  AgentDriver(EngineOptions options, const JournalState& journal, const Deps& deps);
 
   using Command = std::function<void(absl::Duration now)>;
-  // What of a run's output the director has not acknowledged.
-  struct Output {
-    std::deque<core::OutputChunk> unacknowledged = {};
+  // Output of a run that the director has not acknowledged.
+  struct UnacknowledgedOutput {
+    std::deque<core::OutputChunk> chunks = {};
     bool ended = false;
   };
 
-  void Push(Command command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enqueue(Command command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Post(Command command);
-  // The same for callers, of whom there may be too many.
-  void PostCall(Command command, const std::function<void(absl::Status)>& refuse);
+  // Posts a caller's command, or calls `reject` if kCallsMax commands wait already.
+  void PostCall(Command command, const std::function<void(absl::Status)>& reject);
   void Run();
-  // Until there is something to do and nobody else does it; false when it is time to end.
+  // Waits until there is work and no turn is in progress, and takes the turn. Returns false when
+  // the driver is stopping.
   bool WaitForTurn();
-  // Decides what waits, writes it down, does it and says it. REQUIRES: the turn is the caller's,
-  // who gives it away with this.
-  void TakeTurn();
-  void DecideWaiting();
-  // When the driver's thread has to look again although nobody comes.
+  // Runs one turn and ends it. REQUIRES: the caller has taken the turn.
+  void RunTurn();
+  void RunCommands();
+  // Returns the time at which the engine's next timer is due.
   absl::Duration NextTimer() const;
-  void Follow();
-  // Says what has not been said yet.
-  void Speak();
-  void ShowLevels() const;
-  void Do(const RunnerOrder& order);
-  absl::Status Check(const core::TaskSpec& spec) const;
-  bool WaitFor(const bool& reached, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SayOutput(const core::FenceToken& token, core::OutputChunk chunk);
-  void OnOutputAcknowledged(const core::OutputAcknowledged& acknowledged);
-  void DoOpen(core::SessionId session, std::shared_ptr<SessionLine> line,
-              const core::SessionTerms& terms, absl::Duration now);
+  // Writes the journal, executes the runner's commands and moves messages to the outbox.
+  void ApplyOutcome();
+  // Sends the outbox.
+  void Flush();
+  void NotifyObserver() const;
+  void Execute(const RunnerCommand& command);
+  absl::Status CheckTask(const core::TaskSpec& spec) const;
+  bool WaitUntil(const bool& reached, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendOutput(const core::FenceToken& token, core::OutputChunk chunk);
+  void OnOutputAcknowledged(const core::OutputAck& acknowledged);
+  void DoOpenSession(core::SessionId session, std::shared_ptr<SessionStream> stream,
+                     const core::SessionTerms& terms, absl::Duration now);
 
-  const World world_;
+  const Deps deps_;
   std::atomic<uint64_t> last_reader_ = 0;
 
-  // Of whoever has the turn.
+  // Used only by the thread that has the turn.
   AgentEngine engine_;
-  std::shared_ptr<SessionLine> line_;
-  // To be said in the Session that is open.
-  std::vector<core::AgentWord> unsaid_;
-  std::map<core::FenceToken, Output> outputs_;
+  std::shared_ptr<SessionStream> stream_;
+  // Messages to send in the open Session.
+  std::vector<core::AgentMessage> outbox_;
+  std::map<core::FenceToken, UnacknowledgedOutput> outputs_;
   RunBook book_;
   // Why the journal could not be written.
   absl::Status failure_;
 
   base::Mutex mutex_;
-  // For the driver's thread.
-  base::CondVar something_to_do_;
-  base::CondVar settled_;
-  bool turn_is_taken_ ABSL_GUARDED_BY(mutex_) = false;
-  // When the driver's thread wakes up by itself.
-  absl::Duration wakes_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
-  std::deque<Command> waiting_ ABSL_GUARDED_BY(mutex_);
+  // Wakes up the driver's thread.
+  base::CondVar work_available_;
+  // Signals that idle_ or runs_reported_ became true.
+  base::CondVar idle_changed_;
+  bool turn_in_progress_ ABSL_GUARDED_BY(mutex_) = false;
+  // When the driver's thread wakes up without being notified.
+  absl::Duration wake_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  std::deque<Command> commands_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   bool idle_ ABSL_GUARDED_BY(mutex_) = true;
-  // Nothing runs, and a director that is connected has acknowledged everything.
-  bool told_ ABSL_GUARDED_BY(mutex_) = true;
+  // Nothing runs, and a connected director has acknowledged everything.
+  bool runs_reported_ ABSL_GUARDED_BY(mutex_) = true;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<ports::TaskRunner> runner_;

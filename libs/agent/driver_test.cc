@@ -14,8 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/fake_task_runner.h"
 #include "libs/testing/status_matchers.h"
 
@@ -33,25 +32,25 @@ core::FenceToken Token(uint64_t task) {
   return {core::QueueId(core::Ulid(0, task)), core::DispatchNumber(1), 3};
 }
 
-core::DirectorWord Start(uint64_t task, absl::Duration agent_time) {
+core::DirectorMessage Start(uint64_t task, absl::Duration agent_time) {
   core::TaskSpec spec;
   spec.prompt = "echo";
   return core::DirectorItem(core::StartRun{
       Token(task), std::make_shared<const core::TaskSpec>(std::move(spec)), agent_time});
 }
 
-// Keeps what was written, and notes whether the process was there before it.
+// Keeps the records in memory. Can be made to fail.
 class MemoryJournal final : public Journal {
  public:
   absl::Status Write(absl::Span<const JournalRecord> records) override {
     base::MutexLock lock(mutex_);
     if (!failure_.ok()) return failure_;
-    for (const JournalRecord& record : records) journaled_.Apply(record);
+    for (const JournalRecord& record : records) state_.Apply(record);
     return absl::OkStatus();
   }
-  Journaled journaled() {
+  JournalState state() {
     base::MutexLock lock(mutex_);
-    return journaled_;
+    return state_;
   }
   void Fail(const absl::Status& failure) {
     base::MutexLock lock(mutex_);
@@ -61,44 +60,44 @@ class MemoryJournal final : public Journal {
  private:
   base::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  Journaled journaled_ ABSL_GUARDED_BY(mutex_);
+  JournalState state_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What is said in a Session, for the test to wait for.
-class FakeLine final : public SessionLine {
+// Collects the messages of a Session. The test waits for them.
+class FakeSessionStream final : public SessionStream {
  public:
-  void Say(absl::Span<const core::AgentWord> words) override {
+  void Send(absl::Span<const core::AgentMessage> messages) override {
     base::MutexLock lock(mutex_);
-    ++messages_;
-    words_.insert(words_.end(), words.begin(), words.end());
+    ++sends_;
+    messages_.insert(messages_.end(), messages.begin(), messages.end());
     changed_.NotifyAll();
   }
-  void End(const absl::Status& why) override {
+  void End(const absl::Status& status) override {
     base::MutexLock lock(mutex_);
-    end_ = why;
+    end_ = status;
     changed_.NotifyAll();
   }
 
-  core::AgentWord Next() {
+  core::AgentMessage Next() {
     base::MutexLock lock(mutex_);
-    while (words_.empty()) changed_.Wait(mutex_);
-    core::AgentWord word = std::move(words_.front());
-    words_.pop_front();
-    return word;
+    while (messages_.empty()) changed_.Wait(mutex_);
+    core::AgentMessage message = std::move(messages_.front());
+    messages_.pop_front();
+    return message;
   }
-  // Waits for an item of that kind, past others.
+  // Waits for the next item of that type and skips all other messages.
   template <class Item>
   Item NextItem() {
     while (true) {
-      const core::AgentWord word = Next();
-      const auto* item = std::get_if<core::AgentItem>(&word);
+      const core::AgentMessage message = Next();
+      const auto* item = std::get_if<core::AgentItem>(&message);
       if (item != nullptr && std::holds_alternative<Item>(*item)) return std::get<Item>(*item);
     }
   }
-  core::OutputWritten NextOutput() {
+  core::RunOutput NextOutput() {
     while (true) {
-      const core::AgentWord word = Next();
-      if (const auto* output = std::get_if<core::OutputWritten>(&word)) return *output;
+      const core::AgentMessage message = Next();
+      if (const auto* output = std::get_if<core::RunOutput>(&message)) return *output;
     }
   }
   absl::Status WaitForEnd() {
@@ -108,95 +107,97 @@ class FakeLine final : public SessionLine {
   }
   bool empty() {
     base::MutexLock lock(mutex_);
-    return words_.empty();
+    return messages_.empty();
   }
-  size_t messages() {
+  size_t sends() {
     base::MutexLock lock(mutex_);
-    return messages_;
+    return sends_;
   }
 
  private:
   base::Mutex mutex_;
   base::CondVar changed_;
-  size_t messages_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<core::AgentWord> words_ ABSL_GUARDED_BY(mutex_);
+  size_t sends_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<core::AgentMessage> messages_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Whose runs end before Start() returns.
+// A runner whose runs end before Start() returns.
 class QuickRunner final : public ports::TaskRunner {
  public:
-  explicit QuickRunner(ports::RunWatcher& watcher) : watcher_(watcher) {}
+  explicit QuickRunner(ports::RunObserver& observer) : observer_(observer) {}
   absl::Status Check(const core::TaskSpec&) const override { return absl::OkStatus(); }
-  void Start(ports::RunOrder order) override { watcher_.OnEnded(order.token, {.exit_code = 0}); }
+  void Start(ports::RunRequest request) override {
+    observer_.OnEnded(request.token, {.exit_code = 0});
+  }
   void Stop(const core::FenceToken&) override {}
   void Kill(const core::FenceToken&) override {}
   void SetFence(const core::FenceToken&, absl::Duration) override {}
-  void Delivered(const core::FenceToken&, uint64_t) override {}
+  void AcknowledgeOutput(const core::FenceToken&, uint64_t) override {}
 
  private:
-  ports::RunWatcher& watcher_;
+  ports::RunObserver& observer_;
 };
 
-class Heard final : public Observer {
+class RecordingObserver final : public Observer {
  public:
-  void OnRunAccepted(const ports::RunOrder& order) override {
-    Note(absl::StrCat("accepted ", order.task_id));
+  void OnRunAccepted(const ports::RunRequest& request) override {
+    Record(absl::StrCat("accepted ", request.task_id));
   }
   void OnRunStarted(const core::FenceToken& token, int64_t pid) override {
-    Note(absl::StrCat("started ", core::TaskIdText(token.queue_id, token.dispatch), " ", pid));
+    Record(absl::StrCat("started ", core::TaskIdText(token.queue_id, token.dispatch), " ", pid));
   }
   void OnRunEnded(const core::FenceToken& token, const core::RunResult& result) override {
-    Note(absl::StrCat("ended ", core::TaskIdText(token.queue_id, token.dispatch)));
+    Record(absl::StrCat("ended ", core::TaskIdText(token.queue_id, token.dispatch)));
     base::MutexLock lock(mutex_);
     ends_.push_back(result.end);
   }
-  void OnCannotRun(const absl::Status& why) override {
-    Note(absl::StrCat("cannot run: ", why.message()));
+  void OnCannotRun(const absl::Status& status) override {
+    Record(absl::StrCat("cannot run: ", status.message()));
   }
-  void OnLevels(const AgentLevels& levels) override {
+  void OnTurnEnd(const AgentGauges& gauges) override {
     base::MutexLock lock(mutex_);
-    levels_ = levels;
+    gauges_ = gauges;
   }
-  std::vector<std::string> notes() {
+  std::vector<std::string> events() {
     base::MutexLock lock(mutex_);
-    return notes_;
+    return events_;
   }
   std::vector<core::RunResult::End> ends() {
     base::MutexLock lock(mutex_);
     return ends_;
   }
-  AgentLevels levels() {
+  AgentGauges gauges() {
     base::MutexLock lock(mutex_);
-    return levels_;
+    return gauges_;
   }
 
  private:
-  void Note(std::string note) {
+  void Record(std::string event) {
     base::MutexLock lock(mutex_);
-    notes_.push_back(std::move(note));
+    events_.push_back(std::move(event));
   }
 
   base::Mutex mutex_;
-  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> events_ ABSL_GUARDED_BY(mutex_);
   std::vector<core::RunResult::End> ends_ ABSL_GUARDED_BY(mutex_);
-  AgentLevels levels_ ABSL_GUARDED_BY(mutex_);
+  AgentGauges gauges_ ABSL_GUARDED_BY(mutex_);
 };
 
 class AgentDriverTest : public testing::Test {
  protected:
-  std::shared_ptr<FakeLine> OpenSession(uint64_t epoch = 3) {
-    auto line = std::make_shared<FakeLine>();
-    session_ = driver_->Open(line, {.director_epoch = epoch});
-    return line;
+  std::shared_ptr<FakeSessionStream> OpenSession(uint64_t epoch = 3) {
+    auto stream = std::make_shared<FakeSessionStream>();
+    session_ = driver_->OpenSession(stream, {.director_epoch = epoch});
+    return stream;
   }
-  void Hear(core::DirectorWord word) { driver_->Hear(session_, {std::move(word)}); }
+  void Handle(core::DirectorMessage message) { driver_->Handle(session_, {std::move(message)}); }
 
-  // Returns once the run has begun.
+  // Returns once the runner has received the run.
   core::FenceToken StartDirect() {
     core::TaskSpec spec;
     spec.request_id = "r";
-    std::promise<absl::StatusOr<DirectStart>> answer;
+    std::promise<absl::StatusOr<DirectStartResult>> answer;
     driver_->StartDirect(std::make_shared<const core::TaskSpec>(std::move(spec)), {},
                          [&](auto start) { answer.set_value(std::move(start)); });
     return answer.get_future().get()->token;
@@ -211,62 +212,62 @@ class AgentDriverTest : public testing::Test {
   test::FakeClock clock_;
   test::FakeRandom random_;
   MemoryJournal journal_;
-  Heard heard_;
+  RecordingObserver observer_;
   test::FakeTaskRunner* runner_ = nullptr;
   std::unique_ptr<AgentDriver> driver_ = *AgentDriver::Start(
       {.name = "agent-1", .instance_id = "i", .allow_direct = true}, {},
-      {clock_, random_, journal_, &heard_},
-      [this](ports::RunWatcher& watcher) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
-        auto runner = std::make_unique<test::FakeTaskRunner>(watcher);
+      {clock_, random_, journal_, &observer_},
+      [this](ports::RunObserver& observer) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
+        auto runner = std::make_unique<test::FakeTaskRunner>(observer);
         runner_ = runner.get();
         return runner;
       });
   core::SessionId session_;
 };
 
-TEST_F(AgentDriverTest, StartIsInTheJournalAndRunsWhenItIsAnswered) {
-  const std::shared_ptr<FakeLine> line = OpenSession();
-  EXPECT_EQ(std::get<core::AgentOpened>(line->Next()).name, "agent-1");
-  Hear(Start(1, clock_.MonotonicNow()));
-  EXPECT_THAT(line->NextItem<core::StartAnswered>().answer, IsOk());
-  EXPECT_THAT(journal_.journaled().accepted, ElementsAre(Token(1)));
+TEST_F(AgentDriverTest, StartIsJournaledAndRunningWhenItIsAnswered) {
+  const std::shared_ptr<FakeSessionStream> stream = OpenSession();
+  EXPECT_EQ(std::get<core::SessionOpened>(stream->Next()).name, "agent-1");
+  Handle(Start(1, clock_.MonotonicNow()));
+  EXPECT_THAT(stream->NextItem<core::StartAnswer>().answer, IsOk());
+  EXPECT_THAT(journal_.state().accepted, ElementsAre(Token(1)));
   EXPECT_THAT(runner_->running(), ElementsAre(Token(1)));
   runner_->End(Token(1), {.exit_code = 0, .result = "42"});
-  EXPECT_EQ(line->NextItem<core::RunEnded>().result.result, "42");
-  EXPECT_EQ(journal_.journaled().results.size(), 1u);
+  EXPECT_EQ(stream->NextItem<core::RunEnded>().result.result, "42");
+  EXPECT_EQ(journal_.state().results.size(), 1u);
   EXPECT_FALSE(driver_->WaitUntilIdle(absl::ZeroDuration())) << "it is not acknowledged yet";
-  Hear(core::DirectorItem(core::ResultAcknowledged{Token(1)}));
+  Handle(core::DirectorItem(core::ResultAck{Token(1)}));
   EXPECT_TRUE(driver_->WaitUntilIdle(absl::Hours(1)));
-  EXPECT_THAT(journal_.journaled().results, IsEmpty());
+  EXPECT_THAT(journal_.state().results, IsEmpty());
 }
 
-TEST_F(AgentDriverTest, RunThatEndsAtOnceIsToldOfInTheMessageThatAnswersItsStart) {
+TEST_F(AgentDriverTest, RunThatEndsImmediatelyIsReportedWithItsStartAnswer) {
   driver_ = *AgentDriver::Start(
       {.name = "agent-1", .instance_id = "i"}, {}, {clock_, random_, journal_},
-      [](ports::RunWatcher& watcher) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
-        return std::make_unique<QuickRunner>(watcher);
+      [](ports::RunObserver& observer) -> absl::StatusOr<std::unique_ptr<ports::TaskRunner>> {
+        return std::make_unique<QuickRunner>(observer);
       });
-  const std::shared_ptr<FakeLine> line = OpenSession();
-  line->Next();
-  Hear(Start(1, clock_.MonotonicNow()));
-  EXPECT_THAT(line->NextItem<core::StartAnswered>().answer, IsOk());
-  EXPECT_EQ(line->NextItem<core::RunEnded>().token, Token(1));
-  EXPECT_EQ(line->messages(), 2u) << "the opening, and this";
+  const std::shared_ptr<FakeSessionStream> stream = OpenSession();
+  stream->Next();
+  Handle(Start(1, clock_.MonotonicNow()));
+  EXPECT_THAT(stream->NextItem<core::StartAnswer>().answer, IsOk());
+  EXPECT_EQ(stream->NextItem<core::RunEnded>().token, Token(1));
+  EXPECT_EQ(stream->sends(), 2u) << "the opening message and this one";
 }
 
-TEST_F(AgentDriverTest, TaskThatTheRunnerCannotRunIsRefused) {
-  const std::shared_ptr<FakeLine> line = OpenSession();
+TEST_F(AgentDriverTest, TaskThatTheRunnerCannotRunIsRejected) {
+  const std::shared_ptr<FakeSessionStream> stream = OpenSession();
   runner_->SetCheck(absl::FailedPreconditionError("no shell"));
-  Hear(Start(1, clock_.MonotonicNow()));
-  EXPECT_TRUE(absl::IsFailedPrecondition(line->NextItem<core::StartAnswered>().answer));
-  EXPECT_THAT(heard_.notes(), IsEmpty()) << "the task is at fault";
+  Handle(Start(1, clock_.MonotonicNow()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(stream->NextItem<core::StartAnswer>().answer));
+  EXPECT_THAT(observer_.events(), IsEmpty()) << "the task is at fault";
   runner_->SetCheck(absl::ResourceExhaustedError("no space"));
-  Hear(Start(2, clock_.MonotonicNow()));
-  EXPECT_TRUE(absl::IsResourceExhausted(line->NextItem<core::StartAnswered>().answer));
-  EXPECT_THAT(heard_.notes(), ElementsAre("cannot run: no space"));
+  Handle(Start(2, clock_.MonotonicNow()));
+  EXPECT_TRUE(absl::IsResourceExhausted(stream->NextItem<core::StartAnswer>().answer));
+  EXPECT_THAT(observer_.events(), ElementsAre("cannot run: no space"));
 }
 
-TEST_F(AgentDriverTest, ObserverHearsOfEveryStepOfARun) {
+TEST_F(AgentDriverTest, ObserverIsNotifiedOfEveryStepOfARun) {
   const core::FenceToken token = StartDirect();
   const std::string task_id = core::TaskIdText(token.queue_id, token.dispatch);
   clock_.Advance(absl::Seconds(2));
@@ -275,26 +276,26 @@ TEST_F(AgentDriverTest, ObserverHearsOfEveryStepOfARun) {
   EXPECT_EQ(GetRun(token)->started_at, clock_.WallNow());
   runner_->End(token);
   EXPECT_EQ(GetRun(token)->pid, 0);
-  EXPECT_THAT(heard_.notes(), ElementsAre("accepted " + task_id, "started " + task_id + " 4711",
-                                          "ended " + task_id));
+  EXPECT_THAT(observer_.events(), ElementsAre("accepted " + task_id, "started " + task_id + " 4711",
+                                              "ended " + task_id));
 }
 
-TEST_F(AgentDriverTest, KilledRunsAreAcknowledgedBeforeItEnds) {
-  const std::shared_ptr<FakeLine> line = OpenSession();
-  Hear(Start(1, clock_.MonotonicNow()));
-  line->NextItem<core::StartAnswered>();
+TEST_F(AgentDriverTest, KillRunsWaitsUntilTheRunsAreAcknowledged) {
+  const std::shared_ptr<FakeSessionStream> stream = OpenSession();
+  Handle(Start(1, clock_.MonotonicNow()));
+  stream->NextItem<core::StartAnswer>();
   std::thread director([&] {
     while (!runner_->run(Token(1))->killed) std::this_thread::yield();
     runner_->End(Token(1), {.end = core::RunResult::End::kCancelled});
-    EXPECT_EQ(line->NextItem<core::RunEnded>().token, Token(1));
-    Hear(core::DirectorItem(core::ResultAcknowledged{Token(1)}));
+    EXPECT_EQ(stream->NextItem<core::RunEnded>().token, Token(1));
+    Handle(core::DirectorItem(core::ResultAck{Token(1)}));
   });
   EXPECT_TRUE(driver_->KillRuns(absl::Hours(1)));
   director.join();
-  EXPECT_THAT(journal_.journaled().accepted, IsEmpty());
+  EXPECT_THAT(journal_.state().accepted, IsEmpty());
 }
 
-TEST_F(AgentDriverTest, KilledRunsAreNotWaitedForLongerThanTheirEndWithoutADirector) {
+TEST_F(AgentDriverTest, WithoutADirectorKillRunsWaitsOnlyForTheRunsToEnd) {
   const core::FenceToken token = StartDirect();
   std::thread process([&] {
     while (!runner_->run(token)->killed) std::this_thread::yield();
@@ -304,82 +305,84 @@ TEST_F(AgentDriverTest, KilledRunsAreNotWaitedForLongerThanTheirEndWithoutADirec
   process.join();
 }
 
-TEST_F(AgentDriverTest, SessionHearsTheUrl) {
+TEST_F(AgentDriverTest, SessionOpensWithTheUrl) {
   driver_->SetUrl("grpc://127.0.0.1:7071");
-  EXPECT_EQ(std::get<core::AgentOpened>(OpenSession()->Next()).url, "grpc://127.0.0.1:7071");
+  EXPECT_EQ(std::get<core::SessionOpened>(OpenSession()->Next()).url, "grpc://127.0.0.1:7071");
 }
 
-TEST_F(AgentDriverTest, OutputIsSaidAndTheRunnerHearsWhatWasDelivered) {
-  const std::shared_ptr<FakeLine> line = OpenSession();
-  Hear(Start(1, clock_.MonotonicNow()));
-  line->NextItem<core::StartAnswered>();
+TEST_F(AgentDriverTest, OutputIsSentAndAcknowledgementsReachTheRunner) {
+  const std::shared_ptr<FakeSessionStream> stream = OpenSession();
+  Handle(Start(1, clock_.MonotonicNow()));
+  stream->NextItem<core::StartAnswer>();
   runner_->Write(Token(1), {.number = 1, .data = "hello"});
   runner_->Write(Token(1), {.number = 2, .data = "world!"});
-  EXPECT_EQ(line->NextOutput().chunks.at(0).data, "hello");
-  EXPECT_EQ(line->NextOutput().chunks.at(0).data, "world!");
-  Hear(core::OutputAcknowledged{Token(1), 2});
+  EXPECT_EQ(stream->NextOutput().chunks.at(0).data, "hello");
+  EXPECT_EQ(stream->NextOutput().chunks.at(0).data, "world!");
+  Handle(core::OutputAck{Token(1), 2});
   while (runner_->run(Token(1))->delivered_bytes < 11) std::this_thread::yield();
   EXPECT_EQ(runner_->run(Token(1))->delivered_bytes, 11u);
 }
 
-TEST_F(AgentDriverTest, OutputThatWasNotAcknowledgedIsSaidAgainInTheNextSession) {
+TEST_F(AgentDriverTest, UnacknowledgedOutputIsSentAgainInTheNextSession) {
   OpenSession();
-  Hear(Start(1, clock_.MonotonicNow()));
+  Handle(Start(1, clock_.MonotonicNow()));
   while (runner_->running().empty()) std::this_thread::yield();
   runner_->Write(Token(1), {.number = 1, .data = "hello"});
-  driver_->OnBroken(session_);
-  const std::shared_ptr<FakeLine> next = OpenSession();
+  driver_->OnSessionClosed(session_);
+  const std::shared_ptr<FakeSessionStream> next = OpenSession();
   EXPECT_EQ(next->NextOutput().chunks.at(0).data, "hello");
 }
 
-TEST_F(AgentDriverTest, OutputIsWaitedForUntilItIsAcknowledgedOrNobodyIsThere) {
+TEST_F(AgentDriverTest, WaitsForOutputOnlyWhileADirectorIsConnected) {
   for (const uint64_t task : {1, 2}) {
-    const std::shared_ptr<FakeLine> line = OpenSession();
-    Hear(Start(task, clock_.MonotonicNow()));
-    line->NextItem<core::StartAnswered>();
+    const std::shared_ptr<FakeSessionStream> stream = OpenSession();
+    Handle(Start(task, clock_.MonotonicNow()));
+    stream->NextItem<core::StartAnswer>();
     runner_->Write(Token(task), {.number = 1, .data = "hello"});
     runner_->End(Token(task));
-    line->NextItem<core::RunEnded>();
-    Hear(core::DirectorItem(core::ResultAcknowledged{Token(task)}));
-    EXPECT_THAT(GetRun(Token(task)), IsOk()) << "all of that was heard";
-    // Often, because it may settle a moment later.
+    stream->NextItem<core::RunEnded>();
+    Handle(core::DirectorItem(core::ResultAck{Token(task)}));
+    EXPECT_THAT(GetRun(Token(task)), IsOk()) << "all commands before this call were processed";
+    // Checks often: it must not become idle a moment later either.
     for (int i = 0; i < 10'000; ++i) {
       ASSERT_FALSE(driver_->WaitUntilIdle(absl::ZeroDuration()));
       std::this_thread::yield();
     }
     if (task == 1) {
-      Hear(core::OutputAcknowledged{Token(task), 1});
+      Handle(core::OutputAck{Token(task), 1});
     } else {
-      driver_->OnBroken(session_);
+      driver_->OnSessionClosed(session_);
     }
     EXPECT_TRUE(driver_->WaitUntilIdle(absl::Hours(1)));
   }
 }
 
-TEST_F(AgentDriverTest, NewerSessionEndsTheOneBeforeAndAnOlderDirectorIsSentAway) {
-  const std::shared_ptr<FakeLine> first = OpenSession(3);
-  const std::shared_ptr<FakeLine> second = OpenSession(4);
+TEST_F(AgentDriverTest, NewerSessionReplacesTheOldAndAnOlderDirectorIsRejected) {
+  const std::shared_ptr<FakeSessionStream> first = OpenSession(3);
+  const std::shared_ptr<FakeSessionStream> second = OpenSession(4);
   EXPECT_THAT(first->WaitForEnd(), HasReason("SESSION_REPLACED"));
-  const std::shared_ptr<FakeLine> old = OpenSession(3);
+  const std::shared_ptr<FakeSessionStream> old = OpenSession(3);
   EXPECT_THAT(old->WaitForEnd(), HasReason("SESSION_REPLACED"));
 }
 
-TEST_F(AgentDriverTest, WhatTheJournalDoesNotHaveIsNeitherDoneNorSaid) {
-  const std::shared_ptr<FakeLine> line = OpenSession();
-  line->Next();
+TEST_F(AgentDriverTest, NothingIsExecutedOrSentThatIsNotInTheJournal) {
+  const std::shared_ptr<FakeSessionStream> stream = OpenSession();
+  stream->Next();
   journal_.Fail(absl::UnavailableError("cannot write journal: disk full"));
-  Hear(Start(1, clock_.MonotonicNow()));
-  EXPECT_THAT(line->WaitForEnd(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("disk full")));
-  EXPECT_TRUE(line->empty());
+  Handle(Start(1, clock_.MonotonicNow()));
+  EXPECT_THAT(stream->WaitForEnd(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("disk full")));
+  EXPECT_TRUE(stream->empty());
   EXPECT_THAT(runner_->running(), IsEmpty());
   EXPECT_THAT(OpenSession()->WaitForEnd(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_TRUE(driver_->WaitUntilIdle(absl::Hours(1))) << "nobody needs to wait for it";
+  EXPECT_TRUE(driver_->WaitUntilIdle(absl::Hours(1)))
+      << "a failed driver does not keep its owner waiting";
 }
 
-TEST_F(AgentDriverTest, ViewTellsWhatRuns) {
-  const std::shared_ptr<FakeLine> line = OpenSession();
-  Hear(Start(1, clock_.MonotonicNow()));
-  line->NextItem<core::StartAnswered>();
+TEST_F(AgentDriverTest, ViewListsCurrentRuns) {
+  const std::shared_ptr<FakeSessionStream> stream = OpenSession();
+  Handle(Start(1, clock_.MonotonicNow()));
+  stream->NextItem<core::StartAnswer>();
   driver_->BeginDrain();
   std::promise<absl::StatusOr<AgentView>> answer;
   driver_->GetView([&](auto view) { answer.set_value(std::move(view)); });
@@ -392,25 +395,25 @@ TEST_F(AgentDriverTest, ViewTellsWhatRuns) {
   EXPECT_EQ(view.runs[0].token, Token(1));
 }
 
-TEST_F(AgentDriverTest, ObserverSeesEveryTurnBeforeTheDirectorHearsOfIt) {
-  const AgentLevels idle = {.lanes = {{"default", {.slots = 1}}}};
-  EXPECT_EQ(heard_.levels(), idle);
-  const std::shared_ptr<FakeLine> line = OpenSession();
-  Hear(Start(1, clock_.MonotonicNow()));
-  line->NextItem<core::StartAnswered>();
-  const AgentLevels busy = {.lanes = {{"default", {.slots = 1, .used = 1}}}, .connected = true};
-  EXPECT_EQ(heard_.levels(), busy);
+TEST_F(AgentDriverTest, ObserverSeesATurnBeforeTheDirectorDoes) {
+  const AgentGauges idle = {.lanes = {{"default", {.slots = 1}}}};
+  EXPECT_EQ(observer_.gauges(), idle);
+  const std::shared_ptr<FakeSessionStream> stream = OpenSession();
+  Handle(Start(1, clock_.MonotonicNow()));
+  stream->NextItem<core::StartAnswer>();
+  const AgentGauges busy = {.lanes = {{"default", {.slots = 1, .used = 1}}}, .connected = true};
+  EXPECT_EQ(observer_.gauges(), busy);
   runner_->End(Token(1), {.end = core::RunResult::End::kFailed});
-  line->NextItem<core::RunEnded>();
-  EXPECT_THAT(heard_.ends(), ElementsAre(core::RunResult::End::kFailed));
-  const AgentLevels reported = {
+  stream->NextItem<core::RunEnded>();
+  EXPECT_THAT(observer_.ends(), ElementsAre(core::RunResult::End::kFailed));
+  const AgentGauges reported = {
       .lanes = {{"default", {.slots = 1}}}, .unacknowledged_results = 1, .connected = true};
-  EXPECT_EQ(heard_.levels(), reported);
+  EXPECT_EQ(observer_.gauges(), reported);
 }
 
 // ---- Callers ------------------------------------------------------------------------------------
 
-TEST_F(AgentDriverTest, DirectRunHasBegunWhenItIsAnsweredAndItsResultIsKept) {
+TEST_F(AgentDriverTest, DirectRunIsRunningWhenAnsweredAndItsResultIsKept) {
   const core::FenceToken token = StartDirect();
   EXPECT_THAT(runner_->running(), ElementsAre(token));
   EXPECT_EQ(GetRun(token)->started_at, clock_.WallNow());
@@ -421,55 +424,56 @@ TEST_F(AgentDriverTest, DirectRunHasBegunWhenItIsAnsweredAndItsResultIsKept) {
   ASSERT_THAT(run, IsOk());
   EXPECT_EQ(run->result->result, "42");
   EXPECT_EQ(*run->finished_at, run->started_at + absl::Seconds(7));
-  EXPECT_EQ(journal_.journaled().results.size(), 0u);
+  EXPECT_EQ(journal_.state().results.size(), 0u);
   EXPECT_THAT(GetRun(Token(9)), HasReason("TASK_NOT_FOUND"));
 }
 
-TEST_F(AgentDriverTest, RunOfADirectorIsKnownAsWell) {
-  const std::shared_ptr<FakeLine> line = OpenSession();
-  Hear(Start(1, clock_.MonotonicNow()));
-  line->NextItem<core::StartAnswered>();
+TEST_F(AgentDriverTest, DispatchedRunCanBeRead) {
+  const std::shared_ptr<FakeSessionStream> stream = OpenSession();
+  Handle(Start(1, clock_.MonotonicNow()));
+  stream->NextItem<core::StartAnswer>();
   EXPECT_EQ(GetRun(Token(1))->result, std::nullopt);
 }
 
-TEST_F(AgentDriverTest, OutputOfADirectRunIsDeliveredWhetherOrNotSomebodyReadsIt) {
+TEST_F(AgentDriverTest, OutputOfADirectRunIsAcknowledgedWithoutReaders) {
   const core::FenceToken token = StartDirect();
   for (uint64_t number = 1; number <= 100; ++number) {
     runner_->Write(token, {.number = number, .data = std::string(32 * 1024, 'x')});
   }
-  EXPECT_THAT(GetRun(token), IsOk()) << "all of that was heard";
+  EXPECT_THAT(GetRun(token), IsOk()) << "all commands before this call were processed";
   EXPECT_EQ(runner_->run(token)->delivered_bytes, 100u * 32 * 1024);
 }
 
-TEST_F(AgentDriverTest, ReaderIsShownOutputAsItComesAndThenTheEnd) {
+TEST_F(AgentDriverTest, ReaderGetsOutputAsItIsWrittenAndThenTheEnd) {
   const core::FenceToken token = StartDirect();
   const ReaderId id = driver_->NextReader();
-  std::promise<std::string> shown;
+  std::promise<std::string> output;
   std::promise<absl::Status> ended;
-  driver_->ReadOutput(id,
-                      {.task_id = core::TaskIdText(token.queue_id, token.dispatch), .follow = true},
-                      {.show = [&](const auto& piece) { shown.set_value(piece.chunks.at(0).data); },
-                       .end = [&](const absl::Status& status) { ended.set_value(status); }});
+  driver_->ReadOutput(
+      id, {.task_id = core::TaskIdText(token.queue_id, token.dispatch), .follow = true},
+      {.on_output = [&](const auto& piece) { output.set_value(piece.chunks.at(0).data); },
+       .on_end = [&](const absl::Status& status) { ended.set_value(status); }});
   runner_->Write(token, {.number = 1, .data = "hello"});
-  EXPECT_EQ(shown.get_future().get(), "hello");
+  EXPECT_EQ(output.get_future().get(), "hello");
   runner_->End(token);
-  driver_->GoOn(id);
+  driver_->ReadNext(id);
   EXPECT_THAT(ended.get_future().get(), IsOk());
 }
 
-TEST_F(AgentDriverTest, ReaderWhoHasLeftIsShownNothing) {
+TEST_F(AgentDriverTest, StoppedReaderGetsNothing) {
   const core::FenceToken token = StartDirect();
   const ReaderId id = driver_->NextReader();
-  driver_->ReadOutput(
-      id, {.task_id = core::TaskIdText(token.queue_id, token.dispatch), .follow = true},
-      {.show = [](const auto&) { ADD_FAILURE(); }, .end = [](const auto&) { ADD_FAILURE(); }});
+  driver_->ReadOutput(id,
+                      {.task_id = core::TaskIdText(token.queue_id, token.dispatch), .follow = true},
+                      {.on_output = [](const auto&) { ADD_FAILURE(); },
+                       .on_end = [](const auto&) { ADD_FAILURE(); }});
   driver_->StopReading(id);
   runner_->Write(token, {.number = 1, .data = "hello"});
   runner_->End(token);
-  EXPECT_THAT(GetRun(token), IsOk()) << "all of that was heard";
+  EXPECT_THAT(GetRun(token), IsOk()) << "all commands before this call were processed";
 }
 
-TEST_F(AgentDriverTest, CallsBeyondTheLimitAreRefusedAtOnce) {
+TEST_F(AgentDriverTest, CallsBeyondTheLimitFailImmediately) {
   std::promise<void> held;
   std::promise<void> release;
   driver_->GetView([&](const auto&) {
@@ -477,16 +481,16 @@ TEST_F(AgentDriverTest, CallsBeyondTheLimitAreRefusedAtOnce) {
     release.get_future().wait();
   });
   held.get_future().wait();
-  size_t refused = 0;
+  size_t rejected = 0;
   for (size_t i = 0; i <= AgentDriver::kCallsMax; ++i) {
     driver_->GetRun("task", [&](const absl::StatusOr<RunView>& run) {
-      if (absl::IsUnavailable(run.status())) ++refused;
+      if (absl::IsUnavailable(run.status())) ++rejected;
     });
   }
   driver_->GetView([&](const absl::StatusOr<AgentView>& view) {
-    if (absl::IsUnavailable(view.status())) ++refused;
+    if (absl::IsUnavailable(view.status())) ++rejected;
   });
-  EXPECT_EQ(refused, 2u);
+  EXPECT_EQ(rejected, 2u);
   release.set_value();
   driver_.reset();
 }

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "libs/agent/journal.h"
+#include "libs/agent/run_book.h"
 #include "libs/core/fingerprint.h"
 #include "libs/core/ids.h"
 #include "libs/core/session.h"
@@ -26,22 +26,22 @@ namespace callboard::agent {
 
 struct EngineOptions {
   std::string name = {};
-  // Names this life of the process.
+  // Identifies this process among all processes that ran under this name.
   std::string instance_id = {};
   // grpc://host:port
   std::string url = {};
   std::map<std::string, std::string> labels = {};
-  // Abilities beyond the version of the Session, as directors know them by name.
+  // Features beyond the Session version, under the names that directors know.
   std::set<std::string> features = {};
-  // Tasks that run at once.
+  // Number of slots of each lane.
   std::map<std::string, uint32_t> lanes = {{"default", 1}};
-  // Whether tasks may be started past the queue.
+  // Whether callers may start tasks on this agent directly, without the director's queue.
   bool allow_direct = false;
-  // Whether a task can be run at all; any can when null.
+  // Returns whether a task can be run at all. Every task can when null.
   std::function<absl::Status(const core::TaskSpec&)> check = {};
 };
 
-// What the runner is to do.
+// Commands to the runner, next to ports::RunRequest, which starts a run.
 struct StopRun {
   core::FenceToken token;
 };
@@ -52,187 +52,193 @@ struct MoveFence {
   core::FenceToken token;
   absl::Duration fence_at;
 };
-using RunnerOrder = std::variant<ports::RunOrder, StopRun, KillRun, MoveFence>;
+using RunnerCommand = std::variant<ports::RunRequest, StopRun, KillRun, MoveFence>;
 
-// What follows from commands: to be written into the journal first, then to be done, then said.
+// Effects of a turn. Write `journal` first, then execute `runner_commands`, then send `messages`.
 struct Outcome {
   std::vector<JournalRecord> journal = {};
-  std::vector<RunnerOrder> orders = {};
-  // To the director, in the Session that is open.
-  std::vector<core::AgentWord> words = {};
+  std::vector<RunnerCommand> runner_commands = {};
+  // To the director, in the open Session.
+  std::vector<core::AgentMessage> messages = {};
 
-  bool empty() const { return journal.empty() && orders.empty() && words.empty(); }
+  bool empty() const { return journal.empty() && runner_commands.empty() && messages.empty(); }
 };
 
-// The run that a start past the queue stands for.
-struct DirectStart {
+struct DirectStartResult {
   core::FenceToken token;
-  // It was there already.
+  // The run existed already: the request id was used before.
   bool deduplicated = false;
 };
 
-// The rules of an agent: which starts it takes, what it answers to copies of them, what it keeps
-// until it is acknowledged, and when a task is ended because nobody renewed its lease.
+// The rules of an agent. It decides which starts to accept, how to answer repeated starts, which
+// results to keep until they are acknowledged, and when to kill a run whose lease was not renewed.
 //
-// Passive and pure: no threads, no I/O; time comes in as an argument and is the agent's own
-// monotonic time, `now`. Not thread-safe.
+// Passive and pure: no threads and no I/O. Callers pass the time as `now`, on the agent's monotonic
+// clock. Not thread-safe.
 //
-// A dispatch is known from its acceptance until its result is acknowledged or it is fenced off. It
-// is running, has a result, or is lost: accepted once, not running and without a result.
+// The engine knows a dispatch from its acceptance until its result is acknowledged or it is fenced
+// off. Such a dispatch is in one of three states: running, ended with a result, or lost. Lost means
+// that it was accepted, does not run any more and has no result.
 class AgentEngine {
  public:
-  // `journal`: what the lives before left. None of its processes may be alive.
-  AgentEngine(EngineOptions options, const Journaled& journal);
+  // `journal`: the state that the previous processes of this agent left. REQUIRES: none of the
+  // processes that they started is alive.
+  AgentEngine(EngineOptions options, const JournalState& journal);
   AgentEngine(const AgentEngine&) = delete;
   AgentEngine& operator=(const AgentEngine&) = delete;
 
-  // What has followed since the last time.
+  // Returns the effects of all calls since the last TakeOutcome().
   Outcome TakeOutcome();
-  // Says the load if it is not what was said last, however often it changed in between, or if it
-  // has to be said again. What comes together is one turn: a run that is over at once changes
-  // nothing.
+  // Reports the load if it differs from the last report, or if a report is required anyway. Calls
+  // between two EndTurn() form one turn: a run that starts and ends within a turn does not change
+  // the load.
   void EndTurn();
 
   // ---- The Session ----
 
-  // A director opens a Session; the answer, everything that it knows, is in the outcome. ABORTED/
-  // SESSION_REPLACED when there is one of a later epoch.
-  absl::Status Open(core::SessionId session, const core::SessionTerms& terms, absl::Duration now);
-  // Ignored when it comes from a Session that was replaced.
-  void Hear(core::SessionId session, const core::DirectorWord& word, absl::Duration now);
-  void OnBroken(core::SessionId session);
+  // Opens a Session for a director. The reply, with everything that the agent knows, is in the
+  // outcome. Returns ABORTED/SESSION_REPLACED when a director of a later epoch was served before.
+  absl::Status OpenSession(core::SessionId session, const core::SessionTerms& terms,
+                           absl::Duration now);
+  // Handles a message. Ignores messages from a Session that was replaced.
+  void Handle(core::SessionId session, const core::DirectorMessage& message, absl::Duration now);
+  void OnSessionClosed(core::SessionId session);
   bool is_connected() const { return session_ != core::SessionId(); }
   bool IsOpen(core::SessionId session) const { return is_connected() && session_ == session; }
 
-  // Runs that are over and settled with the director are remembered up to this number, in case a
-  // copy of their start is yet to come.
+  // Number of settled dispatches that the engine remembers, so that it can reject copies of their
+  // starts that arrive late.
   static constexpr size_t kSettledRunsMax = 256;
 
   // ---- The runner ----
 
   void OnEnded(const core::FenceToken& token, core::RunResult result);
 
-  // ---- Starts past the queue ----
+  // ---- Direct starts ----
 
-  // Request ids that are remembered of runs that have ended.
+  // Number of request ids that the engine remembers of direct runs that have ended.
   static constexpr size_t kDirectRequestsMax = 10'000;
 
-  // Through the same door, without a lease; the run ends by itself. The run that the task's request
-  // id stands for when there is one of the same content: ALREADY_EXISTS/REQUEST_ID_REUSED when it
-  // is another. FAILED_PRECONDITION/DIRECT_DISABLED or LABEL_MISSING, UNAVAILABLE/AGENT_DRAINING,
-  // ABORTED/AGENT_BUSY, or why it cannot be run at all; a refusal is not remembered. REQUIRES: the
-  // token is new, of epoch 0, and there is a request id.
-  absl::StatusOr<DirectStart> StartDirect(const core::FenceToken& token, core::SpecPtr spec,
-                                          const core::SpanContext& trace);
+  // Starts a task without the director. The same checks apply as for a dispatched start, but the
+  // run has no lease. If the request id was used before for the same content, returns that run.
+  // Errors: ALREADY_EXISTS/REQUEST_ID_REUSED when the content differs,
+  // FAILED_PRECONDITION/DIRECT_DISABLED or LABEL_MISSING, UNAVAILABLE/AGENT_DRAINING,
+  // ABORTED/AGENT_BUSY, or the error of EngineOptions::check. A rejected start is not remembered.
+  // REQUIRES: the token is new and of epoch 0; the spec has a request id.
+  absl::StatusOr<DirectStartResult> StartDirect(const core::FenceToken& token, core::SpecPtr spec,
+                                                const core::SpanContext& trace);
 
-  // ---- Time, and the end ----
+  // ---- Time, drain, shutdown ----
 
-  // Does what is due: heartbeats, losses that are to be told, and what was remembered long enough.
+  // Sends heartbeats and reports of lost runs that are due, and drops expired rejections.
   void FireTimers(absl::Duration now);
-  absl::Duration UntilNextTimer(absl::Duration now) const;
+  absl::Duration TimeUntilNextTimer(absl::Duration now) const;
 
-  // Takes no more tasks.
+  // From now on accepts no tasks.
   void BeginDrain();
   bool is_draining() const { return draining_; }
-  // Kills what runs. The director hears of each run as soon as it is over.
+  // Kills all runs. Each is reported to the director when it has ended.
   void KillRuns();
-  // Nothing runs, and nothing waits to be acknowledged.
+  // Whether nothing runs and no result or loss waits to be acknowledged.
   bool is_idle() const {
-    return !is_running() && results_.empty() && new_losses_.empty() && losses_said_.empty();
+    return !is_running() && results_.empty() && unreported_losses_.empty() &&
+           reported_losses_.empty();
   }
   bool is_running() const { return !runs_.empty(); }
 
   // ---- Reads ----
 
   const core::LaneLoads& load() const { return load_; }
-  // What directors asked for.
-  std::vector<core::FenceToken> Running() const;
-  // That, and what was started directly.
+  // Returns the running tasks that directors dispatched.
+  std::vector<core::FenceToken> RunningDispatches() const;
+  // Returns the ids of all running tasks, direct starts included.
   std::vector<std::string> RunningTaskIds() const;
   bool IsRunning(const core::FenceToken& token) const { return runs_.contains(token); }
-  size_t unacknowledged() const { return results_.size(); }
-  // Items of directors that this version does not know, and ignored.
+  size_t unacknowledged_results() const { return results_.size(); }
+  // Items in directors' messages that this version does not know and ignored.
   uint64_t unknown_items() const { return unknown_items_; }
   uint64_t director_epoch() const { return epoch_; }
   const EngineOptions& options() const { return options_; }
-  // For an agent that learns its port when it serves.
+  // For an agent that learns its port only when its server has started.
   void SetUrl(std::string url) { options_.url = std::move(url); }
 
  private:
   struct Run {
     std::string lane;
     absl::Duration fence_at;
-    // Of a direct start.
+    // Set for direct starts only.
     std::string request_id = {};
-    // Why it was told to stop; by itself, it ends with whatever its process says.
-    enum class Stop { kNo, kCancelled, kFenced } stop = Stop::kNo;
+    // Why the engine stopped the run. kNone: it ends with the result of its process.
+    enum class StopReason { kNone, kCancelled, kFenced } stop_reason = StopReason::kNone;
   };
-  // The answer to a start that was refused, and until when it is remembered.
-  struct Refusal {
+  // The answer to a rejected start, kept until `forget_at` for copies of that start.
+  struct Rejection {
     absl::Status answer;
     absl::Duration forget_at;
   };
-  // What the request id of a direct start stands for.
-  struct Request {
+  // The run that the request id of a direct start stands for.
+  struct DirectRequest {
     core::FenceToken token;
     core::Fingerprint fingerprint;
+  };
+  struct LostRun {
+    core::RunResult result;
+    absl::Duration fence_at;
   };
 
   void OnStart(const core::StartRun& start, absl::Duration now);
   void OnCancel(const core::FenceToken& token, absl::Duration now);
-  void OnAcknowledged(const core::FenceToken& token);
-  void OnFenced(const core::FenceToken& token);
+  void OnResultAcknowledged(const core::FenceToken& token);
+  void OnFencedOff(const core::FenceToken& token);
   void OnGoingAway(absl::Duration extension);
   void OnHeartbeatAcknowledged(absl::Duration sent_at);
 
-  // OK when the task can be started now.
-  absl::Status Consider(const core::TaskSpec& spec) const;
-  Run& Begin(const core::FenceToken& token, core::SpecPtr spec, const core::SpanContext& trace,
-             absl::Duration fence_at);
-  void OnDirectEnded(std::string request_id);
-  void Refuse(const core::FenceToken& token, absl::Status answer, absl::Duration now);
-  void Stop(const core::FenceToken& token, Run& run, Run::Stop why);
-  // Settled with the director.
-  void Forget(const core::FenceToken& token);
-  void Beat(absl::Duration now);
-  // Those that were not acknowledged.
-  void SayResults();
-  void SayLosses(absl::Duration now);
-  void Say(core::AgentWord word);
+  // Returns OK when the task can be started now.
+  absl::Status CheckStart(const core::TaskSpec& spec) const;
+  Run& BeginRun(const core::FenceToken& token, core::SpecPtr spec, const core::SpanContext& trace,
+                absl::Duration fence_at);
+  void OnDirectRunEnded(std::string request_id);
+  void Reject(const core::FenceToken& token, absl::Status answer, absl::Duration now);
+  void RequestStop(const core::FenceToken& token, Run& run, Run::StopReason reason);
+  // Settles a dispatch: drops it from the journal and remembers its token for a while.
+  void ForgetRun(const core::FenceToken& token);
+  void SendHeartbeat(absl::Duration now);
+  // Sends all results that are not acknowledged.
+  void SendResults();
+  void SendLosses(absl::Duration now);
+  void Send(core::AgentMessage message);
 
   EngineOptions options_;
   core::LaneLoads load_;
-  core::LoadReported load_said_;
-  // With every heartbeat and refusal.
-  bool load_is_due_ = false;
+  core::LoadReport reported_load_;
+  // Every heartbeat and every rejection is followed by a load report.
+  bool must_report_load_ = false;
 
   core::SessionId session_;
   uint64_t epoch_ = 0;
   core::LeaseOptions lease_;
-  absl::Duration next_beat_ = absl::InfiniteDuration();
-  // Heartbeats that were not acknowledged, and what each renews.
-  std::map<absl::Duration, std::vector<core::FenceToken>> beats_;
+  absl::Duration next_heartbeat_ = absl::InfiniteDuration();
+  // By send time; each with the dispatches whose leases it renews.
+  std::map<absl::Duration, std::vector<core::FenceToken>> unacknowledged_heartbeats_;
 
   std::map<core::FenceToken, Run> runs_;
-  // What was not acknowledged.
+  // Results that no director has acknowledged.
   std::map<core::FenceToken, core::RunResult> results_;
   std::set<core::FenceToken> lost_;
-  // Those of them that ended just now, with what is to be said of them unless the fence of the run
-  // has passed: by then the director may have given the task to another agent.
-  struct Loss {
-    core::RunResult result;
-    absl::Duration fence_at;
-  };
-  std::map<core::FenceToken, Loss> new_losses_;
-  // Those that this Session's director was told of and has not answered to.
-  std::set<core::FenceToken> losses_said_;
-  std::map<core::FenceToken, Refusal> refusals_;
+  // Runs in `lost_` that ended during this Session and are not reported yet. A loss is reported
+  // only before the fence of the run: after it the director may have given the task to another
+  // agent.
+  std::map<core::FenceToken, LostRun> unreported_losses_;
+  // Losses that were reported in this Session and are not acknowledged.
+  std::set<core::FenceToken> reported_losses_;
+  std::map<core::FenceToken, Rejection> rejections_;
   std::set<core::FenceToken> settled_;
-  // The first to be settled first.
+  // Oldest first.
   std::deque<core::FenceToken> settled_in_order_;
-  // Of direct starts, by request id; and of those whose runs have ended, the first to end first.
-  std::map<std::string, Request> requests_;
-  std::deque<std::string> ended_requests_;
+  // By request id.
+  std::map<std::string, DirectRequest> direct_requests_;
+  // Request ids of direct runs that have ended, oldest first.
+  std::deque<std::string> ended_direct_requests_;
   bool draining_ = false;
   uint64_t unknown_items_ = 0;
   Outcome outcome_;

@@ -1,4 +1,4 @@
-// Starts past the queue.
+// Tests of direct starts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,33 +39,33 @@ core::TaskSpec Spec(const std::string& request_id, const std::string& prompt = "
   return spec;
 }
 
-// An agent with one slot and a Session.
+// An agent with one slot and an open Session.
 class DirectStartTest : public testing::Test {
  protected:
-  DirectStartTest() { Begin({.allow_direct = true}); }
+  DirectStartTest() { Init({.allow_direct = true}); }
 
-  void Begin(EngineOptions options) {
-    engine_ = std::make_unique<AgentEngine>(std::move(options), Journaled());
-    EXPECT_THAT(engine_->Open(kSession, {.director_epoch = 3}, kNow), IsOk());
+  void Init(EngineOptions options) {
+    engine_ = std::make_unique<AgentEngine>(std::move(options), JournalState());
+    EXPECT_THAT(engine_->OpenSession(kSession, {.director_epoch = 3}, kNow), IsOk());
     engine_->TakeOutcome();
   }
-  // Under a token that is new.
-  absl::StatusOr<DirectStart> Start(const core::TaskSpec& spec) {
+  // Starts under a new token.
+  absl::StatusOr<DirectStartResult> Start(const core::TaskSpec& spec) {
     return engine_->StartDirect(Direct(++last_), std::make_shared<const core::TaskSpec>(spec), {});
   }
-  void HearStart(uint64_t task) {
-    engine_->Hear(kSession,
-                  core::DirectorItem(core::StartRun{
-                      Dispatched(task), std::make_shared<const core::TaskSpec>(Spec("")), kNow}),
-                  kNow);
+  void HandleStart(uint64_t task) {
+    engine_->Handle(kSession,
+                    core::DirectorItem(core::StartRun{
+                        Dispatched(task), std::make_shared<const core::TaskSpec>(Spec("")), kNow}),
+                    kNow);
   }
-  // What was said of starts since the last time.
+  // Returns the answers to dispatched starts since the last call.
   std::vector<absl::Status> Answers() {
     std::vector<absl::Status> answers;
-    for (const core::AgentWord& word : engine_->TakeOutcome().words) {
-      const auto* item = std::get_if<core::AgentItem>(&word);
+    for (const core::AgentMessage& message : engine_->TakeOutcome().messages) {
+      const auto* item = std::get_if<core::AgentItem>(&message);
       if (item == nullptr) continue;
-      if (const auto* answered = std::get_if<core::StartAnswered>(item)) {
+      if (const auto* answered = std::get_if<core::StartAnswer>(item)) {
         answers.push_back(answered->answer);
       }
     }
@@ -76,16 +76,17 @@ class DirectStartTest : public testing::Test {
   uint64_t last_ = 0;
 };
 
-TEST_F(DirectStartTest, RunsWithoutALeaseAndWithoutTheDirectorHearingOfIt) {
-  const absl::StatusOr<DirectStart> start = Start(Spec("r"));
+TEST_F(DirectStartTest, HasNoLeaseAndIsNotReportedToTheDirector) {
+  const absl::StatusOr<DirectStartResult> start = Start(Spec("r"));
   ASSERT_THAT(start, IsOk());
   EXPECT_EQ(start->token, Direct(1));
   EXPECT_FALSE(start->deduplicated);
   Outcome outcome = engine_->TakeOutcome();
   EXPECT_THAT(outcome.journal, IsEmpty());
-  ASSERT_EQ(outcome.orders.size(), 1u);
-  EXPECT_EQ(std::get<ports::RunOrder>(outcome.orders[0]).fence_at, absl::InfiniteDuration());
-  EXPECT_THAT(engine_->Running(), IsEmpty());
+  ASSERT_EQ(outcome.runner_commands.size(), 1u);
+  EXPECT_EQ(std::get<ports::RunRequest>(outcome.runner_commands[0]).fence_at,
+            absl::InfiniteDuration());
+  EXPECT_THAT(engine_->RunningDispatches(), IsEmpty());
   EXPECT_EQ(engine_->RunningTaskIds().size(), 1u);
   EXPECT_FALSE(engine_->is_idle());
   engine_->EndTurn();
@@ -94,71 +95,71 @@ TEST_F(DirectStartTest, RunsWithoutALeaseAndWithoutTheDirectorHearingOfIt) {
   engine_->EndTurn();
   outcome = engine_->TakeOutcome();
   EXPECT_THAT(outcome.journal, IsEmpty());
-  ASSERT_EQ(outcome.words.size(), 1u) << "its load, and no result";
-  const auto& load = std::get<core::LoadReported>(std::get<core::AgentItem>(outcome.words[0]));
+  ASSERT_EQ(outcome.messages.size(), 1u) << "the load, but no result";
+  const auto& load = std::get<core::LoadReport>(std::get<core::AgentItem>(outcome.messages[0]));
   EXPECT_EQ(load.lanes.at("default").used, 0u);
   EXPECT_TRUE(engine_->is_idle());
 }
 
-TEST_F(DirectStartTest, GoesThroughTheSameDoorAsThoseOfTheDirector) {
+TEST_F(DirectStartTest, SharesSlotsWithDispatchedTasks) {
   ASSERT_THAT(Start(Spec("r")), IsOk());
   EXPECT_THAT(Start(Spec("s")),
               AllOf(StatusIs(absl::StatusCode::kAborted), HasReason("AGENT_BUSY")));
-  HearStart(1);
+  HandleStart(1);
   EXPECT_THAT(Answers(), ElementsAre(HasReason("AGENT_BUSY")));
   engine_->OnEnded(Direct(1), {});
-  HearStart(2);
+  HandleStart(2);
   EXPECT_THAT(Answers(), ElementsAre(IsOk()));
   EXPECT_THAT(Start(Spec("s")), HasReason("AGENT_BUSY"));
 }
 
-TEST_F(DirectStartTest, SameRequestIsTheFirstRunAgainAlsoWhenItHasEnded) {
+TEST_F(DirectStartTest, RepeatedRequestReturnsTheFirstRunEvenAfterItEnded) {
   ASSERT_THAT(Start(Spec("r")), IsOk());
   engine_->TakeOutcome();
   for (const bool ended : {false, true}) {
     if (ended) engine_->OnEnded(Direct(1), {});
-    const absl::StatusOr<DirectStart> again = Start(Spec("r"));
+    const absl::StatusOr<DirectStartResult> again = Start(Spec("r"));
     ASSERT_THAT(again, IsOk());
     EXPECT_EQ(again->token, Direct(1));
     EXPECT_TRUE(again->deduplicated);
   }
-  EXPECT_THAT(engine_->TakeOutcome().orders, IsEmpty());
+  EXPECT_THAT(engine_->TakeOutcome().runner_commands, IsEmpty());
 }
 
-TEST_F(DirectStartTest, RequestIdOfOtherContentIsRefused) {
+TEST_F(DirectStartTest, RequestIdWithDifferentContentIsRejected) {
   ASSERT_THAT(Start(Spec("r", "one")), IsOk());
   EXPECT_THAT(Start(Spec("r", "two")),
               AllOf(StatusIs(absl::StatusCode::kAlreadyExists), HasReason("REQUEST_ID_REUSED")));
 }
 
-TEST_F(DirectStartTest, RefusedStartMayBeTriedAgain) {
-  HearStart(1);
+TEST_F(DirectStartTest, RejectedStartMayBeRetried) {
+  HandleStart(1);
   EXPECT_THAT(Start(Spec("r")), HasReason("AGENT_BUSY"));
   engine_->OnEnded(Dispatched(1), {});
-  const absl::StatusOr<DirectStart> start = Start(Spec("r"));
+  const absl::StatusOr<DirectStartResult> start = Start(Spec("r"));
   ASSERT_THAT(start, IsOk());
   EXPECT_FALSE(start->deduplicated);
 }
 
-TEST_F(DirectStartTest, RequestIdsOfRunsThatEndedLongAgoAreForgotten) {
-  Begin({.lanes = {{"default", 2}}, .allow_direct = true});
-  ASSERT_THAT(Start(Spec("runs")), IsOk());
+TEST_F(DirectStartTest, OldestRequestIdsOfEndedRunsAreForgotten) {
+  Init({.lanes = {{"default", 2}}, .allow_direct = true});
+  ASSERT_THAT(Start(Spec("running")), IsOk());
   for (size_t i = 0; i <= AgentEngine::kDirectRequestsMax; ++i) {
     ASSERT_THAT(Start(Spec(absl::StrCat(i))), IsOk());
     engine_->OnEnded(Direct(last_), {});
   }
-  EXPECT_TRUE(Start(Spec("runs"))->deduplicated) << "however long";
+  EXPECT_TRUE(Start(Spec("running"))->deduplicated) << "it is still running";
   EXPECT_TRUE(Start(Spec("1"))->deduplicated);
   EXPECT_FALSE(Start(Spec("0"))->deduplicated);
 }
 
-TEST_F(DirectStartTest, IsRefusedWhereItIsNotAllowed) {
-  Begin({});
+TEST_F(DirectStartTest, IsRejectedUnlessAllowed) {
+  Init({});
   EXPECT_THAT(Start(Spec("r")),
               AllOf(StatusIs(absl::StatusCode::kFailedPrecondition), HasReason("DIRECT_DISABLED")));
 }
 
-TEST_F(DirectStartTest, DrainingAgentAnswersForWhatItRunsAndTakesNothingMore) {
+TEST_F(DirectStartTest, DrainingAgentAnswersRepeatedRequestsAndRejectsNewOnes) {
   ASSERT_THAT(Start(Spec("r")), IsOk());
   engine_->BeginDrain();
   EXPECT_TRUE(Start(Spec("r"))->deduplicated);
@@ -167,7 +168,7 @@ TEST_F(DirectStartTest, DrainingAgentAnswersForWhatItRunsAndTakesNothingMore) {
 }
 
 TEST_F(DirectStartTest, EveryRequiredLabelMustMatch) {
-  Begin({.labels = {{"os", "linux"}, {"zone", "a"}}, .allow_direct = true});
+  Init({.labels = {{"os", "linux"}, {"zone", "a"}}, .allow_direct = true});
   core::TaskSpec spec = Spec("r");
   spec.required_labels = {{"os", "linux"}, {"gpu", "yes"}};
   EXPECT_THAT(Start(spec), HasReason("LABEL_MISSING"));
@@ -177,14 +178,14 @@ TEST_F(DirectStartTest, EveryRequiredLabelMustMatch) {
   EXPECT_THAT(Start(spec), IsOk());
 }
 
-TEST_F(DirectStartTest, IsNotTouchedByWhatHappensToLeases) {
+TEST_F(DirectStartTest, IsNotAffectedByLeases) {
   ASSERT_THAT(Start(Spec("r")), IsOk());
   engine_->TakeOutcome();
-  engine_->Hear(kSession, core::DirectorItem(core::GoingAway{absl::Minutes(5)}), kNow);
-  engine_->OnBroken(kSession);
-  ASSERT_THAT(engine_->Open(core::SessionId(2), {.director_epoch = 4}, kNow), IsOk());
+  engine_->Handle(kSession, core::DirectorItem(core::GoingAway{absl::Minutes(5)}), kNow);
+  engine_->OnSessionClosed(kSession);
+  ASSERT_THAT(engine_->OpenSession(core::SessionId(2), {.director_epoch = 4}, kNow), IsOk());
   engine_->FireTimers(kNow + absl::Hours(1));
-  EXPECT_THAT(engine_->TakeOutcome().orders, IsEmpty());
+  EXPECT_THAT(engine_->TakeOutcome().runner_commands, IsEmpty());
 }
 
 }  // namespace

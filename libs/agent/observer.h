@@ -1,3 +1,5 @@
+// What an agent reports to its metrics and logs.
+
 #ifndef CALLBOARD_LIBS_AGENT_OBSERVER_H_
 #define CALLBOARD_LIBS_AGENT_OBSERVER_H_
 
@@ -12,34 +14,54 @@
 
 namespace callboard::agent {
 
-// How an agent stands.
-struct AgentLevels {
+// The state of an agent at the end of a turn, as its metrics show it.
+struct AgentGauges {
   core::LaneLoads lanes = {};
   // Results that no director has acknowledged.
   size_t unacknowledged_results = 0;
-  // Items of directors that were ignored, because this version does not know them.
+  // Items in directors' messages that this version does not know and ignored.
   uint64_t unknown_items = 0;
-  // A director has a Session with it.
+  // A director has an open Session with the agent.
   bool connected = false;
   bool draining = false;
 
-  friend bool operator==(const AgentLevels&, const AgentLevels&) = default;
+  friend bool operator==(const AgentGauges&, const AgentGauges&) = default;
 };
 
-// Hears what an agent does, on its threads, of which it must block none.
+// Receives notifications of what an agent does. All methods are called on the agent's own threads
+// and must not block.
 class Observer {
  public:
   virtual ~Observer() = default;
 
-  // A run was accepted, its process began, it is over: also one that nobody waits for.
-  virtual void OnRunAccepted(const ports::RunOrder& order) = 0;
+  // A run was accepted, its process started, the run ended. Includes runs whose result no director
+  // will receive, such as fenced ones.
+  virtual void OnRunAccepted(const ports::RunRequest& request) = 0;
   virtual void OnRunStarted(const core::FenceToken& token, int64_t pid) = 0;
   virtual void OnRunEnded(const core::FenceToken& token, const core::RunResult& result) = 0;
-  // A task was refused for a reason of the agent's own: its command, or its disk.
-  virtual void OnCannotRun(const absl::Status& why) = 0;
-  // At the start and with every turn.
-  virtual void OnLevels(const AgentLevels& levels) = 0;
+  // A task was rejected for a fault of the agent, not of the task: its command cannot be executed,
+  // or its disk is full.
+  virtual void OnCannotRun(const absl::Status& status) = 0;
+  // Called once at the start and then after every turn.
+  virtual void OnTurnEnd(const AgentGauges& gauges) = 0;
 };
+
+// Returns the name of `end` in metrics and spans.
+constexpr const char* Name(core::RunResult::End end) {
+  switch (end) {
+    case core::RunResult::End::kCompleted:
+      return "completed";
+    case core::RunResult::End::kFailed:
+      return "failed";
+    case core::RunResult::End::kTimedOut:
+      return "timed_out";
+    case core::RunResult::End::kCancelled:
+      return "cancelled";
+    case core::RunResult::End::kNotStarted:
+      return "not_started";
+  }
+  return "";
+}
 
 }  // namespace callboard::agent
 

@@ -12,6 +12,89 @@
 #include "libs/base/text.h"
 
 namespace callboard::agent {
+
+void JournalState::Apply(const JournalRecord& record) {
+  struct Step {
+    void operator()(const RunAccepted& run) const { journaled.accepted.insert(run.token); }
+    void operator()(const ResultStored& kept) const {
+      journaled.accepted.erase(kept.token);
+      journaled.results[kept.token] = kept.result;
+    }
+    void operator()(const RunForgotten& run) const {
+      journaled.accepted.erase(run.token);
+      journaled.results.erase(run.token);
+    }
+    JournalState& journaled;
+  };
+  std::visit(Step{*this}, record);
+}
+
+std::vector<JournalRecord> JournalState::Records() const {
+  std::vector<JournalRecord> records;
+  for (const core::FenceToken& token : accepted) records.emplace_back(RunAccepted{token});
+  for (const auto& [token, result] : results) records.emplace_back(ResultStored{token, result});
+  return records;
+}
+
+using core::OutputChunk;
+
+OutputPosition KeptOutput::EndOf(const KeptChunk& kept) {
+  const OutputChunk& chunk = kept.chunk;
+  return {chunk.number, kept.bytes_before + chunk.dropped_bytes + chunk.data.size()};
+}
+
+template <class Chunks>
+auto KeptOutput::FirstAfter(const Chunks& chunks, uint64_t number) {
+  return std::partition_point(chunks.begin(), chunks.end(), [number](const KeptChunk& kept) {
+    return kept.chunk.number <= number;
+  });
+}
+
+void KeptOutput::Append(OutputChunk chunk) {
+  KeptChunk kept = {std::move(chunk), run_bytes_};
+  run_bytes_ = EndOf(kept).bytes;
+  const size_t bytes = BytesOf(kept);
+  if (tail_.empty() && head_bytes_ + bytes <= kHeadBytesMax) {
+    head_bytes_ += bytes;
+    head_.push_back(std::move(kept));
+    return;
+  }
+  tail_bytes_ += bytes;
+  tail_.push_back(std::move(kept));
+  while (tail_bytes_ > kBytesMax - kHeadBytesMax) {
+    tail_bytes_ -= BytesOf(tail_.front());
+    tail_.pop_front();
+  }
+}
+
+OutputPosition KeptOutput::PositionOf(uint64_t number) const {
+  OutputPosition position = {.number = number};
+  if (const auto next = FirstAfter(tail_, number); next != tail_.begin()) {
+    position.bytes = EndOf(*std::prev(next)).bytes;
+  } else if (const auto first = FirstAfter(head_, number); first != head_.begin()) {
+    position.bytes = EndOf(*std::prev(first)).bytes;
+  }
+  return position;
+}
+
+std::vector<OutputChunk> KeptOutput::ReadAfter(OutputPosition& position, size_t bytes_max) const {
+  std::vector<OutputChunk> chunks;
+  size_t bytes = 0;
+  const auto take = [&](const auto& all) {
+    for (auto kept = FirstAfter(all, position.number); kept != all.end(); ++kept) {
+      bytes += BytesOf(*kept);
+      if (!chunks.empty() && bytes > bytes_max) return;
+      chunks.push_back(kept->chunk);
+      // The position may belong to an earlier run with the same task id.
+      chunks.back().dropped_bytes += std::max(kept->bytes_before, position.bytes) - position.bytes;
+      position = EndOf(*kept);
+    }
+  };
+  take(head_);
+  if (bytes <= bytes_max) take(tail_);
+  return chunks;
+}
+
 namespace {
 
 std::string TaskIdOf(const core::FenceToken& token) {
@@ -24,63 +107,64 @@ size_t BytesOf(const RunView& view, const KeptOutput& output) {
 
 absl::Status NotFound(const std::string& task_id) {
   return base::WithReason(
-      absl::NotFoundError(absl::StrCat("this agent has no run ", base::Echoed(task_id),
-                                       ", or it ended too long ago, or before the agent's start")),
+      absl::NotFoundError(
+          absl::StrCat("this agent has no run ", base::EscapeForError(task_id),
+                       ": it is unknown, or it ended too long ago or before the agent started")),
       "TASK_NOT_FOUND", {{"task_id", task_id}});
 }
 
 absl::Status TooManyReaders() {
-  return base::WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                              "too many read output (", RunBook::kReadersMax, "); retry later")),
-                          "TOO_MANY_READERS",
-                          {{"readers_max", absl::StrCat(RunBook::kReadersMax)}});
+  return base::WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat("too many readers of output (", RunBook::kReadersMax, "); retry later")),
+      "TOO_MANY_READERS", {{"readers_max", absl::StrCat(RunBook::kReadersMax)}});
 }
 
 }  // namespace
 
-void RunBook::OnBegun(const core::FenceToken& token, absl::Time at) {
-  if (runs_.contains(token)) Forget(ShelfOf(token), token);
+void RunBook::OnAccepted(const core::FenceToken& token, absl::Time at) {
+  if (runs_.contains(token)) Remove(EndedRunsFor(token), token);
   runs_[token].view = {.token = token, .started_at = at};
 }
 
 void RunBook::OnStarted(const core::FenceToken& token, int64_t pid, absl::Time at) {
-  RunView& view = Running(token).view;
+  RunView& view = GetRunning(token).view;
   view.pid = pid;
   view.started_at = at;
 }
 
 void RunBook::OnOutput(const core::FenceToken& token, core::OutputChunk chunk) {
-  Running(token).output.Append(std::move(chunk));
+  GetRunning(token).output.Append(std::move(chunk));
   WakeReaders(token);
 }
 
 void RunBook::OnEnded(const core::FenceToken& token, core::RunResult result, absl::Time at) {
-  Run& run = Running(token);
+  Run& run = GetRunning(token);
   run.view.result = std::move(result);
   run.view.pid = 0;
   run.view.finished_at = at;
   WakeReaders(token);
-  Shelf& shelf = ShelfOf(token);
-  shelf.runs.push_back(token);
-  shelf.bytes += BytesOf(run.view, run.output);
-  while (shelf.runs.size() > shelf.runs_max || shelf.bytes > shelf.bytes_max) {
-    Forget(shelf, core::FenceToken(shelf.runs.front()));
+  EndedRuns& ended = EndedRunsFor(token);
+  ended.runs.push_back(token);
+  ended.bytes += BytesOf(run.view, run.output);
+  while (ended.runs.size() > ended.runs_max || ended.bytes > ended.bytes_max) {
+    Remove(ended, core::FenceToken(ended.runs.front()));
   }
 }
 
-RunBook::Shelf& RunBook::ShelfOf(const core::FenceToken& token) {
+RunBook::EndedRuns& RunBook::EndedRunsFor(const core::FenceToken& token) {
   return token.director_epoch == 0 ? direct_ : dispatched_;
 }
 
-void RunBook::Forget(Shelf& shelf, const core::FenceToken& token) {
+void RunBook::Remove(EndedRuns& ended, const core::FenceToken& token) {
   const auto run = runs_.find(token);
   CHECK(run->second.view.result.has_value()) << TaskIdOf(token);
-  shelf.bytes -= BytesOf(run->second.view, run->second.output);
+  ended.bytes -= BytesOf(run->second.view, run->second.output);
   runs_.erase(run);
-  shelf.runs.erase(std::find(shelf.runs.begin(), shelf.runs.end(), token));
+  ended.runs.erase(std::find(ended.runs.begin(), ended.runs.end(), token));
 }
 
-RunBook::Run& RunBook::Running(const core::FenceToken& token) {
+RunBook::Run& RunBook::GetRunning(const core::FenceToken& token) {
   const auto run = runs_.find(token);
   CHECK(run != runs_.end() && !run->second.view.result.has_value()) << TaskIdOf(token);
   return run->second;
@@ -89,11 +173,11 @@ RunBook::Run& RunBook::Running(const core::FenceToken& token) {
 const RunBook::Run* RunBook::FindRun(const std::string& task_id) const {
   const auto name = core::ParseTaskId(task_id);
   if (!name.has_value()) return nullptr;
-  // A director that lost its memory may have given the name again: the last counts.
-  const auto behind =
+  // A director that lost its store may have used the same task id again: the latest run counts.
+  const auto after =
       runs_.upper_bound({name->first, name->second, std::numeric_limits<uint64_t>::max()});
-  if (behind == runs_.begin()) return nullptr;
-  const auto& [token, run] = *std::prev(behind);
+  if (after == runs_.begin()) return nullptr;
+  const auto& [token, run] = *std::prev(after);
   return std::pair(token.queue_id, token.dispatch) == *name ? &run : nullptr;
 }
 
@@ -105,45 +189,47 @@ absl::StatusOr<RunView> RunBook::Find(const std::string& task_id) const {
 
 // ---- Readers ------------------------------------------------------------------------------------
 
-void RunBook::Read(ReaderId id, OutputQuery query, OutputReader reader) {
-  if (readers_.size() >= kReadersMax) return reader.end(TooManyReaders());
+void RunBook::StartReading(ReaderId id, OutputQuery query, OutputReader reader) {
+  if (readers_.size() >= kReadersMax) return reader.on_end(TooManyReaders());
   const Run* run = FindRun(query.task_id);
-  if (run == nullptr) return reader.end(NotFound(query.task_id));
-  const OutputPlace place = run->output.PlaceOf(query.after_number);
-  ShowNext(readers_.try_emplace(id, Reading{std::move(query), std::move(reader), place}).first);
+  if (run == nullptr) return reader.on_end(NotFound(query.task_id));
+  const OutputPosition position = run->output.PositionOf(query.after_number);
+  SendNext(
+      readers_.try_emplace(id, ReaderState{std::move(query), std::move(reader), position}).first);
 }
 
-void RunBook::GoOn(ReaderId id) {
-  const auto reading = readers_.find(id);
-  if (reading != readers_.end()) ShowNext(reading);
+void RunBook::ReadNext(ReaderId id) {
+  const auto state = readers_.find(id);
+  if (state != readers_.end()) SendNext(state);
 }
 
 void RunBook::WakeReaders(const core::FenceToken& token) {
   if (readers_.empty()) return;
   const std::string task_id = TaskIdOf(token);
-  for (auto reading = readers_.begin(); reading != readers_.end();) {
-    // One that has nothing more to wait for is gone afterwards.
-    const auto next = std::next(reading);
-    if (reading->second.waits && reading->second.query.task_id == task_id) ShowNext(reading);
-    reading = next;
+  for (auto state = readers_.begin(); state != readers_.end();) {
+    // SendNext() may remove the reader.
+    const auto next = std::next(state);
+    if (state->second.waiting && state->second.query.task_id == task_id) SendNext(state);
+    state = next;
   }
 }
 
-void RunBook::ShowNext(std::map<ReaderId, Reading>::iterator reading) {
-  const OutputQuery& query = reading->second.query;
+void RunBook::SendNext(std::map<ReaderId, ReaderState>::iterator state) {
+  const OutputQuery& query = state->second.query;
   const auto end = [&](absl::Status status) {
-    const OutputReader reader = std::move(reading->second.reader);
-    readers_.erase(reading);
-    reader.end(std::move(status));
+    const OutputReader reader = std::move(state->second.reader);
+    readers_.erase(state);
+    reader.on_end(std::move(status));
   };
   const Run* run = FindRun(query.task_id);
   if (run == nullptr) return end(NotFound(query.task_id));
-  std::vector<core::OutputChunk> chunks = run->output.After(reading->second.place, kPieceBytesMax);
+  std::vector<core::OutputChunk> chunks =
+      run->output.ReadAfter(state->second.position, kPieceBytesMax);
   if (!chunks.empty()) {
-    reading->second.waits = false;
-    reading->second.reader.show({run->view.token, std::move(chunks)});
+    state->second.waiting = false;
+    state->second.reader.on_output({run->view.token, std::move(chunks)});
   } else if (query.follow && !run->view.result.has_value()) {
-    reading->second.waits = true;
+    state->second.waiting = true;
   } else {
     end(absl::OkStatus());
   }

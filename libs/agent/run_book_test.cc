@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Optional;
 
-const RunResult kDone = {.exit_code = 0, .result = "42"};
+const RunResult kCompleted = {.exit_code = 0, .result = "42"};
 
 core::FenceToken Direct(uint64_t task) {
   return {.queue_id = core::QueueId(core::Ulid(0, task)), .dispatch = core::DispatchNumber(1)};
@@ -27,38 +27,39 @@ core::FenceToken Direct(uint64_t task) {
 core::FenceToken Dispatched(uint64_t task) {
   return {core::QueueId(core::Ulid(1, task)), core::DispatchNumber(1), 3};
 }
-std::string IdOf(const core::FenceToken& token) {
+std::string TaskIdOf(const core::FenceToken& token) {
   return core::TaskIdText(token.queue_id, token.dispatch);
 }
 
-// What a reader was shown, and how it ended.
-struct Seen {
+// Records what a reader received.
+struct Received {
   std::vector<std::string> data = {};
-  size_t pieces = 0;
+  size_t piece_count = 0;
   std::optional<absl::Status> end = {};
 };
 
 class RunBookTest : public testing::Test {
  protected:
-  void Begin(const core::FenceToken& token) { book_.OnBegun(token, start_); }
+  void Accept(const core::FenceToken& token) { book_.OnAccepted(token, start_); }
   void Write(const core::FenceToken& token, const std::string& data) {
     book_.OnOutput(token, {.number = ++last_number_, .data = data});
   }
-  void End(const core::FenceToken& token, const RunResult& result = kDone) {
+  void End(const core::FenceToken& token, const RunResult& result = kCompleted) {
     book_.OnEnded(token, result, start_ + absl::Seconds(5));
   }
-  bool Knows(const core::FenceToken& token) { return book_.Find(IdOf(token)).ok(); }
-  ReaderId Read(Seen& seen, OutputQuery query) {
+  bool IsKnown(const core::FenceToken& token) { return book_.Find(TaskIdOf(token)).ok(); }
+  ReaderId Read(Received& received, OutputQuery query) {
     const ReaderId id(++last_reader_);
-    book_.Read(id, std::move(query),
-               {.show =
-                    [&seen](const core::OutputWritten& piece) {
-                      ++seen.pieces;
-                      for (const core::OutputChunk& chunk : piece.chunks) {
-                        seen.data.push_back(chunk.data);
-                      }
-                    },
-                .end = [&seen](const absl::Status& status) { seen.end = status; }});
+    book_.StartReading(
+        id, std::move(query),
+        {.on_output =
+             [&received](const core::RunOutput& piece) {
+               ++received.piece_count;
+               for (const core::OutputChunk& chunk : piece.chunks) {
+                 received.data.push_back(chunk.data);
+               }
+             },
+         .on_end = [&received](const absl::Status& status) { received.end = status; }});
     return id;
   }
 
@@ -70,174 +71,175 @@ class RunBookTest : public testing::Test {
 
 // ---- Runs ---------------------------------------------------------------------------------------
 
-TEST_F(RunBookTest, RunIsWorkingUntilItHasItsResult) {
-  EXPECT_THAT(book_.Find(IdOf(Direct(1))), HasReason("TASK_NOT_FOUND"));
-  Begin(Direct(1));
-  RunView run = *book_.Find(IdOf(Direct(1)));
+TEST_F(RunBookTest, RunHasNoResultUntilItEnds) {
+  EXPECT_THAT(book_.Find(TaskIdOf(Direct(1))), HasReason("TASK_NOT_FOUND"));
+  Accept(Direct(1));
+  RunView run = *book_.Find(TaskIdOf(Direct(1)));
   EXPECT_EQ(run.token, Direct(1));
   EXPECT_EQ(run.started_at, start_);
   EXPECT_EQ(run.result, std::nullopt);
   EXPECT_EQ(run.finished_at, std::nullopt);
   End(Direct(1));
-  run = *book_.Find(IdOf(Direct(1)));
-  EXPECT_THAT(run.result, Optional(kDone));
+  run = *book_.Find(TaskIdOf(Direct(1)));
+  EXPECT_THAT(run.result, Optional(kCompleted));
   EXPECT_THAT(run.finished_at, Optional(start_ + absl::Seconds(5)));
 }
 
-TEST_F(RunBookTest, LongestEndedIsForgottenFirstAndWhatRunsNever) {
-  Begin(Direct(0));
+TEST_F(RunBookTest, OldestEndedRunIsRemovedFirstAndRunningOnesNever) {
+  Accept(Direct(0));
   for (uint64_t task = 1; task <= RunBook::kDirectMax + 1; ++task) {
-    Begin(Direct(task));
+    Accept(Direct(task));
     End(Direct(task));
   }
-  EXPECT_TRUE(Knows(Direct(0)));
-  EXPECT_FALSE(Knows(Direct(1)));
-  EXPECT_TRUE(Knows(Direct(2)));
+  EXPECT_TRUE(IsKnown(Direct(0)));
+  EXPECT_FALSE(IsKnown(Direct(1)));
+  EXPECT_TRUE(IsKnown(Direct(2)));
 }
 
-TEST_F(RunBookTest, RunsOfADirectorDoNotPushOutThoseThatAreNowhereElse) {
-  Begin(Direct(1));
+TEST_F(RunBookTest, DispatchedRunsDoNotEvictDirectRuns) {
+  Accept(Direct(1));
   End(Direct(1));
   for (uint64_t task = 1; task <= 2 * RunBook::kDirectMax; ++task) {
-    Begin(Dispatched(task));
+    Accept(Dispatched(task));
     End(Dispatched(task));
   }
-  EXPECT_TRUE(Knows(Direct(1)));
-  EXPECT_FALSE(Knows(Dispatched(2 * RunBook::kDirectMax - RunBook::kDispatchedMax)));
-  EXPECT_TRUE(Knows(Dispatched(2 * RunBook::kDirectMax - RunBook::kDispatchedMax + 1)));
+  EXPECT_TRUE(IsKnown(Direct(1)));
+  EXPECT_FALSE(IsKnown(Dispatched(2 * RunBook::kDirectMax - RunBook::kDispatchedMax)));
+  EXPECT_TRUE(IsKnown(Dispatched(2 * RunBook::kDirectMax - RunBook::kDispatchedMax + 1)));
 }
 
-TEST_F(RunBookTest, RunsThatTakeMuchAreForgottenSooner) {
-  // With its result, each takes a little less than this.
+TEST_F(RunBookTest, LargeRunsAreRemovedSooner) {
+  // Each run takes a little less than KeptOutput::kBytesMax, its result included.
   constexpr size_t kFit = RunBook::kDirectBytesMax / KeptOutput::kBytesMax;
-  const std::string much(32 * 1024, 'x');
+  const std::string large(32 * 1024, 'x');
   size_t known = 0;
   for (uint64_t task = 1; task <= 2 * kFit; ++task) {
-    Begin(Direct(task));
-    for (int i = 0; i < 40; ++i) Write(Direct(task), much);
-    End(Direct(task), {.result = much});
+    Accept(Direct(task));
+    for (int i = 0; i < 40; ++i) Write(Direct(task), large);
+    End(Direct(task), {.result = large});
   }
-  for (uint64_t task = 1; task <= 2 * kFit; ++task) known += Knows(Direct(task)) ? 1 : 0;
-  EXPECT_LE(known * 31 * much.size(), RunBook::kDirectBytesMax);
+  for (uint64_t task = 1; task <= 2 * kFit; ++task) known += IsKnown(Direct(task)) ? 1 : 0;
+  EXPECT_LE(known * 31 * large.size(), RunBook::kDirectBytesMax);
   EXPECT_GE(known, kFit);
-  EXPECT_TRUE(Knows(Direct(kFit + 1))) << "the last ones";
+  EXPECT_TRUE(IsKnown(Direct(kFit + 1))) << "the latest are kept";
 }
 
-TEST_F(RunBookTest, NameThatIsGivenAgainIsThatOfTheLastRun) {
-  Begin(Dispatched(1));
+TEST_F(RunBookTest, ReusedTaskIdFindsTheLatestRun) {
+  Accept(Dispatched(1));
   Write(Dispatched(1), "before");
   core::FenceToken later = Dispatched(1);
   later.director_epoch = 4;
-  Begin(later);
+  Accept(later);
   End(Dispatched(1));
-  EXPECT_EQ(book_.Find(IdOf(later))->token, later) << "both run at once";
+  EXPECT_EQ(book_.Find(TaskIdOf(later))->token, later) << "both were running at the same time";
   End(later);
-  Begin(later);
-  EXPECT_EQ(book_.Find(IdOf(later))->result, std::nullopt);
+  Accept(later);
+  EXPECT_EQ(book_.Find(TaskIdOf(later))->result, std::nullopt);
   End(later);
   for (uint64_t task = 2; task <= RunBook::kDispatchedMax; ++task) {
-    Begin(Dispatched(task));
+    Accept(Dispatched(task));
     End(Dispatched(task));
   }
-  EXPECT_EQ(book_.Find(IdOf(later))->token, later);
+  EXPECT_EQ(book_.Find(TaskIdOf(later))->token, later);
 }
 
 // ---- Readers ------------------------------------------------------------------------------------
 
-TEST_F(RunBookTest, ReaderWhoDoesNotFollowGetsWhatThereIs) {
-  Begin(Direct(1));
+TEST_F(RunBookTest, ReaderWithoutFollowGetsTheStoredOutput) {
+  Accept(Direct(1));
   Write(Direct(1), "one");
   Write(Direct(1), "two");
-  Seen seen;
-  const ReaderId id = Read(seen, {.task_id = IdOf(Direct(1))});
-  EXPECT_THAT(seen.data, ElementsAre("one", "two"));
-  EXPECT_EQ(seen.end, std::nullopt);
-  book_.GoOn(id);
-  EXPECT_THAT(seen.end, Optional(IsOk()));
+  Received received;
+  const ReaderId id = Read(received, {.task_id = TaskIdOf(Direct(1))});
+  EXPECT_THAT(received.data, ElementsAre("one", "two"));
+  EXPECT_EQ(received.end, std::nullopt);
+  book_.ReadNext(id);
+  EXPECT_THAT(received.end, Optional(IsOk()));
 }
 
-TEST_F(RunBookTest, FollowerGetsWhatComesUntilTheRunHasEnded) {
-  Begin(Dispatched(1));
+TEST_F(RunBookTest, FollowingReaderGetsNewOutputUntilTheRunEnds) {
+  Accept(Dispatched(1));
   Write(Dispatched(1), "one");
-  Seen seen;
-  const ReaderId id = Read(seen, {.task_id = IdOf(Dispatched(1)), .follow = true});
-  book_.GoOn(id);
-  EXPECT_THAT(seen.data, ElementsAre("one"));
+  Received received;
+  const ReaderId id = Read(received, {.task_id = TaskIdOf(Dispatched(1)), .follow = true});
+  book_.ReadNext(id);
+  EXPECT_THAT(received.data, ElementsAre("one"));
   Write(Dispatched(1), "two");
-  EXPECT_THAT(seen.data, ElementsAre("one", "two"));
-  book_.GoOn(id);
-  EXPECT_EQ(seen.end, std::nullopt);
+  EXPECT_THAT(received.data, ElementsAre("one", "two"));
+  book_.ReadNext(id);
+  EXPECT_EQ(received.end, std::nullopt);
   End(Dispatched(1));
-  EXPECT_THAT(seen.end, Optional(IsOk()));
+  EXPECT_THAT(received.end, Optional(IsOk()));
 }
 
-TEST_F(RunBookTest, OutputOfOneRunIsNotThatOfAnother) {
-  Begin(Direct(1));
-  Begin(Direct(2));
-  Seen seen;
-  Read(seen, {.task_id = IdOf(Direct(1)), .follow = true});
+TEST_F(RunBookTest, ReaderGetsNoOutputOfOtherRuns) {
+  Accept(Direct(1));
+  Accept(Direct(2));
+  Received received;
+  Read(received, {.task_id = TaskIdOf(Direct(1)), .follow = true});
   Write(Direct(2), "other");
   End(Direct(2));
-  EXPECT_THAT(seen.data, IsEmpty());
-  EXPECT_EQ(seen.end, std::nullopt);
+  EXPECT_THAT(received.data, IsEmpty());
+  EXPECT_EQ(received.end, std::nullopt);
 }
 
-TEST_F(RunBookTest, ReaderGoesOnFromTheChunkHeHas) {
-  Begin(Direct(1));
+TEST_F(RunBookTest, ReaderContinuesAfterAGivenChunk) {
+  Accept(Direct(1));
   Write(Direct(1), "one");
   Write(Direct(1), "two");
   End(Direct(1));
-  Seen seen;
-  const ReaderId id = Read(seen, {.task_id = IdOf(Direct(1)), .after_number = 1, .follow = true});
-  EXPECT_THAT(seen.data, ElementsAre("two"));
-  book_.GoOn(id);
-  EXPECT_THAT(seen.end, Optional(IsOk()));
+  Received received;
+  const ReaderId id =
+      Read(received, {.task_id = TaskIdOf(Direct(1)), .after_number = 1, .follow = true});
+  EXPECT_THAT(received.data, ElementsAre("two"));
+  book_.ReadNext(id);
+  EXPECT_THAT(received.end, Optional(IsOk()));
 }
 
-TEST_F(RunBookTest, SlowReaderIsShownOnePieceUntilHeAsksForMore) {
-  Begin(Direct(1));
-  Seen seen;
-  const ReaderId id = Read(seen, {.task_id = IdOf(Direct(1)), .follow = true});
+TEST_F(RunBookTest, ReaderGetsOnePiecePerRequest) {
+  Accept(Direct(1));
+  Received received;
+  const ReaderId id = Read(received, {.task_id = TaskIdOf(Direct(1)), .follow = true});
   Write(Direct(1), "one");
   Write(Direct(1), "two");
   Write(Direct(1), "three");
   End(Direct(1));
-  EXPECT_THAT(seen.data, ElementsAre("one"));
-  EXPECT_EQ(seen.end, std::nullopt);
-  book_.GoOn(id);
-  EXPECT_THAT(seen.data, ElementsAre("one", "two", "three"));
-  EXPECT_EQ(seen.pieces, 2u);
+  EXPECT_THAT(received.data, ElementsAre("one"));
+  EXPECT_EQ(received.end, std::nullopt);
+  book_.ReadNext(id);
+  EXPECT_THAT(received.data, ElementsAre("one", "two", "three"));
+  EXPECT_EQ(received.piece_count, 2u);
 }
 
-TEST_F(RunBookTest, PieceIsBounded) {
-  Begin(Direct(1));
+TEST_F(RunBookTest, PieceSizeIsLimited) {
+  Accept(Direct(1));
   for (int i = 0; i < 20; ++i) Write(Direct(1), std::string(32 * 1024, 'x'));
-  Seen seen;
-  Read(seen, {.task_id = IdOf(Direct(1))});
-  EXPECT_EQ(seen.data.size(), RunBook::kPieceBytesMax / (32 * 1024) - 1);
+  Received received;
+  Read(received, {.task_id = TaskIdOf(Direct(1))});
+  EXPECT_EQ(received.data.size(), RunBook::kPieceBytesMax / (32 * 1024) - 1);
 }
 
-TEST_F(RunBookTest, ReaderOfARunThatIsNotKnownHearsSo) {
-  Seen seen;
-  Read(seen, {.task_id = IdOf(Direct(1)), .follow = true});
-  EXPECT_THAT(seen.end, Optional(HasReason("TASK_NOT_FOUND")));
+TEST_F(RunBookTest, ReaderOfAnUnknownRunGetsNotFound) {
+  Received received;
+  Read(received, {.task_id = TaskIdOf(Direct(1)), .follow = true});
+  EXPECT_THAT(received.end, Optional(HasReason("TASK_NOT_FOUND")));
 }
 
-TEST_F(RunBookTest, ReadersAreBoundedAndWhoLeavesMakesRoom) {
-  Begin(Direct(1));
-  std::vector<Seen> seen(RunBook::kReadersMax);
+TEST_F(RunBookTest, NumberOfReadersIsLimited) {
+  Accept(Direct(1));
+  std::vector<Received> received(RunBook::kReadersMax);
   ReaderId last;
-  for (Seen& one : seen) last = Read(one, {.task_id = IdOf(Direct(1)), .follow = true});
-  Seen refused;
-  Read(refused, {.task_id = IdOf(Direct(1)), .follow = true});
-  EXPECT_THAT(refused.end, Optional(HasReason("TOO_MANY_READERS")));
+  for (Received& one : received) last = Read(one, {.task_id = TaskIdOf(Direct(1)), .follow = true});
+  Received rejected;
+  Read(rejected, {.task_id = TaskIdOf(Direct(1)), .follow = true});
+  EXPECT_THAT(rejected.end, Optional(HasReason("TOO_MANY_READERS")));
   book_.StopReading(last);
-  Seen next;
-  Read(next, {.task_id = IdOf(Direct(1)), .follow = true});
+  Received next;
+  Read(next, {.task_id = TaskIdOf(Direct(1)), .follow = true});
   EXPECT_EQ(next.end, std::nullopt);
   End(Direct(1));
   EXPECT_THAT(next.end, Optional(IsOk()));
-  EXPECT_EQ(seen.back().end, std::nullopt) << "he has left";
+  EXPECT_EQ(received.back().end, std::nullopt) << "it was stopped";
 }
 
 }  // namespace

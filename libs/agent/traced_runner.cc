@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "libs/agent/run_end_name.h"
-#include "libs/base/status_macros.h"
-#include "libs/ports/span_names.h"
+#include "libs/agent/observer.h"
+#include "libs/base/error.h"
+#include "libs/ports/telemetry.h"
 
 namespace callboard::agent {
 namespace {
@@ -17,60 +17,62 @@ using End = core::RunResult::End;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ports::TaskRunner>> TracedRunner::Create(
-    std::string agent, const ports::Tracing& tracing, const ports::MakeRunner& make,
-    ports::RunWatcher& watcher) {
-  auto traced = std::unique_ptr<TracedRunner>(new TracedRunner(std::move(agent), tracing, watcher));
+    std::string agent, const ports::Tracing& tracing, const ports::TaskRunnerFactory& make,
+    ports::RunObserver& observer) {
+  auto traced =
+      std::unique_ptr<TracedRunner>(new TracedRunner(std::move(agent), tracing, observer));
   ASSIGN_OR_RETURN(traced->runner_, make(*traced));
   return traced;
 }
 
 TracedRunner::~TracedRunner() {
-  // Speaks to the rest until it is gone.
+  // The runner calls this object until it is destroyed.
   runner_.reset();
 }
 
-void TracedRunner::Start(ports::RunOrder order) {
-  const bool is_traced = order.trace != core::SpanContext() && tracing_.telemetry.is_on();
-  if (is_traced) order.trace.sampled = tracing_.telemetry.Joins(order.trace);
-  if (is_traced && order.trace.sampled) {
+void TracedRunner::Start(ports::RunRequest request) {
+  const bool is_traced = request.trace != core::SpanContext() && tracing_.telemetry.enabled();
+  if (is_traced) request.trace.sampled = tracing_.telemetry.ShouldJoin(request.trace);
+  if (is_traced && request.trace.sampled) {
     Run run;
-    run.context = order.trace;
-    run.parent = order.trace.span_id;
+    run.context = request.trace;
+    run.parent = request.trace.span_id;
     run.context.span_id = core::NewSpan(tracing_.random.Next());
-    run.began = tracing_.clock.WallNow();
-    run.fence_at = order.fence_at;
-    if (order.spec->timeout > absl::ZeroDuration()) {
-      run.times_out = tracing_.clock.MonotonicNow() + order.spec->timeout;
+    run.started_at = tracing_.clock.WallNow();
+    run.fence_at = request.fence_at;
+    if (request.spec->timeout > absl::ZeroDuration()) {
+      run.timeout_at = tracing_.clock.MonotonicNow() + request.spec->timeout;
     }
-    order.trace = run.context;
+    request.trace = run.context;
     base::MutexLock lock(mutex_);
-    runs_[order.token] = run;
+    runs_[request.token] = run;
   }
-  runner_->Start(std::move(order));
+  runner_->Start(std::move(request));
 }
 
 void TracedRunner::Stop(const core::FenceToken& token) {
-  NoteStopped(token);
+  RecordStopRequest(token);
   runner_->Stop(token);
 }
 
 void TracedRunner::Kill(const core::FenceToken& token) {
-  NoteStopped(token);
+  RecordStopRequest(token);
   runner_->Kill(token);
 }
 
-void TracedRunner::NoteStopped(const core::FenceToken& token) {
+void TracedRunner::RecordStopRequest(const core::FenceToken& token) {
   base::MutexLock lock(mutex_);
   const auto run = runs_.find(token);
   if (run == runs_.end()) return;
-  run->second.stopped = std::min(run->second.stopped, tracing_.clock.MonotonicNow());
+  run->second.stop_requested_at =
+      std::min(run->second.stop_requested_at, tracing_.clock.MonotonicNow());
 }
 
 void TracedRunner::SetFence(const core::FenceToken& token, absl::Duration fence_at) {
   {
     base::MutexLock lock(mutex_);
     const auto run = runs_.find(token);
-    // One that has passed cannot be taken back.
+    // A fence that has passed cannot be moved.
     if (run != runs_.end() && run->second.fence_at > tracing_.clock.MonotonicNow()) {
       run->second.fence_at = fence_at;
     }
@@ -84,25 +86,25 @@ void TracedRunner::OnEnded(const core::FenceToken& token, core::RunResult result
     base::MutexLock lock(mutex_);
     if (auto node = runs_.extract(token); !node.empty()) run = node.mapped();
   }
-  if (run.has_value() && tracing_.telemetry.Wants(run->context)) Emit(token, *run, result);
-  watcher_.OnEnded(token, std::move(result));
+  if (run.has_value() && tracing_.telemetry.ShouldRecord(run->context)) Emit(token, *run, result);
+  observer_.OnEnded(token, std::move(result));
 }
 
 void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
                         const core::RunResult& result) {
   const absl::Time now = tracing_.clock.WallNow();
-  // What a run says of its failure may be anything.
+  // The run's own error text may contain anything, so it does not go into the span.
   const absl::Status status = result.end == End::kCompleted ? absl::OkStatus()
                               : result.end == End::kCancelled
                                   ? absl::CancelledError(Name(result.end))
                                   : absl::UnknownError(Name(result.end));
-  EmitGrace(token, run, result, now);
+  EmitKillGrace(token, run, result, now);
   ports::FinishedSpan span = {
       .name = names::kRun,
       .kind = ports::SpanKind::kConsumer,
       .context = run.context,
       .parent = run.parent,
-      .start = run.began,
+      .start = run.started_at,
       .end = now,
       .attributes = {{names::kMessagingSystem, names::kMessagingSystemValue},
                      {names::kMessageId, core::ToString(token.queue_id)},
@@ -121,23 +123,24 @@ void TracedRunner::Emit(const core::FenceToken& token, const Run& run,
   tracing_.telemetry.Emit(std::move(span));
 }
 
-void TracedRunner::EmitGrace(const core::FenceToken& token, const Run& run,
-                             const core::RunResult& result, absl::Time ended) {
-  // What ends by itself is asked too late, if at all; of what was stopped before it began there is
-  // no process that could have ended.
+void TracedRunner::EmitKillGrace(const core::FenceToken& token, const Run& run,
+                                 const core::RunResult& result, absl::Time ended) {
+  // A kill grace needs a process that was asked to end. A run that ended by itself was not asked,
+  // or too late; a run that was stopped before its process started had no process.
   const bool was_asked = result.end == End::kTimedOut || result.end == End::kCancelled;
   const bool ran = result.exit_code.has_value() || !result.signal.empty();
   if (!was_asked || !ran) return;
-  const absl::Duration asked =
-      result.end == End::kTimedOut ? run.times_out : std::min(run.stopped, run.fence_at);
-  const absl::Duration lasted = tracing_.clock.MonotonicNow() - asked;
-  // Somebody else's time-out, or an end of the agent.
-  if (lasted < absl::ZeroDuration()) return;
+  const absl::Duration asked_at =
+      result.end == End::kTimedOut ? run.timeout_at : std::min(run.stop_requested_at, run.fence_at);
+  const absl::Duration grace_used = tracing_.clock.MonotonicNow() - asked_at;
+  // The agent did not ask for this end: it came from a timeout inside the command, or from the
+  // destruction of the runner.
+  if (grace_used < absl::ZeroDuration()) return;
   ports::FinishedSpan grace = {
       .name = names::kKillGrace,
       .context = run.context,
       .parent = run.context.span_id,
-      .start = ended - lasted,
+      .start = ended - grace_used,
       .end = ended,
       .attributes = {{names::kMessagingSystem, names::kMessagingSystemValue},
                      {names::kMessageId, core::ToString(token.queue_id)},

@@ -8,64 +8,62 @@
 #include "absl/status/statusor.h"
 #include "libs/base/mutex.h"
 #include "libs/ports/task_runner.h"
-#include "libs/ports/tracing.h"
+#include "libs/ports/telemetry.h"
 
 namespace callboard::agent {
 
-// A runner whose runs are spans, each part of the dispatch it belongs to; its process is part of
-// it. Runs that are part of no trace are none; where nobody collects spans, a process is part of
-// the dispatch.
-class TracedRunner final : public ports::TaskRunner, private ports::RunWatcher {
+// Wraps a runner and emits a span for each run, as a child of the dispatch's span. The span is the
+// parent of the spans that the run's process emits. A run without a trace gets no span. When
+// telemetry is off, the process gets the dispatch's span as its parent.
+class TracedRunner final : public ports::TaskRunner, private ports::RunObserver {
  public:
-  // Around the runner that `make` makes, on behalf of the agent of that name. That runner's error
-  // when there is none to be had.
-  static absl::StatusOr<std::unique_ptr<ports::TaskRunner>> Create(std::string agent,
-                                                                   const ports::Tracing& tracing,
-                                                                   const ports::MakeRunner& make,
-                                                                   ports::RunWatcher& watcher);
+  // Wraps the runner that `make` returns. `agent`: the agent's name, an attribute of the spans.
+  // Returns the error of `make` if that fails.
+  static absl::StatusOr<std::unique_ptr<ports::TaskRunner>> Create(
+      std::string agent, const ports::Tracing& tracing, const ports::TaskRunnerFactory& make,
+      ports::RunObserver& observer);
   ~TracedRunner() override;
 
   absl::Status Check(const core::TaskSpec& spec) const override { return runner_->Check(spec); }
-  void Start(ports::RunOrder order) override;
+  void Start(ports::RunRequest request) override;
   void Stop(const core::FenceToken& token) override;
   void Kill(const core::FenceToken& token) override;
   void SetFence(const core::FenceToken& token, absl::Duration fence_at) override;
-  void Delivered(const core::FenceToken& token, uint64_t bytes) override {
-    runner_->Delivered(token, bytes);
+  void AcknowledgeOutput(const core::FenceToken& token, uint64_t bytes) override {
+    runner_->AcknowledgeOutput(token, bytes);
   }
 
  private:
-  // A run that has begun.
+  // A traced run that has not ended.
   struct Run {
     core::SpanContext context;
     core::SpanId parent;
-    absl::Time began;
-    // When it will have run for too long, when it is to be killed unless that is put off, and when
-    // somebody asked for its end. Monotonic, as the runner counts; never, where nobody said.
-    absl::Duration times_out = absl::InfiniteDuration();
+    absl::Time started_at;
+    // Monotonic times: of the task's timeout, of the current fence, and of the first request to
+    // stop the run.
+    absl::Duration timeout_at = absl::InfiniteDuration();
     absl::Duration fence_at = absl::InfiniteDuration();
-    absl::Duration stopped = absl::InfiniteDuration();
+    absl::Duration stop_requested_at = absl::InfiniteDuration();
   };
 
-  TracedRunner(std::string agent, const ports::Tracing& tracing, ports::RunWatcher& watcher)
-      : agent_(std::move(agent)), tracing_(tracing), watcher_(watcher) {}
+  TracedRunner(std::string agent, const ports::Tracing& tracing, ports::RunObserver& observer)
+      : agent_(std::move(agent)), tracing_(tracing), observer_(observer) {}
 
-  // When somebody first asked for its end.
-  void NoteStopped(const core::FenceToken& token);
+  void RecordStopRequest(const core::FenceToken& token);
   void OnStarted(const core::FenceToken& token, int64_t pid) override {
-    watcher_.OnStarted(token, pid);
+    observer_.OnStarted(token, pid);
   }
   void OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) override {
-    watcher_.OnOutput(token, std::move(chunk));
+    observer_.OnOutput(token, std::move(chunk));
   }
   void OnEnded(const core::FenceToken& token, core::RunResult result) override;
   void Emit(const core::FenceToken& token, const Run& run, const core::RunResult& result);
-  void EmitGrace(const core::FenceToken& token, const Run& run, const core::RunResult& result,
-                 absl::Time ended);
+  void EmitKillGrace(const core::FenceToken& token, const Run& run, const core::RunResult& result,
+                     absl::Time ended);
 
   const std::string agent_;
   const ports::Tracing tracing_;
-  ports::RunWatcher& watcher_;
+  ports::RunObserver& observer_;
   std::unique_ptr<ports::TaskRunner> runner_;
   base::Mutex mutex_;
   std::map<core::FenceToken, Run> runs_ ABSL_GUARDED_BY(mutex_);

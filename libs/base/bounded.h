@@ -1,4 +1,5 @@
-// Containers with a limit: what would grow past it is refused, and the caller has to say what then.
+// Containers with a fixed capacity. An insertion into a full container fails, and the caller
+// handles the failure.
 //
 // Not thread-safe.
 #ifndef CALLBOARD_LIBS_BASE_BOUNDED_H_
@@ -13,7 +14,7 @@
 
 namespace callboard::base {
 
-// First in, first out, at most `capacity` elements.
+// A FIFO queue of at most `capacity` elements.
 template <class T>
 class BoundedQueue {
  public:
@@ -46,15 +47,15 @@ class BoundedQueue {
   std::deque<T> elements_;
 };
 
-// At most `capacity` keys.
+// A map of at most `capacity` keys.
 template <class Key, class Value>
 class BoundedMap {
  public:
   // REQUIRES: capacity > 0.
   explicit BoundedMap(size_t capacity) : capacity_(capacity) { CHECK_GT(capacity, 0u); }
 
-  // The value of `key`, made from its default if it was absent; null when it is absent and the map
-  // is full. Valid until the next change of the map.
+  // Returns the value of `key`, inserting a default value if `key` is absent. Returns null if `key`
+  // is absent and the map is full. The pointer is valid until the next change of the map.
   Value* FindOrInsert(const Key& key) {
     auto found = values_.find(key);
     if (found != values_.end()) return &found->second;

@@ -14,7 +14,7 @@ using ::testing::IsNull;
 using ::testing::NotNull;
 using ::testing::Pointee;
 
-TEST(BoundedQueueTest, RefusesAtCapacityAndLeavesTheElementWithItsOwner) {
+TEST(BoundedQueueTest, PushAtCapacityFailsAndKeepsTheElement) {
   BoundedQueue<std::unique_ptr<int>> queue(1);
   EXPECT_TRUE(queue.TryPush(std::make_unique<int>(1)));
   auto second = std::make_unique<int>(2);
@@ -23,7 +23,7 @@ TEST(BoundedQueueTest, RefusesAtCapacityAndLeavesTheElementWithItsOwner) {
   EXPECT_EQ(queue.size(), 1u);
 }
 
-TEST(BoundedQueueTest, HandsOutOldestFirstAndHasRoomAgain) {
+TEST(BoundedQueueTest, PopReturnsTheOldestAndFreesAPlace) {
   BoundedQueue<int> queue(2);
   EXPECT_TRUE(queue.TryPush(1));
   EXPECT_TRUE(queue.TryPush(2));
@@ -33,12 +33,12 @@ TEST(BoundedQueueTest, HandsOutOldestFirstAndHasRoomAgain) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(BoundedQueueTest, PopOfEmptyQueueIsAProgrammersError) {
+TEST(BoundedQueueTest, PopOfAnEmptyQueueDies) {
   BoundedQueue<int> queue(1);
   EXPECT_DEATH(queue.Pop(), "check failed");
 }
 
-TEST(BoundedMapTest, RefusesNewKeysAtCapacityButFindsOldOnes) {
+TEST(BoundedMapTest, FindsOldKeysButInsertsNoNewOnesAtCapacity) {
   BoundedMap<std::string, int> map(1);
   ASSERT_THAT(map.FindOrInsert("a"), Pointee(0));
   *map.FindOrInsert("a") = 7;

@@ -5,12 +5,12 @@
 
 namespace callboard::base::internal {
 
-CheckFailure::CheckFailure(const char* file, int line, const std::string& what) {
-  stream_ << file << ":" << line << ": check failed: " << what << " ";
+CheckFailure::CheckFailure(const char* file, int line, const std::string& expression) {
+  stream_ << file << ":" << line << ": check failed: " << expression << " ";
 }
 
 CheckFailure::~CheckFailure() {
-  // Straight to stderr: the logger may be what is broken.
+  // Does not use the logger, because the logger may be broken.
   std::fprintf(stderr, "%s\n", stream_.str().c_str());
   std::abort();
 }

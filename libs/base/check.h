@@ -1,11 +1,11 @@
-// Checks of what must be true whatever the input. They stay on in production: a broken invariant
-// ends the process, which restarts from its store, rather than spreading.
+// Checks of invariants that must hold for every input. They are enabled in production: a violated
+// invariant terminates the process, which then restarts from its store, instead of spreading.
 //
 //   CHECK(queue.Contains(id)) << id;
 //   CHECK_LE(queue.size(), capacity);
 //   CHECK_OK(store.Close());
 //
-// What a caller, a peer, a file or a disk may get wrong is an absl::Status instead.
+// Errors of callers, peers, files and disks are reported as an absl::Status instead.
 #ifndef CALLBOARD_LIBS_BASE_CHECK_H_
 #define CALLBOARD_LIBS_BASE_CHECK_H_
 
@@ -22,7 +22,7 @@ namespace callboard::base::internal {
 // Collects the message of a failed check. Its destructor prints it and aborts.
 class CheckFailure {
  public:
-  CheckFailure(const char* file, int line, const std::string& what);
+  CheckFailure(const char* file, int line, const std::string& expression);
   [[noreturn]] ~CheckFailure();
   CheckFailure(const CheckFailure&) = delete;
   CheckFailure& operator=(const CheckFailure&) = delete;
@@ -38,7 +38,7 @@ struct Voidify {
   void operator&(std::ostream&) const {}
 };
 
-// Null when `Comparison` holds, else the failed expression with both values.
+// Returns null if `Comparison` holds, else the failed expression with both values.
 template <class Comparison, class A, class B>
 std::unique_ptr<std::string> CompareForCheck(const A& a, const B& b, const char* expression) {
   if (ABSL_PREDICT_TRUE(Comparison{}(a, b))) return nullptr;

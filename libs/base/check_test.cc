@@ -5,7 +5,7 @@
 namespace callboard::base {
 namespace {
 
-TEST(CheckTest, TrueConditionCostsNothingAndEvaluatesOnce) {
+TEST(CheckTest, TrueConditionIsEvaluatedOnce) {
   int evaluated = 0;
   CHECK(++evaluated == 1) << "never formatted";
   CHECK_EQ(++evaluated, 2);

@@ -1,4 +1,4 @@
-#include "libs/base/copy_on_write.h"
+#include "libs/base/value_types.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace callboard::base {
 namespace {
 
-TEST(CopyOnWriteTest, DefaultOneIsTheDefaultValue) {
+TEST(CopyOnWriteTest, DefaultHoldsTheDefaultValue) {
   EXPECT_EQ(*CopyOnWrite<std::string>(), "");
   EXPECT_EQ(CopyOnWrite<std::string>(), CopyOnWrite<std::string>(""));
 }
@@ -23,7 +23,7 @@ TEST(CopyOnWriteTest, CopiesShareUntilOneChanges) {
   EXPECT_FALSE(a.is_shared());
 }
 
-TEST(CopyOnWriteTest, ChangeOfItsOnlyHolderIsInPlace) {
+TEST(CopyOnWriteTest, UnsharedValueIsChangedInPlace) {
   CopyOnWrite<std::string> a("one");
   const std::string* before = &*a;
   a.Mutable() = "two";

@@ -1,4 +1,4 @@
-#include "libs/base/descriptor.h"
+#include "libs/base/files.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 
 namespace callboard::base {
 namespace {
@@ -26,7 +26,7 @@ TEST(DescriptorTest, ClosesWhatItOwns) {
   EXPECT_FALSE(second.is_open());
 }
 
-TEST(DescriptorTest, WritesEverythingOrSaysSo) {
+TEST(DescriptorTest, WriteAllWritesEverythingOrFails) {
   const std::string path = test::NewFolder() / "file";
   const std::string text(3'000'000, 'x');
   EXPECT_TRUE(WriteAll(Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), text));
@@ -35,9 +35,9 @@ TEST(DescriptorTest, WritesEverythingOrSaysSo) {
   EXPECT_EQ(SystemError("write").message(), "cannot write: No space left on device");
 }
 
-TEST(DescriptorTest, PointersEndWithNull) {
+TEST(DescriptorTest, NullTerminatedPointersEndWithNull) {
   const std::vector<std::string> texts = {"a", "b"};
-  const std::vector<char*> pointers = Pointers(texts);
+  const std::vector<char*> pointers = NullTerminatedPointers(texts);
   ASSERT_EQ(pointers.size(), 3u);
   EXPECT_STREQ(pointers[1], "b");
   EXPECT_EQ(pointers[2], nullptr);

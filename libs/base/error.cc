@@ -10,7 +10,7 @@
 namespace callboard::base {
 namespace {
 
-// One payload per detail, under a key that ends in its name: plain text, nothing to encode.
+// Each detail is one payload, in plain text, under one of these keys.
 constexpr absl::string_view kReason = "callboard/reason";
 constexpr absl::string_view kRetryAfterNanoseconds = "callboard/retry_after_ns";
 constexpr absl::string_view kMetadataPrefix = "callboard/metadata/";
@@ -48,7 +48,7 @@ absl::Status InvalidField(absl::string_view field, absl::string_view message) {
                             field, message);
 }
 
-ErrorDetails DetailsOf(const absl::Status& error) {
+ErrorDetails GetErrorDetails(const absl::Status& error) {
   ErrorDetails details;
   error.ForEachPayload([&details](absl::string_view key, const absl::Cord& payload) {
     const std::string value(payload);

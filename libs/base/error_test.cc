@@ -10,13 +10,13 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-TEST(ErrorTest, DetailsComeBackAsGiven) {
+TEST(ErrorTest, DetailsRoundTrip) {
   absl::Status error = WithReason(absl::ResourceExhaustedError("queue is at capacity (50 tasks)"),
                                   "QUEUE_FULL", {{"depth", "50"}, {"policy", "reject"}});
   error = WithRetryAfter(std::move(error), absl::Milliseconds(1500));
   error = WithFieldViolation(std::move(error), "prompt", "is 2 MiB; the limit is 1 MiB");
 
-  const ErrorDetails details = DetailsOf(error);
+  const ErrorDetails details = GetErrorDetails(error);
   EXPECT_EQ(details.reason, "QUEUE_FULL");
   EXPECT_THAT(details.metadata, ElementsAre(Pair("depth", "50"), Pair("policy", "reject")));
   EXPECT_EQ(details.retry_after, absl::Milliseconds(1500));
@@ -25,23 +25,23 @@ TEST(ErrorTest, DetailsComeBackAsGiven) {
   EXPECT_EQ(error.message(), "queue is at capacity (50 tasks)");
 }
 
-TEST(ErrorTest, WrongFieldIsNamedForPeopleAndPrograms) {
+TEST(ErrorTest, InvalidFieldIsInMessageMetadataAndViolations) {
   const absl::Status error = InvalidField("until", "until must be in the future");
   EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
-  const ErrorDetails details = DetailsOf(error);
+  const ErrorDetails details = GetErrorDetails(error);
   EXPECT_EQ(details.reason, "INVALID_FIELD");
   EXPECT_THAT(details.metadata, ElementsAre(Pair("field", "until")));
   EXPECT_THAT(details.field_violations, ElementsAre(Pair("until", "until must be in the future")));
 }
 
 TEST(ErrorTest, PlainErrorHasNoDetails) {
-  const ErrorDetails details = DetailsOf(absl::NotFoundError("gone"));
+  const ErrorDetails details = GetErrorDetails(absl::NotFoundError("gone"));
   EXPECT_EQ(details.reason, "");
   EXPECT_THAT(details.metadata, IsEmpty());
   EXPECT_EQ(details.retry_after, std::nullopt);
 }
 
-TEST(ErrorTest, DetailsOnOkAreAProgrammersError) {
+TEST(ErrorTest, AddingDetailsToOkDies) {
   EXPECT_DEATH((void)WithReason(absl::OkStatus(), "QUEUE_FULL"), "check failed");
 }
 

@@ -13,13 +13,73 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "libs/base/log_limiter.h"
 #include "libs/base/mutex.h"
+#include "libs/base/text.h"
 
 namespace callboard::base {
 namespace {
 
-// Whether standard error takes a line at once. A pipe that does has room for a page.
+// Returns true if a logfmt reader would misread the value without quotes.
+bool NeedsQuotes(absl::string_view text) {
+  return text.empty() || NeedsEscape(text) ||
+         std::any_of(text.begin(), text.end(),
+                     [](unsigned char c) { return c == ' ' || c == '"' || c == '=' || c == '\\'; });
+}
+
+std::string ValueText(const LogField::Value& value, LogFormat format) {
+  struct Text {
+    std::string operator()(const std::string& text) const {
+      return format == LogFormat::kJson || NeedsQuotes(text) ? JsonQuoted(text) : text;
+    }
+    std::string operator()(int64_t number) const { return absl::StrCat(number); }
+    std::string operator()(double number) const { return absl::StrCat(number); }
+    std::string operator()(bool truth) const { return truth ? "true" : "false"; }
+    LogFormat format;
+  };
+  return std::visit(Text{format}, value);
+}
+
+}  // namespace
+
+absl::string_view Name(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "DEBUG";
+    case LogLevel::kInfo:
+      return "INFO";
+    case LogLevel::kWarning:
+      return "WARN";
+    case LogLevel::kError:
+      return "ERROR";
+  }
+  // Do not crash while logging, even if the value is outside of the enum.
+  return "?";
+}
+
+std::string FormatLogLine(LogFormat format, absl::Time time, LogLevel level, absl::string_view area,
+                          absl::string_view event, std::span<const LogField> fields) {
+  const std::string stamp = absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone());
+  const bool json = format == LogFormat::kJson;
+  std::string line = json
+                         ? absl::StrCat("{\"time\":\"", stamp, "\",\"level\":\"", Name(level), "\"")
+                         : absl::StrCat(stamp, " ", Name(level));
+  const auto append = [&](absl::string_view key, const LogField::Value& value) {
+    if (json) {
+      absl::StrAppend(&line, ",", JsonQuoted(key), ":", ValueText(value, format));
+    } else {
+      absl::StrAppend(&line, " ", key, "=", ValueText(value, format));
+    }
+  };
+  append(area, std::string(event));
+  for (const LogField& field : fields) append(field.key, field.value);
+  if (json) line += '}';
+  return line;
+}
+
+namespace {
+
+// Returns true if standard error accepts a line without blocking. A pipe that is writable has room
+// for a page.
 bool HasRoom() {
   pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
   return poll(&error, 1, /*timeout=*/0) != 0;
@@ -51,7 +111,7 @@ class Log {
     WriteLine(now, level, area, event, fields);
   }
 
-  // By so many levels, towards kError.
+  // Changes the level by `levels` steps toward kError.
   void ShiftLevel(int levels) {
     const absl::Time now = absl::Now();
     MutexLock lock(mutex_);
@@ -59,13 +119,13 @@ class Log {
                                               static_cast<int>(LogLevel::kDebug),
                                               static_cast<int>(LogLevel::kError)));
     WriteLine(now, LogLevel::kInfo, "log", "level", [this] {
-      return std::vector<LogField>{{"level", SettingOf(level_)}};
+      return std::vector<LogField>{{"level", SettingText(level_)}};
     });
   }
 
  private:
-  // As --log.level has it.
-  static absl::string_view SettingOf(LogLevel level) {
+  // Returns the value of the setting log.level.
+  static absl::string_view SettingText(LogLevel level) {
     switch (level) {
       case LogLevel::kDebug:
         return "debug";
@@ -85,13 +145,16 @@ class Log {
     const std::string name = absl::StrCat(area, "=", event);
     const std::optional<int64_t> suppressed = limiter_->Admit(name, now);
     if (!suppressed.has_value()) return;
-    if (is_standard_error_ && !HasRoom()) return limiter_->Drop(name, *suppressed + 1);
+    if (is_standard_error_ && !HasRoom()) {
+      limiter_->AddDropped(name, *suppressed + 1);
+      return;
+    }
     const auto format = [&](std::vector<LogField> all) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       if (*suppressed > 0) all.emplace_back("suppressed", *suppressed);
       return FormatLogLine(format_, now, level, area, event, all);
     };
     std::string line = format(fields());
-    // There may be no room for more than a page, its end included.
+    // There may be no room for more than a page, including the line end.
     if (line.size() >= PIPE_BUF) line = format({{"cut_bytes", line.size()}});
     logger_->log(spdlog::level::info, spdlog::string_view_t(line));
   }
@@ -104,22 +167,22 @@ class Log {
   std::unique_ptr<spdlog::logger> logger_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Never destroyed: threads may log until the process is gone.
-Log& TheLog() {
+// Never destroyed, because threads may log until the process exits.
+Log& GlobalLog() {
   static Log& log = *new Log(LogOptions());
   return log;
 }
 
 }  // namespace
 
-void StartLogging(const LogOptions& options) { TheLog().Start(options); }
+void StartLogging(const LogOptions& options) { GlobalLog().Start(options); }
 
-void LogMore() { TheLog().ShiftLevel(-1); }
-void LogLess() { TheLog().ShiftLevel(1); }
+void IncreaseLogDetail() { GlobalLog().ShiftLevel(-1); }
+void DecreaseLogDetail() { GlobalLog().ShiftLevel(1); }
 
 void LogAt(LogLevel level, absl::string_view area, absl::string_view event,
            absl::FunctionRef<std::vector<LogField>()> fields) {
-  TheLog().Write(level, area, event, fields);
+  GlobalLog().Write(level, area, event, fields);
 }
 
 void LogDebug(absl::string_view area, absl::string_view event,
@@ -137,6 +200,42 @@ void LogWarning(absl::string_view area, absl::string_view event,
 void LogError(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields) {
   LogAt(LogLevel::kError, area, event, [fields] { return std::vector<LogField>(fields); });
+}
+
+namespace {
+
+constexpr size_t kEventsMax = 1024;
+
+}  // namespace
+
+LogLimiter::LogLimiter(int64_t lines_per_second)
+    : lines_per_second_(lines_per_second), windows_(kEventsMax) {
+  CHECK_GT(lines_per_second, 0);
+}
+
+LogLimiter::Window& LogLimiter::FindWindow(const std::string& event) {
+  Window* window = windows_.FindOrInsert(event);
+  return window == nullptr ? overflow_ : *window;
+}
+
+std::optional<int64_t> LogLimiter::Admit(const std::string& event, absl::Time now) {
+  Window& window = FindWindow(event);
+  // A clock that was set back starts a new window too. Otherwise the event would be suppressed
+  // until the clock has caught up.
+  if (now - window.start >= absl::Seconds(1) || now < window.start) {
+    window.start = now;
+    window.admitted = 0;
+  }
+  if (window.admitted == lines_per_second_) {
+    ++window.dropped;
+    return std::nullopt;
+  }
+  ++window.admitted;
+  return std::exchange(window.dropped, 0);
+}
+
+void LogLimiter::AddDropped(const std::string& event, int64_t lines) {
+  FindWindow(event).dropped += lines;
 }
 
 }  // namespace callboard::base

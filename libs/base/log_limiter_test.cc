@@ -1,4 +1,4 @@
-#include "libs/base/log_limiter.h"
+#include "libs/base/log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using ::testing::Optional;
 
 const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
 
-TEST(LogLimiterTest, DropsBeyondTheAllowanceAndSaysHowManyLater) {
+TEST(LogLimiterTest, CountsLinesDroppedBeyondTheLimit) {
   LogLimiter limiter(2);
   EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
   EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
@@ -22,17 +22,17 @@ TEST(LogLimiterTest, DropsBeyondTheAllowanceAndSaysHowManyLater) {
   EXPECT_THAT(limiter.Admit("a", kNow + absl::Seconds(1)), Optional(0));
 }
 
-TEST(LogLimiterTest, EventsDoNotShareAnAllowance) {
+TEST(LogLimiterTest, EventsHaveSeparateLimits) {
   LogLimiter limiter(1);
   EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
   EXPECT_THAT(limiter.Admit("b", kNow), Optional(0));
   EXPECT_EQ(limiter.Admit("a", kNow), std::nullopt);
 }
 
-TEST(LogLimiterTest, LineThatWasNotWrittenAfterAllIsSaidLaterToo) {
+TEST(LogLimiterTest, LineThatWasNotWrittenIsCountedAsDropped) {
   LogLimiter limiter(2);
   EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
-  limiter.Drop("a", 1);
+  limiter.AddDropped("a", 1);
   EXPECT_THAT(limiter.Admit("a", kNow), Optional(1));
 }
 
@@ -42,7 +42,7 @@ TEST(LogLimiterTest, ClockSetBackDoesNotSilenceAnEvent) {
   EXPECT_THAT(limiter.Admit("a", kNow - absl::Hours(1)), Optional(0));
 }
 
-TEST(LogLimiterTest, EventNamesWithoutEndCannotGrowMemory) {
+TEST(LogLimiterTest, ManyEventNamesShareOneLimit) {
   LogLimiter limiter(1);
   int passed = 0;
   for (int i = 0; i < 5000; ++i) passed += limiter.Admit(absl::StrCat(i), kNow).has_value();

@@ -1,4 +1,4 @@
-#include "libs/base/log_line.h"
+#include "libs/base/log.h"
 
 #include <gtest/gtest.h>
 
@@ -24,13 +24,13 @@ TEST(LogLineTest, JsonKeepsNumbersAndBooleans) {
       R"("final":true,"took":"1.5s"})");
 }
 
-TEST(LogLineTest, ValueCannotForgeAnotherFieldOrLine) {
+TEST(LogLineTest, ValueCannotInjectAFieldOrLine) {
   const LogField fields[] = {{"error", "a b=c\n2023 ERROR \"x\""}};
   EXPECT_EQ(FormatLogLine(LogFormat::kLogfmt, kTime, LogLevel::kInfo, "a", "b", fields),
             "2023-11-14T22:13:20.123456Z INFO a=b error=\"a b=c\\n2023 ERROR \\\"x\\\"\"");
 }
 
-TEST(LogLineTest, ValueCannotMoveATerminal) {
+TEST(LogLineTest, ValueCannotControlATerminal) {
   const LogField fields[] = {{"name",
                               "\xc2\x9b"
                               "2J"},

@@ -48,7 +48,7 @@ TEST_F(LogTest, WritesOneLinePerEventAtOrAboveTheLevel) {
                                    EndsWith("Z ERROR store=commit_failed")));
 }
 
-TEST_F(LogTest, FloodOfOneEventIsCutAndOtherEventsStillPass) {
+TEST_F(LogTest, FloodOfOneEventDoesNotSuppressOthers) {
   StartWith({.lines_per_second = 3});
   for (int i = 0; i < 100; ++i) LogWarning("agent", "busy");
   LogInfo("queue", "task_added");
@@ -56,14 +56,14 @@ TEST_F(LogTest, FloodOfOneEventIsCutAndOtherEventsStillPass) {
   EXPECT_THAT(Lines().back(), EndsWith("queue=task_added"));
 }
 
-TEST_F(LogTest, LevelGoesUpAndDownToTheEndsOfTheScaleAndSaysSoAtEveryLevel) {
+TEST_F(LogTest, LevelStepsAreBoundedAndAlwaysLogged) {
   StartWith({.level = LogLevel::kWarning});
-  LogLess();
-  LogLess();
+  DecreaseLogDetail();
+  DecreaseLogDetail();
   LogWarning("agent", "busy");
-  for (int i = 0; i < 4; ++i) LogMore();
+  for (int i = 0; i < 4; ++i) IncreaseLogDetail();
   LogDebug("queue", "turn");
-  LogLess();
+  DecreaseLogDetail();
   LogDebug("queue", "turn");
   EXPECT_THAT(
       Lines(),
@@ -74,14 +74,14 @@ TEST_F(LogTest, LevelGoesUpAndDownToTheEndsOfTheScaleAndSaysSoAtEveryLevel) {
           EndsWith("Z DEBUG queue=turn"), EndsWith("Z INFO log=level level=info")));
 }
 
-TEST_F(LogTest, LevelIsChangedWhileOthersLog) {
+TEST_F(LogTest, LevelCanChangeWhileThreadsLog) {
   StartWith({.level = LogLevel::kInfo, .lines_per_second = 1'000'000});
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([] {
       for (int line = 0; line < 1000; ++line) {
         LogError("queue", "turn");
-        line % 2 == 0 ? LogMore() : LogLess();
+        line % 2 == 0 ? IncreaseLogDetail() : DecreaseLogDetail();
       }
     });
   }
@@ -89,7 +89,7 @@ TEST_F(LogTest, LevelIsChangedWhileOthersLog) {
   EXPECT_THAT(Lines(), SizeIs(8000));
 }
 
-TEST_F(LogTest, FieldsAreMadeOnlyForALineThatIsWritten) {
+TEST_F(LogTest, FieldsAreMadeOnlyForAWrittenLine) {
   StartWith({.level = LogLevel::kInfo, .lines_per_second = 1});
   int made = 0;
   const auto fields = [&made] { return std::vector<LogField>{{"made", ++made}}; };
@@ -100,18 +100,18 @@ TEST_F(LogTest, FieldsAreMadeOnlyForALineThatIsWritten) {
   EXPECT_EQ(made, 1);
 }
 
-// Standard error as a pipe that nobody reads until told to.
-class StalledError {
+// Replaces standard error with a pipe that is read only by Read().
+class StalledStandardError {
  public:
-  StalledError() : standard_(dup(STDERR_FILENO)) {
+  StalledStandardError() : standard_(dup(STDERR_FILENO)) {
     CHECK_EQ(pipe2(ends_.data(), O_CLOEXEC), 0);
     CHECK_EQ(dup2(ends_[1], STDERR_FILENO), STDERR_FILENO);
   }
-  ~StalledError() {
+  ~StalledStandardError() {
     dup2(standard_, STDERR_FILENO);
     for (const int fd : {standard_, ends_[0], ends_[1]}) close(fd);
   }
-  // What was written since the last time; something was.
+  // Returns the text written since the last call. REQUIRES: there is some.
   std::string Read() {
     std::string text(1 << 20, ' ');
     const ssize_t count = read(ends_[0], text.data(), text.size());
@@ -124,9 +124,9 @@ class StalledError {
   std::array<int, 2> ends_;
 };
 
-TEST_F(LogTest, WhoeverReadsStandardErrorAndStallsStallsNobody) {
+TEST_F(LogTest, StalledReaderOfStandardErrorDoesNotBlock) {
   StartLogging({.lines_per_second = 1'000'000});
-  StalledError error;
+  StalledStandardError error;
   for (const size_t bytes : {1024, 5000}) {
     const std::string text(bytes, 'x');
     for (int i = 0; i < 10'000; ++i) LogInfo("queue", "task_added", {{"text", text}});
@@ -138,14 +138,14 @@ TEST_F(LogTest, WhoeverReadsStandardErrorAndStallsStallsNobody) {
   }
 }
 
-TEST_F(LogTest, LineOfMoreThanAPageSaysOnlyHowLongItWas) {
+TEST_F(LogTest, LineLongerThanAPageShowsOnlyItsLength) {
   StartWith({});
   LogInfo("queue", "task_added", {{"text", std::string(5000, 'x')}});
   EXPECT_THAT(Lines(),
               ElementsAre(testing::ContainsRegex(" INFO queue=task_added cut_bytes=50..$")));
 }
 
-TEST_F(LogTest, JsonFormatIsUsedWhenAskedFor) {
+TEST_F(LogTest, JsonFormatCanBeSelected) {
   StartWith({.format = LogFormat::kJson});
   LogInfo("queue", "task_added", {{"depth", 5}});
   EXPECT_THAT(Lines(), ElementsAre(EndsWith(R"("level":"INFO","queue":"task_added","depth":5})")));

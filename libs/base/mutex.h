@@ -1,5 +1,6 @@
-// The locks of this project: std::mutex, which TSan understands in uninstrumented builds of other
-// libraries too, with Abseil's annotations, which clang's thread-safety analysis checks.
+// The mutex and condition variable of this project. They wrap std::mutex, which ThreadSanitizer
+// supports even if other libraries are built without instrumentation, and add Abseil's annotations
+// for clang's thread-safety analysis.
 #ifndef CALLBOARD_LIBS_BASE_MUTEX_H_
 #define CALLBOARD_LIBS_BASE_MUTEX_H_
 
@@ -40,8 +41,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
-// Waits for a change of what a Mutex guards. Wake-ups may be spurious: wait in a loop over the
-// condition.
+// Waits for a change of state that a Mutex guards. Wake-ups may be spurious, so wait in a loop over
+// the condition.
 class CondVar {
  public:
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -49,21 +50,21 @@ class CondVar {
     changed_.wait(lock);
     lock.release();
   }
-  // Returns false when `timeout` passed first.
+  // Returns false if `timeout` has passed without a notification.
   bool WaitFor(Mutex& mutex, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     const std::cv_status status = changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout));
     lock.release();
     return status == std::cv_status::no_timeout;
   }
-  // As Wait() in a loop, until `holds()` is true or `timeout` has passed; returns `holds()`.
+  // Waits until `condition()` is true or `timeout` has passed. Returns `condition()`.
   template <class Condition>
-  bool WaitFor(Mutex& mutex, absl::Duration timeout, Condition holds)
+  bool WaitFor(Mutex& mutex, absl::Duration timeout, Condition condition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    const bool held = changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), holds);
+    const bool is_true = changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), condition);
     lock.release();
-    return held;
+    return is_true;
   }
   void NotifyOne() { changed_.notify_one(); }
   void NotifyAll() { changed_.notify_all(); }

@@ -14,7 +14,7 @@ struct Counter {
   int value ABSL_GUARDED_BY(mutex) = 0;
 };
 
-TEST(MutexTest, KeepsConcurrentChangesApart) {
+TEST(MutexTest, SerializesConcurrentChanges) {
   Counter counter;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -30,7 +30,7 @@ TEST(MutexTest, KeepsConcurrentChangesApart) {
   EXPECT_EQ(counter.value, 4000);
 }
 
-TEST(MutexTest, WaitReturnsAfterTheConditionWasNotified) {
+TEST(MutexTest, WaitReturnsAfterNotify) {
   Counter counter;
   std::thread setter([&counter] {
     MutexLock lock(counter.mutex);
@@ -45,7 +45,7 @@ TEST(MutexTest, WaitReturnsAfterTheConditionWasNotified) {
   setter.join();
 }
 
-TEST(MutexTest, WaitForReportsThatTimeRanOut) {
+TEST(MutexTest, WaitForReportsTheTimeout) {
   Counter counter;
   MutexLock lock(counter.mutex);
   while (counter.changed.WaitFor(counter.mutex, absl::Milliseconds(1))) {
@@ -53,7 +53,7 @@ TEST(MutexTest, WaitForReportsThatTimeRanOut) {
   EXPECT_EQ(counter.value, 0);
 }
 
-TEST(MutexTest, WaitForAConditionOutlivesNotificationsThatDoNotBringIt) {
+TEST(MutexTest, WaitForAConditionIgnoresOtherNotifications) {
   Counter counter;
   std::thread setter([&counter] {
     for (int i = 0; i < 10; ++i) {

@@ -1,10 +1,8 @@
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
-
-#include "libs/base/error.h"
 
 namespace callboard::base {
 namespace {
@@ -34,7 +32,7 @@ TEST(StatusMacrosTest, AnnotateAddsContextAndKeepsCodeAndDetails) {
   const absl::Status annotated = Annotate(full, "submitting");
   EXPECT_EQ(annotated.message(), "submitting: full");
   EXPECT_EQ(annotated.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(DetailsOf(annotated).reason, "QUEUE_FULL");
+  EXPECT_EQ(GetErrorDetails(annotated).reason, "QUEUE_FULL");
   EXPECT_TRUE(Annotate(absl::OkStatus(), "submitting").ok());
 }
 

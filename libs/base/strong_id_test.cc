@@ -1,4 +1,4 @@
-#include "libs/base/strong_id.h"
+#include "libs/base/value_types.h"
 
 #include <gtest/gtest.h>
 

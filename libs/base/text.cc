@@ -15,12 +15,13 @@ namespace {
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";
 
-// Of one character.
+// Maximum number of continuation bytes of a character.
 constexpr size_t kContinuationsMax = 3;
 
 bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
-// How a UTF-8 character of `bytes` begins, and the smallest code point that needs so many.
+// The lead byte of UTF-8 characters with `bytes` bytes, and the smallest code point that needs that
+// many.
 struct Form {
   size_t bytes;
   unsigned char mask;
@@ -102,7 +103,7 @@ bool IsUnsafe(char32_t point) {
 }
 
 bool IsUtf8(absl::string_view text) {
-  // Most text is ASCII, and then this is all.
+  // Fast path: most text is ASCII.
   for (uint64_t word = 0; text.size() >= sizeof(word); text.remove_prefix(sizeof(word))) {
     std::memcpy(&word, text.data(), sizeof(word));
     if ((word & 0x8080808080808080) != 0) break;
@@ -121,13 +122,13 @@ std::string ValidUtf8(std::string text) {
   return valid;
 }
 
-absl::string_view Utf8Cut(absl::string_view text, size_t bytes) {
+absl::string_view Utf8Prefix(absl::string_view text, size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && IsContinuation(text[bytes])) --bytes;
   return text.substr(0, bytes);
 }
 
-absl::string_view Utf8Tail(absl::string_view text, size_t bytes) {
+absl::string_view Utf8Suffix(absl::string_view text, size_t bytes) {
   if (text.size() <= bytes) return text;
   text.remove_prefix(text.size() - bytes);
   size_t rest = 0;
@@ -135,7 +136,7 @@ absl::string_view Utf8Tail(absl::string_view text, size_t bytes) {
   return text.substr(rest);
 }
 
-size_t Utf8Unfinished(absl::string_view text) {
+size_t Utf8IncompleteSuffix(absl::string_view text) {
   for (size_t bytes = 1; bytes <= text.size() && bytes < 4; ++bytes) {
     const char lead = text[text.size() - bytes];
     if (IsContinuation(lead)) continue;
@@ -148,9 +149,9 @@ size_t Utf8Unfinished(absl::string_view text) {
   return 0;
 }
 
-std::string KeptText(std::string text, size_t bytes) {
+std::string SanitizeText(std::string text, size_t bytes) {
   std::string valid = ValidUtf8(std::move(text));
-  valid.resize(Utf8Cut(valid, bytes).size());
+  valid.resize(Utf8Prefix(valid, bytes).size());
   return valid;
 }
 
@@ -166,11 +167,68 @@ std::string Escaped(absl::string_view text) { return EscapedExcept(text, ""); }
 
 std::string EscapedLines(absl::string_view text) { return EscapedExcept(text, "\n\t"); }
 
-std::string Echoed(absl::string_view value) {
-  const absl::string_view shown = Utf8Cut(value, kEchoedBytesMax);
+std::string EscapeForError(absl::string_view value) {
+  const absl::string_view shown = Utf8Prefix(value, kErrorValueBytesMax);
   const std::string escaped = Escaped(shown);
-  const bool is_whole = shown.size() == value.size() && escaped.size() <= kEchoedBytesMax;
-  return is_whole ? escaped : absl::StrCat(Utf8Cut(escaped, kEchoedBytesMax), "…");
+  const bool is_whole = shown.size() == value.size() && escaped.size() <= kErrorValueBytesMax;
+  return is_whole ? escaped : absl::StrCat(Utf8Prefix(escaped, kErrorValueBytesMax), "…");
+}
+
+namespace {
+
+// Returns the number of single-character edits from `a` to `b`.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates) {
+  // A suggestion further away than this would be a guess.
+  size_t nearest_distance = name.size() / 3 + 2;
+  std::string nearest;
+  for (const std::string& candidate : candidates) {
+    // The distance is at least the difference in length. Checking that first bounds the work for
+    // very long names from untrusted callers.
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    if (longer - shorter >= nearest_distance) continue;
+    const size_t distance = EditDistance(name, candidate);
+    if (distance < nearest_distance) {
+      nearest_distance = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string JsonQuoted(absl::string_view text) {
+  std::string quoted = "\"";
+  while (!text.empty()) {
+    const Character first = FirstCharacter(text);
+    const char32_t point = first.point.value_or(0xfffd);
+    if (point == '"' || point == '\\') {
+      absl::StrAppend(&quoted, "\\", text.substr(0, 1));
+    } else if (point == '\n') {
+      quoted += "\\n";
+    } else if (IsUnsafe(point) || !first.point.has_value()) {
+      absl::StrAppendFormat(&quoted, "\\u%04x", static_cast<unsigned>(point));
+    } else {
+      absl::StrAppend(&quoted, text.substr(0, first.bytes));
+    }
+    text.remove_prefix(first.bytes);
+  }
+  quoted += '"';
+  return quoted;
 }
 
 }  // namespace callboard::base

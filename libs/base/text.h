@@ -1,23 +1,26 @@
-// Text from outside: cut, repaired, quoted in errors and escaped for terminals and logs.
+// Functions for untrusted text: truncation, repair of UTF-8, escaping for errors, terminals, logs
+// and JSON, and suggestions for misspelled names.
 //
-// A string field of Protobuf that is not UTF-8 makes the whole message unreadable. So text from
-// agents, tasks and disks passes through ValidUtf8() or KeptText() before it is kept, and is cut
-// only by the functions below.
+// A Protobuf string field that is not UTF-8 makes the whole message unreadable. Text from agents,
+// tasks and disks must therefore pass through ValidUtf8() or SanitizeText() before it is stored,
+// and must be truncated only by the functions below.
+
 #ifndef CALLBOARD_LIBS_BASE_TEXT_H_
 #define CALLBOARD_LIBS_BASE_TEXT_H_
 
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
 namespace callboard::base {
 
-// The longest value, in bytes, that an error message quotes.
-inline constexpr size_t kEchoedBytesMax = 128;
+// Maximum number of bytes of a value in an error message.
+inline constexpr size_t kErrorValueBytesMax = 128;
 
-// The first character of a text. A byte that belongs to none stands alone, without a code point.
+// The first character of a text. A byte that is not part of a valid character has no code point.
 struct Character {
   std::optional<char32_t> point;
   size_t bytes = 0;
@@ -25,43 +28,53 @@ struct Character {
 // REQUIRES: !text.empty().
 Character FirstCharacter(absl::string_view text);
 
-// C0, DEL and C1.
+// Returns true for C0, DEL and C1.
 bool IsControl(char32_t point);
-// What a terminal or a log must not get as it is: controls, line separators and the characters
-// that turn the direction of writing.
+// Returns true for characters that must be escaped for terminals and logs: control characters, line
+// separators and characters that change the writing direction.
 bool IsUnsafe(char32_t point);
 
-// Whether `text` is UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
+// Returns true if `text` is valid UTF-8, without overlong forms, surrogates and code points above
+// U+10FFFF.
 bool IsUtf8(absl::string_view text);
 
-// `text` with U+FFFD in place of every byte that is not part of a UTF-8 character.
+// Returns `text` with U+FFFD in place of every byte that is not part of a UTF-8 character.
 std::string ValidUtf8(std::string text);
 
-// The beginning and the end of a UTF-8 text: at most `bytes`, and no part of a character. Of other
-// bytes the end may be three shorter than that.
-absl::string_view Utf8Cut(absl::string_view text, size_t bytes);
-absl::string_view Utf8Tail(absl::string_view text, size_t bytes);
+// Return the longest prefix and suffix of a UTF-8 text that has at most `bytes` and does not split
+// a character. If `text` is not UTF-8, the suffix may be up to three bytes shorter than necessary.
+absl::string_view Utf8Prefix(absl::string_view text, size_t bytes);
+absl::string_view Utf8Suffix(absl::string_view text, size_t bytes);
 
-// How many bytes at the end of `text` are the beginning of a character whose rest may follow.
-size_t Utf8Unfinished(absl::string_view text);
+// Returns the number of bytes at the end of `text` that are an incomplete character.
+size_t Utf8IncompleteSuffix(absl::string_view text);
 
-// ValidUtf8(text), cut to `bytes`.
-std::string KeptText(std::string text, size_t bytes);
+// Returns Utf8Prefix(ValidUtf8(text), bytes).
+std::string SanitizeText(std::string text, size_t bytes);
 
-// Whether `text` has a control character, or bytes that are not UTF-8.
+// Returns true if `text` has a control character or bytes that are not UTF-8.
 bool HasControl(absl::string_view text);
 
-// Whether Escaped() changes `text`.
+// Returns true if Escaped() would change `text`.
 bool NeedsEscape(absl::string_view text);
 
-// `text` with \u001b (or \n, \r, \t) in place of every unsafe character, and \xff in place of every
-// byte that is not UTF-8.
+// Returns `text` with an escape such as \u001b, \n, \r or \t in place of every unsafe character,
+// and one such as \xff in place of every byte that is not UTF-8.
 std::string Escaped(absl::string_view text);
-// As Escaped(), for text of many lines: line ends and tabs stay.
+// Like Escaped(), but keeps line ends and tabs, for text of several lines.
 std::string EscapedLines(absl::string_view text);
 
-// `value` as an error message shows it: at most kEchoedBytesMax, escaped; "…" stands for the rest.
-std::string Echoed(absl::string_view value);
+// Escapes `value` for an error message. Truncates the result to kErrorValueBytesMax and then
+// appends "…".
+std::string EscapeForError(absl::string_view value);
+
+// Returns the candidate of which `name` is most likely a misspelling, and the first one if several
+// are equally near. Returns an empty text if no candidate is near enough.
+std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates);
+
+// Returns `text` as a JSON string, including the quotes. Escapes characters that are unsafe on a
+// terminal. Replaces bytes that are not UTF-8 with U+FFFD.
+std::string JsonQuoted(absl::string_view text);
 
 }  // namespace callboard::base
 

@@ -8,41 +8,42 @@
 namespace callboard::base {
 namespace {
 
-TEST(Utf8CutTest, ShortTextStaysWhole) {
-  EXPECT_EQ(Utf8Cut("", 3), "");
-  EXPECT_EQ(Utf8Cut("aé", 3), "aé");
-  EXPECT_EQ(Utf8Tail("éa", 3), "éa");
+TEST(Utf8PrefixTest, ShortTextStaysWhole) {
+  EXPECT_EQ(Utf8Prefix("", 3), "");
+  EXPECT_EQ(Utf8Prefix("aé", 3), "aé");
+  EXPECT_EQ(Utf8Suffix("éa", 3), "éa");
 }
 
-TEST(Utf8CutTest, NoCharacterIsCut) {
-  EXPECT_EQ(Utf8Cut("aéb", 3), "aé");
-  EXPECT_EQ(Utf8Cut("aéb", 2), "a");
-  EXPECT_EQ(Utf8Cut("é", 1), "");
-  EXPECT_EQ(Utf8Tail("aéb", 2), "b");
-  EXPECT_EQ(Utf8Tail("aéb", 3), "éb");
+TEST(Utf8PrefixTest, NoCharacterIsSplit) {
+  EXPECT_EQ(Utf8Prefix("aéb", 3), "aé");
+  EXPECT_EQ(Utf8Prefix("aéb", 2), "a");
+  EXPECT_EQ(Utf8Prefix("é", 1), "");
+  EXPECT_EQ(Utf8Suffix("aéb", 2), "b");
+  EXPECT_EQ(Utf8Suffix("aéb", 3), "éb");
 }
 
-TEST(Utf8CutTest, TailOfOtherBytesIsAtMostThreeShorter) {
+TEST(Utf8PrefixTest, SuffixOfInvalidBytesIsAtMostThreeShorter) {
   const std::string bytes(100, '\x80');
-  EXPECT_EQ(Utf8Tail(bytes, 50).size(), 47u);
+  EXPECT_EQ(Utf8Suffix(bytes, 50).size(), 47u);
 }
 
-TEST(TextTest, BeginningOfACharacterAtTheEndIsUnfinished) {
-  EXPECT_EQ(Utf8Unfinished(""), 0u);
-  EXPECT_EQ(Utf8Unfinished("aé"), 0u);
-  EXPECT_EQ(Utf8Unfinished("a\xc3"), 1u);
-  EXPECT_EQ(Utf8Unfinished("a\xf0\x9f\x99"), 3u);
-  EXPECT_EQ(Utf8Unfinished("a\xf0\x9f\x99\x82"), 0u);
-  EXPECT_EQ(Utf8Unfinished("\x80\x80\x80\x80"), 0u);
-  EXPECT_EQ(Utf8Unfinished("\xff"), 0u);
+TEST(TextTest, IncompleteCharacterAtTheEndIsFound) {
+  EXPECT_EQ(Utf8IncompleteSuffix(""), 0u);
+  EXPECT_EQ(Utf8IncompleteSuffix("aé"), 0u);
+  EXPECT_EQ(Utf8IncompleteSuffix("a\xc3"), 1u);
+  EXPECT_EQ(Utf8IncompleteSuffix("a\xf0\x9f\x99"), 3u);
+  EXPECT_EQ(Utf8IncompleteSuffix("a\xf0\x9f\x99\x82"), 0u);
+  EXPECT_EQ(Utf8IncompleteSuffix("\x80\x80\x80\x80"), 0u);
+  EXPECT_EQ(Utf8IncompleteSuffix("\xff"), 0u);
 }
 
-TEST(TextTest, OnlyUtf8IsUtf8) {
+TEST(TextTest, RecognizesUtf8) {
   for (const char* text :
        {"", "a", "é", "\xed\x9f\xbf", "€", "\xf0\x9f\x99\x82", "\xf4\x8f\xbf\xbf"}) {
     EXPECT_TRUE(IsUtf8(text)) << text;
   }
-  // A lone byte, a cut character, overlong forms, a surrogate, beyond the last code point.
+  // A lone byte, an incomplete character, overlong forms, a surrogate, and a value above the last
+  // code point.
   for (const char* text : {"\xff", "\x80", "\xc3", "\xe2\x82", "\xc0\xaf", "\xe0\x80\xaf",
                            "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xc3z"}) {
     EXPECT_FALSE(IsUtf8(text)) << Escaped(text);
@@ -50,25 +51,25 @@ TEST(TextTest, OnlyUtf8IsUtf8) {
   }
 }
 
-TEST(TextTest, RepairKeepsEveryGoodCharacter) {
+TEST(TextTest, ValidUtf8KeepsEveryValidCharacter) {
   EXPECT_EQ(ValidUtf8("aé€"), "aé€");
   EXPECT_EQ(ValidUtf8("a\xc3z\xff"), "a\xef\xbf\xbdz\xef\xbf\xbd");
 }
 
-TEST(TextTest, KeptTextIsAlwaysUtf8AndNeverTooLong) {
+TEST(TextTest, SanitizedTextIsUtf8AndShort) {
   EXPECT_TRUE(rc::check([] {
-    // Mostly bytes of characters of several bytes.
+    // Mostly bytes of multi-byte characters.
     const auto bytes = *rc::gen::container<std::string>(rc::gen::weightedOneOf<char>(
         {{2, rc::gen::inRange<char>(-128, -1)}, {1, rc::gen::arbitrary<char>()}}));
-    const std::string kept = KeptText(bytes, 16);
-    RC_ASSERT(IsUtf8(kept));
-    RC_ASSERT(kept.size() <= 16u);
+    const std::string sanitized = SanitizeText(bytes, 16);
+    RC_ASSERT(IsUtf8(sanitized));
+    RC_ASSERT(sanitized.size() <= 16u);
     RC_ASSERT(!NeedsEscape(Escaped(bytes)));
-    RC_ASSERT(Echoed(bytes).size() <= kEchoedBytesMax + 3);
+    RC_ASSERT(EscapeForError(bytes).size() <= kErrorValueBytesMax + 3);
   }));
 }
 
-TEST(TextTest, EscapesWhatMovesATerminalOrTurnsItsText) {
+TEST(TextTest, EscapesTerminalControlsAndBidiCharacters) {
   EXPECT_EQ(Escaped("a\x1b[2J\x7f\r\n"), "a\\u001b[2J\\u007f\\r\\n");
   EXPECT_EQ(Escaped("\xc2\x9b"), "\\u009b") << "C1";
   EXPECT_EQ(Escaped("\xe2\x80\xae\xe2\x81\xa6\xd8\x9c"), "\\u202e\\u2066\\u061c") << "bidi";
@@ -77,22 +78,22 @@ TEST(TextTest, EscapesWhatMovesATerminalOrTurnsItsText) {
   EXPECT_EQ(Escaped("grüße \\ שלום"), "grüße \\ שלום") << "letters stay";
 }
 
-TEST(TextTest, LinesKeepTheirEndsAndTabs) {
+TEST(TextTest, EscapedLinesKeepLineEndsAndTabs) {
   EXPECT_EQ(EscapedLines("a\tb\nc\x1b"), "a\tb\nc\\u001b");
 }
 
-TEST(TextTest, ControlCharactersAreFoundAmongLetters) {
+TEST(TextTest, FindsControlCharacters) {
   EXPECT_FALSE(HasControl("grüße \xe2\x80\xae"));
   EXPECT_TRUE(HasControl("a\nb"));
   EXPECT_TRUE(HasControl("a\xc2\x85"));
   EXPECT_TRUE(HasControl("\xff"));
 }
 
-TEST(TextTest, EchoedValueIsShort) {
-  EXPECT_EQ(Echoed("queue-1"), "queue-1");
-  EXPECT_EQ(Echoed(std::string(128, 'a')), std::string(128, 'a'));
-  EXPECT_EQ(Echoed(std::string(129, 'a')), std::string(128, 'a') + "…");
-  EXPECT_EQ(Echoed("a" + std::string(200, '\x1b')).size(), kEchoedBytesMax + 3)
+TEST(TextTest, EscapeForErrorShortensItsResult) {
+  EXPECT_EQ(EscapeForError("queue-1"), "queue-1");
+  EXPECT_EQ(EscapeForError(std::string(128, 'a')), std::string(128, 'a'));
+  EXPECT_EQ(EscapeForError(std::string(129, 'a')), std::string(128, 'a') + "…");
+  EXPECT_EQ(EscapeForError("a" + std::string(200, '\x1b')).size(), kErrorValueBytesMax + 3)
       << "escapes count too";
 }
 

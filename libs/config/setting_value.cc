@@ -11,15 +11,73 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "libs/base/check.h"
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
 #include "libs/base/text.h"
-#include "libs/wire/enum_text.h"
+#include "libs/config/settings.h"
+#include "libs/wire/enums.h"
 #include "libs/wire/time.h"
 
 namespace callboard::config {
+
+std::vector<FlagText> ListFlags(const google::protobuf::Descriptor& type) {
+  std::vector<FlagText> flags;
+  for (const SettingField& setting : ListSettings(type)) {
+    flags.push_back({.flag = absl::StrCat("--", setting.name),
+                     .allowed_values = AllowedValuesText(setting),
+                     .default_text = setting.default_text,
+                     .help = setting.declaration().help()});
+  }
+  return flags;
+}
+
+std::string HelpText(const Program& program, const google::protobuf::Descriptor& type) {
+  std::string text = absl::StrCat(program.name, ": ", program.summary, "\n\nExamples:\n");
+  for (const std::string& example : program.examples) absl::StrAppend(&text, "  ", example, "\n");
+  absl::StrAppend(&text,
+                  "\nSettings, as flags, as keys of the file that --config names, or in the "
+                  "environment\n(--queue.max_size is CALLBOARD_QUEUE_MAX_SIZE). A flag wins over "
+                  "the file, the file over\nthe environment.\n\n");
+  for (const FlagText& flag : ListFlags(type)) {
+    absl::StrAppend(&text, "  ", flag.flag, "=<", flag.allowed_values, ">\n      ", flag.help);
+    if (!flag.default_text.empty()) absl::StrAppend(&text, " Default: ", flag.default_text, ".");
+    text += '\n';
+  }
+  absl::StrAppend(&text,
+                  "\n  --print_config   Show every setting and where its value comes from.\n"
+                  "  --version        Show the version.\n"
+                  "  --help, -h       Show this text.\n");
+  return text;
+}
+
+std::string PrintedConfig(const google::protobuf::Message& config,
+                          const std::map<std::string, std::string>& origins) {
+  std::string text;
+  for (const SettingField& setting : ListSettings(config)) {
+    const auto origin = origins.find(setting.name);
+    absl::StrAppend(&text, setting.name, " = ", ValueText(setting, config), "  # ",
+                    origin == origins.end() ? "default" : origin->second, "\n");
+  }
+  return text;
+}
+
+std::string ReferenceTable(const google::protobuf::Descriptor& type) {
+  std::string text = "| setting | values | default | what it does |\n|---|---|---|---|\n";
+  for (const SettingField& setting : ListSettings(type)) {
+    const std::string unit = setting.declaration().unit();
+    absl::StrAppend(
+        &text, "| `", setting.name, "` | ",
+        absl::StrReplaceAll(AllowedValuesText(setting), {{"|", ", "}}),
+        unit.empty() ? "" : absl::StrCat(" ", unit), " | ",
+        setting.default_text.empty() ? "" : absl::StrCat("`", setting.default_text, "`"), " | ",
+        setting.declaration().help(), " |\n");
+  }
+  return text;
+}
+
 namespace {
 
 using google::protobuf::Duration;
@@ -32,10 +90,10 @@ struct Range {
   int64_t max;
 };
 
-// Of the name of an entry in a map of settings.
+// Limit on the name of an entry in a map of settings.
 constexpr size_t kEntryBytesMax = 64;
 
-Range RangeOf(const FieldDescriptor& field) {
+Range AllowedRange(const FieldDescriptor& field) {
   const v1::Setting& declaration = field.options().GetExtension(v1::setting);
   return {declaration.has_min() ? declaration.min() : 0,
           declaration.has_max() ? declaration.max() : std::numeric_limits<uint32_t>::max()};
@@ -50,7 +108,7 @@ bool IsDuration(const FieldDescriptor& field) {
   return field.message_type() == Duration::descriptor();
 }
 
-// Stores one scalar in `field` of `holder`. False when `text` is no such value.
+// Stores one scalar in `field` of `holder`. Returns false if `text` is not a valid value.
 bool SetScalar(const FieldDescriptor& field, const Range& range, const std::string& text,
                Message& holder) {
   const Reflection& reflection = *holder.GetReflection();
@@ -99,7 +157,7 @@ bool SetScalar(const FieldDescriptor& field, const Range& range, const std::stri
   }
 }
 
-// Where the entry `name` is in a map; -1 when it has none.
+// Returns the index of the entry `name` in a map, or -1.
 int IndexOf(const std::string& name, const FieldDescriptor& map, const Message& holder) {
   for (int i = 0; i < holder.GetReflection()->FieldSize(holder, &map); ++i) {
     const Message& entry = holder.GetReflection()->GetRepeatedMessage(holder, &map, i);
@@ -108,9 +166,9 @@ int IndexOf(const std::string& name, const FieldDescriptor& map, const Message& 
   return -1;
 }
 
-// The settings of the entry `name` of a map; made, with their defaults, if absent. Lists have no
-// place among them.
-Message& EntryOf(const std::string& name, const FieldDescriptor& map, Message& holder) {
+// Returns the settings of the entry `name` of a map. Adds the entry, with default settings, if it
+// is absent. The settings of an entry cannot be lists.
+Message& FindOrAddEntry(const std::string& name, const FieldDescriptor& map, Message& holder) {
   const Reflection& reflection = *holder.GetReflection();
   const FieldDescriptor* value = map.message_type()->map_value();
   if (const int index = IndexOf(name, map, holder); index >= 0) {
@@ -123,24 +181,24 @@ Message& EntryOf(const std::string& name, const FieldDescriptor& map, Message& h
   for (int i = 0; i < value->message_type()->field_count(); ++i) {
     const FieldDescriptor& field = *value->message_type()->field(i);
     const std::string& text = field.options().GetExtension(v1::setting).default_value();
-    CHECK(SetScalar(field, RangeOf(field), text, settings)) << field.full_name();
+    CHECK(SetScalar(field, AllowedRange(field), text, settings)) << field.full_name();
   }
   return settings;
 }
 
 // The message that holds the setting, made on the way if absent.
-Message& HolderOf(const SettingField& setting, Message& config) {
+Message& HolderMessage(const SettingField& setting, Message& config) {
   Message* holder = &config;
   for (size_t i = 0; i + 1 < setting.path.size(); ++i) {
     const FieldDescriptor& field = *setting.path[i];
-    holder = field.is_map() ? &EntryOf(setting.entry, field, *holder)
+    holder = field.is_map() ? &FindOrAddEntry(setting.entry, field, *holder)
                             : holder->GetReflection()->MutableMessage(holder, &field);
   }
   return *holder;
 }
 
 // REQUIRES: an entry on the way is there.
-const Message& HolderOf(const SettingField& setting, const Message& config) {
+const Message& HolderMessage(const SettingField& setting, const Message& config) {
   const Message* holder = &config;
   for (size_t i = 0; i + 1 < setting.path.size(); ++i) {
     const FieldDescriptor& field = *setting.path[i];
@@ -192,7 +250,7 @@ bool SetMap(const FieldDescriptor& field, const Range& range,
   return true;
 }
 
-std::string WantedScalar(const FieldDescriptor& field, const Range& range) {
+std::string AllowedScalarText(const FieldDescriptor& field, const Range& range) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL:
       return "true|false";
@@ -208,18 +266,19 @@ std::string WantedScalar(const FieldDescriptor& field, const Range& range) {
   }
 }
 
-absl::Status Wrong(const SettingField& setting, absl::string_view text) {
+absl::Status InvalidValue(const SettingField& setting, absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(
-      setting.name, ": '", setting.declaration().secret() ? "(secret)" : base::Echoed(text),
-      "' is not valid; wanted: ", WantedText(setting)));
+      setting.name, ": '", setting.declaration().secret() ? "(secret)" : base::EscapeForError(text),
+      "' is not valid; wanted: ", AllowedValuesText(setting)));
 }
 
-absl::Status CheckEntry(const SettingField& setting) {
+absl::Status CheckEntryName(const SettingField& setting) {
   const std::string& name = setting.entry;
-  const bool good = name.size() <= kEntryBytesMax &&
-                    name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") == name.npos &&
-                    name.find_first_of("_-") != 0;
-  if (good) return absl::OkStatus();
+  const bool is_valid =
+      name.size() <= kEntryBytesMax &&
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") == name.npos &&
+      name.find_first_of("_-") != 0;
+  if (is_valid) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(setting.name, ": '", name,
                    "' is not a valid name; wanted: lower-case letters, digits, _ and -, ",
@@ -230,13 +289,13 @@ absl::Status CheckEntry(const SettingField& setting) {
 
 absl::Status AssignElements(const SettingField& setting, const std::vector<std::string>& elements,
                             Message& config) {
-  RETURN_IF_ERROR(CheckEntry(setting));
+  RETURN_IF_ERROR(CheckEntryName(setting));
   const FieldDescriptor& field = setting.field();
-  Message& holder = HolderOf(setting, config);
-  const Range range = RangeOf(field);
-  bool good = true;
+  Message& holder = HolderMessage(setting, config);
+  const Range range = AllowedRange(field);
+  bool is_valid = true;
   if (field.is_map()) {
-    good = SetMap(field, range, elements, holder);
+    is_valid = SetMap(field, range, elements, holder);
   } else if (field.is_repeated()) {
     CHECK(field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) << setting.name;
     holder.GetReflection()->ClearField(&holder, &field);
@@ -244,9 +303,9 @@ absl::Status AssignElements(const SettingField& setting, const std::vector<std::
       holder.GetReflection()->AddString(&holder, &field, element);
     }
   } else {
-    good = elements.size() == 1 && SetScalar(field, range, elements.front(), holder);
+    is_valid = elements.size() == 1 && SetScalar(field, range, elements.front(), holder);
   }
-  return good ? absl::OkStatus() : Wrong(setting, absl::StrJoin(elements, ","));
+  return is_valid ? absl::OkStatus() : InvalidValue(setting, absl::StrJoin(elements, ","));
 }
 
 absl::Status AssignText(const SettingField& setting, absl::string_view text, Message& config) {
@@ -256,7 +315,7 @@ absl::Status AssignText(const SettingField& setting, absl::string_view text, Mes
 
 std::string ValueText(const SettingField& setting, const Message& config) {
   const FieldDescriptor& field = setting.field();
-  const Message& holder = HolderOf(setting, config);
+  const Message& holder = HolderMessage(setting, config);
   const Reflection& reflection = *holder.GetReflection();
   if (setting.declaration().secret()) {
     return ScalarText(field, holder).empty() ? "(not set)" : "(set)";
@@ -278,13 +337,13 @@ std::string ValueText(const SettingField& setting, const Message& config) {
                         : absl::StrJoin(elements, ",");
 }
 
-std::string WantedText(const SettingField& setting) {
+std::string AllowedValuesText(const SettingField& setting) {
   const FieldDescriptor& field = setting.field();
-  const Range range = RangeOf(field);
+  const Range range = AllowedRange(field);
   if (field.is_map()) {
-    return absl::StrCat("key=", WantedScalar(*field.message_type()->map_value(), range), ",…");
+    return absl::StrCat("key=", AllowedScalarText(*field.message_type()->map_value(), range), ",…");
   }
-  return absl::StrCat(WantedScalar(field, range), field.is_repeated() ? ",…" : "");
+  return absl::StrCat(AllowedScalarText(field, range), field.is_repeated() ? ",…" : "");
 }
 
 }  // namespace callboard::config

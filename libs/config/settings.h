@@ -1,34 +1,85 @@
 // Settings declared once, as fields of a proto message (proto/callboard/config/v1), and given as
 // flags, in a YAML file or in the environment.
+
 #ifndef CALLBOARD_LIBS_CONFIG_SETTINGS_H_
 #define CALLBOARD_LIBS_CONFIG_SETTINGS_H_
 
 #include <google/protobuf/message.h>
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "callboard/config/v1/options.pb.h"
 
 namespace callboard::config {
 
+// Stands for the name of any entry of a map of settings.
+inline constexpr char kAnyEntry[] = "<name>";
+
+// A setting: a field with the option `setting`, and the path to it.
+struct SettingField {
+  // As users write it: `queue.max_size`, `flow.lanes.build.max_pending`.
+  std::string name;
+  // From the settings message down; the last one is the setting itself.
+  std::vector<const google::protobuf::FieldDescriptor*> path;
+  // The entry of the map on the path, or kAnyEntry. Empty if there is no map on the path.
+  std::string entry;
+  // Written as in a flag. If it is empty, the field has its zero value by default.
+  std::string default_text;
+
+  const google::protobuf::FieldDescriptor& field() const { return *path.back(); }
+  const v1::Setting& declaration() const { return field().options().GetExtension(v1::setting); }
+  bool is_bool() const {
+    return field().cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_BOOL;
+  }
+  // CALLBOARD_QUEUE_MAX_SIZE.
+  std::string environment_name() const;
+  // Returns this setting for the entry `which` in place of kAnyEntry, or unchanged if it is not in
+  // a map.
+  SettingField ForEntry(absl::string_view which) const;
+};
+
+// Returns all settings of a message type in order of declaration. Settings in a map are for
+// kAnyEntry.
+std::vector<SettingField> ListSettings(const google::protobuf::Descriptor& type);
+// Returns all settings of a message. Settings in a map are listed for each of its entries.
+std::vector<SettingField> ListSettings(const google::protobuf::Message& config);
+
+// Finds a setting by the name of its flag, or by its environment variable, in which the name of an
+// entry is in upper case. `settings` is the list for a message type.
+std::optional<SettingField> FindSetting(const std::vector<SettingField>& settings,
+                                        absl::string_view name);
+std::optional<SettingField> FindVariable(const std::vector<SettingField>& settings,
+                                         absl::string_view name);
+
+// Returns the names of all settings. If `name` contains a map entry, settings of that map have its
+// name.
+std::vector<std::string> NamesLike(const std::vector<SettingField>& settings,
+                                   absl::string_view name);
+
+// Returns the error text for an unknown setting, with the most similar of the `known` names.
+std::string UnknownSettingText(absl::string_view name, const std::vector<std::string>& known);
+
 // Where settings come from.
-struct Sources {
+struct SettingSources {
   // Without the program's name.
   std::span<const char* const> arguments;
-  // All of it; only what begins with CALLBOARD_ is looked at.
+  // The whole environment. Only variables that begin with CALLBOARD_ are used.
   std::map<std::string, std::string> environment;
 };
 
-// What a command line asks for.
-enum class Ask { kRun, kHelp, kVersion, kPrintConfig };
+// The action that a command line requests.
+enum class Action { kRun, kHelp, kVersion, kPrintConfig };
 
 struct LoadedSettings {
-  Ask ask = Ask::kRun;
-  // By setting: `default`, `environment CALLBOARD_QUEUE_MAX_SIZE`, `file callboard.yaml:3`, `flag`.
-  // Of a map's entries only what was given.
+  Action action = Action::kRun;
+  // The origin of each setting: `default`, `environment CALLBOARD_QUEUE_MAX_SIZE`,
+  // `file callboard.yaml:3`, `flag`. For entries of a map only the settings that were given.
   std::map<std::string, std::string> origins;
 };
 
@@ -37,19 +88,20 @@ struct LoadedSettings {
 //
 // Flags are --queue.max_size=50 or --queue.max_size 50; for a boolean also --insecure_listen and
 // --no-insecure_listen; a list is separated by commas. --config names the file. --help, --version
-// and --print_config ask for something else than to run.
+// and --print_config request another action than to run.
 //
-// An entry of a map of settings is there, with the defaults of its settings, once one of them is
-// given: --flow.lanes.build.max_pending=20. Its name is of lower-case letters, digits, _ and -; the
-// environment has it in upper case, CALLBOARD_FLOW_LANES_BUILD_MAX_PENDING, and shells allow no -
-// there.
+// An entry of a map of settings exists as soon as one of its settings is given, as in
+// --flow.lanes.build.max_pending=20; the others have their defaults. The name of an entry consists
+// of lower-case letters, digits, _ and -. It is in upper case in the environment,
+// CALLBOARD_FLOW_LANES_BUILD_MAX_PENDING, where shells do not allow -.
 //
-// INVALID_ARGUMENT, with `config` in no defined state, for what is no flag, an unknown setting
-// (naming the nearest), a value of the wrong type or out of range; it names the place.
-absl::StatusOr<LoadedSettings> LoadSettings(const Sources& sources,
+// Returns INVALID_ARGUMENT for an argument that is not a flag, an unknown setting (the error names
+// the most similar one), and a value of the wrong type or out of range. The error names the source.
+// `config` is unspecified after an error.
+absl::StatusOr<LoadedSettings> LoadSettings(const SettingSources& sources,
                                             google::protobuf::Message& config);
 
-// The environment of this process.
+// Returns the environment of this process.
 std::map<std::string, std::string> ProcessEnvironment();
 
 }  // namespace callboard::config

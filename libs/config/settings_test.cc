@@ -29,7 +29,7 @@ using v1::LaneConfig;
 using v1::QueueConfig;
 using v1::SchedulerConfig;
 
-// A place where settings are written, and what loading them comes to.
+// Builds the sources of settings and loads them.
 template <class Config>
 class Loaded {
  public:
@@ -41,7 +41,7 @@ class Loaded {
     environment_ = std::move(environment);
     return *this;
   }
-  // Writes the file that the flag --config will name.
+  // Writes the file for the flag --config.
   Loaded& File(const std::string& yaml) {
     std::ofstream(path_) << yaml;
     return *this;
@@ -80,7 +80,7 @@ class Loaded {
 using Director = Loaded<DirectorConfig>;
 using Agent = Loaded<AgentConfig>;
 
-TEST(SettingsTest, DefaultsStandWhereNothingIsSaid) {
+TEST(SettingsTest, DefaultsApply) {
   const DirectorConfig config = *Director();
   EXPECT_EQ(config.grpc().listen(), "127.0.0.1:7070");
   EXPECT_EQ(config.queue().max_size(), 50u);
@@ -120,7 +120,7 @@ TEST(SettingsTest, EnvironmentMayNameTheFile) {
   EXPECT_EQ(config.queue().policy(), QueueConfig::POLICY_BLOCK);
 }
 
-TEST(SettingsTest, BooleansMayStandAloneOrBeNegated) {
+TEST(SettingsTest, BooleanFlagsNeedNoValueAndCanBeNegated) {
   EXPECT_TRUE((*Director().Flags({"--insecure_listen"})).insecure_listen());
   EXPECT_TRUE((*Director().Flags({"--insecure_listen=true"})).insecure_listen());
   EXPECT_FALSE(
@@ -140,7 +140,7 @@ TEST(SettingsTest, ListsAndMapsComeFromEverySource) {
   EXPECT_THAT(file.agent().labels(), ElementsAre(Pair("z", "a")));
 }
 
-TEST(SettingsTest, UnknownNameIsRefusedInEverySourceNamingTheNearest) {
+TEST(SettingsTest, UnknownNameIsAnErrorWithTheMostSimilarName) {
   EXPECT_EQ(Director().Flags({"--queue.max_sise=5"}).Error(),
             "unknown setting 'queue.max_sise'; did you mean 'queue.max_size'?");
   EXPECT_EQ(Director().Flags({"--xyzzy"}).Error(),
@@ -155,7 +155,7 @@ TEST(SettingsTest, UnknownNameIsRefusedInEverySourceNamingTheNearest) {
                          "'queue.max_size'?"));
 }
 
-TEST(SettingsTest, VariablesOfOtherBinariesAndOfTasksAreNotOurs) {
+TEST(SettingsTest, VariablesOfOtherProgramsAndOfTasksAreIgnored) {
   EXPECT_EQ((*Director().Environment(
                  {{"CALLBOARD_JOBS_FILE", "x"}, {"CALLBOARD_FENCE", "x"}, {"HOME", "x"}}))
                 .queue()
@@ -163,7 +163,7 @@ TEST(SettingsTest, VariablesOfOtherBinariesAndOfTasksAreNotOurs) {
             50u);
 }
 
-TEST(SettingsTest, WrongValueIsRefusedInEverySourceNamingPlaceAndLimit) {
+TEST(SettingsTest, InvalidValueIsAnErrorWithSourceAndLimits) {
   EXPECT_EQ(Director().Flags({"--queue.max_size=-1"}).Error(),
             "queue.max_size: '-1' is not valid; wanted: 0..10000000");
   EXPECT_THAT(Director().Flags({"--queue.max_size=10000001"}).Error(),
@@ -183,12 +183,12 @@ TEST(SettingsTest, WrongValueIsRefusedInEverySourceNamingPlaceAndLimit) {
                          "0..10000000"));
 }
 
-TEST(SettingsTest, FileOfTheWrongShapeIsRefusedNamingTheLine) {
+TEST(SettingsTest, FileOfTheWrongShapeIsAnErrorWithItsLine) {
   const std::pair<std::string, std::string> cases[] = {
       {"queue: 5\n", ":1: queue holds settings, not a value"},
       {"queue:\n  max_size: [1]\n", ":2: queue.max_size: wanted one value"},
       {"fleet:\n  agents: a\n", ":2: fleet.agents: wanted a list"},
-      {"queue:\n  max_size: 1\n  max_size: 2\n", ":3: queue.max_size is there twice"},
+      {"queue:\n  max_size: 1\n  max_size: 2\n", ":3: queue.max_size is given twice"},
       {"config: other.yaml\n", ":1: a file cannot name another file"},
       {"- a\n", ":1: wanted a map of settings"},
   };
@@ -222,13 +222,13 @@ TEST(SettingsTest, EntriesOfAMapOfSettingsComeFromEverySource) {
             "environment CALLBOARD_FLOW_LANES_MAX_PENDING_MAX_PENDING");
 }
 
-TEST(SettingsTest, EntryOfAMapBeginsWithTheDefaultsOfItsSettings) {
+TEST(SettingsTest, NewMapEntryHasDefaultSettings) {
   EXPECT_THAT((*Director()).flow().lanes(), IsEmpty());
   const DirectorConfig config = *Director().Flags({"--flow.lanes.build.max_pending=20"});
   EXPECT_EQ(config.flow().lanes().at("build").priority(), LaneConfig::PRIORITY_AUTO);
 }
 
-TEST(SettingsTest, NameOfAnEntryIsRefusedInEverySourceSayingWhatIsWanted) {
+TEST(SettingsTest, InvalidEntryNameIsAnErrorInEverySource) {
   const std::string wanted =
       "is not a valid name; wanted: lower-case letters, digits, _ and -, the first a letter or "
       "digit, at most 64 of them";
@@ -250,7 +250,7 @@ TEST(SettingsTest, NameOfAnEntryIsRefusedInEverySourceSayingWhatIsWanted) {
             absl::StrCat(file.path(), ":4: flow.lanes.a.b.priority: 'a.b' ", wanted));
 }
 
-TEST(SettingsTest, WrongOrUnknownSettingOfAnEntryIsRefusedNamingTheNearest) {
+TEST(SettingsTest, InvalidOrUnknownSettingOfAnEntryIsAnError) {
   EXPECT_EQ(Director().Flags({"--flow.lanes.build.max_pendig=1"}).Error(),
             "unknown setting 'flow.lanes.build.max_pendig'; did you mean "
             "'flow.lanes.build.max_pending'?");
@@ -271,14 +271,14 @@ TEST(SettingsTest, WrongOrUnknownSettingOfAnEntryIsRefusedNamingTheNearest) {
       {"flow:\n  lanes:\n    build: 7\n", ":3: flow.lanes.build holds settings, not a value"},
       {"flow:\n  lanes: [build]\n", ":2: flow.lanes holds settings, not a value"},
       {"flow:\n  lanes:\n    build: {priority: low}\n    build: {priority: high}\n",
-       ":4: flow.lanes.build is there twice"},
+       ":4: flow.lanes.build is given twice"},
   };
   for (const auto& [yaml, error] : cases) {
     EXPECT_THAT(Director().File(yaml).Error(), EndsWith(error)) << yaml;
   }
 }
 
-TEST(SettingsTest, EntryInAVariableOfAnotherBinaryIsNotOurs) {
+TEST(SettingsTest, EntryInAVariableOfAnotherProgramIsIgnored) {
   Loaded<SchedulerConfig> scheduler;
   EXPECT_EQ((*scheduler.Environment({{"CALLBOARD_FLOW_LANES_BUILD_MAX_PENDING", "many"}}))
                 .grpc()
@@ -286,7 +286,7 @@ TEST(SettingsTest, EntryInAVariableOfAnotherBinaryIsNotOurs) {
             "127.0.0.1:7072");
 }
 
-TEST(SettingsTest, FileThatCannotBeReadIsAnError) {
+TEST(SettingsTest, UnreadableFileIsAnError) {
   for (const char* path : {"/nowhere/callboard.yaml", "/"}) {
     const std::string flag = absl::StrCat("--config=", path);
     EXPECT_EQ(Director().Flags({flag.c_str()}).Error(),
@@ -294,18 +294,18 @@ TEST(SettingsTest, FileThatCannotBeReadIsAnError) {
   }
 }
 
-TEST(SettingsTest, FlagWithoutItsValueOrName) {
+TEST(SettingsTest, FlagWithoutValueOrNameIsAnError) {
   EXPECT_THAT(Director().Flags({"--queue.max_size"}).Error(), HasSubstr("a value is missing"));
   EXPECT_THAT(Director().Flags({"serve"}).Error(), HasSubstr("'serve' is not a flag"));
   EXPECT_THAT(Director().Flags({"--no-queue.max_size"}).Error(), HasSubstr("unknown setting"));
 }
 
-TEST(SettingsTest, HelpWinsOverWhatFollows) {
-  EXPECT_EQ(Director().Flags({"--help", "--nonsense"}).Settings().ask, Ask::kHelp);
-  EXPECT_EQ(Director().Flags({"-h"}).Settings().ask, Ask::kHelp);
-  EXPECT_EQ(Director().Flags({"--version"}).Settings().ask, Ask::kVersion);
-  EXPECT_EQ(Director().Flags({"--print_config", "--queue.max_size=1"}).Settings().ask,
-            Ask::kPrintConfig);
+TEST(SettingsTest, HelpIgnoresLaterFlags) {
+  EXPECT_EQ(Director().Flags({"--help", "--nonsense"}).Settings().action, Action::kHelp);
+  EXPECT_EQ(Director().Flags({"-h"}).Settings().action, Action::kHelp);
+  EXPECT_EQ(Director().Flags({"--version"}).Settings().action, Action::kVersion);
+  EXPECT_EQ(Director().Flags({"--print_config", "--queue.max_size=1"}).Settings().action,
+            Action::kPrintConfig);
 }
 
 }  // namespace

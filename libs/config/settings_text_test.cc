@@ -1,4 +1,4 @@
-#include "libs/config/settings_text.h"
+#include "libs/config/setting_value.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(SettingsTextTest, PrintedConfigShowsEveryValueAsAFlagWouldGiveIt) {
                     HasSubstr("runner.kind = exec  # default\n")));
 }
 
-TEST(SettingsTextTest, SettingThatMayBeLeftOpenHasNoValueUntilItIsGiven) {
+TEST(SettingsTextTest, OptionalSettingHasNoValueUntilItIsGiven) {
   v1::AgentConfig config;
   LoadedSettings loaded = *LoadSettings({.arguments = {}, .environment = {}}, config);
   EXPECT_FALSE(config.telemetry().has_sample_ratio());

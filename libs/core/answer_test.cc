@@ -1,4 +1,4 @@
-#include "libs/core/answer.h"
+#include "libs/core/dispatch_rules.h"
 
 #include <gtest/gtest.h>
 
@@ -11,68 +11,70 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "libs/base/error.h"
-#include "libs/testing/file_text.h"
+#include "libs/testing/files.h"
 
 namespace callboard::core {
 namespace {
 
 using absl::StatusCode;
 
-AnswerMeaning MeaningOf(StatusCode code, absl::string_view reason = "") {
+AnswerMeaning ClassifyStartAnswer(StatusCode code, absl::string_view reason = "") {
   absl::Status answer(code, "no");
   if (!reason.empty()) answer = base::WithReason(answer, reason);
-  return core::MeaningOf(answer);
+  return core::ClassifyStartAnswer(answer);
 }
 
 TEST(AnswerTest, OkIsAccepted) {
-  EXPECT_EQ(core::MeaningOf(absl::OkStatus()), AnswerMeaning::kAccepted);
+  EXPECT_EQ(core::ClassifyStartAnswer(absl::OkStatus()), AnswerMeaning::kAccepted);
 }
 
-TEST(AnswerTest, OnlyABusyAgentIs409) {
-  EXPECT_EQ(MeaningOf(StatusCode::kAborted, "AGENT_BUSY"), AnswerMeaning::kBusy);
-  EXPECT_EQ(MeaningOf(StatusCode::kAborted, "START_TOO_LATE"), AnswerMeaning::kTransient);
-  EXPECT_EQ(MeaningOf(StatusCode::kAborted), AnswerMeaning::kTransient);
-  EXPECT_EQ(MeaningOf(StatusCode::kResourceExhausted, "AGENT_BUSY"), AnswerMeaning::kTransient);
+TEST(AnswerTest, AbortedIsBusyOnlyWithTheReasonAgentBusy) {
+  EXPECT_EQ(ClassifyStartAnswer(StatusCode::kAborted, "AGENT_BUSY"), AnswerMeaning::kBusy);
+  EXPECT_EQ(ClassifyStartAnswer(StatusCode::kAborted, "START_TOO_LATE"), AnswerMeaning::kTransient);
+  EXPECT_EQ(ClassifyStartAnswer(StatusCode::kAborted), AnswerMeaning::kTransient);
+  EXPECT_EQ(ClassifyStartAnswer(StatusCode::kResourceExhausted, "AGENT_BUSY"),
+            AnswerMeaning::kTransient);
 }
 
-TEST(AnswerTest, TroubleOfTheAgentOrTheWayIsTransient) {
+TEST(AnswerTest, AgentAndConnectionErrorsAreTransient) {
   for (const StatusCode code :
        {StatusCode::kUnavailable, StatusCode::kInternal, StatusCode::kUnknown,
         StatusCode::kDataLoss, StatusCode::kResourceExhausted, StatusCode::kCancelled,
         StatusCode::kAlreadyExists, StatusCode::kDeadlineExceeded, static_cast<StatusCode>(99)}) {
-    EXPECT_EQ(MeaningOf(code), AnswerMeaning::kTransient) << code;
+    EXPECT_EQ(ClassifyStartAnswer(code), AnswerMeaning::kTransient) << code;
   }
 }
 
-TEST(AnswerTest, TroubleOfTheTaskIsFinal) {
+TEST(AnswerTest, TaskErrorsAreFinal) {
   for (const StatusCode code : {StatusCode::kInvalidArgument, StatusCode::kNotFound,
                                 StatusCode::kOutOfRange, StatusCode::kFailedPrecondition}) {
-    EXPECT_EQ(MeaningOf(code), AnswerMeaning::kRejected) << code;
+    EXPECT_EQ(ClassifyStartAnswer(code), AnswerMeaning::kRejected) << code;
   }
 }
 
-TEST(AnswerTest, AgentThatServesNobodyIsAtFault) {
+TEST(AnswerTest, AgentThatRejectsEveryTaskIsAtFault) {
   for (const StatusCode code :
        {StatusCode::kUnauthenticated, StatusCode::kPermissionDenied, StatusCode::kUnimplemented}) {
-    EXPECT_EQ(MeaningOf(code), AnswerMeaning::kAgentAtFault) << code;
+    EXPECT_EQ(ClassifyStartAnswer(code), AnswerMeaning::kAgentAtFault) << code;
   }
 }
 
-TEST(AnswerTest, SessionIsRefusedByWhoAnswersNotByWhoIsAway) {
-  EXPECT_TRUE(IsSessionRefusal(absl::UnauthenticatedError("")));
-  EXPECT_TRUE(IsSessionRefusal(absl::UnimplementedError("")));
-  EXPECT_FALSE(IsSessionRefusal(absl::UnavailableError("")));
-  EXPECT_FALSE(IsSessionRefusal(absl::DeadlineExceededError("")));
-  EXPECT_FALSE(IsSessionRefusal(absl::CancelledError("")));
+TEST(AnswerTest, UnreachableAgentIsNoSessionRejection) {
+  EXPECT_TRUE(IsSessionRejection(absl::UnauthenticatedError("")));
+  EXPECT_TRUE(IsSessionRejection(absl::UnimplementedError("")));
+  EXPECT_FALSE(IsSessionRejection(absl::UnavailableError("")));
+  EXPECT_FALSE(IsSessionRejection(absl::DeadlineExceededError("")));
+  EXPECT_FALSE(IsSessionRejection(absl::CancelledError("")));
 }
 
-TEST(AnswerTest, FencingAnswerSaysNothingAboutTheTask) {
-  EXPECT_EQ(MeaningOf(StatusCode::kFailedPrecondition, "STALE_ATTEMPT"), AnswerMeaning::kStale);
+TEST(AnswerTest, FencingAnswerIsStale) {
+  EXPECT_EQ(ClassifyStartAnswer(StatusCode::kFailedPrecondition, "STALE_ATTEMPT"),
+            AnswerMeaning::kStale);
 }
 
 // ---- docs/RUNNER.md -----------------------------------------------------------------------------
 
-std::string NameOf(AnswerMeaning meaning) {
+std::string MeaningName(AnswerMeaning meaning) {
   switch (meaning) {
     case AnswerMeaning::kAccepted:
       return "accepted";
@@ -90,19 +92,19 @@ std::string NameOf(AnswerMeaning meaning) {
   return "";
 }
 
-// The codes of gRPC.
+// All status codes of gRPC.
 std::vector<StatusCode> AllCodes() {
   std::vector<StatusCode> codes;
   for (int code = 0; code <= 16; ++code) codes.push_back(static_cast<StatusCode>(code));
   return codes;
 }
 
-// A cell without its blanks and quotes.
+// Strips blanks and back quotes from a table cell.
 std::string Cell(absl::string_view text) {
   return absl::StrReplaceAll(absl::StripAsciiWhitespace(text), {{"`", ""}});
 }
 
-TEST(AnswerTest, DocumentedTableIsWhatTheDirectorDoes) {
+TEST(AnswerTest, TableInRunnerDocMatchesTheCode) {
   std::set<std::string> documented;
   for (const absl::string_view line : absl::StrSplit(test::FileText("docs/RUNNER.md"), '\n')) {
     const std::vector<std::string> cells = absl::StrSplit(line, '|');
@@ -111,8 +113,8 @@ TEST(AnswerTest, DocumentedTableIsWhatTheDirectorDoes) {
       if (Cell(cells[1]) != absl::StatusCodeToString(code)) continue;
       const std::string reason = Cell(cells[2]);
       documented.insert(Cell(cells[1]));
-      EXPECT_EQ(Cell(cells[3]),
-                NameOf(MeaningOf(code, absl::StartsWith(reason, "any") ? "" : reason)))
+      EXPECT_EQ(Cell(cells[3]), MeaningName(ClassifyStartAnswer(
+                                    code, absl::StartsWith(reason, "any") ? "" : reason)))
           << line;
     }
   }

@@ -1,4 +1,4 @@
-#include "libs/core/backoff.h"
+#include "libs/core/dispatch_rules.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr QueueId kTask = QueueId(Ulid(1, 2));
 
-TEST(BackoffTest, GrowsFourfoldUpToFiveMinutesHalfOfItFixed) {
+TEST(BackoffTest, GrowsFourfoldUpToFiveMinutes) {
   const absl::Duration full[] = {absl::Seconds(5), absl::Seconds(20), absl::Seconds(80),
                                  absl::Minutes(5), absl::Minutes(5)};
   for (uint32_t attempts = 1; attempts <= 5; ++attempts) {
@@ -20,7 +20,7 @@ TEST(BackoffTest, GrowsFourfoldUpToFiveMinutesHalfOfItFixed) {
   EXPECT_LE(BackoffAfter(kTask, 100, std::nullopt), absl::Minutes(5));
 }
 
-TEST(BackoffTest, IsTheSameForATaskAndSpreadOverTasks) {
+TEST(BackoffTest, IsStablePerTaskAndSpreadOverTasks) {
   EXPECT_EQ(BackoffAfter(kTask, 1, std::nullopt), BackoffAfter(kTask, 1, std::nullopt));
   std::set<absl::Duration> backoffs;
   absl::Duration least = absl::InfiniteDuration();
@@ -36,18 +36,18 @@ TEST(BackoffTest, IsTheSameForATaskAndSpreadOverTasks) {
   EXPECT_GT(most, absl::Milliseconds(4900));
 }
 
-TEST(BackoffTest, WhatTheAgentAsksForWinsUpToFifteenMinutes) {
+TEST(BackoffTest, RequestOfTheAgentWinsUpToFifteenMinutes) {
   EXPECT_EQ(BackoffAfter(kTask, 1, absl::Seconds(90)), absl::Seconds(90));
   EXPECT_EQ(BackoffAfter(kTask, 1, absl::Hours(1)), absl::Minutes(15));
   EXPECT_EQ(BackoffAfter(kTask, 1, -absl::Seconds(1)), absl::ZeroDuration());
 }
 
-TEST(BackoffTest, SuspicionDoublesUpToTwoMinutes) {
-  EXPECT_EQ(SuspicionAfter(1), absl::Seconds(5));
-  EXPECT_EQ(SuspicionAfter(2), absl::Seconds(10));
-  EXPECT_EQ(SuspicionAfter(5), absl::Seconds(80));
-  EXPECT_EQ(SuspicionAfter(6), absl::Minutes(2));
-  EXPECT_EQ(SuspicionAfter(1000), absl::Minutes(2));
+TEST(BackoffTest, UnreachableBackoffDoublesUpToTwoMinutes) {
+  EXPECT_EQ(UnreachableBackoff(1), absl::Seconds(5));
+  EXPECT_EQ(UnreachableBackoff(2), absl::Seconds(10));
+  EXPECT_EQ(UnreachableBackoff(5), absl::Seconds(80));
+  EXPECT_EQ(UnreachableBackoff(6), absl::Minutes(2));
+  EXPECT_EQ(UnreachableBackoff(1000), absl::Minutes(2));
 }
 
 }  // namespace

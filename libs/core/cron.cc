@@ -14,26 +14,27 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
 #include "libs/base/text.h"
+#include "libs/core/hash.h"
 #include "libs/core/limits.h"
-#include "libs/core/stable_hash.h"
 
 namespace callboard::core {
 namespace {
 
-// What may stand in a field.
+// The range and names of a field's values.
 struct Field {
   absl::string_view name;
   int min;
   int max;
-  // How many different values there are: 0 and 7 are the same day of the week.
+  // Number of different values. Less than max - min + 1 for days of the week, where 0 and 7 are
+  // equal.
   int size;
-  // Three letters for each value, from the lowest on; empty without names.
+  // Names of three letters for the values from `min` on; empty if the values have no names.
   absl::string_view names;
 };
 
-// `~` hashes their numbers: an old field keeps its own.
+// The numbers must not change, because `~` hashes them.
 enum FieldIndex { kSecond, kMinute, kHour, kDayOfMonth, kMonth, kDayOfWeek };
 constexpr int kFieldCount = 6;
 constexpr Field kFields[kFieldCount] = {
@@ -45,7 +46,7 @@ constexpr Field kFields[kFieldCount] = {
     {"day of week", 0, 7, 7, "SUNMONTUEWEDTHUFRISAT"},
 };
 constexpr size_t kNameLetters = 3;
-// Every month has this day: `~` alone chooses no later one.
+// The last day that every month has. A plain `~` chooses no later one.
 constexpr int kLastDayOfAllMonths = 28;
 constexpr int kDaysFromEndMax = 30;
 
@@ -55,11 +56,13 @@ constexpr std::pair<absl::string_view, absl::string_view> kMacros[] = {
     {"@hourly", "0 * * * *"},
 };
 
-// The calendar repeats itself after 400 years: what does not happen in these never does.
+// The calendar repeats after 400 years. An expression without a match in these years has none at
+// all.
 constexpr absl::CivilSecond kCycleStart(2000);
 constexpr absl::CivilSecond kCycleEnd(2400);
 
-// Five bits a week apart; shifted to the first day of a weekday, all of its days.
+// Five bits that are a week apart. Shifted to the first day of a weekday in a month, they are all
+// its days.
 constexpr uint32_t kEverySeventhDay = 1 << 0 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
 constexpr int kDaysPerWeek = 7;
 constexpr int kBitMax = 63;
@@ -67,8 +70,8 @@ constexpr int kBitMax = 63;
 constexpr uint64_t Bit(size_t value) { return uint64_t{1} << value; }
 bool Has(uint64_t set, int value) { return (set & Bit(value)) != 0; }
 
-// The nearest member of `set` at or beyond `from`, -1 if there is none. Here and below, `step` is 1
-// toward higher values and later times, and -1 toward lower and earlier ones.
+// Returns the member of `set` nearest to `from`, including `from`, or -1 if there is none. Here and
+// below, `step` is 1 to search toward higher values and later times, and -1 for the opposite.
 int NearestIn(uint64_t set, int from, int step) {
   if (from < 0 || from > kBitMax) return -1;
   if (step > 0) {
@@ -81,14 +84,16 @@ int NearestIn(uint64_t set, int from, int step) {
 
 int FirstOf(uint64_t set, int step) { return NearestIn(set, step > 0 ? 0 : kBitMax, step); }
 
-// What is left of an item of a list.
-bool IsOfItem(unsigned char letter) { return letter != ',' && !absl::ascii_isspace(letter); }
+// Returns true for a character that can be part of a list item.
+bool IsItemCharacter(unsigned char letter) { return letter != ',' && !absl::ascii_isspace(letter); }
 
-std::string Quoted(absl::string_view text) { return absl::StrCat("\"", base::Echoed(text), "\""); }
+std::string Quoted(absl::string_view text) {
+  return absl::StrCat("\"", base::EscapeForError(text), "\"");
+}
 
 }  // namespace
 
-// Reads one expression from left to right.
+// Parses one expression from left to right.
 class Cron::Parser {
  public:
   // `text` and `dialect` outlive the parser.
@@ -97,7 +102,7 @@ class Cron::Parser {
   absl::StatusOr<Cron> Parse();
 
  private:
-  // What one item of a list says: every `step`th value, or those that a hash chooses.
+  // One item of a list: every `step`-th value of a range, or values that a hash chooses.
   struct Range {
     int low;
     int high;
@@ -107,27 +112,28 @@ class Cron::Parser {
 
   absl::Status ReadField();
   absl::Status ReadItem();
-  // What may follow a day of the week and stands for some of them only; whether it does.
-  absl::StatusOr<bool> ReadWhichOfTheMonth(int weekday);
+  // Reads `L` or `#n` after a day of the week. Returns false if there is neither.
+  absl::StatusOr<bool> ReadWeekdayQualifier(int weekday);
   absl::StatusOr<int> ReadValue();
-  // A number in that range. `noun` is what the number is, if not a value of the field.
+  // Reads a number in [min, max]. `noun` describes the number in errors if it is not a field value.
   absl::StatusOr<int> ReadNumber(int min, int max, absl::string_view noun);
   void Add(Range range);
 
-  bool Sees(char letter) const;
-  // Takes the letter, in either case, if it is the next one.
-  bool Take(char letter);
-  absl::string_view TakeWhile(bool (*belongs)(unsigned char));
+  // Returns true if `letter` is the next character, in either case.
+  bool NextIs(char letter) const;
+  // Consumes `letter` if it is the next character, in either case.
+  bool Consume(char letter);
+  absl::string_view ConsumeWhile(bool (*belongs)(unsigned char));
   const Field& field() const { return kFields[index_]; }
   int first_index() const { return dialect_.seconds ? kSecond : kMinute; }
   bool is_day() const { return index_ == kDayOfMonth || index_ == kDayOfWeek; }
-  // Says where, behind what is wrong there.
-  absl::Status Wrong(size_t at, absl::string_view what) const;
+  // Returns INVALID_ARGUMENT with `problem` and its position.
+  absl::Status ErrorAt(size_t at, absl::string_view problem) const;
 
   const absl::string_view text_;
   const CronDialect& dialect_;
   Cron cron_;
-  // What is read next, and the field that it is part of.
+  // Position of the next character, and index of its field.
   size_t at_ = 0;
   int index_ = 0;
 };
@@ -135,10 +141,10 @@ class Cron::Parser {
 absl::StatusOr<Cron> Cron::Parser::Parse() {
   const std::vector<absl::string_view> fields =
       absl::StrSplit(text_, absl::ByAnyChar(" \t\n\v\f\r"), absl::SkipEmpty());
-  const int wanted = kFieldCount - first_index();
-  if (static_cast<int>(fields.size()) != wanted) {
+  const int expected = kFieldCount - first_index();
+  if (static_cast<int>(fields.size()) != expected) {
     return absl::InvalidArgumentError(absl::StrCat(
-        Quoted(text_), " has ", fields.size(), " fields instead of ", wanted, ": ",
+        Quoted(text_), " has ", fields.size(), " fields instead of ", expected, ": ",
         dialect_.seconds ? "second " : "", "minute hour day-of-month month day-of-week",
         dialect_.seconds ? "" : "; a sixth, for seconds, comes first where they are switched on"));
   }
@@ -150,59 +156,60 @@ absl::StatusOr<Cron> Cron::Parser::Parse() {
   cron_.every_hour_ = field_text(kHour) == "*";
   if (!cron_.FirstIn(kCycleStart, kCycleEnd).has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Quoted(text_), " never happens: no month that it names has such a day"));
+        absl::StrCat(Quoted(text_), " never happens: none of its months has such a day"));
   }
   return cron_;
 }
 
 absl::Status Cron::Parser::ReadField() {
-  TakeWhile(absl::ascii_isspace);
+  ConsumeWhile(absl::ascii_isspace);
   do {
     RETURN_IF_ERROR(ReadItem());
-  } while (Take(','));
+  } while (Consume(','));
   if (at_ == text_.size() || absl::ascii_isspace(text_[at_])) return absl::OkStatus();
   const size_t begin = at_;
-  return Wrong(begin, absl::StrCat(Quoted(TakeWhile(IsOfItem)), " does not belong here"));
+  return ErrorAt(begin,
+                 absl::StrCat(Quoted(ConsumeWhile(IsItemCharacter)), " does not belong here"));
 }
 
 absl::Status Cron::Parser::ReadItem() {
   Range range{.low = field().min, .high = field().min + field().size - 1, .step = {}};
-  if (index_ == kDayOfMonth && Take('L')) {
+  if (index_ == kDayOfMonth && Consume('L')) {
     int before = 0;
-    if (Take('-')) {
+    if (Consume('-')) {
       ASSIGN_OR_RETURN(before, ReadNumber(0, kDaysFromEndMax, "L-"));
     }
     cron_.days_from_end_ |= Bit(before);
     return absl::OkStatus();
   }
-  if (Take('~')) {
+  if (Consume('~')) {
     range.hashed = true;
     if (index_ == kDayOfMonth) range.high = kLastDayOfAllMonths;
-  } else if (!Take('*') && !(is_day() && Take('?'))) {
+  } else if (!Consume('*') && !(is_day() && Consume('?'))) {
     ASSIGN_OR_RETURN(range.low, ReadValue());
-    ASSIGN_OR_RETURN(const bool some_only, ReadWhichOfTheMonth(range.low % kDaysPerWeek));
+    ASSIGN_OR_RETURN(const bool some_only, ReadWeekdayQualifier(range.low % kDaysPerWeek));
     if (some_only) return absl::OkStatus();
-    range.hashed = Take('~');
-    if (range.hashed || Take('-')) {
+    range.hashed = Consume('~');
+    if (range.hashed || Consume('-')) {
       ASSIGN_OR_RETURN(range.high, ReadValue());
-    } else if (!Sees('/')) {
+    } else if (!NextIs('/')) {
       range.high = range.low;
     }
   }
-  if (Take('/')) {
+  if (Consume('/')) {
     ASSIGN_OR_RETURN(range.step, ReadNumber(1, field().size, "a step of "));
   }
   Add(range);
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Cron::Parser::ReadWhichOfTheMonth(int weekday) {
+absl::StatusOr<bool> Cron::Parser::ReadWeekdayQualifier(int weekday) {
   if (index_ != kDayOfWeek) return false;
-  if (Take('L')) {
+  if (Consume('L')) {
     cron_.last_weekdays_ |= Bit(weekday);
     return true;
   }
-  if (!Take('#')) return false;
+  if (!Consume('#')) return false;
   const int weeks = static_cast<int>(cron_.nth_weekdays_.size());
   ASSIGN_OR_RETURN(const int nth, ReadNumber(1, weeks, "#"));
   cron_.nth_weekdays_[nth - 1] |= Bit(weekday);
@@ -221,7 +228,7 @@ absl::StatusOr<int> Cron::Parser::ReadValue() {
 
 absl::StatusOr<int> Cron::Parser::ReadNumber(int min, int max, absl::string_view noun) {
   const size_t begin = at_;
-  const absl::string_view digits = TakeWhile(absl::ascii_isdigit);
+  const absl::string_view digits = ConsumeWhile(absl::ascii_isdigit);
   int number = 0;
   if (absl::SimpleAtoi(digits, &number) && number >= min && number <= max) return number;
   std::string allowed = absl::StrCat(min, "-", max);
@@ -230,15 +237,15 @@ absl::StatusOr<int> Cron::Parser::ReadNumber(int min, int max, absl::string_view
                     names.substr(names.size() - kNameLetters));
   }
   if (!digits.empty()) {
-    return Wrong(begin, absl::StrCat(noun, base::Echoed(digits), " is not in ", allowed));
+    return ErrorAt(begin, absl::StrCat(noun, base::EscapeForError(digits), " is not in ", allowed));
   }
-  const absl::string_view word = TakeWhile(IsOfItem);
-  return Wrong(begin, word.empty() ? absl::StrCat(allowed, " is missing")
-                                   : absl::StrCat(Quoted(word), " is not in ", allowed));
+  const absl::string_view word = ConsumeWhile(IsItemCharacter);
+  return ErrorAt(begin, word.empty() ? absl::StrCat(allowed, " is missing")
+                                     : absl::StrCat(Quoted(word), " is not in ", allowed));
 }
 
 void Cron::Parser::Add(Range range) {
-  // A week that begins with 7 begins with 0.
+  // 7 means Sunday, like 0. A range that begins with Sunday begins with 0.
   if (range.low == kDaysPerWeek && index_ == kDayOfWeek) {
     range.low = 0;
     range.high %= kDaysPerWeek;
@@ -257,24 +264,24 @@ void Cron::Parser::Add(Range range) {
   }
 }
 
-bool Cron::Parser::Sees(char letter) const {
+bool Cron::Parser::NextIs(char letter) const {
   return at_ < text_.size() && absl::ascii_toupper(text_[at_]) == letter;
 }
 
-bool Cron::Parser::Take(char letter) {
-  if (!Sees(letter)) return false;
+bool Cron::Parser::Consume(char letter) {
+  if (!NextIs(letter)) return false;
   ++at_;
   return true;
 }
 
-absl::string_view Cron::Parser::TakeWhile(bool (*belongs)(unsigned char)) {
+absl::string_view Cron::Parser::ConsumeWhile(bool (*belongs)(unsigned char)) {
   const size_t begin = at_;
   while (at_ < text_.size() && belongs(text_[at_])) ++at_;
   return text_.substr(begin, at_ - begin);
 }
 
-absl::Status Cron::Parser::Wrong(size_t at, absl::string_view what) const {
-  return absl::InvalidArgumentError(absl::StrCat(field().name, ": ", what, " (field ",
+absl::Status Cron::Parser::ErrorAt(size_t at, absl::string_view problem) const {
+  return absl::InvalidArgumentError(absl::StrCat(field().name, ": ", problem, " (field ",
                                                  index_ - first_index() + 1, ", column ", at + 1,
                                                  " of ", Quoted(text_), ")"));
 }
@@ -314,7 +321,7 @@ uint32_t Cron::DaysIn(absl::CivilMonth month) const {
   for (int before = 0; before < length; ++before) {
     if (Has(days_from_end_, before)) by_date |= Bit(length - before);
   }
-  // absl's week begins with Monday.
+  // Abseil's week begins with Monday.
   const int first_weekday = static_cast<int>(absl::GetWeekday(first)) + 1;
   uint32_t by_weekday = 0;
   for (int weekday = 0; weekday < kDaysPerWeek; ++weekday) {

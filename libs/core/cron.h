@@ -1,5 +1,4 @@
-// A cron expression: the wall times it asks for, without a time zone. docs/CRON.md has the
-// language.
+// Cron expressions over wall times, without a time zone. docs/CRON.md describes the language.
 #ifndef CALLBOARD_LIBS_CORE_CRON_H_
 #define CALLBOARD_LIBS_CORE_CRON_H_
 
@@ -13,28 +12,29 @@
 
 namespace callboard::core {
 
-// What beside its text decides what an expression means.
+// Options that change the meaning of an expression.
 struct CronDialect {
-  // Six fields, the seconds first, instead of five.
+  // Expressions have six fields, seconds first, instead of five.
   bool seconds = false;
-  // Whose times `~` chooses: the same for the same key, spread over different ones.
+  // Selects the values of `~`: equal keys get equal values, different keys are spread.
   absl::string_view hash_key = {};
 };
 
-// A value: for each field the set of what matches.
+// A parsed expression: for each field, the set of matching values. An immutable value type.
 class Cron {
  public:
-  // The error names the field, the column and what is allowed there. An expression that no date
-  // satisfies, as `0 0 30 2 *`, is one. Macros are expressions; `@every` has no wall times and is
-  // none.
+  // Parses an expression or a macro. Returns INVALID_ARGUMENT, naming the field, the column and the
+  // allowed values, for a syntax error, and for an expression that no date satisfies, such as
+  // `0 0 30 2 *`. `@every` has no wall times and is not accepted here.
   static absl::StatusOr<Cron> Parse(absl::string_view text, const CronDialect& dialect);
 
-  // The first and the last wall time at or after `from` and before `until`, if there is one. The
-  // effort grows with the months in between, whatever the expression.
+  // Return the first and the last matching wall time in [from, until), if there is one. The cost is
+  // linear in the number of months between, for every expression.
   std::optional<absl::CivilSecond> FirstIn(absl::CivilSecond from, absl::CivilSecond until) const;
   std::optional<absl::CivilSecond> LastIn(absl::CivilSecond from, absl::CivilSecond until) const;
 
-  // Whether the hour field is exactly `*`: then it means elapsed time more than hours of a day.
+  // Returns true if the hour field is exactly `*`. Such an expression follows elapsed time when
+  // clocks are changed (docs/CRON.md).
   bool every_hour() const { return every_hour_; }
 
  private:
@@ -42,15 +42,15 @@ class Cron {
 
   Cron() = default;
 
-  // The matching days of a month: bit n is day n.
+  // Returns the matching days of a month: bit n is day n.
   uint32_t DaysIn(absl::CivilMonth month) const;
-  // The nearest match from `start` to `end`, both included, and on the day of `start`. `step` is 1
-  // toward later times and -1 toward earlier ones.
+  // Return the match nearest to `start`: Nearest() up to and including `end`, TimeOfDay() on the
+  // day of `start`. `step` is 1 to search forward and -1 to search backward.
   std::optional<absl::CivilSecond> Nearest(absl::CivilSecond start, absl::CivilSecond end,
                                            int step) const;
   std::optional<absl::CivilSecond> TimeOfDay(absl::CivilSecond start, int step) const;
 
-  // Bit n is the value n.
+  // Sets of matching values: bit n is the value n.
   uint64_t seconds_ = 0;
   uint64_t minutes_ = 0;
   uint64_t hours_ = 0;
@@ -58,12 +58,12 @@ class Cron {
   uint64_t months_ = 0;
   // Sunday is 0.
   uint64_t weekdays_ = 0;
-  // Bit n is the day n days before the last of the month.
+  // Bit n is the day that is n days before the last day of the month.
   uint64_t days_from_end_ = 0;
-  // Weekdays of which only the last, or only the first, second, … of the month counts.
+  // Weekdays that match only on their last, or only on their n-th, occurrence in the month.
   uint64_t last_weekdays_ = 0;
   std::array<uint64_t, 5> nth_weekdays_ = {};
-  // Whether one of the two day fields is enough.
+  // True if a day matches when either of the two day fields matches.
   bool either_day_ = false;
   bool every_hour_ = false;
 };

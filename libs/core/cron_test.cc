@@ -32,7 +32,7 @@ Cron Parsed(absl::string_view text, const CronDialect& dialect = {}) {
   return *cron;
 }
 
-// The first `count` wall times from 2027 on.
+// Returns the first `count` matching wall times from 2027 on.
 std::vector<absl::CivilSecond> Walls(const Cron& cron, size_t count) {
   std::vector<absl::CivilSecond> walls;
   for (auto wall = cron.FirstIn(kStart, kEnd); wall && walls.size() < count;
@@ -42,7 +42,8 @@ std::vector<absl::CivilSecond> Walls(const Cron& cron, size_t count) {
   return walls;
 }
 
-// Of an expression, as text without the year; 2027 begins on a Friday.
+// Returns the first `count` matches from 2027 on, as text without the year. 2027 begins on a
+// Friday.
 std::vector<std::string> First(size_t count, absl::string_view text,
                                const CronDialect& dialect = {}) {
   std::vector<std::string> texts;
@@ -53,7 +54,7 @@ std::vector<std::string> First(size_t count, absl::string_view text,
   return texts;
 }
 
-// The matching days from 2027 on.
+// Returns the first `count` matching days from 2027 on.
 std::vector<std::string> Days(size_t count, absl::string_view days) {
   std::vector<std::string> texts;
   for (const absl::CivilSecond wall : Walls(Parsed(absl::StrCat("0 0 ", days)), count)) {
@@ -62,7 +63,7 @@ std::vector<std::string> Days(size_t count, absl::string_view days) {
   return texts;
 }
 
-// The minutes of an hour.
+// Returns the matching minutes of an hour.
 std::vector<int> Minutes(absl::string_view field, absl::string_view hash_key = "") {
   std::vector<int> minutes;
   const Cron cron = Parsed(absl::StrCat(field, " * * * *"), {.hash_key = hash_key});
@@ -97,7 +98,7 @@ TEST(CronTest, StepsCountFromTheBeginningOfTheirRange) {
   EXPECT_THAT(Minutes("7,1-3,2"), ElementsAreArray({1, 2, 3, 7}));
 }
 
-TEST(CronTest, RangesMayGoOverTheEnd) {
+TEST(CronTest, RangesMayWrapAround) {
   EXPECT_THAT(Minutes("55-5/4"), ElementsAreArray({3, 55, 59}));
   EXPECT_THAT(First(4, "0 22-1 * * *"), ElementsAreArray({"01-01 00:00:00", "01-01 01:00:00",
                                                           "01-01 22:00:00", "01-01 23:00:00"}));
@@ -125,13 +126,13 @@ TEST(CronTest, LastDayIsCountedFromTheEndOfTheMonth) {
   EXPECT_THAT(Days(3, "L-30 * *"), ElementsAreArray({"2027-01-01", "2027-03-01", "2027-05-01"}));
 }
 
-TEST(CronTest, LastWeekdayIsTheLastOfItsKind) {
+TEST(CronTest, LastWeekdayIsTheLastInTheMonth) {
   EXPECT_THAT(Days(3, "* * 5L"), ElementsAreArray({"2027-01-29", "2027-02-26", "2027-03-26"}));
   EXPECT_THAT(Days(3, "* * FRIL,monl"),
               ElementsAreArray({"2027-01-25", "2027-01-29", "2027-02-22"}));
 }
 
-TEST(CronTest, NumberedWeekdayIsThatOneOfTheMonth) {
+TEST(CronTest, NumberedWeekdayIsTheNthInTheMonth) {
   EXPECT_THAT(Days(2, "* * MON#2"), ElementsAreArray({"2027-01-11", "2027-02-08"}));
   EXPECT_THAT(Days(2, "* * 1#1"), ElementsAreArray({"2027-01-04", "2027-02-01"}));
   EXPECT_THAT(Days(3, "* * 5#5"), ElementsAreArray({"2027-01-29", "2027-04-30", "2027-07-30"}));
@@ -139,22 +140,22 @@ TEST(CronTest, NumberedWeekdayIsThatOneOfTheMonth) {
               ElementsAreArray({"2027-01-01", "2027-01-02", "2027-01-03", "2027-01-10"}));
 }
 
-TEST(CronTest, EitherDayIsEnoughWhenBothAreRestricted) {
+TEST(CronTest, EitherDayFieldMatchesWhenBothAreRestricted) {
   EXPECT_THAT(Days(4, "13 * FRI"),
               ElementsAreArray({"2027-01-01", "2027-01-08", "2027-01-13", "2027-01-15"}));
   EXPECT_THAT(Days(2, "30 2 1#1"), ElementsAreArray({"2027-02-01", "2028-02-07"}));
-  // A month without a fifth Monday has none, not one of the next month.
+  // In a month without a fifth Monday, MON#5 does not match a Monday of the next month.
   EXPECT_THAT(Days(2, "14 2 MON#5"), ElementsAreArray({"2027-02-14", "2028-02-14"}));
 }
 
-TEST(CronTest, BothDaysHaveToMatchWhenOneBeginsWithAStar) {
+TEST(CronTest, BothDayFieldsMustMatchWhenOneBeginsWithAStar) {
   EXPECT_THAT(Days(3, "*/2 * FRI"), ElementsAreArray({"2027-01-01", "2027-01-15", "2027-01-29"}));
   EXPECT_THAT(Days(3, "13 * */5"), ElementsAreArray({"2027-06-13", "2027-08-13", "2028-02-13"}));
   EXPECT_THAT(Days(2, "? * FRI"), ElementsAreArray({"2027-01-01", "2027-01-08"}));
   EXPECT_THAT(Days(2, "13 * ?"), ElementsAreArray({"2027-01-13", "2027-02-13"}));
 }
 
-TEST(CronTest, HashIsTheSameForAKeyForGood) {
+TEST(CronTest, HashOfAKeyNeverChanges) {
   EXPECT_THAT(First(1, "~ ~ ~ * *", {.hash_key = "report"}), ElementsAreArray({"01-19 03:17:00"}));
 }
 
@@ -168,7 +169,7 @@ TEST(CronTest, HashSpreadsKeysOverAllValues) {
     starts.emplace(wall.hour(), wall.minute());
   }
   EXPECT_THAT(minutes, SizeIs(60));
-  // Hour and minute do not go together: 1000 throws hit about 722 of the 1440 minutes of a day.
+  // Hour and minute are independent: 1000 keys hit about 722 of the 1440 minutes of a day.
   EXPECT_GT(starts.size(), 650);
 }
 
@@ -183,11 +184,11 @@ TEST(CronTest, HashStaysWithinItsRange) {
   }
   EXPECT_THAT(night, ElementsAreArray({0, 1, 2, 3, 22, 23}));
   EXPECT_EQ(*days.begin(), 1);
-  // Every month has it.
+  // 28 is the last day that every month has.
   EXPECT_EQ(*days.rbegin(), 28);
 }
 
-TEST(CronTest, HashWithAStepIsAPhase) {
+TEST(CronTest, HashWithAStepChoosesThePhase) {
   std::set<int> phases;
   for (int key = 0; key < 200; ++key) {
     const std::vector<int> minutes = Minutes("~/15", absl::StrCat(key));
@@ -199,7 +200,7 @@ TEST(CronTest, HashWithAStepIsAPhase) {
   EXPECT_THAT(phases, SizeIs(15));
 }
 
-TEST(CronTest, MacrosStandForExpressionsWithOrWithoutSeconds) {
+TEST(CronTest, MacrosEqualTheirExpressionsWithAndWithoutSeconds) {
   const std::pair<const char*, const char*> macros[] = {
       {"@yearly", "0 0 1 1 *"},  {"@annually", "0 0 1 1 *"}, {"@monthly", "0 0 1 * *"},
       {"@weekly", "0 0 * * 0"},  {"@daily", "0 0 * * *"},    {"@midnight", "0 0 * * *"},
@@ -211,7 +212,7 @@ TEST(CronTest, MacrosStandForExpressionsWithOrWithoutSeconds) {
   }
 }
 
-TEST(CronTest, EveryHourIsAnHourFieldOfExactlyAStar) {
+TEST(CronTest, EveryHourMeansAnHourFieldOfExactlyAStar) {
   EXPECT_TRUE(Parsed("5 * * * *").every_hour());
   EXPECT_TRUE(Parsed("0 5 * * * *", {.seconds = true}).every_hour());
   for (const char* hours : {"*/1", "0-23", "~", "*,5", "5"}) {
@@ -219,7 +220,7 @@ TEST(CronTest, EveryHourIsAnHourFieldOfExactlyAStar) {
   }
 }
 
-TEST(CronTest, RareDatesAreFoundFarAway) {
+TEST(CronTest, RareDatesAreFound) {
   const Cron leap = Parsed("0 0 29 2 *");
   EXPECT_EQ(leap.FirstIn(absl::CivilSecond(2096, 3, 1), kEnd), absl::CivilSecond(2104, 2, 29));
   EXPECT_EQ(leap.LastIn(kStart, absl::CivilSecond(2104, 2, 29)), absl::CivilSecond(2096, 2, 29));
@@ -230,7 +231,7 @@ TEST(CronTest, RareDatesAreFoundFarAway) {
             absl::CivilSecond(2072, 2, 29, 23, 59, 0));
 }
 
-TEST(CronTest, BoundsAreFromAndNotUntil) {
+TEST(CronTest, FromIsInclusiveAndUntilIsExclusive) {
   const Cron cron = Parsed("0 12 * * *");
   const absl::CivilSecond noon(2027, 5, 5, 12, 0, 0);
   EXPECT_EQ(cron.FirstIn(noon, noon + 1), noon);
@@ -241,7 +242,7 @@ TEST(CronTest, BoundsAreFromAndNotUntil) {
   EXPECT_EQ(cron.LastIn(noon, noon), std::nullopt);
 }
 
-TEST(CronTest, WhatNoDateSatisfiesIsAnError) {
+TEST(CronTest, ExpressionWithoutAMatchingDateIsAnError) {
   for (const char* never : {"0 0 30 2 *", "0 0 31 4,JUN,9,11 *", "0 0 L-29 2 *", "0 0 30 2 */2"}) {
     EXPECT_THAT(Cron::Parse(never, {}),
                 StatusIs(absl::StatusCode::kInvalidArgument,
@@ -249,7 +250,7 @@ TEST(CronTest, WhatNoDateSatisfiesIsAnError) {
   }
 }
 
-TEST(CronTest, ErrorsNameFieldColumnAndWhatIsAllowed) {
+TEST(CronTest, ErrorsNameFieldColumnAndAllowedValues) {
   const std::pair<const char*, const char*> errors[] = {
       {"*/5,75 * * * *", "minute: 75 is not in 0-59 (field 1, column 5 of \"*/5,75 * * * *\")"},
       {"  5 24 * * *", "hour: 24 is not in 0-23 (field 2, column 5 of \"  5 24 * * *\")"},
@@ -289,7 +290,7 @@ TEST(CronTest, ErrorsNameFieldColumnAndWhatIsAllowed) {
                        "minute: 60 is not in 0-59 (field 2, column 3 of \"0 60 * * * *\")"));
 }
 
-TEST(CronTest, ErrorsNeverRepeatMoreThan128BytesOfANumber) {
+TEST(CronTest, ErrorsQuoteAtMost128BytesOfANumber) {
   EXPECT_THAT(Cron::Parse(std::string(240, '9') + " * * * *", {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("minute: 999"), Not(HasSubstr(std::string(129, '9'))))));

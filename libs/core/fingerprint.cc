@@ -6,8 +6,8 @@
 
 #include "absl/time/time.h"
 #include "libs/base/check.h"
-#include "libs/core/retry_rule.h"
-#include "libs/core/stable_hash.h"
+#include "libs/core/dispatch_rules.h"
+#include "libs/core/hash.h"
 
 namespace callboard::core {
 namespace {
@@ -17,7 +17,7 @@ void Add(const std::map<std::string, std::string>& entries, StableHash& hash) {
   for (const auto& [key, value] : entries) hash.Add(key).Add(value);
 }
 
-// An absent value is 0, and a present one never is.
+// Hashes an absent value as 0 and a present one as its number + 1.
 template <class Enum>
 void Add(const std::optional<Enum>& value, StableHash& hash) {
   hash.Add(value.has_value() ? 1 + static_cast<uint64_t>(*value) : 0);
@@ -32,7 +32,7 @@ void Add(absl::Duration duration, StableHash& hash) {
   hash.Add(static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)));
 }
 
-// The rules before there was a version: every field in an order of our own, absent ones too.
+// Version 0: hashes all fields, including absent ones, in a fixed order.
 Fingerprint UnversionedFingerprint(const TaskSpec& spec) {
   StableHash hash;
   hash.Add(spec.prompt).Add(spec.payload).Add(spec.model).Add(spec.session_id);
@@ -64,8 +64,8 @@ Fingerprint UnversionedFingerprint(const TaskSpec& spec) {
   return {hash.value(), hash.second_value()};
 }
 
-// Hashes fields by their numbers in SubmitTaskRequest, in ascending order. A value that is the
-// default adds nothing.
+// Hashes fields with their numbers in SubmitTaskRequest. Callers add fields in ascending order of
+// the numbers. Default values add nothing.
 class FieldHash {
  public:
   explicit FieldHash(uint32_t version) { hash_.Add(version); }
@@ -76,7 +76,7 @@ class FieldHash {
   void Number(int number, uint64_t value, uint64_t by_default = 0) {
     if (value != 0 && value != by_default) hash_.Add(number).Add(value);
   }
-  // As the number that it has in the API: 1 and up.
+  // Hashes the number of the value in the API, which is 1 + the number in libs/core.
   template <class T>
   void Enum(int number, const std::optional<T>& value, std::optional<T> by_default) {
     if (value.has_value() && value != by_default) {
@@ -97,14 +97,14 @@ class FieldHash {
     hash_.Add(number).Add(entries.size());
     for (const auto& [key, value] : entries) hash_.Add(key).Add(value);
   }
-  // `add` adds one value.
+  // `add` hashes one element.
   template <class Values, class AddValue>
   void List(int number, const Values& values, AddValue add) {
     if (values.empty()) return;
     hash_.Add(number).Add(values.size());
     for (const auto& value : values) add(hash_, value);
   }
-  // The fields between these two belong to the message.
+  // Enclose the fields of the submessage `number`.
   void Begin(int number) { hash_.Add(number); }
   void End() { hash_.Add(uint64_t{0}); }
 
@@ -148,7 +148,7 @@ void AddOriginAndPlacement(const TaskSpec& spec, FieldHash& fields) {
   fields.Time(22, spec.earliest_start_at);
   fields.Time(23, spec.deadline_at);
   fields.Seconds(24, spec.expected_duration);
-  // Its default comes from a setting.
+  // The default of max_attempts comes from a setting.
   fields.Number(25, spec.max_attempts);
   fields.List(26, spec.retry_on,
               [](StableHash& hash, const RetryRule& rule) { hash.Add(RetryRuleText(rule)); });
@@ -164,7 +164,7 @@ void AddOriginAndPlacement(const TaskSpec& spec, FieldHash& fields) {
 
 }  // namespace
 
-Fingerprint FingerprintOf(const TaskSpec& spec, uint32_t version) {
+Fingerprint ComputeFingerprint(const TaskSpec& spec, uint32_t version) {
   CHECK(version <= kFingerprintVersion) << version;
   if (version == 0) return UnversionedFingerprint(spec);
   FieldHash fields(version);
@@ -173,11 +173,12 @@ Fingerprint FingerprintOf(const TaskSpec& spec, uint32_t version) {
   return {fields.hash().value(), fields.hash().second_value(), version};
 }
 
-bool IsSame(const Fingerprint& known, const Fingerprint& sent, const TaskSpec& spec) {
+bool IsSameSubmit(const Fingerprint& known, const Fingerprint& sent, const TaskSpec& spec) {
   if (known.version == sent.version) return known == sent;
-  // A later version of ours made it, and its rules are not known here: the id alone decides.
+  // A later version of this program made `known` by rules that are unknown here. Trust the equal
+  // request ids.
   if (known.version > kFingerprintVersion) return true;
-  return known == FingerprintOf(spec, known.version);
+  return known == ComputeFingerprint(spec, known.version);
 }
 
 }  // namespace callboard::core

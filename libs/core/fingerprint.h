@@ -8,18 +8,18 @@
 
 namespace callboard::core {
 
-// Stands for what a submitter asked for: two submits with the same request id are the same submit
-// if their fingerprints are equal.
+// A hash of the contents of a submit. Two submits with the same request id are the same submit if
+// their fingerprints are equal.
 //
-// Version 1 hashes (field number of SubmitTaskRequest, value) in order of the numbers: maps sorted,
-// enums by number. An absent field adds nothing, nor does a value that the .proto states as the
-// default. A default that a setting supplies is not known here: an absent max_attempts adds
-// nothing, and a value that is sent does (DirectorEngine::IsSameRequest() compares the two). Left
-// out are request_id, policy, ticket and validate_only, which are not part of the task.
+// Version 1 hashes pairs (field number of SubmitTaskRequest, value) in ascending order of the
+// numbers; maps are sorted, and enums are hashed by number. Absent fields and the defaults that the
+// .proto documents add nothing. Defaults from settings are unknown here: an absent max_attempts
+// adds nothing, and an explicit value does (DirectorEngine::IsSameRequest() compares the two).
+// request_id, policy, ticket and validate_only are not part of the task and are left out.
 struct Fingerprint {
   uint64_t high = 0;
   uint64_t low = 0;
-  // Which rules made it. 0 are those before there was a version.
+  // Version of the hash rules. 0 means the rules before versions were introduced.
   uint32_t version = 0;
 
   friend auto operator<=>(const Fingerprint&, const Fingerprint&) = default;
@@ -27,12 +27,13 @@ struct Fingerprint {
 
 inline constexpr uint32_t kFingerprintVersion = 1;
 
+// Computes the fingerprint of `spec` by the rules of `version`.
 // REQUIRES: version <= kFingerprintVersion.
-Fingerprint FingerprintOf(const TaskSpec& spec, uint32_t version = kFingerprintVersion);
+Fingerprint ComputeFingerprint(const TaskSpec& spec, uint32_t version = kFingerprintVersion);
 
-// Whether a submit of `spec`, whose fingerprint is `sent`, is the one that `known` was stored of,
-// maybe by another version of the program.
-bool IsSame(const Fingerprint& known, const Fingerprint& sent, const TaskSpec& spec);
+// Returns true if a submit of `spec`, with fingerprint `sent`, is the submit whose fingerprint is
+// `known`. Another version of this program may have stored `known`.
+bool IsSameSubmit(const Fingerprint& known, const Fingerprint& sent, const TaskSpec& spec);
 
 }  // namespace callboard::core
 

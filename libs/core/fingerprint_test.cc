@@ -9,36 +9,38 @@
 namespace callboard::core {
 namespace {
 
-TEST(FingerprintTest, IsTheSameForTheSameContentWhateverTheRequestId) {
+TEST(FingerprintTest, DoesNotDependOnTheRequestId) {
   TaskSpec spec;
   spec.prompt = "echo hello";
   TaskSpec same = spec;
   same.request_id = "r-1";
-  EXPECT_EQ(FingerprintOf(spec), FingerprintOf(same));
+  EXPECT_EQ(ComputeFingerprint(spec), ComputeFingerprint(same));
 }
 
 TEST(FingerprintTest, StaysWhatItWasWhenItWasStored) {
   TaskSpec spec;
   spec.prompt = "echo hello";
   spec.labels = {{"team", "a"}};
-  EXPECT_EQ(FingerprintOf(spec, 0), (Fingerprint{12733844254623299554u, 6631971783806572032u, 0}));
-  EXPECT_EQ(FingerprintOf(spec, 1), (Fingerprint{14378915197770178067u, 4649428794052939731u, 1}));
+  EXPECT_EQ(ComputeFingerprint(spec, 0),
+            (Fingerprint{12733844254623299554u, 6631971783806572032u, 0}));
+  EXPECT_EQ(ComputeFingerprint(spec, 1),
+            (Fingerprint{14378915197770178067u, 4649428794052939731u, 1}));
 }
 
-TEST(FingerprintTest, StoredOneIsComparedByTheRulesThatMadeIt) {
+TEST(FingerprintTest, StoredFingerprintIsComparedByTheRulesOfItsVersion) {
   TaskSpec spec;
   spec.prompt = "echo hello";
-  const Fingerprint sent = FingerprintOf(spec);
-  EXPECT_TRUE(IsSame(sent, sent, spec));
-  EXPECT_TRUE(IsSame(FingerprintOf(spec, 0), sent, spec));
+  const Fingerprint sent = ComputeFingerprint(spec);
+  EXPECT_TRUE(IsSameSubmit(sent, sent, spec));
+  EXPECT_TRUE(IsSameSubmit(ComputeFingerprint(spec, 0), sent, spec));
   TaskSpec other = spec;
   other.prompt = "echo bye";
-  EXPECT_FALSE(IsSame(FingerprintOf(other, 0), sent, spec));
-  EXPECT_FALSE(IsSame(FingerprintOf(other), sent, spec));
-  EXPECT_TRUE(IsSame({1, 2, kFingerprintVersion + 1}, sent, spec)) << "of a later version";
+  EXPECT_FALSE(IsSameSubmit(ComputeFingerprint(other, 0), sent, spec));
+  EXPECT_FALSE(IsSameSubmit(ComputeFingerprint(other), sent, spec));
+  EXPECT_TRUE(IsSameSubmit({1, 2, kFingerprintVersion + 1}, sent, spec)) << "of a later version";
 }
 
-TEST(FingerprintTest, ValueThatIsTheDefaultIsTheSameAsNone) {
+TEST(FingerprintTest, DefaultValueEqualsAnAbsentValue) {
   const std::vector<std::function<void(TaskSpec&)>> defaults = {
       [](TaskSpec& spec) { spec.timeout = absl::Seconds(1800); },
       [](TaskSpec& spec) { spec.source = TaskSource::kApi; },
@@ -51,28 +53,28 @@ TEST(FingerprintTest, ValueThatIsTheDefaultIsTheSameAsNone) {
   for (size_t i = 0; i < defaults.size(); ++i) {
     TaskSpec spec;
     defaults[i](spec);
-    EXPECT_EQ(FingerprintOf(spec), FingerprintOf(TaskSpec())) << "default " << i;
+    EXPECT_EQ(ComputeFingerprint(spec), ComputeFingerprint(TaskSpec())) << "default " << i;
   }
   TaskSpec overlap;
   overlap.overlap = {.key = "k", .policy = std::nullopt, .n = 0};
   TaskSpec same = overlap;
   same.overlap = {.key = "k", .policy = OverlapPolicy::kSkip, .n = 1};
-  EXPECT_EQ(FingerprintOf(overlap), FingerprintOf(same));
+  EXPECT_EQ(ComputeFingerprint(overlap), ComputeFingerprint(same));
 }
 
-TEST(FingerprintTest, ValueThatMovesToAnotherFieldIsAnotherRequest) {
+TEST(FingerprintTest, SameValueInAnotherFieldDiffers) {
   TaskSpec project;
   project.project = {.name = "x", .path = ""};
   project.env = {{"a", "b"}};
   TaskSpec other = project;
   other.project = {.name = "", .path = "x"};
-  EXPECT_NE(FingerprintOf(project), FingerprintOf(other));
+  EXPECT_NE(ComputeFingerprint(project), ComputeFingerprint(other));
   other = project;
   std::swap(other.env, other.labels);
-  EXPECT_NE(FingerprintOf(project), FingerprintOf(other));
+  EXPECT_NE(ComputeFingerprint(project), ComputeFingerprint(other));
 }
 
-TEST(FingerprintTest, EveryFieldThatASubmitterSetsCounts) {
+TEST(FingerprintTest, EveryFieldIsPartOfTheFingerprint) {
   const std::vector<std::function<void(TaskSpec&)>> changes = {
       [](TaskSpec& spec) { spec.prompt = "x"; },
       [](TaskSpec& spec) { spec.payload = "x"; },
@@ -116,11 +118,11 @@ TEST(FingerprintTest, EveryFieldThatASubmitterSetsCounts) {
       [](TaskSpec& spec) { spec.overlap = {.key = "", .policy = std::nullopt, .n = 2}; },
       [](TaskSpec& spec) { spec.overlap = {.key = "", .policy = OverlapPolicy::kAllow, .n = 0}; },
   };
-  std::set<Fingerprint> seen = {FingerprintOf(TaskSpec())};
+  std::set<Fingerprint> seen = {ComputeFingerprint(TaskSpec())};
   for (size_t i = 0; i < changes.size(); ++i) {
     TaskSpec spec;
     changes[i](spec);
-    EXPECT_TRUE(seen.insert(FingerprintOf(spec)).second) << "change " << i;
+    EXPECT_TRUE(seen.insert(ComputeFingerprint(spec)).second) << "change " << i;
   }
 }
 

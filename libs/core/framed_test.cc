@@ -1,4 +1,4 @@
-#include "libs/core/framed.h"
+#include "libs/core/hash.h"
 
 #include <gtest/gtest.h>
 
@@ -10,37 +10,37 @@
 namespace callboard::core {
 namespace {
 
-TEST(FramedTest, PiecesComeBackInTheirOrder) {
+TEST(FramedTest, FramesAreReadInOrder) {
   std::string text;
-  for (const char* piece : {"one", "", "three"}) AppendFramed(piece, text);
+  for (const char* piece : {"one", "", "three"}) AppendFrame(piece, text);
   absl::string_view rest = text;
-  EXPECT_EQ(TakeFramed(rest), "one");
-  EXPECT_EQ(TakeFramed(rest), "");
-  EXPECT_EQ(TakeFramed(rest), "three");
-  EXPECT_EQ(TakeFramed(rest), std::nullopt);
+  EXPECT_EQ(ConsumeFrame(rest), "one");
+  EXPECT_EQ(ConsumeFrame(rest), "");
+  EXPECT_EQ(ConsumeFrame(rest), "three");
+  EXPECT_EQ(ConsumeFrame(rest), std::nullopt);
   EXPECT_TRUE(rest.empty());
 }
 
-TEST(FramedTest, PieceThatIsNotWholeIsLeft) {
+TEST(FramedTest, IncompleteFrameIsNotConsumed) {
   std::string text;
-  AppendFramed("a piece", text);
+  AppendFrame("a piece", text);
   for (size_t bytes = 0; bytes < text.size(); ++bytes) {
     absl::string_view rest = absl::string_view(text).substr(0, bytes);
-    EXPECT_EQ(TakeFramed(rest), std::nullopt) << bytes;
+    EXPECT_EQ(ConsumeFrame(rest), std::nullopt) << bytes;
     EXPECT_EQ(rest.size(), bytes);
   }
 }
 
-TEST(FramedTest, PieceWithAnyByteChangedIsLeft) {
+TEST(FramedTest, DamagedFrameIsNotConsumed) {
   std::string text;
-  AppendFramed("a piece", text);
+  AppendFrame("a piece", text);
   for (size_t i = 0; i < text.size(); ++i) {
-    // Nobody looks at what fills the frame up.
+    // The padding of the header is not checked.
     if (i >= 4 && i < 8) continue;
     std::string damaged = text;
     damaged[i] = static_cast<char>(damaged[i] ^ 1);
     absl::string_view rest = damaged;
-    EXPECT_EQ(TakeFramed(rest), std::nullopt) << i;
+    EXPECT_EQ(ConsumeFrame(rest), std::nullopt) << i;
   }
 }
 

@@ -1,17 +1,17 @@
-#include "libs/core/host_port.h"
+#include "libs/core/session.h"
 
 #include <gtest/gtest.h>
 
 namespace callboard::core {
 namespace {
 
-TEST(HostPortTest, NamesAndAddressesWithAPortAreDialled) {
+TEST(HostPortTest, AcceptsNamesAndAddressesWithAPort) {
   for (const char* address : {"10.0.0.7:7071", "[::1]:7071", "agent-1.local:1", "a_b:65535"}) {
     EXPECT_TRUE(IsHostPort(address)) << address;
   }
 }
 
-TEST(HostPortTest, NothingElseIs) {
+TEST(HostPortTest, RejectsAnythingElse) {
   for (const char* address : {"", "7071", ":7071", "host", "host:", "host:0", "host:65536",
                               "unix:/tmp/socket", "dns:///host:1", "::1:7071", "a b:1", "[]:1"}) {
     EXPECT_FALSE(IsHostPort(address)) << address;

@@ -1,5 +1,7 @@
-// A cron job as its file declares it: when it happens, what it submits, and what to do when that
-// cannot be done.
+// A cron job as the jobs file declares it: its schedule, the task that it submits, and its policies
+// for occurrences that are missed or cannot be submitted. Then its firings: the outcomes of its
+// occurrences.
+
 #ifndef CALLBOARD_LIBS_CORE_JOB_H_
 #define CALLBOARD_LIBS_CORE_JOB_H_
 
@@ -23,16 +25,16 @@ inline constexpr absl::Duration kJitterMax = absl::Seconds(kJitterSecondsMax);
 inline constexpr absl::Duration kQueueFullWaitMax = absl::Seconds(kQueueFullWaitSecondsMax);
 static_assert(kJobNameBytesMax + kCallNameBytesMax + sizeof("backfill///-9223372036854775808") <=
                   kRequestIdBytesMax,
-              "every request id of a job is one");
+              "every request id of a job is within its limit");
 
-// What to do about occurrences that were missed.
+// Policy for missed occurrences.
 struct CatchUp {
   enum class Kind {
-    // Run the last one, if it is not older than a day.
+    // Run the latest one, unless it is older than a day.
     kLatest,
-    // Run none that is late.
+    // Run no missed occurrence.
     kNone,
-    // Run the last `count`, in their order.
+    // Run the latest `count`, in order.
     kAll,
   };
 
@@ -44,64 +46,161 @@ struct CatchUp {
 
 struct Job {
   std::string name = {};
-  // What `text` and `time_zone` say.
+  // Parsed from `text` and `time_zone`.
   Schedule schedule = {};
   ScheduleText text = {};
   // IANA name; UTC when empty.
   std::string time_zone = {};
   OverlapPolicy overlap = OverlapPolicy::kSkip;
   CatchUp catch_up = {};
-  // How long an occurrence waits for a place in a full queue; zero to skip it.
+  // How long an occurrence waits for a place in a full queue; zero skips the occurrence.
   absl::Duration queue_full_wait = {};
-  // An occurrence is submitted later by less than this, by the same each time.
+  // Upper bound of the delay by which an occurrence is submitted later. The delay of an occurrence
+  // is always the same.
   absl::Duration jitter = {};
-  // There are no occurrences before the first and from the second on.
+  // Occurrences are in [start, end).
   absl::Time start = absl::InfinitePast();
   absl::Time end = absl::InfiniteFuture();
-  // Occurrences that may run; 0 for no limit.
+  // Maximum number of occurrences that run; 0 for no limit.
   uint32_t max_runs = 0;
   bool paused = false;
-  // Failures in a row after which it is paused; 0 for never.
+  // Number of consecutive failures after which the job is paused; 0 for never.
   uint32_t pause_after_failures = 0;
-  // Where to start a task when the director cannot be reached, past the queue; nowhere when empty.
+  // The agent that starts the task directly, without the queue, while the director is unreachable.
+  // Empty to skip the occurrence instead.
   std::string agent_url = {};
-  // What each occurrence asks for; without request id, source and overlap.
+  // The task of each occurrence, without request id, source and overlap.
   TaskSpec task = {};
-  // Where effective values come from, by field: `file` or `default`.
+  // The origin of each effective value, by field: `file` or `default`.
   std::map<std::string, std::string> origins = {};
 };
 
-// Whether it stays within the limits: INVALID_ARGUMENT with a field violation that names the key of
-// its file.
+// Checks the limits of a job. Returns INVALID_ARGUMENT with a field violation that names the key in
+// the jobs file.
 absl::Status CheckJob(const Job& job);
-// Of jobs, triggers and backfills: letters, digits, `.`, `_` and `-`. `what` is for the message.
+// Checks the name of a job, trigger or backfill: 1 to `bytes_max` letters, digits, `.`, `_` and
+// `-`. `what` describes the name in the error message.
 absl::Status CheckName(absl::string_view name, size_t bytes_max, absl::string_view what);
 
-// Whether two versions of a job happen at the same times.
+// Returns true if two versions of a job have the same occurrences.
 bool HaveSameTimes(const Job& one, const Job& other);
 
-// The nearest occurrence of the job strictly after, or strictly before `time`, those that do not
-// fire included.
-std::optional<Occurrence> NextOf(const Job& job, absl::Time after);
-std::optional<Occurrence> LastOf(const Job& job, absl::Time before);
-// The nearest occurrence strictly after `after` that fires. Only such a one ends the wait of the
-// occurrence before it: a suppressed or skipped one runs nothing in its place.
-std::optional<Occurrence> NextFiringOf(const Job& job, absl::Time after);
+// Return the nearest occurrence strictly after `after` or strictly before `before`, including
+// occurrences that do not fire.
+std::optional<Occurrence> NextOccurrence(const Job& job, absl::Time after);
+std::optional<Occurrence> PreviousOccurrence(const Job& job, absl::Time before);
+// Returns the nearest occurrence strictly after `after` that fires. Only a firing occurrence ends
+// the wait of the one before it, because a suppressed or skipped one runs nothing instead.
+std::optional<Occurrence> NextFiringOccurrence(const Job& job, absl::Time after);
 
-// Those from the first to, not including, the second; at most so many.
-std::vector<Occurrence> OccurrencesOf(const Job& job, absl::Time from, absl::Time until,
-                                      size_t most);
+// Returns the first `count_max` occurrences in [from, until).
+std::vector<Occurrence> ListOccurrences(const Job& job, absl::Time from, absl::Time until,
+                                        size_t count_max);
 
-// How much later an occurrence is submitted: less than the jitter, and before the next one.
-absl::Duration JitterOf(const Job& job, const Occurrence& occurrence);
+// Returns the delay by which an occurrence is submitted later: less than `job.jitter`, and short
+// enough to be before the next occurrence.
+absl::Duration OccurrenceJitter(const Job& job, const Occurrence& occurrence);
 
 std::string CronRequestId(absl::string_view job, absl::Time nominal);
 std::string TriggerRequestId(absl::string_view job, absl::string_view trigger);
 std::string BackfillRequestId(absl::string_view job, absl::string_view backfill,
                               absl::Time nominal);
 
-// A submit of the job under that request id.
-Submission SubmissionOf(const Job& job, std::string request_id, OverlapPolicy overlap);
+// Creates the submission of a task of `job`.
+Submission MakeJobSubmission(const Job& job, std::string request_id, OverlapPolicy overlap);
+
+// ---- Firings ----
+
+enum class FiringOutcome {
+  kFired,
+  kSkippedOverlap,
+  kSkippedQueueFull,
+  kSkippedDirectorDown,
+  kCoalesced,
+  kMissedWindow,
+  kPaused,
+  // Submitted when the clocks were set forward.
+  kDstGapMoved,
+  kDstFoldSuppressed,
+  kSkippedCalendar,
+  // The director rejected the task permanently.
+  kRefused,
+};
+inline constexpr FiringOutcome kFiringOutcomes[] = {
+    FiringOutcome::kFired,
+    FiringOutcome::kSkippedOverlap,
+    FiringOutcome::kSkippedQueueFull,
+    FiringOutcome::kSkippedDirectorDown,
+    FiringOutcome::kCoalesced,
+    FiringOutcome::kMissedWindow,
+    FiringOutcome::kPaused,
+    FiringOutcome::kDstGapMoved,
+    FiringOutcome::kDstFoldSuppressed,
+    FiringOutcome::kSkippedCalendar,
+    FiringOutcome::kRefused,
+};
+
+// Returns the text form, such as `skipped_queue_full`.
+constexpr absl::string_view Name(FiringOutcome outcome) {
+  switch (outcome) {
+    case FiringOutcome::kFired:
+      return "fired";
+    case FiringOutcome::kSkippedOverlap:
+      return "skipped_overlap";
+    case FiringOutcome::kSkippedQueueFull:
+      return "skipped_queue_full";
+    case FiringOutcome::kSkippedDirectorDown:
+      return "skipped_director_down";
+    case FiringOutcome::kCoalesced:
+      return "coalesced";
+    case FiringOutcome::kMissedWindow:
+      return "missed_window";
+    case FiringOutcome::kPaused:
+      return "paused";
+    case FiringOutcome::kDstGapMoved:
+      return "dst_gap_moved";
+    case FiringOutcome::kDstFoldSuppressed:
+      return "dst_fold_suppressed";
+    case FiringOutcome::kSkippedCalendar:
+      return "skipped_calendar";
+    case FiringOutcome::kRefused:
+      return "refused";
+  }
+  return "";
+}
+
+// Returns true if a task was submitted for the occurrence.
+constexpr bool HasTask(FiringOutcome outcome) {
+  return outcome == FiringOutcome::kFired || outcome == FiringOutcome::kDstGapMoved;
+}
+
+// Returns the status that a job shows for its last occurrence: `queued` if there is a task, else
+// the name of the outcome.
+constexpr absl::string_view StatusText(FiringOutcome outcome) {
+  return HasTask(outcome) ? "queued" : Name(outcome);
+}
+
+// One row of the ledger. There is one for every occurrence and every accepted trigger.
+struct Firing {
+  std::string job = {};
+  // The time at which it was due or triggered, in whole seconds.
+  absl::Time nominal = {};
+  // The id of the trigger; empty for an occurrence of the schedule.
+  std::string trigger = {};
+  FiringOutcome outcome = FiringOutcome::kFired;
+  absl::Time decided_at = {};
+  // The submitted task, or the task that prevented the submit.
+  std::string queue_id = {};
+  // Makes the submit idempotent.
+  std::string request_id = {};
+  // Human-readable details.
+  std::string detail = {};
+  // Number of earlier occurrences that this row represents as well, because there were too many for
+  // one row each.
+  uint64_t more = 0;
+
+  friend bool operator==(const Firing&, const Firing&) = default;
+};
 
 }  // namespace callboard::core
 

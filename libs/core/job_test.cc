@@ -6,7 +6,6 @@
 #include <set>
 #include <string>
 
-#include "libs/core/firing.h"
 #include "libs/testing/cron_jobs.h"
 #include "libs/testing/status_matchers.h"
 
@@ -21,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-TEST(JobTest, NameIsOneThatARequestIdCanHold) {
+TEST(JobTest, NameFitsIntoARequestId) {
   EXPECT_THAT(CheckJob(CronJob("nightly-2.of_us", "* * * * *")), IsOk());
   EXPECT_THAT(CheckJob(CronJob(std::string(kJobNameBytesMax, 'x'), "* * * * *")), IsOk());
   EXPECT_THAT(CheckJob(CronJob(std::string(kJobNameBytesMax + 1, 'x'), "* * * * *")),
@@ -34,7 +33,7 @@ TEST(JobTest, NameIsOneThatARequestIdCanHold) {
   EXPECT_LE(longest.size(), kRequestIdBytesMax);
 }
 
-TEST(JobTest, LimitsAreNamedAsTheFileNamesThem) {
+TEST(JobTest, LimitErrorsNameTheKeyInTheFile) {
   Job job = CronJob("job", "* * * * *");
   job.catch_up = {CatchUp::Kind::kAll, 0};
   EXPECT_THAT(CheckJob(job), StatusIs(kInvalid, HasSubstr("catch_up")));
@@ -52,50 +51,50 @@ TEST(JobTest, LimitsAreNamedAsTheFileNamesThem) {
   EXPECT_THAT(CheckJob(job), StatusIs(kInvalid, HasSubstr("end")));
 }
 
-TEST(JobTest, HasNoOccurrencesBeforeItsStartAndFromItsEndOn) {
+TEST(JobTest, OccurrencesAreBetweenStartAndEnd) {
   Job job = CronJob("job", "0 * * * *");
   job.start = At("2026-01-05 02:00:00");
   job.end = At("2026-01-05 04:00:00");
-  EXPECT_EQ(NextOf(job, absl::InfinitePast())->at, job.start);
-  EXPECT_EQ(NextOf(job, At("2026-01-05 02:30:00"))->at, At("2026-01-05 03:00:00"));
-  EXPECT_FALSE(NextOf(job, At("2026-01-05 03:00:00")).has_value());
-  EXPECT_EQ(LastOf(job, absl::InfiniteFuture())->at, At("2026-01-05 03:00:00"));
-  EXPECT_FALSE(LastOf(job, job.start).has_value());
+  EXPECT_EQ(NextOccurrence(job, absl::InfinitePast())->at, job.start);
+  EXPECT_EQ(NextOccurrence(job, At("2026-01-05 02:30:00"))->at, At("2026-01-05 03:00:00"));
+  EXPECT_FALSE(NextOccurrence(job, At("2026-01-05 03:00:00")).has_value());
+  EXPECT_EQ(PreviousOccurrence(job, absl::InfiniteFuture())->at, At("2026-01-05 03:00:00"));
+  EXPECT_FALSE(PreviousOccurrence(job, job.start).has_value());
 }
 
-TEST(JobTest, OccurrencesOfASpanEndBeforeItsEndAndAtTheLimit) {
+TEST(JobTest, ListOccurrencesStopsAtTheEndAndAtTheLimit) {
   const Job job = CronJob("job", "0 * * * *");
   const absl::Time from = At("2026-01-05 02:00:00");
-  EXPECT_EQ(OccurrencesOf(job, from, At("2026-01-05 05:00:00"), 10).size(), 3u);
-  EXPECT_EQ(OccurrencesOf(job, from, absl::InfiniteFuture(), 10).size(), 10u);
-  EXPECT_EQ(OccurrencesOf(job, from, from, 10).size(), 0u);
+  EXPECT_EQ(ListOccurrences(job, from, At("2026-01-05 05:00:00"), 10).size(), 3u);
+  EXPECT_EQ(ListOccurrences(job, from, absl::InfiniteFuture(), 10).size(), 10u);
+  EXPECT_EQ(ListOccurrences(job, from, from, 10).size(), 0u);
 }
 
-TEST(JobTest, JitterIsTheSameEveryTimeSpreadAndBeforeTheNextOccurrence) {
+TEST(JobTest, JitterIsStableAndEndsBeforeTheNextOccurrence) {
   Job job = CronJob("job", "* * * * *");
   job.jitter = absl::Hours(1);
   std::set<absl::Duration> seen;
-  auto occurrence = NextOf(job, At("2026-01-05 00:00:00"));
-  for (int i = 0; i < 100; ++i, occurrence = NextOf(job, occurrence->at)) {
-    const absl::Duration jitter = JitterOf(job, *occurrence);
+  auto occurrence = NextOccurrence(job, At("2026-01-05 00:00:00"));
+  for (int i = 0; i < 100; ++i, occurrence = NextOccurrence(job, occurrence->at)) {
+    const absl::Duration jitter = OccurrenceJitter(job, *occurrence);
     EXPECT_GE(jitter, absl::ZeroDuration());
     EXPECT_LT(jitter, absl::Minutes(1));
-    EXPECT_EQ(jitter, JitterOf(job, *occurrence));
+    EXPECT_EQ(jitter, OccurrenceJitter(job, *occurrence));
     seen.insert(jitter);
   }
   EXPECT_GT(seen.size(), 90u);
   job.jitter = absl::Seconds(2);
-  EXPECT_LT(JitterOf(job, *occurrence), absl::Seconds(2));
+  EXPECT_LT(OccurrenceJitter(job, *occurrence), absl::Seconds(2));
   job.jitter = absl::ZeroDuration();
-  EXPECT_EQ(JitterOf(job, *occurrence), absl::ZeroDuration());
+  EXPECT_EQ(OccurrenceJitter(job, *occurrence), absl::ZeroDuration());
 }
 
-TEST(JobTest, SubmitNamesItsJobAndIsTheSchedulers) {
+TEST(JobTest, SubmissionContainsJobSourceAndOverlap) {
   Job job = CronJob("job", "* * * * *");
   job.task.prompt = "report";
   job.task.lane = "gpu";
-  const Submission submission =
-      SubmissionOf(job, CronRequestId("job", absl::FromUnixSeconds(60)), OverlapPolicy::kQueueOne);
+  const Submission submission = MakeJobSubmission(
+      job, CronRequestId("job", absl::FromUnixSeconds(60)), OverlapPolicy::kQueueOne);
   EXPECT_EQ(submission.spec.prompt, "report");
   EXPECT_EQ(submission.spec.lane, "gpu");
   EXPECT_EQ(submission.spec.request_id, "cron/job/60");
@@ -108,9 +107,9 @@ TEST(JobTest, SubmitNamesItsJobAndIsTheSchedulers) {
   EXPECT_EQ(BackfillRequestId("job", "b", absl::FromUnixSeconds(60)), "backfill/job/b/60");
 }
 
-TEST(JobTest, StatusOfWhatRanIsQueuedAndOfAnythingElseItsName) {
+TEST(JobTest, StatusIsQueuedIfThereIsATaskElseTheOutcome) {
   for (const FiringOutcome outcome : kFiringOutcomes) {
-    EXPECT_EQ(StatusText(outcome) == "queued", HasRun(outcome));
+    EXPECT_EQ(StatusText(outcome) == "queued", HasTask(outcome));
     EXPECT_NE(Name(outcome), "");
   }
   EXPECT_EQ(StatusText(FiringOutcome::kDstGapMoved), "queued");

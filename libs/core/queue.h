@@ -1,4 +1,5 @@
-// The queue as values: its bounds, and what can be said of it at one moment.
+// Value types of the queue: its options and its status, and the rate at which it drains.
+
 #ifndef CALLBOARD_LIBS_CORE_QUEUE_H_
 #define CALLBOARD_LIBS_CORE_QUEUE_H_
 
@@ -11,43 +12,43 @@
 
 namespace callboard::core {
 
-// What happens to a submit that finds the queue full.
+// Policy for a submit while the queue is full.
 enum class QueuePolicy { kReject, kBlock, kDropOldest, kDropLatest };
 
 struct QueueOptions {
   // Bound on pending tasks; 0 means none.
   uint32_t max_size = 50;
   QueuePolicy policy = QueuePolicy::kReject;
-  // Attempts of a task that does not say.
+  // Default of a task's max_attempts.
   uint32_t max_attempts = 3;
-  // How long an agent may take to answer a start before it is sent again.
+  // How long the director waits for the answer to a start before it sends the start again.
   absl::Duration dispatch_timeout = absl::Seconds(30);
-  // Bounds on callers that wait for a place, and on what they hold in memory.
+  // Bounds on the number of waiters and on the memory that their submits hold.
   uint32_t max_waiters = 1000;
   uint64_t max_waiting_bytes = 64 << 20;
-  // Part of max_size that tasks of the scheduler may hold.
+  // Share of max_size that the scheduler's tasks may hold.
   double scheduler_share = 0.8;
-  // Whether a submit may ask for drop-oldest.
+  // True if a submit may choose drop-oldest.
   bool allow_evict = false;
 
   friend bool operator==(const QueueOptions&, const QueueOptions&) = default;
 };
 
-// When the two ends of a Session give each other up. The director's settings; agents learn them
-// when a Session opens.
+// Timeouts of leases. The director configures them and sends them to each agent when a Session
+// opens.
 struct LeaseOptions {
   absl::Duration heartbeat = absl::Seconds(15);
-  // An agent kills its task so long after the time of the last acknowledged heartbeat.
+  // The agent kills its runs this long after it sent the last heartbeat that was acknowledged.
   absl::Duration self_fence = absl::Seconds(50);
-  // The director gives the task up so long after the last heartbeat that lists it.
+  // The director gives a run up this long after the last heartbeat that lists it.
   absl::Duration redispatch_after = absl::Seconds(75);
-  // Between SIGTERM and SIGKILL.
+  // Time between SIGTERM and SIGKILL.
   absl::Duration kill_grace = absl::Seconds(10);
 
   friend bool operator==(const LeaseOptions&, const LeaseOptions&) = default;
 };
 
-// How long ended tasks are kept: whichever is less.
+// How long and how many finished tasks are kept. A task is deleted when either limit is exceeded.
 struct RetentionOptions {
   absl::Duration age = absl::Hours(7 * 24);
   uint32_t count = 10'000;
@@ -67,13 +68,13 @@ struct StateCounts {
   friend bool operator==(const StateCounts&, const StateCounts&) = default;
 };
 
-// Live tasks that share a key.
+// Number of live tasks with a common key.
 struct LiveCount {
   uint64_t queued = 0;
   uint64_t running = 0;
 };
 
-// Who changed a switch of the queue, why and when.
+// The caller, reason and time of a change to one of the queue's switches.
 struct SwitchCause {
   std::string who = {};
   std::string why = {};
@@ -85,9 +86,9 @@ struct SwitchCause {
 struct QueueStatus {
   QueueOptions options;
   StateCounts counts;
-  // Pending tasks that start as soon as one of their agents has a free slot.
+  // Pending tasks that wait only for a free slot.
   uint32_t ready = 0;
-  // Pending tasks whose time has not come.
+  // Pending tasks that must not start yet.
   uint32_t delayed = 0;
   uint32_t waiting = 0;
   uint32_t tickets = 0;
@@ -97,7 +98,7 @@ struct QueueStatus {
   absl::Duration oldest_age;
   bool paused = false;
   bool draining = false;
-  // Absent when the switch is off, or nobody is known to have set it.
+  // Absent if the switch is off or its cause is unknown.
   std::optional<SwitchCause> pause;
   std::optional<SwitchCause> drain;
   double drain_rate_per_second = 0;
@@ -105,8 +106,29 @@ struct QueueStatus {
   std::map<std::string, LiveCount> fairness_keys;
 
   uint64_t in_flight() const { return counts.dispatching + counts.working; }
-  // Nothing is there to be done, and nobody waits to bring something.
+  // Returns true if there are no live tasks and no waiters.
   bool is_idle() const { return counts.pending == 0 && in_flight() == 0 && waiting == 0; }
+};
+
+// Measures how fast a queue drains: freed places per second, as an average that decays
+// exponentially. An event of one minute ago has about a third of its weight.
+//
+// Not thread-safe.
+class DrainRate {
+ public:
+  // Records that one place became free. REQUIRES: `now` does not decrease from call to call.
+  void Record(absl::Duration now);
+
+  // Returns 0 if no place has become free yet.
+  double PerSecond(absl::Duration now) const;
+
+  // Estimates the time until the next place becomes free: 1 s to 1 min, and 5 s if nothing has been
+  // measured.
+  absl::Duration RetryAfter(absl::Duration now) const;
+
+ private:
+  double rate_ = 0;
+  absl::Duration recorded_at_;
 };
 
 }  // namespace callboard::core

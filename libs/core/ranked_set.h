@@ -7,12 +7,13 @@
 
 namespace callboard::core {
 
-// A set of numbers that knows how many of them are below a given one, in time that depends on the
-// size of the numbers and not on how many there are. Made for sequence numbers: few bits, close
-// together.
+// A set of numbers that counts its elements below a given number. The cost depends on the number of
+// bits of the largest element, not on the number of elements. Designed for sequence numbers, which
+// have few bits and are close together. Not thread-safe.
 //
-// A tree with 64 children per node, each with the number of elements under it; a leaf is a word of
-// 64 bits. It grows at the root when a number does not fit, so small numbers make a flat tree.
+// The set is a tree in which each node has 64 children and the number of elements below each of
+// them. A leaf is a word of 64 bits. The tree grows at the root when a number does not fit, so a
+// set of small numbers is a flat tree.
 class RankedSet {
  public:
   RankedSet();
@@ -23,21 +24,21 @@ class RankedSet {
   uint64_t size() const { return size_; }
   bool Contains(uint64_t number) const;
 
-  // REQUIRES: not in the set.
+  // REQUIRES: !Contains(number).
   void Insert(uint64_t number);
-  // REQUIRES: in the set.
+  // REQUIRES: Contains(number).
   void Erase(uint64_t number);
 
-  // How many elements are smaller than `number`.
+  // Returns the number of elements that are less than `number`.
   uint64_t CountBelow(uint64_t number) const;
 
  private:
   struct Node;
 
-  // Whether the tree has a place for `number`.
-  bool Reaches(uint64_t number) const;
+  // Returns true if the tree is high enough for `number`.
+  bool Fits(uint64_t number) const;
 
-  // The number of levels of nodes above the leaves; the root is one.
+  // Number of node levels above the leaves, including the root.
   int height_ = 1;
   uint64_t size_ = 0;
   std::unique_ptr<Node> root_;

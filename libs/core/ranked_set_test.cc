@@ -8,7 +8,7 @@
 namespace callboard::core {
 namespace {
 
-TEST(RankedSetTest, CountsWhatIsBelowAlsoBeyondItsReach) {
+TEST(RankedSetTest, CountsBelowNumbersBeyondTheTree) {
   RankedSet set;
   EXPECT_EQ(set.CountBelow(0), 0u);
   for (const uint64_t number : {5, 63, 64, 4095, 4096, 1'000'000}) set.Insert(number);
@@ -32,10 +32,10 @@ TEST(RankedSetTest, HoldsTheLargestNumbers) {
   EXPECT_EQ(set.size(), 2u);
 }
 
-TEST(RankedSetTest, AgreesWithACountByHandThroughInsertsAndErasures) {
+TEST(RankedSetTest, MatchesAReferenceSetThroughInsertsAndErasures) {
   RankedSet set;
   std::set<uint64_t> model;
-  // Steps that visit numbers of all sizes in a fixed disorder.
+  // Pseudo-random steps over numbers of all sizes, the same in every run.
   uint64_t number = 1;
   for (int step = 0; step < 20'000; ++step) {
     number = number * 6364136223846793005 + 1442695040888963407;

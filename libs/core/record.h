@@ -1,5 +1,5 @@
-// What the store keeps: every transition of every task, and a few facts about the queue. A record
-// is at once what happened, for people, and all that is needed to do it again at recovery.
+// The records in the event store: every transition of every task, and a few facts about the queue.
+// A record describes an event to users and contains everything that recovery needs to replay it.
 #ifndef CALLBOARD_LIBS_CORE_RECORD_H_
 #define CALLBOARD_LIBS_CORE_RECORD_H_
 
@@ -13,23 +13,23 @@
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
 #include "libs/core/task.h"
-#include "libs/core/trace_context.h"
+#include "libs/core/trace.h"
 
 namespace callboard::core {
 
-// The first record of a task; the only one that holds what was asked for.
+// The first record of a task, and the only one with its spec.
 struct Admitted {
-  // With the queue's defaults filled in. Never null.
+  // The spec, with the queue's defaults filled in. Never null.
   SpecPtr spec = {};
-  // Of what was asked for, before that.
+  // Fingerprint of the spec before the defaults were filled in.
   Fingerprint fingerprint = {};
   std::optional<QueuePolicy> policy = {};
-  // Who submitted it.
+  // Identity of the submitter.
   std::string identity = {};
   absl::Time submitted_at = {};
   uint64_t sequence = 0;
   std::optional<QueueId> redrive_of = {};
-  // The span of its submit, which all others of the task hang from.
+  // The span of the submit, which is the ancestor of all other spans of the task.
   SpanContext trace = {};
 
   friend bool operator==(const Admitted& a, const Admitted& b) {
@@ -39,75 +39,78 @@ struct Admitted {
   }
 };
 
-// Given to an agent. The lease begins with it.
+// The task was dispatched to an agent. Its lease begins.
 struct Dispatched {
   DispatchNumber dispatch = {};
   uint64_t director_epoch = 0;
-  // This life of the agent's process, and where it listens.
+  // The agent's process, and its address.
   std::string instance_id = {};
   std::string agent_url = {};
 
   friend bool operator==(const Dispatched&, const Dispatched&) = default;
 };
 
-// The agent runs it.
+// The agent accepted the start and runs the task.
 struct Accepted {
   friend bool operator==(const Accepted&, const Accepted&) = default;
 };
 
-// The agent had no slot: back in line, as if nothing had happened. Holds what Dispatched said,
-// because from some bounce on it takes the place of the records of the one before.
-struct Bounced {
+// The agent answered that it is busy. The task is back in line, and the dispatch does not count as
+// an attempt. The record contains the contents of Dispatched, because after some busy answers it
+// replaces the records of the previous dispatch (kKeepsPlaceFromBusyAnswer).
+struct AnsweredBusy {
   Dispatched dispatched = {};
   absl::Time dispatched_at = {};
   uint64_t sequence = 0;
-  // This one included.
+  // Number of busy answers, including this one.
   uint32_t busy_rejections = 0;
 
-  friend bool operator==(const Bounced&, const Bounced&) = default;
+  friend bool operator==(const AnsweredBusy&, const AnsweredBusy&) = default;
 };
 
-// What a dispatch that came to nothing says about task and agent.
-enum class Blame {
-  kNobody,
-  // The task is better tried elsewhere.
-  kAgentFailedIt,
+// The agent's part in a dispatch that failed.
+enum class DispatchFailure {
+  // The agent is not at fault.
+  kNone,
+  // The agent failed. Another agent is preferred for the next dispatch.
+  kAgentFailed,
   // The agent was lost while the task ran on it.
-  kTookAgentDown,
+  kAgentLost,
 };
 
-// Back in line.
+// The task is back in line after a dispatch.
 struct Returned {
-  // A new one puts it at the back; its old one keeps its place.
+  // The place in line: a new number puts the task at the back, its old number keeps its place.
   uint64_t sequence = 0;
-  // Whether the dispatch counts as an attempt.
-  bool counts = false;
-  Blame blame = Blame::kNobody;
-  // Whether its agent reported how the run ended.
+  // True if the dispatch counts as an attempt.
+  bool counts_as_attempt = false;
+  DispatchFailure failure = DispatchFailure::kNone;
+  // True if the agent reported the end of the run.
   bool reported = false;
-  // Not to be dispatched for this long from the record's time on.
+  // The task must not be dispatched for this long after the time of the record.
   absl::Duration backoff = {};
   std::string error = {};
 
-  // Nothing of it ran: the one end of a run that its agent reports and is to blame for.
-  bool could_not_begin() const { return reported && blame == Blame::kAgentFailedIt; }
+  // Returns true if the agent could not start the run. No other end that an agent reports is the
+  // agent's fault.
+  bool could_not_start() const { return reported && failure == DispatchFailure::kAgentFailed; }
 
   friend bool operator==(const Returned&, const Returned&) = default;
 };
 
-// A cancel was asked for while it was not in line.
+// A cancel was requested while the task was in flight.
 struct CancelRequested {
   friend bool operator==(const CancelRequested&, const CancelRequested&) = default;
 };
 
-// How a run ended, as its agent reports it.
+// The end of a run, as its agent reports it.
 struct RunResult {
   enum class End {
     kCompleted,
     kFailed,
     kTimedOut,
     kCancelled,
-    // Nothing of it ran: its agent could not begin it.
+    // The agent could not start the run. Nothing of it ran.
     kNotStarted,
   };
 
@@ -121,71 +124,71 @@ struct RunResult {
   friend bool operator==(const RunResult&, const RunResult&) = default;
 };
 
-// Over for good.
+// The task has finished. No other transition follows.
 struct Ended {
   // Completed, failed or cancelled.
-  TaskState state = TaskState::kCompleted;
+  LifecycleState state = LifecycleState::kCompleted;
   std::optional<FailureReason> reason = {};
-  bool counts = false;
-  Blame blame = Blame::kNobody;
-  // Present when its agent reported the end.
+  bool counts_as_attempt = false;
+  DispatchFailure failure = DispatchFailure::kNone;
+  // Present if the agent reported the end.
   std::optional<RunResult> run = {};
   std::string error = {};
 
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 
-// Something to remember that changes nothing.
-struct Noted {
-  friend bool operator==(const Noted&, const Noted&) = default;
+// Adds an event to the task and does not change its lifecycle state.
+struct EventOnly {
+  friend bool operator==(const EventOnly&, const EventOnly&) = default;
 };
 
-using TaskChange =
-    std::variant<Admitted, Dispatched, Accepted, Bounced, Returned, CancelRequested, Ended, Noted>;
+using TaskChange = std::variant<Admitted, Dispatched, Accepted, AnsweredBusy, Returned,
+                                CancelRequested, Ended, EventOnly>;
 
 // One transition of one task.
 struct TaskRecord {
   QueueId queue_id = {};
-  // Counts the records that the store has of the task, from 1. A record that takes the place of
+  // Number of this record among the task's records in the store, from 1. A record that replaces
   // others has the number of the first of them.
   uint64_t number = 0;
-  // For people. Its number is never used twice.
+  // The event that users see. Its number is never used twice.
   TaskEvent event = {};
   TaskChange change = {};
-  // The record takes the place of so many of its task, from its own number on: all that there are.
+  // Number of the task's records that this one overwrites, from `number` to the last one.
   uint64_t replaces = 0;
 
   friend bool operator==(const TaskRecord&, const TaskRecord&) = default;
 };
 
-// The task and all its records are gone.
+// The task and all its records were deleted.
 struct TaskForgotten {
   QueueId queue_id = {};
-  // How many there were: numbers 1 to this.
+  // Number of the task's records: their numbers were 1 to this.
   uint64_t records = 0;
 
   friend bool operator==(const TaskForgotten&, const TaskForgotten&) = default;
 };
 
-// A director begins; its predecessor's word counts no more.
+// A director started or reopened its store. Directors of earlier epochs must not act any more.
 struct EpochBegan {
   uint64_t epoch = 0;
 
   friend bool operator==(const EpochBegan&, const EpochBegan&) = default;
 };
 
-// What was last asked of the queue as a whole.
+// The current switches of the queue.
 struct QueueSwitched {
   bool paused = false;
   bool draining = false;
-  // Absent when the switch is off, or was set by a version that did not keep it.
+  // Absent if the switch is off, or was set by a version that did not store the cause.
   std::optional<SwitchCause> pause = {};
   std::optional<SwitchCause> drain = {};
 
   friend bool operator==(const QueueSwitched&, const QueueSwitched&) = default;
 };
 
-// Leases of this epoch last longer by so much, because the director said that it goes away.
+// Leases of this epoch were extended, because the director announced its restart.
 struct LeasesExtended {
   uint64_t epoch = 0;
   absl::Duration extension = {};
@@ -193,34 +196,34 @@ struct LeasesExtended {
   friend bool operator==(const LeasesExtended&, const LeasesExtended&) = default;
 };
 
-// What was last decided about an agent. One without either mark has no record.
+// The current marks of an agent. An agent without marks has no record.
 struct AgentMarked {
   std::string name = {};
   bool draining = false;
-  // Set aside since this life of its process; empty when it is not.
+  // The agent process that was cordoned; empty if the agent is not cordoned.
   std::string cordoned_instance = {};
-  // Why, for people.
+  // A human-readable reason.
   std::string why = {};
 
   friend bool operator==(const AgentMarked&, const AgentMarked&) = default;
 };
 
-// How long a request id is remembered after its task has ended.
+// How long a request id is kept after its task has finished.
 inline constexpr absl::Duration kRequestMemory = absl::Hours(24);
 
-// A request id that outlives its task.
+// A request id was kept when its task was deleted.
 struct RequestRemembered {
   std::string identity = {};
   std::string request_id = {};
   Fingerprint fingerprint = {};
   QueueId queue_id = {};
-  TaskState state = TaskState::kCompleted;
+  LifecycleState state = LifecycleState::kCompleted;
   absl::Time forget_at = {};
 
   friend bool operator==(const RequestRemembered&, const RequestRemembered&) = default;
 };
 
-// Dispatches of tasks that are no longer kept, since the store was created.
+// Number of dispatches of deleted tasks, since the store was created.
 struct DispatchesForgotten {
   uint64_t count = 0;
 

@@ -1,4 +1,4 @@
-#include "libs/core/retry_rule.h"
+#include "libs/core/dispatch_rules.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ TEST(RetryRuleTest, ReadsBackWhatItWrites) {
   }
 }
 
-TEST(RetryRuleTest, WhatIsNoRuleIsRefused) {
+TEST(RetryRuleTest, OtherTextIsNoRule) {
   for (const char* text : {"", "exit", "exit:", "exit:0", "exit:256", "exit:-1", "exit:+1",
                            "exit: 1", "exit:01", "exit:1x", "signal:", "signal:KILL",
                            "signal:sigkill", "signal:SIGSTOP", "timeout:5", "Timeout", "*"}) {

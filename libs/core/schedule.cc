@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
 #include "libs/base/text.h"
 #include "libs/core/limits.h"
 
@@ -21,8 +21,8 @@ constexpr int64_t kEndSecond = absl::CivilSecond(kScheduleEndYear) - kEpoch;
 constexpr absl::Time kFirst = absl::FromUnixSeconds(kFirstSecond);
 constexpr absl::Time kEnd = absl::FromUnixSeconds(kEndSecond);
 
-// Clocks that are set by this much or more change the calendar: nobody's working day is that much
-// longer or shorter.
+// A change of the clocks by this much or more counts as a change of the calendar, because no summer
+// time shifts the clocks that far.
 constexpr int64_t kCalendarJumpSeconds = 3 * 3600;
 
 constexpr absl::string_view kEvery = "@every";
@@ -32,14 +32,14 @@ absl::StatusOr<int64_t> PeriodSeconds(absl::string_view text) {
   if (!absl::ParseDuration(absl::StripAsciiWhitespace(text.substr(kEvery.size())), &period) ||
       period < absl::Seconds(1) || period > absl::Seconds(kEverySecondsMax) ||
       period != absl::Trunc(period, absl::Seconds(1))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", base::Echoed(text), "\": ", kEvery, " wants whole seconds from 1s to ",
-                     absl::FormatDuration(absl::Seconds(kEverySecondsMax)), ", as 90m or 1h30m"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", base::EscapeForError(text), "\": ", kEvery, " needs whole seconds from 1s to ",
+        absl::FormatDuration(absl::Seconds(kEverySecondsMax)), ", for example 90m or 1h30m"));
   }
   return absl::ToInt64Seconds(period);
 }
 
-// The last multiple of `period`, counted from `anchor`, at or before `second`.
+// Returns the last second at or before `second` that is a multiple of `period` away from `anchor`.
 int64_t LastMultiple(int64_t anchor, int64_t period, int64_t second) {
   const int64_t beyond = (second - anchor) % period;
   return second - (beyond < 0 ? beyond + period : beyond);
@@ -63,9 +63,9 @@ absl::StatusOr<Schedule> Schedule::Parse(const ScheduleText& text, absl::TimeZon
     const absl::string_view trimmed = absl::StripAsciiWhitespace(expression);
     if (absl::StartsWith(trimmed, "CRON_TZ=") || absl::StartsWith(trimmed, "TZ=")) {
       return absl::InvalidArgumentError(
-          "an expression names no zone: leave CRON_TZ= out, and put the zone into time_zone");
+          "an expression cannot name a time zone: remove CRON_TZ= and set time_zone");
     }
-    // Cron refuses what is too long to be quoted.
+    // Cron::Parse() rejects an expression that is too long to be quoted.
     if (absl::StartsWithIgnoreCase(trimmed, kEvery) && trimmed.size() <= kCronBytesMax) {
       ASSIGN_OR_RETURN(const int64_t period, PeriodSeconds(trimmed));
       schedule.periods_.push_back(period);
@@ -82,7 +82,9 @@ std::optional<Occurrence> Schedule::NextAfter(absl::Time time) const {
   int64_t second = absl::ToUnixSeconds(std::clamp(time, kFirst - absl::Seconds(1), kEnd)) + 1;
   while (second < kEndSecond) {
     const Span span = SpanAt(second);
-    if (const auto due = FirstFrom(second, span); due.has_value()) return At(*due, span);
+    if (const auto due = FirstFrom(second, span); due.has_value()) {
+      return OccurrenceAt(*due, span);
+    }
     second = span.end;
   }
   return std::nullopt;
@@ -94,7 +96,9 @@ std::optional<Occurrence> Schedule::LastBefore(absl::Time time) const {
   if (absl::FromUnixSeconds(second) == end) --second;
   while (second >= kFirstSecond) {
     const Span span = SpanAt(second);
-    if (const auto due = LastUntil(second, span); due.has_value()) return At(*due, span);
+    if (const auto due = LastUntil(second, span); due.has_value()) {
+      return OccurrenceAt(*due, span);
+    }
     second = span.start - 1;
   }
   return std::nullopt;
@@ -165,15 +169,16 @@ std::optional<absl::CivilSecond> Schedule::FirstFixed(absl::CivilSecond from,
 
 bool Schedule::IsPlainAt(int64_t second, const Span& span) const {
   const absl::CivilSecond wall = span.WallAt(second);
-  const bool again = -kCalendarJumpSeconds < span.jump && second < span.start - span.jump;
+  const bool is_second_time = -kCalendarJumpSeconds < span.jump && second < span.start - span.jump;
   return std::any_of(periods_.begin(), periods_.end(),
                      [&](int64_t period) { return (second - anchor_) % period == 0; }) ||
          std::any_of(crons_.begin(), crons_.end(), [&](const Cron& cron) {
-           return (!again || cron.every_hour()) && cron.FirstIn(wall, wall + 1).has_value();
+           return (!is_second_time || cron.every_hour()) &&
+                  cron.FirstIn(wall, wall + 1).has_value();
          });
 }
 
-Occurrence Schedule::At(int64_t second, const Span& span) const {
+Occurrence Schedule::OccurrenceAt(int64_t second, const Span& span) const {
   const absl::CivilSecond wall = span.WallAt(second);
   Occurrence occurrence{.at = absl::FromUnixSeconds(second), .wall = wall};
   auto missing = second == span.start ? FirstInGap(span) : std::nullopt;

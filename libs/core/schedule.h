@@ -1,5 +1,8 @@
-// When something is due that is due again and again: cron expressions in a time zone. docs/CRON.md
-// has the language, and what happens when clocks are changed.
+// Schedules: cron expressions in a time zone. docs/CRON.md describes the language and the behaviour
+// when clocks are changed.
+//
+// Terms: a *gap* is a range of wall times that do not exist because the clocks are set forward. A
+// *fold* is a range of wall times that occur twice because the clocks are set back.
 #ifndef CALLBOARD_LIBS_CORE_SCHEDULE_H_
 #define CALLBOARD_LIBS_CORE_SCHEDULE_H_
 
@@ -15,33 +18,34 @@
 
 namespace callboard::core {
 
-// The years that a schedule knows. Rules of time zones are reliable well beyond.
+// Occurrences are in the years [kScheduleFirstYear, kScheduleEndYear).
 inline constexpr int kScheduleFirstYear = 1900;
 inline constexpr int kScheduleEndYear = 2300;
-// How far `Occurrence::merged` counts.
+// Upper bound of `Occurrence::merged`.
 inline constexpr int kMergedMax = 1000;
 
 // One nominal occurrence of a schedule. There is at most one per instant.
 struct Occurrence {
   enum class Kind {
     kPlain,
-    // Its wall time does not exist on this day; it happens when the clocks are set forward.
+    // The wall time is in a gap. The occurrence fires when the clocks are set forward.
     kGapMoved,
-    // Its wall time happens for the second time; it does not.
+    // The wall time is in a fold, for the second time. The occurrence does not fire.
     kFoldSuppressed,
-    // Its wall time, mostly a whole day, was struck from the calendar; it does not happen.
+    // The wall time was removed from the calendar, usually with its whole day. The occurrence does
+    // not fire.
     kSkippedCalendar,
   };
 
-  // When it happens, or would have; a whole second.
+  // The instant at which the occurrence fires or would have fired, in whole seconds.
   absl::Time at = {};
-  // The wall time that was asked for; the first one, if a gap has several.
+  // The wall time that the expression matches; the first one if several are in the gap.
   absl::CivilSecond wall = {};
   Kind kind = Kind::kPlain;
-  // Further wall times of the gap before it, which have no occurrence of their own.
+  // Number of further matching wall times in the gap. They are merged into this occurrence.
   int merged = 0;
-  // The gap before it is a change of the calendar: what fell into it, `merged` included, is skipped
-  // and does not happen at its end.
+  // True if the gap before this occurrence is a change of the calendar. Wall times in such a gap,
+  // including the `merged` ones, are skipped and do not fire at its end.
   bool after_calendar_gap = false;
 
   bool Fires() const { return kind == Kind::kPlain || kind == Kind::kGapMoved; }
@@ -49,43 +53,43 @@ struct Occurrence {
   friend bool operator==(const Occurrence&, const Occurrence&) = default;
 };
 
-// A schedule as people write it.
+// The text form of a schedule.
 struct ScheduleText {
-  // Each is due; what several ask for at one instant is due once.
+  // The schedule is the union of these. An instant that several of them match is one occurrence.
   std::vector<std::string> expressions;
-  // Whether expressions have six fields, the seconds first.
+  // True if expressions have six fields, seconds first.
   bool seconds = false;
-  // Whose times `~` chooses.
+  // Selects the values of `~`.
   std::string hash_key = {};
   // `@every` counts from here, in both directions.
   absl::Time anchor = absl::UnixEpoch();
 };
 
-// Knows no clock; copies are cheap. What it answers depends on its text, the zone's rules and the
-// argument alone.
+// A parsed schedule. An immutable value type with cheap copies. Results depend only on the text,
+// the rules of the time zone and the arguments; a Schedule does not read a clock.
 class Schedule {
  public:
-  // Never due.
+  // Creates a schedule without occurrences.
   Schedule() = default;
-  // The error quotes the expression and says what is wrong where.
+  // Returns INVALID_ARGUMENT, quoting the expression with the position and cause of the error.
   static absl::StatusOr<Schedule> Parse(const ScheduleText& text, absl::TimeZone zone);
 
-  // The first occurrence strictly after, and the last one strictly before `time`, those that do not
-  // fire included; none outside of the years that are known.
+  // Return the first occurrence strictly after `time` and the last one strictly before it,
+  // including occurrences that do not fire. There are none outside of the supported years.
   std::optional<Occurrence> NextAfter(absl::Time time) const;
   std::optional<Occurrence> LastBefore(absl::Time time) const;
 
  private:
-  // A time during which the clocks of the zone are not changed, in seconds since 1970.
+  // An interval in which the UTC offset of the zone is constant, in seconds since 1970.
   struct Span {
-    // The wall clock at a second of it, and the other way round.
+    // Convert between instants of the interval and wall times.
     absl::CivilSecond WallAt(int64_t second) const;
     int64_t SecondOf(absl::CivilSecond wall) const;
 
     int64_t start;
-    // Not part of it.
+    // Exclusive.
     int64_t end;
-    // What the wall clock is ahead of UTC, and by how much it was set forward at the start.
+    // Seconds by which the wall clock is ahead of UTC, and by which it was set forward at `start`.
     int64_t offset;
     int64_t jump;
   };
@@ -93,23 +97,25 @@ class Schedule {
   explicit Schedule(absl::TimeZone zone) : zone_(zone) {}
 
   Span SpanAt(int64_t second) const;
-  // The first second of `span` from that one on, and the last one up to it, at which something is
-  // due, whatever becomes of it.
+  // Return the first second of `span` at or after `second`, and the last one at or before it, that
+  // has an occurrence of any kind.
   std::optional<int64_t> FirstFrom(int64_t second, const Span& span) const;
   std::optional<int64_t> LastUntil(int64_t second, const Span& span) const;
-  // The first wall time of the gap before `span`, if there is a gap and something in it is missed.
+  // Returns the first wall time in the gap before `span` that an expression matches, if any. Skips
+  // expressions that follow elapsed time (Cron::every_hour()).
   std::optional<absl::CivilSecond> FirstInGap(const Span& span) const;
-  // The first of the wall times in [from, until) that do not follow elapsed time.
+  // Returns the first wall time in [from, until) that an expression matches, if any. Skips
+  // expressions that follow elapsed time.
   std::optional<absl::CivilSecond> FirstFixed(absl::CivilSecond from,
                                               absl::CivilSecond until) const;
-  // Whether something happens then as it always does.
+  // Returns true if `second` has a plain occurrence.
   bool IsPlainAt(int64_t second, const Span& span) const;
-  // What becomes of what is due then. REQUIRES: something is.
-  Occurrence At(int64_t second, const Span& span) const;
+  // Returns the occurrence at `second`. REQUIRES: there is one.
+  Occurrence OccurrenceAt(int64_t second, const Span& span) const;
 
   absl::TimeZone zone_;
   std::vector<Cron> crons_;
-  // Of each `@every`, in seconds.
+  // The periods of the `@every` expressions, in seconds.
   std::vector<int64_t> periods_;
   int64_t anchor_ = 0;
 };

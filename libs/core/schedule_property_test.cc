@@ -1,5 +1,5 @@
-// Random schedules beside a reading of them that knows no shortcuts: it looks at every second of
-// the wall clock.
+// Compares random schedules with a reference implementation that has no shortcuts: it checks every
+// second of the wall clock.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -41,19 +41,21 @@ constexpr const char* kZones[] = {"UTC",
                                   "Asia/Pyongyang",
                                   "Europe/Lisbon"};
 
-// A field of an expression: how it is written, and what it means said in another way.
+// A field of an expression: its text, and a predicate with the same meaning.
 struct Field {
   std::string text;
-  std::function<bool(absl::CivilSecond)> has;
+  std::function<bool(absl::CivilSecond)> matches;
 };
 
-struct Wish {
-  bool Asks(absl::CivilSecond wall) const {
-    const bool time = second.has(wall) && minute.has(wall) && hour.has(wall) && month.has(wall);
+// The reference implementation of one expression.
+struct ReferenceCron {
+  bool Matches(absl::CivilSecond wall) const {
+    const bool time =
+        second.matches(wall) && minute.matches(wall) && hour.matches(wall) && month.matches(wall);
     const bool open =
         absl::StrContains("*?", date.text[0]) || absl::StrContains("*?", weekday.text[0]);
-    return time &&
-           (open ? date.has(wall) && weekday.has(wall) : date.has(wall) || weekday.has(wall));
+    return time && (open ? date.matches(wall) && weekday.matches(wall)
+                         : date.matches(wall) || weekday.matches(wall));
   }
   bool FollowsElapsedTime() const { return hour.text == "*"; }
 
@@ -62,19 +64,19 @@ struct Wish {
 
 struct DrawnSchedule {
   ScheduleText text;
-  std::vector<Wish> wishes;
-  // Of an `@every`, if there is one.
+  std::vector<ReferenceCron> crons;
+  // The period of `@every`, if the schedule has one.
   std::optional<int64_t> period;
   absl::TimeZone zone;
 };
 
-// Any of them, however small rapidcheck begins.
+// Draws a number from the whole range, independent of rapidcheck's current size.
 int Draw(int min, int max) {
   return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(min, max + 1));
 }
 
-// True one time in `times`.
-bool Seldom(int times) { return Draw(1, times) == times; }
+// Returns true one time in `times`.
+bool OneIn(int times) { return Draw(1, times) == times; }
 
 int LengthOfMonth(absl::CivilSecond wall) {
   return static_cast<int>(absl::CivilDay(absl::CivilMonth(wall) + 1) -
@@ -83,7 +85,7 @@ int LengthOfMonth(absl::CivilSecond wall) {
 
 int Weekday(absl::CivilSecond wall) { return (static_cast<int>(absl::GetWeekday(wall)) + 1) % 7; }
 
-// One item of a list, and its values among `min` to `max`.
+// Draws one item of a list. Returns its text and its values in [min, max].
 std::pair<std::string, std::set<int>> DrawItem(int min, int max) {
   const int low = Draw(min, max);
   const int high = Draw(min, max);
@@ -108,23 +110,23 @@ std::pair<std::string, std::set<int>> DrawItem(int min, int max) {
   }
 }
 
-using Draws = std::function<Field()>;
+using DrawField = std::function<Field()>;
 
-// A list of items one time in `times`, else a star.
-Field DrawList(int times, const Draws& draw_item) {
-  if (!Seldom(times)) return {"*", [](absl::CivilSecond) { return true; }};
+// Draws a list of items one time in `times`, else a star.
+Field DrawList(int times, const DrawField& draw_item) {
+  if (!OneIn(times)) return {"*", [](absl::CivilSecond) { return true; }};
   Field list = draw_item();
-  if (Seldom(3)) {
+  if (OneIn(3)) {
     const Field more = draw_item();
     absl::StrAppend(&list.text, ",", more.text);
-    list.has = [one = list.has, other = more.has](absl::CivilSecond wall) {
+    list.matches = [one = list.matches, other = more.matches](absl::CivilSecond wall) {
       return one(wall) || other(wall);
     };
   }
   return list;
 }
 
-Draws Numbers(int min, int max, int (*value)(absl::CivilSecond)) {
+DrawField Numbers(int min, int max, int (*value)(absl::CivilSecond)) {
   return [=]() -> Field {
     const auto [text, values] = DrawItem(min, max);
     return {text,
@@ -134,7 +136,7 @@ Draws Numbers(int min, int max, int (*value)(absl::CivilSecond)) {
 
 Field DrawDate() {
   return DrawList(4, []() -> Field {
-    if (!Seldom(3)) {
+    if (!OneIn(3)) {
       return Numbers(1, 31, [](absl::CivilSecond wall) { return wall.day(); })();
     }
     const int before = Draw(0, 4);
@@ -147,7 +149,7 @@ Field DrawWeekday() {
   return DrawList(4, []() -> Field {
     const int weekday = Draw(0, 6);
     const int week = Draw(1, 5);
-    const std::string text = weekday == 0 && Seldom(2) ? "7" : absl::StrCat(weekday);
+    const std::string text = weekday == 0 && OneIn(2) ? "7" : absl::StrCat(weekday);
     switch (Draw(0, 3)) {
       case 0:
         return {text + "L", [=](absl::CivilSecond wall) {
@@ -163,38 +165,42 @@ Field DrawWeekday() {
   });
 }
 
-Wish DrawWish(bool seconds) {
-  Wish wish;
-  wish.second = {"0", [](absl::CivilSecond wall) { return wall.second() == 0; }};
+ReferenceCron DrawCron(bool seconds) {
+  ReferenceCron reference;
+  reference.second = {"0", [](absl::CivilSecond wall) { return wall.second() == 0; }};
   if (seconds) {
-    wish.second = DrawList(2, Numbers(0, 59, [](absl::CivilSecond wall) { return wall.second(); }));
+    reference.second =
+        DrawList(2, Numbers(0, 59, [](absl::CivilSecond wall) { return wall.second(); }));
   }
-  wish.minute = DrawList(2, Numbers(0, 59, [](absl::CivilSecond wall) { return wall.minute(); }));
-  wish.hour = DrawList(2, Numbers(0, 23, [](absl::CivilSecond wall) { return wall.hour(); }));
-  wish.date = DrawDate();
-  wish.month = DrawList(4, Numbers(1, 12, [](absl::CivilSecond wall) { return wall.month(); }));
-  wish.weekday = DrawWeekday();
-  return wish;
+  reference.minute =
+      DrawList(2, Numbers(0, 59, [](absl::CivilSecond wall) { return wall.minute(); }));
+  reference.hour = DrawList(2, Numbers(0, 23, [](absl::CivilSecond wall) { return wall.hour(); }));
+  reference.date = DrawDate();
+  reference.month =
+      DrawList(4, Numbers(1, 12, [](absl::CivilSecond wall) { return wall.month(); }));
+  reference.weekday = DrawWeekday();
+  return reference;
 }
 
-// Of one to three expressions that can happen.
-DrawnSchedule Drawn() {
+// Draws a schedule of one to three satisfiable expressions.
+DrawnSchedule DrawSchedule() {
   DrawnSchedule drawn;
-  drawn.text.seconds = Seldom(3);
+  drawn.text.seconds = OneIn(3);
   RC_ASSERT(absl::LoadTimeZone(kZones[Draw(0, std::size(kZones) - 1)], &drawn.zone));
   for (int left = Draw(1, 3); left > 0; --left) {
-    const Wish wish = DrawWish(drawn.text.seconds);
-    std::vector<std::string> fields = {wish.minute.text, wish.hour.text, wish.date.text,
-                                       wish.month.text, wish.weekday.text};
-    if (drawn.text.seconds) fields.insert(fields.begin(), wish.second.text);
+    const ReferenceCron reference = DrawCron(drawn.text.seconds);
+    std::vector<std::string> fields = {reference.minute.text, reference.hour.text,
+                                       reference.date.text, reference.month.text,
+                                       reference.weekday.text};
+    if (drawn.text.seconds) fields.insert(fields.begin(), reference.second.text);
     const std::string text = absl::StrJoin(fields, " ");
     const auto cron = Cron::Parse(text, {.seconds = drawn.text.seconds});
     if (!cron.ok() && absl::StrContains(cron.status().message(), "never happens")) continue;
     RC_ASSERT(cron.ok());
-    drawn.wishes.push_back(wish);
+    drawn.crons.push_back(reference);
     drawn.text.expressions.push_back(text);
   }
-  if (Seldom(4) || drawn.wishes.empty()) {
+  if (OneIn(4) || drawn.crons.empty()) {
     drawn.period = Draw(1, 100'000);
     drawn.text.expressions.push_back(absl::StrCat("@every ", *drawn.period, "s"));
     drawn.text.anchor = absl::FromUnixSeconds(Draw(-1'000'000'000, 1'000'000'000));
@@ -209,8 +215,8 @@ Schedule Parsed(const DrawnSchedule& drawn) {
   return *schedule;
 }
 
-// What is due at an instant, found by asking for each wall time that it may stand for.
-std::optional<Occurrence> Slowly(const DrawnSchedule& drawn, absl::Time at) {
+// Returns the occurrence at an instant, by checking each wall time that it may represent.
+std::optional<Occurrence> ReferenceOccurrence(const DrawnSchedule& drawn, absl::Time at) {
   const absl::CivilSecond wall = absl::ToCivilSecond(at, drawn.zone);
   const absl::CivilSecond before = absl::ToCivilSecond(at - absl::Seconds(1), drawn.zone);
   const absl::TimeZone::TimeInfo info = drawn.zone.At(wall);
@@ -220,11 +226,12 @@ std::optional<Occurrence> Slowly(const DrawnSchedule& drawn, absl::Time at) {
                (at - drawn.text.anchor) % absl::Seconds(*drawn.period) == absl::ZeroDuration();
   bool suppressed = false;
   std::set<absl::CivilSecond> missing;
-  for (const Wish& wish : drawn.wishes) {
-    if (wish.Asks(wall)) (again && !wish.FollowsElapsedTime() ? suppressed : plain) = true;
-    if (wish.FollowsElapsedTime()) continue;
+  for (const ReferenceCron& reference : drawn.crons) {
+    if (reference.Matches(wall))
+      (again && !reference.FollowsElapsedTime() ? suppressed : plain) = true;
+    if (reference.FollowsElapsedTime()) continue;
     for (absl::CivilSecond gone = before + 1; gone < wall; ++gone) {
-      if (wish.Asks(gone)) missing.insert(gone);
+      if (reference.Matches(gone)) missing.insert(gone);
     }
   }
   const int merged = std::min<int>(static_cast<int>(missing.size()) - (plain ? 0 : 1), kMergedMax);
@@ -247,56 +254,56 @@ std::optional<Occurrence> Slowly(const DrawnSchedule& drawn, absl::Time at) {
   return std::nullopt;
 }
 
-// An instant of the last and the coming decades, mostly some time before clocks are changed.
+// Draws an instant of the past and coming decades, usually shortly before a change of the clocks.
 absl::Time DrawStart(absl::TimeZone zone) {
   const absl::Time start = absl::FromUnixSeconds(Draw(-300'000'000, 2'000'000'000));
   absl::TimeZone::CivilTransition transition;
-  if (Seldom(5) || !zone.NextTransition(start, &transition)) return start;
+  if (OneIn(5) || !zone.NextTransition(start, &transition)) return start;
   return start + absl::Seconds(transition.from - absl::ToCivilSecond(start, zone) - Draw(0, 3600));
 }
 
-// An instant of any of the years that are known, or just beyond.
+// Draws an instant in or directly outside of the supported years.
 absl::Time DrawAnyTime() {
   return absl::FromCivil(absl::CivilDay(Draw(1899, 2300), 1, 1) + Draw(0, 365),
                          absl::UTCTimeZone()) +
          absl::Milliseconds(Draw(0, 24 * 3600 * 1000));
 }
 
-TEST(SchedulePropertyTest, HasExactlyWhatASlowReadingOfEverySecondHas) {
+TEST(SchedulePropertyTest, MatchesTheReferenceAtEverySecond) {
   std::set<Kind> seen;
   EXPECT_TRUE(rc::check([&seen] {
-    const DrawnSchedule drawn = Drawn();
+    const DrawnSchedule drawn = DrawSchedule();
     const Schedule schedule = Parsed(drawn);
     const absl::Time start = DrawStart(drawn.zone);
     const absl::Time end = start + absl::Hours(4);
     RC_LOG() << "from " << start << "\n";
-    std::vector<Occurrence> slow;
+    std::vector<Occurrence> expected;
     for (absl::Time at = start; at < end; at += absl::Seconds(1)) {
-      if (const auto due = Slowly(drawn, at)) slow.push_back(*due);
+      if (const auto due = ReferenceOccurrence(drawn, at)) expected.push_back(*due);
     }
     std::vector<Occurrence> forward;
     for (auto next = schedule.NextAfter(start - absl::Seconds(1));
-         next && next->at < end && forward.size() <= slow.size();
+         next && next->at < end && forward.size() <= expected.size();
          next = schedule.NextAfter(next->at)) {
       forward.push_back(*next);
     }
     std::vector<Occurrence> backward;
     for (auto last = schedule.LastBefore(end);
-         last && last->at >= start && backward.size() <= slow.size();
+         last && last->at >= start && backward.size() <= expected.size();
          last = schedule.LastBefore(last->at)) {
       backward.push_back(*last);
     }
     std::reverse(backward.begin(), backward.end());
-    for (const Occurrence& due : slow) seen.insert(due.kind);
-    RC_ASSERT(forward == slow);
-    RC_ASSERT(backward == slow);
+    for (const Occurrence& due : expected) seen.insert(due.kind);
+    RC_ASSERT(forward == expected);
+    RC_ASSERT(backward == expected);
   }));
   EXPECT_EQ(seen.size(), 4);
 }
 
 TEST(SchedulePropertyTest, NextAndLastAgreeInAllYears) {
   EXPECT_TRUE(rc::check([] {
-    const Schedule schedule = Parsed(Drawn());
+    const Schedule schedule = Parsed(DrawSchedule());
     const absl::Time time = DrawAnyTime();
     const auto next = schedule.NextAfter(time);
     const auto last = schedule.LastBefore(time);
@@ -317,7 +324,7 @@ TEST(SchedulePropertyTest, NextAndLastAgreeInAllYears) {
 
 TEST(SchedulePropertyTest, LaterTimesHaveNoEarlierOccurrence) {
   EXPECT_TRUE(rc::check([] {
-    const Schedule schedule = Parsed(Drawn());
+    const Schedule schedule = Parsed(DrawSchedule());
     const absl::Time time = DrawAnyTime();
     const absl::Time later = time + absl::Seconds(Draw(0, 100'000'000));
     const auto next = schedule.NextAfter(time);
@@ -329,7 +336,7 @@ TEST(SchedulePropertyTest, LaterTimesHaveNoEarlierOccurrence) {
 
 TEST(SchedulePropertyTest, UnionIsTheMergeOfItsExpressions) {
   EXPECT_TRUE(rc::check([] {
-    const DrawnSchedule drawn = Drawn();
+    const DrawnSchedule drawn = DrawSchedule();
     const Schedule all = Parsed(drawn);
     std::vector<Schedule> single;
     for (const std::string& expression : drawn.text.expressions) {

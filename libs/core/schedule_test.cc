@@ -20,8 +20,8 @@ using ::testing::HasSubstr;
 
 using Expressions = std::vector<std::string>;
 
-// More than any test expects: a schedule that stands still fails instead of going on for ever.
-constexpr size_t kMost = 20;
+// More than any test expects. A schedule that does not advance fails instead of looping forever.
+constexpr size_t kOccurrencesMax = 20;
 
 absl::TimeZone Zone(const std::string& name) {
   absl::TimeZone zone;
@@ -50,8 +50,8 @@ std::string KindText(const Occurrence& occurrence) {
   return " ?";
 }
 
-// `2026-03-29 03:00:00+02:00`, then what is not plain: its kind, wall time and how many it stands
-// for.
+// Formats an occurrence as `2026-03-29 03:00:00+02:00`, followed by the kind, wall time and number
+// of merged occurrences if they are not the defaults.
 std::string TextOf(const Occurrence& occurrence, absl::TimeZone zone) {
   std::string text =
       absl::FormatTime("%Y-%m-%d %H:%M:%S%Ez", occurrence.at, zone) + KindText(occurrence);
@@ -62,7 +62,7 @@ std::string TextOf(const Occurrence& occurrence, absl::TimeZone zone) {
   return text;
 }
 
-// All occurrences in (after, until), once forward and once backward.
+// Returns all occurrences in (after, until). Checks that both directions give the same ones.
 std::vector<std::string> Between(const ScheduleText& text, const std::string& zone_name,
                                  const std::string& after, const std::string& until) {
   const absl::TimeZone zone = Zone(zone_name);
@@ -72,12 +72,12 @@ std::vector<std::string> Between(const ScheduleText& text, const std::string& zo
   std::vector<std::string> forward;
   std::vector<std::string> backward;
   for (auto next = schedule->NextAfter(TimeOf(after));
-       next && next->at < TimeOf(until) && forward.size() < kMost;
+       next && next->at < TimeOf(until) && forward.size() < kOccurrencesMax;
        next = schedule->NextAfter(next->at)) {
     forward.push_back(TextOf(*next, zone));
   }
   for (auto last = schedule->LastBefore(TimeOf(until));
-       last && last->at > TimeOf(after) && backward.size() < kMost;
+       last && last->at > TimeOf(after) && backward.size() < kOccurrencesMax;
        last = schedule->LastBefore(last->at)) {
     backward.insert(backward.begin(), TextOf(*last, zone));
   }
@@ -90,7 +90,7 @@ std::vector<std::string> Between(const Expressions& expressions, const std::stri
   return Between(ScheduleText{.expressions = expressions}, zone_name, after, until);
 }
 
-TEST(ScheduleTest, FixedTimeInAGapHappensWhenTheClocksAreSet) {
+TEST(ScheduleTest, FixedTimeInAGapFiresWhenTheClocksAreSet) {
   EXPECT_THAT(Between({"30 2 * * *"}, "Europe/Berlin", "2026-03-28 12:00:00+01:00",
                       "2026-03-30 12:00:00+02:00"),
               ElementsAreArray({"2026-03-29 03:00:00+02:00 moved 2026-03-29T02:30:00",
@@ -101,14 +101,14 @@ TEST(ScheduleTest, FixedTimeInAGapHappensWhenTheClocksAreSet) {
                                 "2027-03-08 02:30:00-05:00"}));
 }
 
-TEST(ScheduleTest, SeveralFixedTimesOfAGapHappenOnce) {
+TEST(ScheduleTest, SeveralFixedTimesInAGapFireOnce) {
   EXPECT_THAT(Between({"*/20 2 * * *"}, "Europe/Berlin", "2026-03-28 12:00:00+01:00",
                       "2026-03-30 02:10:00+02:00"),
               ElementsAreArray({"2026-03-29 03:00:00+02:00 moved 2026-03-29T02:00:00 +2",
                                 "2026-03-30 02:00:00+02:00"}));
 }
 
-TEST(ScheduleTest, RegularTimeAtTheEndOfAGapTakesTheMovedOnesIn) {
+TEST(ScheduleTest, RegularTimeAtTheEndOfAGapMergesTheMovedOnes) {
   EXPECT_THAT(Between({"*/30 2-3 * * *"}, "Europe/Berlin", "2026-03-28 12:00:00+01:00",
                       "2026-03-29 12:00:00+02:00"),
               ElementsAreArray({"2026-03-29 03:00:00+02:00 +2", "2026-03-29 03:30:00+02:00"}));
@@ -121,7 +121,7 @@ TEST(ScheduleTest, EveryHourMovesNothingOutOfAGap) {
                                 "2026-03-29 03:45:00+02:00"}));
 }
 
-TEST(ScheduleTest, FixedTimeThatOccursTwiceHappensTheFirstTime) {
+TEST(ScheduleTest, FixedTimeInAFoldFiresTheFirstTime) {
   EXPECT_THAT(Between({"30 2 * * *"}, "Europe/Berlin", "2026-10-24 12:00:00+02:00",
                       "2026-10-26 12:00:00+01:00"),
               ElementsAreArray({"2026-10-25 02:30:00+02:00", "2026-10-25 02:30:00+01:00 suppressed",
@@ -138,7 +138,7 @@ TEST(ScheduleTest, FoldBeginsWithTheTransitionAndEndsBeforeTheOldTime) {
                                 "2026-10-25 03:59:00+01:00"}));
 }
 
-TEST(ScheduleTest, EveryHourHappensInBothHoursOfAFold) {
+TEST(ScheduleTest, EveryHourFiresInBothHoursOfAFold) {
   EXPECT_THAT(Between({"30 * * * *"}, "Europe/Berlin", "2026-10-25 01:00:00+02:00",
                       "2026-10-25 04:00:00+01:00"),
               ElementsAreArray({"2026-10-25 01:30:00+02:00", "2026-10-25 02:30:00+02:00",
@@ -190,7 +190,7 @@ TEST(ScheduleTest, ShiftsOfTwoHoursAreGapsAndFolds) {
       ElementsAreArray({"2026-10-25 01:30:00+02:00", "2026-10-25 01:30:00+00:00 suppressed"}));
 }
 
-TEST(ScheduleTest, MidnightInAGapHappensAtTheBeginningOfItsDay) {
+TEST(ScheduleTest, MidnightInAGapFiresAtTheBeginningOfItsDay) {
   EXPECT_THAT(Between({"@daily"}, "America/Sao_Paulo", "2018-11-03 12:00:00-03:00",
                       "2018-11-05 12:00:00-02:00"),
               ElementsAreArray({"2018-11-04 01:00:00-02:00 moved 2018-11-04T00:00:00",
@@ -208,7 +208,7 @@ TEST(ScheduleTest, FoldBeforeMidnightBelongsToTheOldDay) {
                                 "2018-02-18 00:00:00-03:00"}));
 }
 
-TEST(ScheduleTest, DayThatACalendarSkipsIsSkipped) {
+TEST(ScheduleTest, DayThatTheCalendarSkipsIsSkipped) {
   EXPECT_THAT(Between({"0,30 10 * * *"}, "Pacific/Apia", "2011-12-29 10:15:00-10:00",
                       "2011-12-31 10:15:00+14:00"),
               ElementsAreArray({"2011-12-29 10:30:00-10:00",
@@ -224,14 +224,14 @@ TEST(ScheduleTest, DayThatACalendarSkipsIsSkipped) {
                                 "2011-12-31 01:00:00+14:00"}));
 }
 
-TEST(ScheduleTest, RegularTimeAfterASkippedDayHappens) {
+TEST(ScheduleTest, RegularTimeAfterASkippedDayFires) {
   EXPECT_THAT(
       Between({"@daily"}, "Pacific/Apia", "2011-12-28 12:00:00-10:00", "2012-01-01 12:00:00+14:00"),
       ElementsAreArray({"2011-12-29 00:00:00-10:00", "2011-12-31 00:00:00+14:00 +1",
                         "2012-01-01 00:00:00+14:00"}));
 }
 
-TEST(ScheduleTest, DayThatACalendarRepeatsHappensTwice) {
+TEST(ScheduleTest, DayThatTheCalendarRepeatsFiresTwice) {
   EXPECT_THAT(Between({"0 12 * * *"}, "Pacific/Kwajalein", "1969-09-29 18:00:00+11:00",
                       "1969-10-01 18:00:00-12:00"),
               ElementsAreArray({"1969-09-30 12:00:00+11:00", "1969-09-30 12:00:00-12:00",
@@ -250,7 +250,7 @@ TEST(ScheduleTest, JumpOfThreeHoursIsAChangeOfTheCalendar) {
           {"2018-03-11 02:00:00+11:00", "2018-03-11 02:00:00+08:00", "2018-03-12 02:00:00+08:00"}));
 }
 
-TEST(ScheduleTest, NegativeSummerTimeIsATimeAsAnyOther) {
+TEST(ScheduleTest, NegativeSummerTimeIsHandledLikeAnyOther) {
   const char* const zone = "Europe/Dublin";
   EXPECT_THAT(
       Between({"30 1 * * *"}, zone, "2026-03-28 12:00:00+00:00", "2026-03-29 12:00:00+01:00"),
@@ -260,7 +260,7 @@ TEST(ScheduleTest, NegativeSummerTimeIsATimeAsAnyOther) {
       ElementsAreArray({"2026-10-25 01:30:00+01:00", "2026-10-25 01:30:00+00:00 suppressed"}));
 }
 
-TEST(ScheduleTest, ChangeOfAZoneThatIsNoSummerTimeIsAGapOrAFold) {
+TEST(ScheduleTest, OtherChangesOfAZoneAreGapsAndFolds) {
   EXPECT_THAT(Between({"45 23 * * *"}, "Asia/Pyongyang", "2018-05-04 12:00:00+08:30",
                       "2018-05-06 12:00:00+09:00"),
               ElementsAreArray({"2018-05-05 00:00:00+09:00 moved 2018-05-04T23:45:00",
@@ -275,7 +275,7 @@ TEST(ScheduleTest, ChangeOfAZoneThatIsNoSummerTimeIsAGapOrAFold) {
                                 "1972-01-08 00:00:00+00:00", "1972-01-08 00:15:00+00:00"}));
 }
 
-TEST(ScheduleTest, NewNameOfTheSameOffsetChangesNothing) {
+TEST(ScheduleTest, NewNameOfTheSameOffsetHasNoEffect) {
   EXPECT_THAT(Between({"0,30 1-2 * * *"}, "Europe/Lisbon", "1992-09-27 01:15:00+01:00",
                       "1992-09-27 12:00:00+01:00"),
               ElementsAreArray({"1992-09-27 01:30:00+01:00", "1992-09-27 02:00:00+01:00",
@@ -289,7 +289,7 @@ TEST(ScheduleTest, UnionHasOneOccurrencePerInstant) {
                                 "2026-05-05 09:00:00+00:00"}));
 }
 
-TEST(ScheduleTest, UnionIsPlainWhereAnyOfItIs) {
+TEST(ScheduleTest, UnionIsPlainWhereAnyExpressionIsPlain) {
   const char* const zone = "Europe/Berlin";
   EXPECT_THAT(Between({"30 2 * * *", "0 3 * * *"}, zone, "2026-03-28 12:00:00+01:00",
                       "2026-03-29 12:00:00+02:00"),
@@ -303,7 +303,7 @@ TEST(ScheduleTest, UnionIsPlainWhereAnyOfItIs) {
                                 "2026-10-25 02:30:00+01:00"}));
 }
 
-TEST(ScheduleTest, UnionMovesTheWallTimesOfAGapTogether) {
+TEST(ScheduleTest, UnionMergesTheWallTimesOfAGap) {
   EXPECT_THAT(Between({"45 2 * * *", "30 2 * * *", "30 2 * * SUN", "15 * * * *"}, "Europe/Berlin",
                       "2026-03-29 01:30:00+01:00", "2026-03-29 03:30:00+02:00"),
               ElementsAreArray({"2026-03-29 03:00:00+02:00 moved 2026-03-29T02:30:00 +1",
@@ -334,7 +334,7 @@ TEST(ScheduleTest, NextIsStrictlyAfterAndLastStrictlyBefore) {
   EXPECT_EQ(schedule.LastBefore(noon)->at, noon - absl::Minutes(1));
 }
 
-TEST(ScheduleTest, ThereIsNothingOutsideOfTheYearsThatAreKnown) {
+TEST(ScheduleTest, NoOccurrencesOutsideOfTheSupportedYears) {
   const Schedule schedule = *Schedule::Parse({.expressions = {"@yearly"}}, absl::UTCTimeZone());
   const absl::Time first = TimeOf("1900-01-01 00:00:00+00:00");
   const absl::Time last = TimeOf("2299-01-01 00:00:00+00:00");
@@ -361,14 +361,14 @@ TEST(ScheduleTest, EveryCountsFromItsAnchorInBothDirections) {
                                 "2026-05-05 14:04:56+00:00"}));
 }
 
-TEST(ScheduleTest, EveryWantsWholeSeconds) {
+TEST(ScheduleTest, EveryNeedsWholeSeconds) {
   for (const char* text : {"@every", "@every 90", "@every 1d", "@every 500ms", "@every 1.5s",
                            "@every 0s", "@every -5m", "@every inf", "@every 8785h"}) {
     EXPECT_THAT(Schedule::Parse({.expressions = {text}}, absl::UTCTimeZone()),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          absl::StrCat("\"", text,
-                                      "\": @every wants whole seconds from 1s to "
-                                      "8784h, as 90m or 1h30m")));
+                                      "\": @every needs whole seconds from 1s to "
+                                      "8784h, for example 90m or 1h30m")));
   }
   EXPECT_THAT(Schedule::Parse({.expressions = {"@every " + std::string(kCronBytesMax, '9')}},
                               absl::UTCTimeZone()),
@@ -392,7 +392,7 @@ TEST(ScheduleTest, ErrorQuotesTheExpression) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"61 * * * *\"")));
 }
 
-TEST(ScheduleTest, ExpressionsAreBoundedInNumberAndThereIsOne) {
+TEST(ScheduleTest, NumberOfExpressionsIsBounded) {
   const auto parsed = [](size_t count) {
     return Schedule::Parse({.expressions = Expressions(count, "@daily")}, absl::UTCTimeZone());
   };
@@ -402,7 +402,7 @@ TEST(ScheduleTest, ExpressionsAreBoundedInNumberAndThereIsOne) {
   EXPECT_THAT(parsed(kCronsMax + 1), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(ScheduleTest, AnchorIsInTheYearsThatAreKnown) {
+TEST(ScheduleTest, AnchorIsInTheSupportedYears) {
   EXPECT_THAT(Schedule::Parse({.expressions = {"@every 1h"}, .anchor = absl::InfiniteFuture()},
                               absl::UTCTimeZone()),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1900 to 2299")));

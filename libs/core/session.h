@@ -1,5 +1,7 @@
-// What a director and an agent say to each other in a Session, as values. Each side has to live
-// with items that are lost, late, repeated or out of order: a Session may break after any of them.
+// The messages that a director and an agent exchange in a Session, as value types. A Session may
+// break after any message, so each side must tolerate messages that are lost, late, repeated or out
+// of order.
+
 #ifndef CALLBOARD_LIBS_CORE_SESSION_H_
 #define CALLBOARD_LIBS_CORE_SESSION_H_
 
@@ -11,8 +13,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "libs/base/strong_id.h"
+#include "libs/base/value_types.h"
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
 #include "libs/core/record.h"
@@ -20,14 +23,14 @@
 
 namespace callboard::core {
 
-// Version of the rules of a Session. An end that speaks another one is served all the same: items
-// that it does not know it ignores, and both use what the lower version has.
+// Version of the Session protocol. Ends with different versions can talk to each other: each
+// ignores the items that it does not know, and both use only what the lower version has.
 inline constexpr uint32_t kSessionVersion = 1;
 
-// One conversation. Never reused while the director's process lives.
+// Identifies one Session. Never reused by the same director process.
 using SessionId = base::StrongId<struct SessionIdTag, uint64_t>;
 
-// How full a lane of an agent is.
+// Number of slots of an agent's lane, and of those in use.
 struct LaneLoad {
   uint32_t slots = 0;
   uint32_t used = 0;
@@ -36,15 +39,15 @@ struct LaneLoad {
 };
 using LaneLoads = std::map<std::string, LaneLoad>;
 
-// A run is over. Said again until it is acknowledged or fenced.
+// A run has ended. The agent repeats this until it receives a ResultAck or a FenceRun.
 struct RunEnded {
   FenceToken token;
   RunResult result;
 };
 
-// An agent announces itself, so that the director dials it. Labels and lanes are shown until its
-// Session says what they are.
-struct AgentAnnounced {
+// An agent registers with the director, which then dials it. The director shows these labels and
+// lanes until the Session opens.
+struct AgentAnnouncement {
   std::string name = {};
   std::string instance_id = {};
   // grpc://host:port
@@ -53,139 +56,153 @@ struct AgentAnnounced {
   LaneLoads lanes = {};
 };
 
-// The first thing an agent says: who it is and everything it knows of earlier dispatches, by their
-// names alone, so that it fits into one message.
-struct AgentOpened {
+// The first message of an agent: its identity and all dispatches that it knows of. Dispatches are
+// listed by token only, so that the list fits into one message.
+struct SessionOpened {
   std::string name = {};
-  // Names this life of its process.
+  // Identifies the agent's process; a restarted agent has a new one.
   std::string instance_id = {};
   // grpc://host:port
   std::string url = {};
   std::map<std::string, std::string> labels = {};
   LaneLoads lanes = {};
-  // It shuts down and takes no more tasks.
+  // True if the agent shuts down and accepts no more tasks.
   bool leaving = false;
-  // Its monotonic time.
+  // The agent's monotonic time.
   absl::Duration agent_time = {};
   std::vector<FenceToken> running = {};
-  // Accepted once, no longer running, and without a result.
+  // Dispatches that were accepted, do not run any more and have no result.
   std::vector<FenceToken> lost = {};
-  // With a result that was not acknowledged: each follows as a RunEnded.
+  // Dispatches with a result that was not acknowledged. Each follows as a RunEnded.
   std::vector<FenceToken> ended = {};
-  // 0 from before there were versions.
+  // 0 for agents from before versions were introduced.
   uint32_t version = 0;
-  // Abilities beyond that version. A task that needs one goes only to agents that announce it.
+  // Features beyond `version`. A task that needs one is dispatched only to agents that announce it.
   std::set<std::string> features = {};
 };
 
-// The answer to a start, the same for every copy of it.
-struct StartAnswered {
+// The answer to a StartRun. A repeated StartRun gets the same answer.
+struct StartAnswer {
   FenceToken token;
   absl::Status answer;
 };
 
-// The agent lives, and so do these: only their leases are renewed.
+// The agent and the listed runs are alive. Renews the leases of the listed runs only.
 struct Heartbeat {
   absl::Duration agent_time;
   std::vector<FenceToken> running;
 };
 
-// How full the agent is: said at every change, with a busy answer and with every heartbeat.
-struct LoadReported {
+// The load of the agent. Sent with every change, busy answer and heartbeat.
+struct LoadReport {
   LaneLoads lanes;
-  // It shuts down and takes no more tasks.
+  // True if the agent shuts down and accepts no more tasks.
   bool leaving = false;
 };
 
-using AgentItem = std::variant<StartAnswered, RunEnded, Heartbeat, LoadReported>;
+using AgentItem = std::variant<StartAnswer, RunEnded, Heartbeat, LoadReport>;
 
+// Starts a task on the agent.
 struct StartRun {
   FenceToken token;
-  // Null where the engine does not have it at hand; whoever sends the start has to read it.
+  // Null if the engine does not hold the spec in memory. The sender then reads it from the store.
   SpecPtr spec;
-  // The agent's own time that the lease counts from.
+  // The time of the agent's clock at which the lease starts.
   absl::Duration agent_time;
-  // The span that the run is part of; none when it is not traced.
+  // The parent span of the run; SpanContext() if the run is not traced.
   SpanContext trace = {};
 };
 
-// Answered with a RunEnded, also by an agent that does not know the dispatch.
+// Cancels a run. The agent answers with a RunEnded, even if it does not know the dispatch.
 struct CancelRun {
   FenceToken token;
 };
 
-// The result is on disk: the agent may forget it.
-struct ResultAcknowledged {
+// The director has stored the result. The agent may delete it.
+struct ResultAck {
   FenceToken token;
 };
 
-// The dispatch does not count: the agent kills its process and forgets it.
-struct FencedOff {
+// The dispatch is outdated. The agent kills the run and deletes its result.
+struct FenceRun {
   FenceToken token;
 };
 
-// The director restarts; leases last so much longer, until the agent opens the next Session. Then a
-// task has self_fence from the agent's opening on, as it had before, to be renewed by a heartbeat.
+// The director is about to restart. Leases are extended until the agent opens the next Session.
+// From then on a run again has `self_fence` until a heartbeat must renew its lease.
 struct GoingAway {
   absl::Duration extension;
 };
 
-using DirectorItem = std::variant<StartRun, CancelRun, ResultAcknowledged, FencedOff, GoingAway>;
+using DirectorItem = std::variant<StartRun, CancelRun, ResultAck, FenceRun, GoingAway>;
 
-// ---- What the director's engine does not see ----
+// ---- Messages that do not reach the director's engine ----
 
-// The first thing a director says.
+// The first message of a director.
 struct SessionTerms {
   uint64_t director_epoch = 0;
   LeaseOptions lease = {};
-  // As in AgentOpened.
+  // The same as in SessionOpened.
   uint32_t version = kSessionVersion;
   std::set<std::string> features = {};
 
   friend bool operator==(const SessionTerms&, const SessionTerms&) = default;
 };
 
-// A heartbeat has arrived.
-struct HeartbeatAcknowledged {
+// The director has received a heartbeat.
+struct HeartbeatAck {
   absl::Duration agent_time;
 };
 
 enum class OutputStream { kStdout, kStderr };
 
-// A piece of what the processes of a run wrote.
+// A piece of the output of a run.
 struct OutputChunk {
-  // Counts the chunks of a run from 1; numbers of chunks that were dropped are missing.
+  // Number of the chunk in its run, from 1. Dropped chunks leave gaps.
   uint64_t number = 0;
   OutputStream stream = OutputStream::kStdout;
   std::string data = {};
-  // When it was read.
+  // The time at which the agent read the chunk.
   absl::Time at = {};
-  // Bytes dropped right before it.
+  // Number of bytes dropped directly before this chunk.
   uint64_t dropped_bytes = 0;
 
   friend bool operator==(const OutputChunk&, const OutputChunk&) = default;
 };
 
-struct OutputWritten {
+// Output of a run.
+struct RunOutput {
   FenceToken token;
   std::vector<OutputChunk> chunks;
-  // The run is over: nothing follows.
+  // True for the last output of the run.
   bool is_last = false;
 };
 
-// The director has this chunk and those before it.
-struct OutputAcknowledged {
+// The director has received this chunk and all chunks before it.
+struct OutputAck {
   FenceToken token;
   uint64_t number = 0;
 };
 
-// An item that this version does not know. Ignored and counted.
+// An item that this version does not know. The receiver ignores and counts it.
 struct UnknownItem {};
 
-// Everything that either says.
-using AgentWord = std::variant<AgentOpened, AgentItem, OutputWritten, UnknownItem>;
-using DirectorWord = std::variant<SessionTerms, DirectorItem, HeartbeatAcknowledged,
-                                  OutputAcknowledged, UnknownItem>;
+// All messages of an agent, and all messages of a director.
+using AgentMessage = std::variant<SessionOpened, AgentItem, RunOutput, UnknownItem>;
+using DirectorMessage =
+    std::variant<SessionTerms, DirectorItem, HeartbeatAck, OutputAck, UnknownItem>;
+
+// ---- Checks ----
+
+// Returns true if `address` is a host and a port, such as 10.0.0.7:7071. The host is a name, an
+// IPv4 address or an IPv6 address in brackets. Returns false for addresses that gRPC would read as
+// another scheme, such as unix:/tmp/socket.
+bool IsHostPort(absl::string_view address);
+
+// Returns UNIMPLEMENTED with the reason FIELD_NOT_SUPPORTED, naming the field, if `spec` uses a
+// field that is part of the API but not implemented yet. Values that mean the default are accepted.
+// The director checks every submit, and the scheduler every job when it reads the jobs file.
+absl::Status CheckSupported(const TaskSpec& spec);
 
 }  // namespace callboard::core
 

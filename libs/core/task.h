@@ -1,4 +1,4 @@
-// A task as values: what was asked for, where it stands, what happened to it.
+// Value types of a task: its spec, its state and its events.
 #ifndef CALLBOARD_LIBS_CORE_TASK_H_
 #define CALLBOARD_LIBS_CORE_TASK_H_
 
@@ -11,10 +11,10 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/core/dispatch_rules.h"
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
-#include "libs/core/retry_rule.h"
-#include "libs/core/trace_context.h"
+#include "libs/core/trace.h"
 
 namespace callboard::core {
 
@@ -41,7 +41,7 @@ enum class RunWhen { kAnytime, kQuiet };
 enum class OnAgentLost { kFail, kRequeue };
 enum class OverlapPolicy { kSkip, kQueueOne, kAllow };
 
-// Where the work of a task belongs.
+// The project that a task works in.
 struct Project {
   std::string name;
   // Folder on the agent.
@@ -50,23 +50,23 @@ struct Project {
   friend bool operator==(const Project&, const Project&) = default;
 };
 
-// How a task lives with others of its key.
+// Limits how many tasks with the same key are live at a time.
 struct Overlap {
   std::string key;
   std::optional<OverlapPolicy> policy;
-  // Live tasks of the key before the policy applies; 1 when 0.
+  // Number of live tasks of the key from which on the policy applies; 0 means 1.
   uint32_t n = 0;
 
-  uint64_t most_at_once() const { return n == 0 ? 1 : n; }
+  uint64_t live_tasks_max() const { return n == 0 ? 1 : n; }
 
   friend bool operator==(const Overlap&, const Overlap&) = default;
 };
 
-// What a submitter gets that does not say.
+// Defaults of TaskSpec fields.
 inline constexpr absl::string_view kDefaultLane = "default";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(1800);
 
-// What a submitter asks for. An absent, empty or zero value leaves the choice to the queue.
+// The contents of a submit. An absent, empty or zero field means the queue's default.
 struct TaskSpec {
   std::string prompt;
   std::string payload;
@@ -99,27 +99,27 @@ struct TaskSpec {
 
   friend bool operator==(const TaskSpec&, const TaskSpec&) = default;
 };
-// One that no longer changes, and so is never copied.
+// An immutable spec that is shared instead of copied.
 using SpecPtr = std::shared_ptr<const TaskSpec>;
 
-// A submit: a task to be, and how to get it in.
+// A submit: the spec of a task, and options of its admission.
 struct Submission {
   TaskSpec spec;
-  // The queue's own when absent.
+  // The policy of the queue if absent.
   std::optional<QueuePolicy> policy;
-  // A place reserved before; none when empty.
+  // A ticket that reserves a place; empty for none.
   std::string ticket;
   bool validate_only = false;
-  // The span of the submit; of a submitter that brings no trace, none.
+  // The span of the submit; SpanContext() if the submitter sent no trace.
   SpanContext trace = {};
 
   friend bool operator==(const Submission&, const Submission&) = default;
 };
 
 // pending → dispatching → working → completed | failed | cancelled.
-enum class TaskState { kPending, kDispatching, kWorking, kCompleted, kFailed, kCancelled };
+enum class LifecycleState { kPending, kDispatching, kWorking, kCompleted, kFailed, kCancelled };
 
-// Why a task failed.
+// The cause of a task's failure.
 enum class FailureReason {
   kAgentRejected,
   kMaxAttempts,
@@ -132,17 +132,17 @@ enum class FailureReason {
   kPoison,
 };
 
-// A task at one moment.
+// A snapshot of a task.
 struct Task {
   QueueId queue_id;
   TaskSpec spec;
   std::optional<QueuePolicy> policy;
-  TaskState state = TaskState::kPending;
-  // Present when it failed.
+  LifecycleState state = LifecycleState::kPending;
+  // Present if the task failed.
   std::optional<FailureReason> reason;
-  // 1 + the pending tasks ahead; 0 when it is not pending.
+  // 1 + the number of pending tasks ahead; 0 if the task is not pending.
   uint64_t position = 0;
-  // When its submit arrived, and when it was accepted.
+  // Times at which the submit arrived and was admitted.
   std::optional<absl::Time> submitted_at;
   std::optional<absl::Time> created_at;
   std::optional<absl::Time> dispatched_at;
@@ -160,7 +160,7 @@ struct Task {
   std::string signal;
   std::string result;
   bool result_truncated = false;
-  // Of its submit and its first dispatch.
+  // The trace of the submit and the first dispatch.
   std::optional<TraceId> trace_id;
   std::optional<QueueId> redrive_of;
   std::optional<QueueId> redriven_as;
@@ -168,7 +168,6 @@ struct Task {
   friend bool operator==(const Task&, const Task&) = default;
 };
 
-// What can happen to a task.
 enum class TaskEventKind {
   kSubmitted,
   kAdmitted,
@@ -188,25 +187,25 @@ enum class TaskEventKind {
   kRedriven,
 };
 
-// Whose fault something was.
+// The party at fault for an event.
 enum class Fault { kTask, kAgent, kDirector, kCaller };
 
-// One thing that happened to a task.
+// An event in the history of a task.
 struct TaskEvent {
-  // SUBMITTED is 1, ADMITTED 2. Numbers only grow and never repeat; an event that a later one took
-  // the place of leaves a gap.
+  // SUBMITTED has number 1 and ADMITTED number 2. Numbers increase and are never reused. An event
+  // that was replaced by a later one leaves a gap.
   uint64_t number = 0;
   TaskEventKind kind = TaskEventKind::kSubmitted;
   absl::Time at = {};
-  // An identity, an agent's name, or `director`.
+  // The cause of the event: an identity, the name of an agent, or `director`.
   std::string who = {};
-  // For people.
+  // A human-readable reason.
   std::string why = {};
   std::optional<Fault> fault = {};
-  // Positions; 0 when not pending.
+  // Positions before and after the event; 0 if not pending.
   uint64_t place_before = 0;
   uint64_t place_after = 0;
-  // 0 and empty when it belongs to no dispatch.
+  // The dispatch of the event; 0 and empty if there is none.
   DispatchNumber dispatch = {};
   std::string agent = {};
 

@@ -1,4 +1,4 @@
-#include "libs/core/task_spans.h"
+#include "libs/core/trace.h"
 
 #include <gtest/gtest.h>
 
@@ -10,56 +10,55 @@ namespace {
 constexpr QueueId kTask = QueueId(Ulid(0x018c'2f3a'0000'1234, 0x5678));
 constexpr QueueId kOther = QueueId(Ulid(0x018c'2f3a'0000'1234, 0x5679));
 
-TEST(TaskSpansTest, EverySpanHasANameOfItsOwn) {
+TEST(TaskSpansTest, EverySpanHasADifferentId) {
   std::set<SpanId> seen;
   for (const QueueId task : {kTask, kOther}) {
-    seen.insert(SubmitSpanOf(task).span_id);
+    seen.insert(SubmitSpan(task).span_id);
     for (uint64_t i = 0; i < 10; ++i) {
-      seen.insert(WaitSpanOf(task, DispatchNumber(i)));
-      seen.insert(DispatchSpanOf(task, DispatchNumber(i)));
+      seen.insert(WaitSpanId(task, DispatchNumber(i)));
+      seen.insert(DispatchSpanId(task, DispatchNumber(i)));
     }
   }
   EXPECT_EQ(seen.size(), 2u * 21u);
   EXPECT_FALSE(seen.contains(SpanId()));
 }
 
-TEST(TaskSpansTest, TasksAndLateDispatchesHaveTracesOfTheirOwn) {
-  const std::set<TraceId> seen = {SubmitSpanOf(kTask).trace_id, SubmitSpanOf(kOther).trace_id,
-                                  DispatchTraceOf(kTask, DispatchNumber(2)),
-                                  DispatchTraceOf(kTask, DispatchNumber(3)),
-                                  DispatchTraceOf(kOther, DispatchNumber(2))};
+TEST(TaskSpansTest, TasksAndLateDispatchesHaveDifferentTraces) {
+  const std::set<TraceId> seen = {SubmitSpan(kTask).trace_id, SubmitSpan(kOther).trace_id,
+                                  DispatchTraceId(kTask, DispatchNumber(2)),
+                                  DispatchTraceId(kTask, DispatchNumber(3)),
+                                  DispatchTraceId(kOther, DispatchNumber(2))};
   EXPECT_EQ(seen.size(), 5u);
   EXPECT_FALSE(seen.contains(TraceId()));
 }
 
-TEST(TaskSpansTest, TriesOfOneRequestShareATraceAndOthersDoNot) {
-  EXPECT_TRUE(FireTraceOf("director:7070", "cron/a/60") ==
-              FireTraceOf("director:7070", "cron/a/60"));
-  const std::set<TraceId> seen = {FireTraceOf("director:7070", "cron/a/60"),
-                                  FireTraceOf("director:7070", "cron/a/61"),
-                                  FireTraceOf("other:7070", "cron/a/60")};
+TEST(TaskSpansTest, AttemptsOfOneRequestShareATrace) {
+  EXPECT_TRUE(FireTraceId("director:7070", "cron/a/60") ==
+              FireTraceId("director:7070", "cron/a/60"));
+  const std::set<TraceId> seen = {FireTraceId("director:7070", "cron/a/60"),
+                                  FireTraceId("director:7070", "cron/a/61"),
+                                  FireTraceId("other:7070", "cron/a/60")};
   EXPECT_EQ(seen.size(), 3u);
   EXPECT_FALSE(seen.contains(TraceId()));
 }
 
-TEST(TaskSpansTest, CancelHasASpanOfItsOwnUnderEachSubmit) {
-  const std::set<SpanId> seen = {SubmitSpanOf(kTask).span_id,
-                                 CancelSpanOf(SubmitSpanOf(kTask).span_id),
-                                 CancelSpanOf(SubmitSpanOf(kOther).span_id)};
+TEST(TaskSpansTest, CancelSpansDifferPerSubmit) {
+  const std::set<SpanId> seen = {SubmitSpan(kTask).span_id, CancelSpanId(SubmitSpan(kTask).span_id),
+                                 CancelSpanId(SubmitSpan(kOther).span_id)};
   EXPECT_EQ(seen.size(), 3u);
   EXPECT_FALSE(seen.contains(SpanId()));
 }
 
-// A director of a later version ends what one of an earlier began.
+// A director of a later version ends the spans that an earlier version began.
 TEST(TaskSpansTest, NamesNeverChange) {
-  EXPECT_EQ(FormatTraceparent(SubmitSpanOf(kTask)),
+  EXPECT_EQ(FormatTraceparent(SubmitSpan(kTask)),
             "00-deeff5733407247685c9a5d60886ac36-deeff57334072476-00");
-  const SpanContext wait = {SubmitSpanOf(kTask).trace_id, WaitSpanOf(kTask, DispatchNumber(1))};
+  const SpanContext wait = {SubmitSpan(kTask).trace_id, WaitSpanId(kTask, DispatchNumber(1))};
   EXPECT_EQ(FormatTraceparent(wait), "00-deeff5733407247685c9a5d60886ac36-d2afdaae92aef554-01");
-  const SpanContext dispatch = {DispatchTraceOf(kTask, DispatchNumber(2)),
-                                DispatchSpanOf(kTask, DispatchNumber(2))};
+  const SpanContext dispatch = {DispatchTraceId(kTask, DispatchNumber(2)),
+                                DispatchSpanId(kTask, DispatchNumber(2))};
   EXPECT_EQ(FormatTraceparent(dispatch), "00-ec1f8cf3e148367594fb40ea4d2050c7-33d255487718c8a5-01");
-  EXPECT_EQ(ToString(FireTraceOf("director:7070", "cron/nightly/60")),
+  EXPECT_EQ(ToString(FireTraceId("director:7070", "cron/nightly/60")),
             "8e113e2f3a8606103fe68374f7090268");
 }
 

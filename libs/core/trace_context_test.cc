@@ -1,4 +1,4 @@
-#include "libs/core/trace_context.h"
+#include "libs/core/trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 using ::testing::Eq;
 using ::testing::Optional;
 
-// The example of the specification.
+// The example from the specification.
 constexpr char kExample[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 const SpanContext kExampleContext = {
@@ -20,7 +20,7 @@ const SpanContext kExampleContext = {
     .span_id = SpanId({0x00, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7}),
     .sampled = true};
 
-TEST(TraceContextTest, TraceIdReadsBackWhatItWrote) {
+TEST(TraceContextTest, TraceIdRoundTrips) {
   const std::string hex = "4bf92f3577b34da6a3ce929d0e0e4736";
   ASSERT_TRUE(ParseTraceId(hex).has_value());
   EXPECT_EQ(ToString(*ParseTraceId(hex)), hex);
@@ -30,7 +30,7 @@ TEST(TraceContextTest, TraceIdReadsBackWhatItWrote) {
   }
 }
 
-TEST(TraceContextTest, NewTraceUsesAllItsChance) {
+TEST(TraceContextTest, NewTraceUsesAllRandomBits) {
   EXPECT_EQ(
       FormatTraceparent(NewTrace({0x0101010101010101, 0x0202020202020202, 0x0303030303030303})),
       "00-01010101010101010202020202020202-0303030303030303-01");
@@ -41,7 +41,7 @@ TEST(TraceparentTest, IsReadAndWritten) {
   EXPECT_EQ(FormatTraceparent(kExampleContext), kExample);
 }
 
-TEST(TraceparentTest, KeepsWhetherTheTraceIsSampledAndDropsOtherFlags) {
+TEST(TraceparentTest, KeepsTheSampledFlagAndDropsOtherFlags) {
   const std::string start(kExample, 53);
   for (const auto& [flags, sampled] :
        {std::pair("00", false), {"01", true}, {"02", false}, {"ff", true}}) {
@@ -52,7 +52,7 @@ TEST(TraceparentTest, KeepsWhetherTheTraceIsSampledAndDropsOtherFlags) {
   }
 }
 
-TEST(TraceparentTest, OfALaterVersionIsReadAsFarAsItIsKnown) {
+TEST(TraceparentTest, LaterVersionsAreReadAsFarAsKnown) {
   for (const char* later : {"01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
                             "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
                             "fe-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what.comes"}) {
@@ -60,7 +60,7 @@ TEST(TraceparentTest, OfALaterVersionIsReadAsFarAsItIsKnown) {
   }
 }
 
-TEST(TraceparentTest, ThatIsMalformedIsNone) {
+TEST(TraceparentTest, MalformedHeaderIsNull) {
   for (const char* malformed : {
            "",
            "00",
@@ -74,13 +74,13 @@ TEST(TraceparentTest, ThatIsMalformedIsNone) {
            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
            "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01more",
-           // Upper case, and what is no digit.
+           // Upper case, and characters that are not digits.
            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
            "00-4bf92f3577b34da6a3ce929d0e0e4736-00F067AA0BA902B7-01",
            "00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01",
            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x",
            "0g-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-           // The version that is none.
+           // The invalid version.
            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
            // Other separators.
            "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
@@ -91,29 +91,29 @@ TEST(TraceparentTest, ThatIsMalformedIsNone) {
   }
 }
 
-// A trace whose random part is `highest`, then zeros.
+// Makes a trace id whose random part is `highest`, followed by zeros.
 TraceId WithRandomness(uint8_t highest) {
   std::array<uint8_t, 16> bytes = {0xff};
   bytes[9] = highest;
   return TraceId(bytes);
 }
 
-TEST(InSampleTest, HoldsTheShareWithTheHighestRandomness) {
+TEST(IsSampledTest, ContainsTheShareWithTheHighestRandomBits) {
   int held = 0;
   for (int i = 0; i < 256; ++i) {
-    held += InSample(WithRandomness(static_cast<uint8_t>(i)), 0.25) ? 1 : 0;
+    held += IsSampled(WithRandomness(static_cast<uint8_t>(i)), 0.25) ? 1 : 0;
   }
   EXPECT_EQ(held, 64);
-  EXPECT_TRUE(InSample(WithRandomness(0xc0), 0.25));
-  EXPECT_FALSE(InSample(WithRandomness(0xbf), 0.25));
+  EXPECT_TRUE(IsSampled(WithRandomness(0xc0), 0.25));
+  EXPECT_FALSE(IsSampled(WithRandomness(0xbf), 0.25));
 }
 
-TEST(InSampleTest, HoldsEveryTraceAtOneAndNoneAtZero) {
+TEST(IsSampledTest, ContainsEveryTraceAtOneAndNoneAtZero) {
   std::array<uint8_t, 16> ones;
   ones.fill(0xff);
   for (const TraceId& id : {WithRandomness(0), TraceId(ones)}) {
-    EXPECT_TRUE(InSample(id, 1));
-    EXPECT_FALSE(InSample(id, 0));
+    EXPECT_TRUE(IsSampled(id, 1));
+    EXPECT_FALSE(IsSampled(id, 0));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "libs/core/ulid.h"
+#include "libs/core/ids.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ TEST(UlidTest, ReadsBackWhatItWrote) {
   }
 }
 
-TEST(UlidTest, TextThatIsNotItsOwnIsRefused) {
+TEST(UlidTest, OtherTextIsNoUlid) {
   for (const char* text :
        {"", "0", "0000000000000000000000000", "000000000000000000000000000",
         "80000000000000000000000000", "0000000000000000000000000I", "0000000000000000000000000A",
@@ -31,14 +31,14 @@ TEST(UlidTest, TextThatIsNotItsOwnIsRefused) {
   }
 }
 
-TEST(UlidTest, LaterOnesSortLaterAsValueAndAsText) {
+TEST(UlidTest, LaterUlidsSortLaterAsValueAndAsText) {
   const Ulid early = Ulid::At(absl::FromUnixMillis(1'700'000'000'000), {kAll, kAll});
   const Ulid late = Ulid::At(absl::FromUnixMillis(1'700'000'000'001), {0, 0});
   EXPECT_LT(early, late);
   EXPECT_LT(early.ToString(), late.ToString());
 }
 
-TEST(UlidTest, NextOneIsLargerWhateverTheClockSays) {
+TEST(UlidTest, NextUlidIsLargerEvenIfTheClockGoesBack) {
   const absl::Time now = absl::FromUnixMillis(1'700'000'000'000);
   Ulid last = Ulid::At(now, {kAll, kAll});
   for (const absl::Duration step : {absl::Milliseconds(1), absl::ZeroDuration(), -absl::Hours(1)}) {
@@ -48,13 +48,13 @@ TEST(UlidTest, NextOneIsLargerWhateverTheClockSays) {
   }
 }
 
-TEST(UlidTest, NextOneOfALaterTimeIsOfThatTime) {
+TEST(UlidTest, NextUlidOfALaterTimeHasThatTime) {
   const absl::Time now = absl::FromUnixMillis(1'700'000'000'000);
   EXPECT_EQ(Ulid::After(Ulid::At(now, {kAll, kAll}), now + absl::Milliseconds(1), {2, 3}),
             Ulid::At(now + absl::Milliseconds(1), {2, 3}));
 }
 
-TEST(UlidTest, ClockBeforeTheEpochStillNamesThings) {
+TEST(UlidTest, TimesBeforeTheEpochCountAsTheEpoch) {
   EXPECT_EQ(Ulid::At(absl::FromUnixSeconds(-5), {0, 7}), Ulid(0, 7));
 }
 

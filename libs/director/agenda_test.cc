@@ -1,4 +1,4 @@
-#include "libs/director/agenda.h"
+#include "libs/director/book.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr core::QueueId kFirst = core::QueueId(core::Ulid(0, 1));
 constexpr core::QueueId kSecond = core::QueueId(core::Ulid(0, 2));
 
-TEST(AgendaTest, HandsOutWhatIsDueInOrderAndOnce) {
+TEST(AgendaTest, DueTasksAreTakenOnceAndInOrder) {
   Agenda<absl::Duration> agenda;
   agenda.Set(kFirst, absl::Seconds(2));
   agenda.Set(kSecond, absl::Seconds(1));
@@ -22,7 +22,7 @@ TEST(AgendaTest, HandsOutWhatIsDueInOrderAndOnce) {
   EXPECT_EQ(agenda.Next(), std::nullopt);
 }
 
-TEST(AgendaTest, LaterWordCounts) {
+TEST(AgendaTest, SetReplacesTheEarlierTime) {
   Agenda<absl::Duration> agenda;
   agenda.Set(kFirst, absl::Seconds(1));
   agenda.Set(kFirst, absl::Seconds(3));

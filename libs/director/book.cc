@@ -9,91 +9,96 @@
 namespace callboard::director {
 namespace {
 
-using core::Life;
+using core::LifecycleState;
 using core::TaskState;
 
-bool IsOfScheduler(const Life& life) { return life.terms->source == core::TaskSource::kScheduler; }
+bool IsFromScheduler(const TaskState& task) {
+  return task.terms->source == core::TaskSource::kScheduler;
+}
 
-// What a spec takes in memory, about.
+// Returns the approximate memory size of a spec.
 uint64_t BytesOf(const core::TaskSpec& spec) {
   uint64_t bytes = sizeof(spec) + spec.prompt.size() + spec.payload.size();
   for (const auto& [name, value] : spec.env) bytes += name.size() + value.size();
   return bytes;
 }
 
-// The place in line that a change gives to its task.
-std::optional<uint64_t> PlaceIn(const core::TaskChange& change) {
+// Returns the sequence number that the change gives to its task, if any.
+std::optional<uint64_t> SequenceIn(const core::TaskChange& change) {
   if (const auto* admitted = std::get_if<core::Admitted>(&change)) return admitted->sequence;
-  if (const auto* bounced = std::get_if<core::Bounced>(&change)) return bounced->sequence;
+  if (const auto* busy = std::get_if<core::AnsweredBusy>(&change)) return busy->sequence;
   if (const auto* returned = std::get_if<core::Returned>(&change)) return returned->sequence;
   return std::nullopt;
 }
 
-// Moves `entry` in an index from one key to another; an absent key means not in it.
+// Moves `entry` in an index from one key to another. An absent key means that the index does not
+// hold it.
 template <class Index, class Key>
-void Rekey(Index& index, const std::optional<Key>& was, const std::optional<Key>& is,
+void Rekey(Index& index, const std::optional<Key>& before, const std::optional<Key>& after,
            Entry* entry) {
-  if (was == is) return;
-  if (was.has_value()) CHECK_EQ(index.erase(*was), 1u);
-  // Most come in at the end.
-  if (is.has_value()) CHECK(index.emplace_hint(index.end(), *is, entry)->second == entry);
+  if (before == after) return;
+  if (before.has_value()) CHECK_EQ(index.erase(*before), 1u);
+  // Most keys are inserted at the end.
+  if (after.has_value()) CHECK(index.emplace_hint(index.end(), *after, entry)->second == entry);
 }
 
 }  // namespace
 
 struct Book::Keys {
-  static Keys Of(const Life& life) {
+  static Keys For(const TaskState& task) {
     Keys keys;
-    if (life.events == 0) return keys;
-    if (life.is_ended()) {
-      keys.ended = {{life.finished_at, life.queue_id}};
+    if (task.last_record == 0) return keys;
+    if (task.is_ended()) {
+      keys.ended = {{task.finished_at, task.queue_id}};
     } else {
-      keys.line = life.sequence;
-      keys.turn = life.admitted;
+      keys.live = task.sequence;
+      keys.admitted = task.admitted_sequence;
     }
-    if (life.is_pending()) {
-      keys.place = life.sequence;
-      (life.dispatch == core::DispatchNumber() ? keys.fresh : keys.returned) = life.admitted;
+    if (task.is_pending()) {
+      keys.pending = task.sequence;
+      (task.dispatch == core::DispatchNumber() ? keys.fresh : keys.returned) =
+          task.admitted_sequence;
     }
-    if (!life.ran_on().empty()) keys.ran_on = life.ran_on();
-    keys.in_flight = life.is_in_flight();
-    const std::optional<core::Overlap>& overlap = life.terms->overlap;
-    if (life.is_pending() && overlap.has_value() &&
+    if (!task.ran_on().empty()) keys.ran_on = task.ran_on();
+    keys.in_flight = task.is_in_flight();
+    const std::optional<core::Overlap>& overlap = task.terms->overlap;
+    if (task.is_pending() && overlap.has_value() &&
         overlap->policy == core::OverlapPolicy::kQueueOne) {
-      keys.one_of = {{overlap->most_at_once(), life.admitted}};
+      keys.queue_one = {{overlap->live_tasks_max(), task.admitted_sequence}};
     }
     return keys;
   }
 
-  // Of live tasks: the sequence number, and the first one they had.
-  std::optional<uint64_t> line = {};
-  std::optional<uint64_t> turn = {};
-  // Of pending ones: their place; and, of those that were never dispatched, which have the place
-  // they came to, or else of the others, the first one they had.
-  std::optional<uint64_t> place = {};
+  // For live tasks: the current and the first sequence number.
+  std::optional<uint64_t> live = {};
+  std::optional<uint64_t> admitted = {};
+  // For pending tasks: the current sequence number, and the first one, under `fresh` if the task
+  // was never dispatched and under `returned` otherwise.
+  std::optional<uint64_t> pending = {};
   std::optional<uint64_t> fresh = {};
   std::optional<uint64_t> returned = {};
   std::optional<std::pair<absl::Time, core::QueueId>> ended = {};
   std::optional<std::string> ran_on = {};
   bool in_flight = false;
-  // Of pending ones whose overlap policy is queue_one.
-  std::optional<std::pair<uint64_t, uint64_t>> one_of = {};
+  // For pending tasks with the overlap policy queue_one.
+  std::optional<std::pair<uint64_t, uint64_t>> queue_one = {};
 };
 
-std::string Book::WhyImpossible(const core::Record& record) const {
+std::string Book::TransitionError(const core::Record& record) const {
   if (const auto* began = std::get_if<core::EpochBegan>(&record)) {
     if (began->epoch > epoch_) return "";
     return absl::StrCat("epoch ", began->epoch, " does not come after epoch ", epoch_);
   }
   const auto* task = std::get_if<core::TaskRecord>(&record);
   if (task == nullptr) return "";
-  static const Life* const unborn = new Life();
+  static const TaskState* const no_task = new TaskState();
   const Entry* const entry = Find(task->queue_id);
-  std::string why = core::WhyImpossible(*task, entry == nullptr ? *unborn : entry->life);
-  if (const std::optional<uint64_t> place = PlaceIn(task->change); why.empty() && place) {
-    const auto holder = line_.find(*place);
-    if (holder != line_.end() && holder->second != entry) {
-      why = absl::StrCat("takes place ", *place, " of ", ToString(holder->second->life.queue_id));
+  std::string why = core::TransitionError(*task, entry == nullptr ? *no_task : entry->task);
+  if (const std::optional<uint64_t> sequence = SequenceIn(task->change); why.empty() && sequence) {
+    const auto holder = live_tasks_.find(*sequence);
+    if (holder != live_tasks_.end() && holder->second != entry) {
+      why = absl::StrCat("has the sequence number ", *sequence, " of ",
+                         ToString(holder->second->task.queue_id));
     }
   }
   if (why.empty()) return "";
@@ -108,8 +113,10 @@ void Book::Apply(const core::Record& record) {
       CHECK_GT(began.epoch, book.epoch_);
       book.epoch_ = began.epoch;
     }
-    void operator()(const core::QueueSwitched& switched) const { book.switched_ = switched; }
-    void operator()(const core::LeasesExtended& extended) const { book.extended_ = extended; }
+    void operator()(const core::QueueSwitched& switched) const { book.switches_ = switched; }
+    void operator()(const core::LeasesExtended& extended) const {
+      book.lease_extension_ = extended;
+    }
     void operator()(const core::AgentMarked& marked) const {
       if (marked.draining || !marked.cordoned_instance.empty()) {
         book.marked_[marked.name] = marked;
@@ -120,7 +127,7 @@ void Book::Apply(const core::Record& record) {
     void operator()(const core::RequestRemembered& request) const {
       RequestKey key = {request.identity, request.request_id};
       const auto [found, is_new] = book.remembered_.emplace(key, request);
-      // The id was used again before it was forgotten here: it stands for the later task.
+      // The id was reused before it was forgotten here. It stands for the later task.
       if (!is_new) book.remembered_order_.erase({found->second.forget_at, key});
       found->second = request;
       book.remembered_order_.emplace(request.forget_at, std::move(key));
@@ -147,42 +154,42 @@ void Book::ApplyTask(const core::TaskRecord& record) {
     slot = std::make_unique<Entry>();
   }
   Entry& entry = *slot;
-  Life& life = entry.life;
-  const Keys was = Keys::Of(life);
-  const TaskState state_before = life.state;
-  dispatches_kept_ -= life.dispatch.value();
-  core::Apply(record, terms_, life);
-  dispatches_kept_ += life.dispatch.value();
-  next_sequence_ = std::max(next_sequence_, life.sequence + 1);
+  TaskState& task = entry.task;
+  const Keys before = Keys::For(task);
+  const LifecycleState state_before = task.state;
+  dispatches_kept_ -= task.dispatch.value();
+  core::Apply(record, terms_, task);
+  dispatches_kept_ += task.dispatch.value();
+  next_sequence_ = std::max(next_sequence_, task.sequence + 1);
   if (is_new) {
-    Introduce(entry, std::get<core::Admitted>(record.change));
-    Count(life, life.state, 1);
-  } else if (life.state != state_before) {
-    Count(life, state_before, -1);
-    Count(life, life.state, 1);
+    IndexNewTask(entry, std::get<core::Admitted>(record.change));
+    Count(task, task.state, 1);
+  } else if (task.state != state_before) {
+    Count(task, state_before, -1);
+    Count(task, task.state, 1);
   }
-  if (life.is_ended()) DropSpec(entry);
-  Reindex(entry, was, Keys::Of(life));
-  if (life.session_id.empty()) return;
-  if (const auto session = sessions_.find(life.session_id); session != sessions_.end()) {
+  if (task.is_ended()) DropSpec(entry);
+  Reindex(entry, before, Keys::For(task));
+  if (task.session_id.empty()) return;
+  if (const auto session = sessions_.find(task.session_id); session != sessions_.end()) {
     session->second.active_at = std::max(session->second.active_at, record.event.at);
   }
 }
 
-void Book::Introduce(Entry& entry, const core::Admitted& admitted) {
-  const Life& life = entry.life;
+void Book::IndexNewTask(Entry& entry, const core::Admitted& admitted) {
+  const TaskState& task = entry.task;
   const uint64_t bytes = BytesOf(*admitted.spec);
   if (spec_bytes_ + bytes <= kSpecBytesMax) {
     entry.spec = admitted.spec;
     spec_bytes_ += bytes;
   }
-  if (admitted.redrive_of.has_value()) redriven_as_[*admitted.redrive_of] = life.queue_id;
-  if (life.request_id.empty()) return;
-  // An id may be used again a day after its task has ended; then it stands for the later task.
-  const auto [holder, is_new] = requests_.insert(Requested(entry));
-  if (is_new || holder->entry->life.admitted > life.admitted) return;
+  if (admitted.redrive_of.has_value()) redriven_as_[*admitted.redrive_of] = task.queue_id;
+  if (task.request_id.empty()) return;
+  // An id may be reused a day after its task has ended. Then it stands for the later task.
+  const auto [holder, is_new] = requests_.insert(RequestEntry(entry));
+  if (is_new || holder->entry->task.admitted_sequence > task.admitted_sequence) return;
   requests_.erase(holder);
-  requests_.insert(Requested(entry));
+  requests_.insert(RequestEntry(entry));
 }
 
 void Book::DropSpec(Entry& entry) {
@@ -191,52 +198,55 @@ void Book::DropSpec(Entry& entry) {
   entry.spec.reset();
 }
 
-void Book::Count(const Life& life, TaskState state, int change) {
-  CountOf(counts_, state) += change;
-  if (state == TaskState::kPending && IsOfScheduler(life)) pending_of_scheduler_ += change;
+void Book::Count(const TaskState& task, LifecycleState state, int change) {
+  CounterFor(counts_, state) += change;
+  if (state == LifecycleState::kPending && IsFromScheduler(task)) scheduler_pending_ += change;
   const auto count = [&](std::map<std::string, core::LiveCount>& counts, const std::string& key) {
     core::LiveCount& live = counts[key];
-    if (state == TaskState::kPending) live.queued += change;
-    if (state == TaskState::kDispatching || state == TaskState::kWorking) live.running += change;
+    if (state == LifecycleState::kPending) live.queued += change;
+    if (state == LifecycleState::kDispatching || state == LifecycleState::kWorking)
+      live.running += change;
     if (live.queued == 0 && live.running == 0) counts.erase(key);
   };
-  count(sources_, std::string(Name(life.terms->source)));
-  if (!life.terms->fairness_key.empty()) count(fairness_keys_, life.terms->fairness_key);
+  count(sources_, std::string(Name(task.terms->source)));
+  if (!task.terms->fairness_key.empty()) count(fairness_keys_, task.terms->fairness_key);
 }
 
-void Book::Reindex(Entry& entry, const Keys& was, const Keys& is) {
-  Rekey(line_, was.line, is.line, &entry);
-  Rekey(returned_, was.returned, is.returned, &entry);
-  Rekey(fresh_, was.fresh, is.fresh, &entry);
-  if (IsOfScheduler(entry.life)) Rekey(fresh_of_scheduler_, was.fresh, is.fresh, &entry);
-  Rekey(ended_, was.ended, is.ended, &entry);
-  if (was.place != is.place) {
-    if (was.place.has_value()) places_.Erase(*was.place);
-    if (is.place.has_value()) places_.Insert(*is.place);
+void Book::Reindex(Entry& entry, const Keys& before, const Keys& after) {
+  Rekey(live_tasks_, before.live, after.live, &entry);
+  Rekey(returned_, before.returned, after.returned, &entry);
+  Rekey(fresh_, before.fresh, after.fresh, &entry);
+  if (IsFromScheduler(entry.task)) Rekey(scheduler_fresh_, before.fresh, after.fresh, &entry);
+  Rekey(ended_, before.ended, after.ended, &entry);
+  if (before.pending != after.pending) {
+    if (before.pending.has_value()) pending_sequences_.Erase(*before.pending);
+    if (after.pending.has_value()) pending_sequences_.Insert(*after.pending);
   }
-  const Life& life = entry.life;
-  if (!life.session_id.empty()) ReindexSession(life.session_id, entry, was, is);
-  if (life.terms->overlap.has_value()) ReindexOverlap(life.terms->overlap->key, entry, was, is);
+  const TaskState& task = entry.task;
+  if (!task.session_id.empty()) ReindexSession(task.session_id, entry, before, after);
+  if (task.terms->overlap.has_value())
+    ReindexOverlap(task.terms->overlap->key, entry, before, after);
 }
 
-void Book::ReindexOverlap(const std::string& key, Entry& entry, const Keys& was, const Keys& is) {
-  Overlapping& others = overlaps_[key];
-  Rekey(others.live, was.turn, is.turn, &entry);
-  Rekey(others.one_of, was.one_of, is.one_of, &entry);
-  if (was.in_flight) --others.in_flight;
-  if (is.in_flight) ++others.in_flight;
+void Book::ReindexOverlap(const std::string& key, Entry& entry, const Keys& before,
+                          const Keys& after) {
+  OverlapGroup& others = overlaps_[key];
+  Rekey(others.live, before.admitted, after.admitted, &entry);
+  Rekey(others.queue_one, before.queue_one, after.queue_one, &entry);
+  if (before.in_flight) --others.in_flight;
+  if (after.in_flight) ++others.in_flight;
   if (others.live.empty()) overlaps_.erase(key);
 }
 
-void Book::ReindexSession(const std::string& session_id, Entry& entry, const Keys& was,
-                          const Keys& is) {
-  if (was.turn == is.turn && was.ran_on == is.ran_on) return;
+void Book::ReindexSession(const std::string& session_id, Entry& entry, const Keys& before,
+                          const Keys& after) {
+  if (before.admitted == after.admitted && before.ran_on == after.ran_on) return;
   Session& session = sessions_[session_id];
-  Rekey(session.live, was.turn, is.turn, &entry);
-  if (is.ran_on.has_value()) {
-    session.ran_on[entry.life.admitted] = *is.ran_on;
+  Rekey(session.live, before.admitted, after.admitted, &entry);
+  if (after.ran_on.has_value()) {
+    session.ran_on[entry.task.admitted_sequence] = *after.ran_on;
   } else {
-    session.ran_on.erase(entry.life.admitted);
+    session.ran_on.erase(entry.task.admitted_sequence);
   }
   if (session.live.empty() && session.ran_on.empty()) sessions_.erase(session_id);
 }
@@ -245,14 +255,14 @@ void Book::Forget(core::QueueId id) {
   const auto found = entries_.find(id);
   CHECK(found != entries_.end()) << ToString(id);
   Entry& entry = *found->second;
-  CHECK(entry.life.is_ended()) << ToString(id);
-  Reindex(entry, Keys::Of(entry.life), Keys());
-  Count(entry.life, entry.life.state, -1);
-  dispatches_kept_ -= entry.life.dispatch.value();
+  CHECK(entry.task.is_ended()) << ToString(id);
+  Reindex(entry, Keys::For(entry.task), Keys());
+  Count(entry.task, entry.task.state, -1);
+  dispatches_kept_ -= entry.task.dispatch.value();
   redriven_as_.erase(id);
-  const auto request = requests_.find(Requested(entry));
+  const auto request = requests_.find(RequestEntry(entry));
   if (request != requests_.end() && request->entry == &entry) requests_.erase(request);
-  const core::Terms terms = *entry.life.terms;
+  const core::PlacementTerms terms = *entry.task.terms;
   entries_.erase(found);
   terms_.Release(terms);
 }
@@ -262,8 +272,8 @@ Entry* Book::Find(core::QueueId id) {
   return found == entries_.end() ? nullptr : found->second.get();
 }
 
-uint64_t Book::Position(const Life& life) const {
-  return life.is_pending() ? 1 + places_.CountBelow(life.sequence) : 0;
+uint64_t Book::Position(const TaskState& task) const {
+  return task.is_pending() ? 1 + pending_sequences_.CountBelow(task.sequence) : 0;
 }
 
 std::optional<core::QueueId> Book::RedrivenAs(core::QueueId id) const {
@@ -279,8 +289,8 @@ const Entry* Book::OldestPending() const {
   return std::min(*fresh_.begin(), *returned_.begin()).second;
 }
 
-Entry* Book::OldestFresh(bool of_scheduler, const Entry* except) const {
-  for (const auto& [sequence, entry] : of_scheduler ? fresh_of_scheduler_ : fresh_) {
+Entry* Book::OldestFresh(bool scheduler_only, const Entry* except) const {
+  for (const auto& [sequence, entry] : scheduler_only ? scheduler_fresh_ : fresh_) {
     if (entry != except) return entry;
   }
   return nullptr;
@@ -298,26 +308,27 @@ std::string Book::AgentOfSession(const std::string& session_id) const {
   return found->second.ran_on.rbegin()->second;
 }
 
-const Book::Overlapping* Book::FindOverlapping(const std::string& key) const {
+const Book::OverlapGroup* Book::FindOverlapGroup(const std::string& key) const {
   const auto found = overlaps_.find(key);
   return found == overlaps_.end() ? nullptr : &found->second;
 }
 
-bool Book::WaitsForOverlap(const Life& life) const {
-  const std::optional<core::Overlap>& overlap = life.terms->overlap;
-  if (!life.is_pending() || !overlap.has_value() ||
+bool Book::WaitsForOverlap(const TaskState& task) const {
+  const std::optional<core::Overlap>& overlap = task.terms->overlap;
+  if (!task.is_pending() || !overlap.has_value() ||
       overlap->policy != core::OverlapPolicy::kQueueOne) {
     return false;
   }
-  return overlaps_.at(overlap->key).in_flight >= overlap->most_at_once();
+  return overlaps_.at(overlap->key).in_flight >= overlap->live_tasks_max();
 }
 
 std::optional<KnownRequest> Book::FindRequest(const std::string& identity,
                                               const std::string& request_id, absl::Time now) const {
-  if (const auto found = requests_.find(Request{identity, request_id}); found != requests_.end()) {
-    const Life& life = found->entry->life;
-    if (!life.is_ended() || now < life.finished_at + core::kRequestMemory) {
-      return KnownRequest{life.queue_id, life.state, life.fingerprint};
+  if (const auto found = requests_.find(RequestView{identity, request_id});
+      found != requests_.end()) {
+    const TaskState& task = found->entry->task;
+    if (!task.is_ended() || now < task.finished_at + core::kRequestMemory) {
+      return KnownRequest{task.queue_id, task.state, task.fingerprint};
     }
   }
   if (remembered_.empty()) return std::nullopt;
@@ -336,14 +347,14 @@ void Book::CheckIndexes() const {
   size_t live = 0;
   uint64_t dispatches = 0;
   for (const auto& [id, entry] : entries_) {
-    const Keys keys = Keys::Of(entry->life);
-    ++CountOf(counts, entry->life.state);
-    dispatches += entry->life.dispatch.value();
-    if (keys.line.has_value()) {
+    const Keys keys = Keys::For(entry->task);
+    ++CounterFor(counts, entry->task.state);
+    dispatches += entry->task.dispatch.value();
+    if (keys.live.has_value()) {
       ++live;
-      CHECK(line_.at(*keys.line) == entry.get()) << ToString(id);
+      CHECK(live_tasks_.at(*keys.live) == entry.get()) << ToString(id);
     }
-    if (keys.place.has_value()) CHECK(places_.Contains(*keys.place)) << ToString(id);
+    if (keys.pending.has_value()) CHECK(pending_sequences_.Contains(*keys.pending)) << ToString(id);
     if (keys.fresh.has_value()) CHECK(fresh_.at(*keys.fresh) == entry.get()) << ToString(id);
     if (keys.returned.has_value())
       CHECK(returned_.at(*keys.returned) == entry.get()) << ToString(id);
@@ -351,8 +362,8 @@ void Book::CheckIndexes() const {
   }
   CHECK(counts == counts_);
   CHECK_EQ(dispatches, dispatches_kept_);
-  CHECK_EQ(line_.size(), live);
-  CHECK_EQ(places_.size(), counts.pending);
+  CHECK_EQ(live_tasks_.size(), live);
+  CHECK_EQ(pending_sequences_.size(), counts.pending);
   CHECK_EQ(fresh_.size() + returned_.size(), counts.pending);
   CHECK_EQ(ended_.size(), entries_.size() - live);
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libs/testing/engine_fixture.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::director {
 namespace {
@@ -28,21 +28,21 @@ std::vector<core::Record> ManyRecords() {
     if (i % 5 == 0) submission.spec.overlap = core::Overlap{"key", core::OverlapPolicy::kAllow, 0};
     tasks.push_back(director.Add(submission));
   }
-  core::AgentOpened agent = EngineFixture::Knowing("a");
+  core::SessionOpened agent = EngineFixture::IdleAgent("a");
   agent.lanes["default"].slots = 3;
   director.Connect(agent);
-  director.Accept(tasks[0]);
-  director.Finish(tasks[0]);
-  director.RefuseAsBusy(tasks[1]);
-  director.Answer(tasks[2], absl::InvalidArgumentError(""));
+  director.AcceptStart(tasks[0]);
+  director.FinishRun(tasks[0]);
+  director.AnswerBusy(tasks[1]);
+  director.AnswerStart(tasks[2], absl::InvalidArgumentError(""));
   director.Redrive(tasks[2]);
   director.Cancel(tasks[7]);
   return director.Stored();
 }
 
-std::vector<core::QueueId> LineOf(const Book& book) {
+std::vector<core::QueueId> LiveTaskIds(const Book& book) {
   std::vector<core::QueueId> line;
-  for (const auto& [sequence, entry] : book.line()) line.push_back(entry->life.queue_id);
+  for (const auto& [sequence, entry] : book.live_tasks()) line.push_back(entry->task.queue_id);
   return line;
 }
 
@@ -53,7 +53,7 @@ TEST(BookTest, TasksMayBeLoadedInAnyOrder) {
   book.CheckIndexes();
   test::FakeRandom random;
   for (int round = 0; round < 20; ++round) {
-    // Whole tasks change places; the records of each keep their order.
+    // Reorders whole tasks; the records of each task keep their order.
     std::map<core::QueueId, uint64_t> order;
     std::stable_sort(records.begin(), records.end(), [&](const auto& a, const auto& b) {
       const auto key = [&](const core::Record& record) -> uint64_t {
@@ -66,13 +66,13 @@ TEST(BookTest, TasksMayBeLoadedInAnyOrder) {
     Book shuffled;
     for (const core::Record& record : records) shuffled.Apply(record);
     shuffled.CheckIndexes();
-    ASSERT_THAT(LineOf(shuffled), ElementsAreArray(LineOf(book)));
+    ASSERT_THAT(LiveTaskIds(shuffled), ElementsAreArray(LiveTaskIds(book)));
     ASSERT_EQ(shuffled.counts(), book.counts());
     ASSERT_EQ(shuffled.next_sequence(), book.next_sequence());
     ASSERT_EQ(shuffled.AgentOfSession("session"), book.AgentOfSession("session"));
-    ASSERT_EQ(shuffled.OldestFresh(true)->life, book.OldestFresh(true)->life);
-    ASSERT_EQ(shuffled.FindOverlapping("key")->live.size(),
-              book.FindOverlapping("key")->live.size());
+    ASSERT_EQ(shuffled.OldestFresh(true)->task, book.OldestFresh(true)->task);
+    ASSERT_EQ(shuffled.FindOverlapGroup("key")->live.size(),
+              book.FindOverlapGroup("key")->live.size());
   }
 }
 
@@ -80,34 +80,34 @@ TEST(BookTest, PositionCountsThePendingTasksAhead) {
   Book book;
   for (const core::Record& record : ManyRecords()) book.Apply(record);
   uint64_t position = 0;
-  for (const auto& [sequence, entry] : book.line()) {
-    if (!entry->life.is_pending()) {
-      EXPECT_EQ(book.Position(entry->life), 0u);
+  for (const auto& [sequence, entry] : book.live_tasks()) {
+    if (!entry->task.is_pending()) {
+      EXPECT_EQ(book.Position(entry->task), 0u);
       continue;
     }
-    EXPECT_EQ(book.Position(entry->life), ++position);
+    EXPECT_EQ(book.Position(entry->task), ++position);
   }
   EXPECT_EQ(position, book.counts().pending);
 }
 
-TEST(BookTest, NothingIsLeftOfAForgottenTask) {
+TEST(BookTest, ForgottenTaskLeavesNoIndexEntries) {
   Book book;
   for (const core::Record& record : ManyRecords()) book.Apply(record);
   while (!book.ended().empty()) {
-    const core::Life life = book.ended().begin()->second->life;
-    book.Apply(core::TaskForgotten{life.queue_id, life.events});
+    const core::TaskState task = book.ended().begin()->second->task;
+    book.Apply(core::TaskForgotten{task.queue_id, task.last_record});
     book.CheckIndexes();
-    EXPECT_EQ(book.Find(life.queue_id), nullptr);
-    EXPECT_EQ(book.FindRequest(life.terms->identity, life.request_id, life.finished_at),
+    EXPECT_EQ(book.Find(task.queue_id), nullptr);
+    EXPECT_EQ(book.FindRequest(task.terms->identity, task.request_id, task.finished_at),
               std::nullopt);
   }
   EXPECT_EQ(book.AgentOfSession("session"), "");
 }
 
-TEST(BookDeathTest, LiveTasksAreNotForgotten) {
+TEST(BookDeathTest, LiveTaskCannotBeForgotten) {
   Book book;
   for (const core::Record& record : ManyRecords()) book.Apply(record);
-  const core::QueueId live = LineOf(book).front();
+  const core::QueueId live = LiveTaskIds(book).front();
   EXPECT_DEATH(book.Apply(core::TaskForgotten{live}), "check failed");
 }
 

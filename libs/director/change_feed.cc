@@ -16,37 +16,38 @@ constexpr absl::Duration kTooManyRetryAfter = absl::Seconds(5);
 
 absl::Status TooManyWatchers() {
   return base::WithRetryAfter(
-      base::WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                           "too many watch tasks (", ChangeFeed::kFollowersMax, "); retry later")),
-                       "TOO_MANY_WATCHERS",
-                       {{"watchers_max", absl::StrCat(ChangeFeed::kFollowersMax)}}),
+      base::WithReason(
+          absl::ResourceExhaustedError(absl::StrCat("too many clients watch tasks (",
+                                                    ChangeFeed::kSubscribersMax, "); retry later")),
+          "TOO_MANY_WATCHERS", {{"watchers_max", absl::StrCat(ChangeFeed::kSubscribersMax)}}),
       kTooManyRetryAfter);
 }
 
 }  // namespace
 
 void ChangeFeed::Begin(uint64_t epoch) {
-  Followers woken;
+  Subscribers ready;
   {
     base::MutexLock lock(mutex_);
     epoch_ = epoch;
-    // Leaves a number out, so that no place of before is one that is known.
+    // Skips a number, so that no cursor of the previous epoch matches the new one.
     first_ = last_ + 2;
     last_ = first_ - 1;
     touched_.clear();
-    for (const auto& [follower, following] : following_) {
-      following->began_anew = true;
-      following->pending.clear();
-      following->next = first_;
-      if (std::exchange(following->waits, false)) woken.push_back(following->follower);
+    for (const auto& [subscriber, subscription] : subscriptions_) {
+      subscription->was_reset = true;
+      subscription->pending.clear();
+      subscription->next = first_;
+      if (std::exchange(subscription->wants_notification, false))
+        ready.push_back(subscription->subscriber);
     }
   }
-  for (const std::shared_ptr<Follower>& follower : woken) follower->OnChanges();
+  for (const std::shared_ptr<FeedSubscriber>& subscriber : ready) subscriber->OnChanges();
 }
 
 void ChangeFeed::Publish(absl::Span<const core::Record> records) {
-  Followers woken;
-  Followers left_behind;
+  Subscribers ready;
+  Subscribers too_slow;
   {
     base::MutexLock lock(mutex_);
     for (const core::Record& record : records) {
@@ -54,72 +55,75 @@ void ChangeFeed::Publish(absl::Span<const core::Record> records) {
         Add(task->queue_id, task->event.number);
       }
     }
-    left_behind = TakeLeftBehind();
-    woken = TakeWoken();
+    too_slow = RemoveSlowSubscribers();
+    ready = TakeReadySubscribers();
   }
-  for (const std::shared_ptr<Follower>& follower : left_behind) follower->OnLeftBehind();
-  for (const std::shared_ptr<Follower>& follower : woken) follower->OnChanges();
+  for (const std::shared_ptr<FeedSubscriber>& subscriber : too_slow) subscriber->OnFellBehind();
+  for (const std::shared_ptr<FeedSubscriber>& subscriber : ready) subscriber->OnChanges();
 }
 
 void ChangeFeed::Add(core::QueueId task, uint64_t event) {
   const Change change = {.number = ++last_, .queue_id = task, .event = event};
   ring_[change.number % ring_.size()] = change;
   if (by_task_.empty()) return;
-  const auto followers = by_task_.find(task);
-  if (followers == by_task_.end()) return;
-  for (Following* following : followers->second) {
-    following->pending.push_back(change);
-    touched_.push_back(following);
+  const auto subscriber = by_task_.find(task);
+  if (subscriber == by_task_.end()) return;
+  for (Subscription* subscription : subscriber->second) {
+    subscription->pending.push_back(change);
+    touched_.push_back(subscription);
   }
 }
 
-ChangeFeed::Followers ChangeFeed::TakeLeftBehind() {
-  std::vector<const Follower*> behind;
-  for (const Following* following : of_all_) {
-    if (following->next < oldest()) behind.push_back(following->follower.get());
+ChangeFeed::Subscribers ChangeFeed::RemoveSlowSubscribers() {
+  std::vector<const FeedSubscriber*> behind;
+  for (const Subscription* subscription : for_all_tasks_) {
+    if (subscription->next < oldest()) behind.push_back(subscription->subscriber.get());
   }
-  for (const Following* following : touched_) {
-    if (following->pending.size() > ring_.size()) behind.push_back(following->follower.get());
+  for (const Subscription* subscription : touched_) {
+    if (subscription->pending.size() > ring_.size())
+      behind.push_back(subscription->subscriber.get());
   }
-  Followers left;
-  for (const Follower* follower : behind) {
-    // One with several tasks may have been touched several times.
-    const auto found = following_.find(follower);
-    if (found == following_.end()) continue;
-    left.push_back(found->second->follower);
-    Erase(follower);
+  Subscribers left;
+  for (const FeedSubscriber* subscriber : behind) {
+    // A subscriber of several tasks may occur more than once.
+    const auto found = subscriptions_.find(subscriber);
+    if (found == subscriptions_.end()) continue;
+    left.push_back(found->second->subscriber);
+    Erase(subscriber);
   }
   return left;
 }
 
-ChangeFeed::Followers ChangeFeed::TakeWoken() {
-  Followers woken;
-  const auto wake = [&woken](Following& following) {
-    if (std::exchange(following.waits, false)) woken.push_back(following.follower);
+ChangeFeed::Subscribers ChangeFeed::TakeReadySubscribers() {
+  Subscribers ready;
+  const auto notify = [&ready](Subscription& subscription) {
+    if (std::exchange(subscription.wants_notification, false))
+      ready.push_back(subscription.subscriber);
   };
-  for (Following* following : of_all_) {
-    if (following->next <= last_) wake(*following);
+  for (Subscription* subscription : for_all_tasks_) {
+    if (subscription->next <= last_) notify(*subscription);
   }
-  for (Following* following : std::exchange(touched_, {})) wake(*following);
-  return woken;
+  for (Subscription* subscription : std::exchange(touched_, {})) notify(*subscription);
+  return ready;
 }
 
-absl::StatusOr<ChangeFeed::Followed> ChangeFeed::Follow(std::shared_ptr<Follower> follower,
-                                                        const std::vector<core::QueueId>& tasks,
-                                                        std::optional<FeedPlace> from) {
+absl::StatusOr<ChangeFeed::SubscribeResult> ChangeFeed::Subscribe(
+    std::shared_ptr<FeedSubscriber> subscriber, const std::vector<core::QueueId>& tasks,
+    std::optional<FeedCursor> from) {
   base::MutexLock lock(mutex_);
-  if (following_.size() >= kFollowersMax) return TooManyWatchers();
+  if (subscriptions_.size() >= kSubscribersMax) return TooManyWatchers();
   const bool resumed = from.has_value() && from->epoch == epoch_ && from->number <= last_ &&
                        from->number + 1 >= oldest();
-  const FeedPlace place = resumed ? *from : FeedPlace{epoch_, last_};
-  const Follower* key = follower.get();
-  auto added = std::make_unique<Following>(Following{std::move(follower), tasks, place.number + 1});
+  const FeedCursor cursor = resumed ? *from : FeedCursor{epoch_, last_};
+  const FeedSubscriber* key = subscriber.get();
+  auto added =
+      std::make_unique<Subscription>(Subscription{std::move(subscriber), tasks, cursor.number + 1});
   std::sort(added->tasks.begin(), added->tasks.end());
   added->tasks.erase(std::unique(added->tasks.begin(), added->tasks.end()), added->tasks.end());
-  if (added->follows_all()) {
-    of_all_.insert(added.get());
+  if (added->is_for_all_tasks()) {
+    for_all_tasks_.insert(added.get());
   } else {
-    for (uint64_t number = place.number + 1; number <= last_; ++number) {
+    for (uint64_t number = cursor.number + 1; number <= last_; ++number) {
       const Change& change = At(number);
       if (std::binary_search(added->tasks.begin(), added->tasks.end(), change.queue_id)) {
         added->pending.push_back(change);
@@ -127,54 +131,56 @@ absl::StatusOr<ChangeFeed::Followed> ChangeFeed::Follow(std::shared_ptr<Follower
     }
   }
   for (const core::QueueId& task : added->tasks) by_task_[task].push_back(added.get());
-  CHECK(following_.emplace(key, std::move(added)).second);
-  return Followed{.resumed = resumed, .place = place};
+  CHECK(subscriptions_.emplace(key, std::move(added)).second);
+  return SubscribeResult{.resumed = resumed, .cursor = cursor};
 }
 
-void ChangeFeed::Unfollow(const Follower& follower) {
+void ChangeFeed::Unsubscribe(const FeedSubscriber& subscriber) {
   base::MutexLock lock(mutex_);
-  Erase(&follower);
+  Erase(&subscriber);
 }
 
-void ChangeFeed::Erase(const Follower* follower) {
-  const auto found = following_.find(follower);
-  if (found == following_.end()) return;
-  Following* following = found->second.get();
-  of_all_.erase(following);
-  for (const core::QueueId& task : following->tasks) {
+void ChangeFeed::Erase(const FeedSubscriber* subscriber) {
+  const auto found = subscriptions_.find(subscriber);
+  if (found == subscriptions_.end()) return;
+  Subscription* subscription = found->second.get();
+  for_all_tasks_.erase(subscription);
+  for (const core::QueueId& task : subscription->tasks) {
     const auto others = by_task_.find(task);
-    std::erase(others->second, following);
+    std::erase(others->second, subscription);
     if (others->second.empty()) by_task_.erase(others);
   }
-  std::erase(touched_, following);
-  following_.erase(found);
+  std::erase(touched_, subscription);
+  subscriptions_.erase(found);
 }
 
-ChangeFeed::Taken ChangeFeed::Take(const Follower& follower, size_t most) {
+ChangeFeed::ChangeBatch ChangeFeed::TakeChanges(const FeedSubscriber& subscriber,
+                                                size_t max_changes) {
   base::MutexLock lock(mutex_);
-  Taken taken = {.place = {epoch_, last_}};
-  const auto found = following_.find(&follower);
-  if (found == following_.end()) return taken;
-  Following& following = *found->second;
-  if (std::exchange(following.began_anew, false)) {
-    taken.began_anew = true;
-    return taken;
+  ChangeBatch batch = {.cursor = {epoch_, last_}};
+  const auto found = subscriptions_.find(&subscriber);
+  if (found == subscriptions_.end()) return batch;
+  Subscription& subscription = *found->second;
+  if (std::exchange(subscription.was_reset, false)) {
+    batch.was_reset = true;
+    return batch;
   }
-  if (following.follows_all()) {
-    for (; following.next <= last_ && taken.changes.size() < most; ++following.next) {
-      taken.changes.push_back(At(following.next));
+  if (subscription.is_for_all_tasks()) {
+    for (; subscription.next <= last_ && batch.changes.size() < max_changes; ++subscription.next) {
+      batch.changes.push_back(At(subscription.next));
     }
-    taken.place.number = following.next - 1;
+    batch.cursor.number = subscription.next - 1;
   } else {
-    while (!following.pending.empty() && taken.changes.size() < most) {
-      taken.changes.push_back(following.pending.front());
-      following.pending.pop_front();
+    while (!subscription.pending.empty() && batch.changes.size() < max_changes) {
+      batch.changes.push_back(subscription.pending.front());
+      subscription.pending.pop_front();
     }
-    // Nothing of what others did meanwhile has to be looked at again.
-    if (!following.pending.empty()) taken.place.number = following.pending.front().number - 1;
+    // Moves the cursor past changes of other tasks, so that they are not examined again.
+    if (!subscription.pending.empty())
+      batch.cursor.number = subscription.pending.front().number - 1;
   }
-  following.waits = taken.changes.empty();
-  return taken;
+  subscription.wants_notification = batch.changes.empty();
+  return batch;
 }
 
 }  // namespace callboard::director

@@ -19,16 +19,15 @@
 
 namespace callboard::director {
 
-// A place in the feed: right behind the change of that number, in that epoch of the director.
-struct FeedPlace {
+// A position in the feed: after change `number` of this epoch of the director.
+struct FeedCursor {
   uint64_t epoch = 0;
   uint64_t number = 0;
 
-  friend bool operator==(const FeedPlace&, const FeedPlace&) = default;
+  friend bool operator==(const FeedCursor&, const FeedCursor&) = default;
 };
 
-// That something happened to a task. What it was is in the store, in the task's event of that
-// number.
+// A notice that a task has changed. The event itself, with this number, is in the store.
 struct Change {
   uint64_t number = 0;
   core::QueueId queue_id = {};
@@ -37,73 +36,75 @@ struct Change {
   friend bool operator==(const Change&, const Change&) = default;
 };
 
-// Somebody who follows the feed. Told on the thread that publishes, which it must not block.
-class Follower {
+// A subscriber of the feed. The feed calls it on the publishing thread, which it must not block.
+class FeedSubscriber {
  public:
-  virtual ~Follower() = default;
+  virtual ~FeedSubscriber() = default;
 
-  // There is something to take. Told again only once Take() has found nothing.
+  // Changes are available. Not called again until TakeChanges() has returned an empty batch.
   virtual void OnChanges() = 0;
-  // What it would have to take next is forgotten, because it did not take it in time. It follows no
-  // more.
-  virtual void OnLeftBehind() = 0;
+  // The subscriber was too slow: its next changes are no longer in memory. The subscription has
+  // ended.
+  virtual void OnFellBehind() = 0;
 };
 
-// What has happened to tasks lately, for all who want to follow it. Holds names only, the last
-// `kept` of them, however fast or slow anybody follows; what happens to a task costs nothing to
-// those who follow others.
+// Distributes recent changes of tasks to subscribers. Holds the last `capacity` changes,
+// independent of the speed of subscribers. A change costs nothing for subscribers of other tasks.
 //
-// Thread-safe. Followers are told with no lock held.
+// Thread-safe. Calls subscribers without holding a lock.
 class ChangeFeed {
  public:
-  static constexpr size_t kKept = 10'000;
-  static constexpr size_t kFollowersMax = 1000;
+  static constexpr size_t kCapacity = 10'000;
+  static constexpr size_t kSubscribersMax = 1000;
 
-  explicit ChangeFeed(size_t kept = kKept) : ring_(kept) {}
+  explicit ChangeFeed(size_t capacity = kCapacity) : ring_(capacity) {}
   ChangeFeed(const ChangeFeed&) = delete;
   ChangeFeed& operator=(const ChangeFeed&) = delete;
 
-  // A store was opened: what was known of it before is void.
+  // Starts a new epoch because a store was opened. Everything before it is void.
   void Begin(uint64_t epoch);
   // REQUIRES: the records are on disk.
   void Publish(absl::Span<const core::Record> records);
 
-  struct Followed {
-    // Whether it goes on from where it wanted to; else what happened since is not known.
+  struct SubscribeResult {
+    // True if the subscription continues at the requested cursor. Otherwise changes since then are
+    // lost.
     bool resumed = false;
-    FeedPlace place = {};
+    FeedCursor cursor = {};
   };
-  // From now on follows these tasks, or all when there are none: from behind `from` on, or else
-  // from now on. RESOURCE_EXHAUSTED/TOO_MANY_WATCHERS.
-  absl::StatusOr<Followed> Follow(std::shared_ptr<Follower> follower,
-                                  const std::vector<core::QueueId>& tasks,
-                                  std::optional<FeedPlace> from);
-  // Does nothing to one that does not follow. It may be told something that is under way already.
-  void Unfollow(const Follower& follower);
+  // Subscribes to these tasks, or to all tasks if `tasks` is empty, from after `from`; from now on
+  // if `from` is absent or no longer known. Error: RESOURCE_EXHAUSTED/TOO_MANY_WATCHERS.
+  absl::StatusOr<SubscribeResult> Subscribe(std::shared_ptr<FeedSubscriber> subscriber,
+                                            const std::vector<core::QueueId>& tasks,
+                                            std::optional<FeedCursor> from);
+  // Does nothing if `subscriber` is not subscribed. A callback that is under way may still arrive.
+  void Unsubscribe(const FeedSubscriber& subscriber);
 
-  struct Taken {
-    // The store was opened anew: what was taken before is void, and there are no changes.
-    bool began_anew = false;
+  struct ChangeBatch {
+    // A store was opened again: earlier changes are void, and this batch is empty.
+    bool was_reset = false;
     std::vector<Change> changes = {};
-    // Behind all that was taken.
-    FeedPlace place = {};
+    // The position after this batch.
+    FeedCursor cursor = {};
   };
-  // The next changes, at most so many; when there are none, it is told of the next one.
-  Taken Take(const Follower& follower, size_t most);
+  // Returns the next changes, at most `max_changes`. After an empty batch the feed calls
+  // OnChanges() when there is a new change.
+  ChangeBatch TakeChanges(const FeedSubscriber& subscriber, size_t max_changes);
 
  private:
-  struct Following {
-    // Shared: it may leave while it is told something.
-    std::shared_ptr<Follower> follower;
-    // Those it follows; empty when it follows all.
+  struct Subscription {
+    // Shared, because a subscriber may unsubscribe while it is being called.
+    std::shared_ptr<FeedSubscriber> subscriber;
+    // Sorted; empty for a subscription to all tasks.
     std::vector<core::QueueId> tasks;
-    // Of one who follows all: the number of the next change. Of others: what they did not take yet.
+    // For a subscription to all tasks: number of the next change. For others: `pending` holds the
+    // changes that were not taken yet.
     uint64_t next = 0;
     std::deque<Change> pending = {};
-    bool waits = false;
-    bool began_anew = false;
+    bool wants_notification = false;
+    bool was_reset = false;
 
-    bool follows_all() const { return tasks.empty(); }
+    bool is_for_all_tasks() const { return tasks.empty(); }
   };
 
   const Change& At(uint64_t number) const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -113,24 +114,25 @@ class ChangeFeed {
     return std::max(first_, last_ < ring_.size() ? 1 : last_ - ring_.size() + 1);
   }
   void Add(core::QueueId task, uint64_t event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Erase(const Follower* follower) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Those who are to be told something now.
-  using Followers = std::vector<std::shared_ptr<Follower>>;
-  Followers TakeWoken() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Followers TakeLeftBehind() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Erase(const FeedSubscriber* subscriber) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Subscribers to call now.
+  using Subscribers = std::vector<std::shared_ptr<FeedSubscriber>>;
+  Subscribers TakeReadySubscribers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Subscribers RemoveSlowSubscribers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   base::Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The last changes, each at its number; numbers of the last one, and of the first of this epoch.
+  // The last changes, at index number % size; the number of the last change; the first number of
+  // this epoch.
   std::vector<Change> ring_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t first_ ABSL_GUARDED_BY(mutex_) = 1;
-  absl::flat_hash_map<const Follower*, std::unique_ptr<Following>> following_
+  absl::flat_hash_map<const FeedSubscriber*, std::unique_ptr<Subscription>> subscriptions_
       ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_set<Following*> of_all_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<core::QueueId, std::vector<Following*>> by_task_ ABSL_GUARDED_BY(mutex_);
-  // Of those with tasks of their own: who got something since the last time.
-  std::vector<Following*> touched_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<Subscription*> for_all_tasks_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<core::QueueId, std::vector<Subscription*>> by_task_ ABSL_GUARDED_BY(mutex_);
+  // Subscriptions to single tasks that got a change since the last TakeReadySubscribers().
+  std::vector<Subscription*> touched_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace callboard::director

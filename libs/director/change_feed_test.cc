@@ -18,13 +18,13 @@ using ::testing::IsEmpty;
 const core::QueueId kOne(core::Ulid(1, 1));
 const core::QueueId kTwo(core::Ulid(1, 2));
 
-class Listener final : public Follower {
+class Listener final : public FeedSubscriber {
  public:
-  void OnChanges() override { ++told; }
-  void OnLeftBehind() override { ++left_behind; }
+  void OnChanges() override { ++notified; }
+  void OnFellBehind() override { ++too_slow; }
 
-  int told = 0;
-  int left_behind = 0;
+  int notified = 0;
+  int too_slow = 0;
 };
 
 class ChangeFeedTest : public testing::Test {
@@ -35,145 +35,146 @@ class ChangeFeedTest : public testing::Test {
     const core::Record record = core::TaskRecord{.queue_id = task, .event = {.number = event}};
     feed_.Publish({record});
   }
-  std::shared_ptr<Listener> Follow(const std::vector<core::QueueId>& tasks = {},
-                                   std::optional<FeedPlace> from = {}) {
+  std::shared_ptr<Listener> Subscribe(const std::vector<core::QueueId>& tasks = {},
+                                      std::optional<FeedCursor> from = {}) {
     auto listener = std::make_shared<Listener>();
-    followed_ = *feed_.Follow(listener, tasks, from);
+    subscribed_ = *feed_.Subscribe(listener, tasks, from);
     return listener;
   }
-  // The events of what can be taken.
-  std::vector<uint64_t> Take(const Follower& follower, size_t most = 100) {
-    const ChangeFeed::Taken taken = feed_.Take(follower, most);
-    place_ = taken.place;
-    began_anew_ = taken.began_anew;
+  // Takes changes and returns the numbers of their events.
+  std::vector<uint64_t> TakeChanges(const FeedSubscriber& subscriber, size_t max_changes = 100) {
+    const ChangeFeed::ChangeBatch batch = feed_.TakeChanges(subscriber, max_changes);
+    cursor_ = batch.cursor;
+    was_reset_ = batch.was_reset;
     std::vector<uint64_t> events;
-    for (const Change& change : taken.changes) events.push_back(change.event);
+    for (const Change& change : batch.changes) events.push_back(change.event);
     return events;
   }
 
-  // Four changes are kept.
+  // Keeps four changes.
   ChangeFeed feed_{4};
-  ChangeFeed::Followed followed_;
-  FeedPlace place_;
-  bool began_anew_ = false;
+  ChangeFeed::SubscribeResult subscribed_;
+  FeedCursor cursor_;
+  bool was_reset_ = false;
 };
 
-TEST_F(ChangeFeedTest, FollowerOfAllTakesEveryChangeFromNowOn) {
+TEST_F(ChangeFeedTest, SubscriberOfAllTasksGetsEveryNewChange) {
   Publish(kOne, 1);
-  const auto all = Follow();
-  EXPECT_FALSE(followed_.resumed);
-  EXPECT_THAT(Take(*all), IsEmpty());
+  const auto all = Subscribe();
+  EXPECT_FALSE(subscribed_.resumed);
+  EXPECT_THAT(TakeChanges(*all), IsEmpty());
   Publish(kOne, 2);
   Publish(kTwo, 1);
-  EXPECT_THAT(Take(*all), ElementsAre(2, 1));
+  EXPECT_THAT(TakeChanges(*all), ElementsAre(2, 1));
 }
 
-TEST_F(ChangeFeedTest, FollowerIsToldOnceUntilThereIsNothingLeft) {
-  const auto all = Follow();
+TEST_F(ChangeFeedTest, SubscriberIsNotifiedOnceUntilItHasTakenEverything) {
+  const auto all = Subscribe();
   Publish(kOne, 1);
-  EXPECT_EQ(all->told, 0) << "it has not looked yet";
-  EXPECT_THAT(Take(*all, 1), ElementsAre(1));
-  EXPECT_THAT(Take(*all), IsEmpty());
+  EXPECT_EQ(all->notified, 0) << "it has not taken anything yet";
+  EXPECT_THAT(TakeChanges(*all, 1), ElementsAre(1));
+  EXPECT_THAT(TakeChanges(*all), IsEmpty());
   Publish(kOne, 2);
   Publish(kOne, 3);
-  EXPECT_EQ(all->told, 1);
+  EXPECT_EQ(all->notified, 1);
 }
 
-TEST_F(ChangeFeedTest, FollowerOfATaskIsNotTroubledByOthers) {
-  const auto one = Follow({kOne});
-  EXPECT_THAT(Take(*one), IsEmpty());
+TEST_F(ChangeFeedTest, SubscriberOfATaskGetsNoOtherChanges) {
+  const auto one = Subscribe({kOne});
+  EXPECT_THAT(TakeChanges(*one), IsEmpty());
   for (uint64_t event = 1; event <= 100; ++event) Publish(kTwo, event);
-  EXPECT_EQ(one->told, 0);
-  EXPECT_EQ(one->left_behind, 0);
+  EXPECT_EQ(one->notified, 0);
+  EXPECT_EQ(one->too_slow, 0);
   Publish(kOne, 1);
-  EXPECT_EQ(one->told, 1);
-  EXPECT_THAT(Take(*one), ElementsAre(1));
-  EXPECT_EQ(one->left_behind, 0);
+  EXPECT_EQ(one->notified, 1);
+  EXPECT_THAT(TakeChanges(*one), ElementsAre(1));
+  EXPECT_EQ(one->too_slow, 0);
 }
 
-TEST_F(ChangeFeedTest, RecordsOfOtherThingsAreNoChanges) {
-  const auto all = Follow();
+TEST_F(ChangeFeedTest, OnlyTaskRecordsAreChanges) {
+  const auto all = Subscribe();
   feed_.Publish({core::Record(core::QueueSwitched{}), core::Record(core::TaskForgotten{})});
-  EXPECT_THAT(Take(*all), IsEmpty());
+  EXPECT_THAT(TakeChanges(*all), IsEmpty());
 }
 
-TEST_F(ChangeFeedTest, PlaceIsWhereAnotherGoesOn) {
-  const auto all = Follow();
+TEST_F(ChangeFeedTest, NewSubscriberContinuesAtACursor) {
+  const auto all = Subscribe();
   for (uint64_t event = 1; event <= 4; ++event) Publish(event % 2 == 1 ? kOne : kTwo, event);
-  EXPECT_THAT(Take(*all, 1), ElementsAre(1));
-  const auto later = Follow({}, place_);
-  EXPECT_TRUE(followed_.resumed);
-  EXPECT_THAT(Take(*later), ElementsAre(2, 3, 4));
-  const auto of_one = Follow({kOne}, FeedPlace(place_.epoch, place_.number - 3));
-  EXPECT_TRUE(followed_.resumed);
-  EXPECT_THAT(Take(*of_one), ElementsAre(3));
+  EXPECT_THAT(TakeChanges(*all, 1), ElementsAre(1));
+  const auto later = Subscribe({}, cursor_);
+  EXPECT_TRUE(subscribed_.resumed);
+  EXPECT_THAT(TakeChanges(*later), ElementsAre(2, 3, 4));
+  const auto of_one = Subscribe({kOne}, FeedCursor(cursor_.epoch, cursor_.number - 3));
+  EXPECT_TRUE(subscribed_.resumed);
+  EXPECT_THAT(TakeChanges(*of_one), ElementsAre(3));
 }
 
-TEST_F(ChangeFeedTest, PlaceMovesWithWhatOthersDo) {
-  const auto one = Follow({kOne});
+TEST_F(ChangeFeedTest, CursorMovesPastChangesOfOtherTasks) {
+  const auto one = Subscribe({kOne});
   Publish(kOne, 1);
   for (uint64_t event = 1; event <= 100; ++event) Publish(kTwo, event);
-  EXPECT_THAT(Take(*one), ElementsAre(1));
-  Follow({kOne}, place_);
-  EXPECT_TRUE(followed_.resumed);
+  EXPECT_THAT(TakeChanges(*one), ElementsAre(1));
+  Subscribe({kOne}, cursor_);
+  EXPECT_TRUE(subscribed_.resumed);
 }
 
-TEST_F(ChangeFeedTest, PlaceThatIsTooOldOfAnotherEpochOrMadeUpIsNotGoneOnFrom) {
-  Follow();
-  const FeedPlace old = followed_.place;
+TEST_F(ChangeFeedTest, InvalidCursorStartsFromNow) {
+  Subscribe();
+  const FeedCursor old = subscribed_.cursor;
   for (uint64_t event = 1; event <= 4; ++event) Publish(kOne, event);
-  Follow({}, old);
-  EXPECT_TRUE(followed_.resumed) << "four are kept";
+  Subscribe({}, old);
+  EXPECT_TRUE(subscribed_.resumed) << "four changes are kept";
   Publish(kOne, 5);
-  Follow({}, old);
-  EXPECT_FALSE(followed_.resumed);
-  const FeedPlace now = followed_.place;
-  Follow({}, FeedPlace{now.epoch + 1, now.number});
-  EXPECT_FALSE(followed_.resumed);
-  Follow({}, FeedPlace{now.epoch, now.number + 1});
-  EXPECT_FALSE(followed_.resumed);
+  Subscribe({}, old);
+  EXPECT_FALSE(subscribed_.resumed);
+  const FeedCursor now = subscribed_.cursor;
+  Subscribe({}, FeedCursor{now.epoch + 1, now.number});
+  EXPECT_FALSE(subscribed_.resumed);
+  Subscribe({}, FeedCursor{now.epoch, now.number + 1});
+  EXPECT_FALSE(subscribed_.resumed);
 }
 
-TEST_F(ChangeFeedTest, FollowerThatIsTooSlowIsLeftBehindOnce) {
-  const auto all = Follow();
-  const auto one = Follow({kOne});
+TEST_F(ChangeFeedTest, SlowSubscriberFallsBehindOnce) {
+  const auto all = Subscribe();
+  const auto one = Subscribe({kOne});
   for (uint64_t event = 1; event <= 4; ++event) Publish(kOne, event);
-  EXPECT_EQ(all->left_behind + one->left_behind, 0);
+  EXPECT_EQ(all->too_slow + one->too_slow, 0);
   for (uint64_t event = 5; event <= 9; ++event) Publish(kOne, event);
-  EXPECT_EQ(all->left_behind, 1);
-  EXPECT_EQ(one->left_behind, 1);
-  EXPECT_THAT(Take(*all), IsEmpty());
+  EXPECT_EQ(all->too_slow, 1);
+  EXPECT_EQ(one->too_slow, 1);
+  EXPECT_THAT(TakeChanges(*all), IsEmpty());
 }
 
-TEST_F(ChangeFeedTest, NewBeginningVoidsWhatWasTakenAndWakesWhoWaits) {
-  const auto waits = Follow();
-  EXPECT_THAT(Take(*waits), IsEmpty());
-  const FeedPlace before = place_;
+TEST_F(ChangeFeedTest, NewEpochResetsSubscribersAndNotifiesThem) {
+  const auto waits = Subscribe();
+  EXPECT_THAT(TakeChanges(*waits), IsEmpty());
+  const FeedCursor before = cursor_;
   feed_.Begin(7);
-  EXPECT_EQ(waits->told, 1);
-  EXPECT_THAT(Take(*waits), IsEmpty());
-  EXPECT_TRUE(began_anew_);
-  Follow({}, before);
-  EXPECT_FALSE(followed_.resumed) << "also in the same epoch: what was lost is not known";
+  EXPECT_EQ(waits->notified, 1);
+  EXPECT_THAT(TakeChanges(*waits), IsEmpty());
+  EXPECT_TRUE(was_reset_);
+  Subscribe({}, before);
+  EXPECT_FALSE(subscribed_.resumed) << "also in the same epoch, because changes may be lost";
   Publish(kOne, 1);
-  EXPECT_THAT(Take(*waits), ElementsAre(1));
-  EXPECT_FALSE(began_anew_);
+  EXPECT_THAT(TakeChanges(*waits), ElementsAre(1));
+  EXPECT_FALSE(was_reset_);
 }
 
-TEST_F(ChangeFeedTest, WhoUnfollowsIsToldNothingMore) {
-  const auto one = Follow({kOne, kTwo, kOne});
-  EXPECT_THAT(Take(*one), IsEmpty());
-  feed_.Unfollow(*one);
-  feed_.Unfollow(*one);
+TEST_F(ChangeFeedTest, UnsubscribedSubscriberIsNotNotified) {
+  const auto one = Subscribe({kOne, kTwo, kOne});
+  EXPECT_THAT(TakeChanges(*one), IsEmpty());
+  feed_.Unsubscribe(*one);
+  feed_.Unsubscribe(*one);
   Publish(kOne, 1);
-  EXPECT_EQ(one->told, 0);
+  EXPECT_EQ(one->notified, 0);
   EXPECT_EQ(one.use_count(), 1);
 }
 
-TEST_F(ChangeFeedTest, NumberOfFollowersIsBounded) {
+TEST_F(ChangeFeedTest, NumberOfSubscribersIsBounded) {
   std::vector<std::shared_ptr<Listener>> listeners;
-  for (size_t i = 0; i < ChangeFeed::kFollowersMax; ++i) listeners.push_back(Follow());
-  EXPECT_THAT(feed_.Follow(std::make_shared<Listener>(), {}, {}), HasReason("TOO_MANY_WATCHERS"));
+  for (size_t i = 0; i < ChangeFeed::kSubscribersMax; ++i) listeners.push_back(Subscribe());
+  EXPECT_THAT(feed_.Subscribe(std::make_shared<Listener>(), {}, {}),
+              HasReason("TOO_MANY_WATCHERS"));
 }
 
 }  // namespace

@@ -1,30 +1,34 @@
 #include "libs/director/command.h"
 
+#include "libs/director/engine.h"
+
 namespace callboard::director {
 namespace {
 
-class Submit final : public DoorCommand {
+class Submit final : public AdmissionCommand {
  public:
   Submit(CallId call, std::string identity, core::Submission&& submission, absl::Time arrived,
          Reply reply)
-      : DoorCommand(call, std::move(reply)),
-        caller_(Submitter(std::move(identity), std::move(submission), arrived)) {}
+      : AdmissionCommand(call, std::move(reply)),
+        caller_(MakeSubmitter(std::move(identity), std::move(submission), arrived)) {}
 
  private:
-  Decision Knock(DirectorEngine& engine, Moment now) override {
+  Decision Evaluate(DirectorEngine& engine, Moment now) override {
     return engine.Submit(std::move(caller_), now);
   }
 
   Caller caller_;
 };
 
-class Reserve final : public DoorCommand {
+class Reserve final : public AdmissionCommand {
  public:
   Reserve(CallId call, std::string identity, absl::Duration lifetime, Reply reply)
-      : DoorCommand(call, std::move(reply)), identity_(std::move(identity)), lifetime_(lifetime) {}
+      : AdmissionCommand(call, std::move(reply)),
+        identity_(std::move(identity)),
+        lifetime_(lifetime) {}
 
  private:
-  Decision Knock(DirectorEngine& engine, Moment now) override {
+  Decision Evaluate(DirectorEngine& engine, Moment now) override {
     return engine.ReserveSlot(identity_, lifetime_, now);
   }
 
@@ -32,17 +36,17 @@ class Reserve final : public DoorCommand {
   const absl::Duration lifetime_;
 };
 
-class Leave final : public Command {
+class CancelWait final : public Command {
  public:
-  Leave(CallId call, std::shared_ptr<const void> keep)
-      : Command(Need::kWrite, From::kLink), call_(call), keep_(std::move(keep)) {}
+  CancelWait(CallId call, std::shared_ptr<const void> keep)
+      : Command(Access::kWrite, Origin::kLink), call_(call), keep_(std::move(keep)) {}
 
-  Then Decide(DirectorEngine& engine, WaiterDesk& desk, Moment now) override {
-    if (const std::optional<WaiterId> waiter = desk.Find(call_)) {
-      engine.Leave(*waiter, now);
-      desk.Take(*waiter)->Refuse(absl::CancelledError("the caller has gone"));
+  DecideResult Decide(DirectorEngine& engine, WaiterTable& waiters, Moment now) override {
+    if (const std::optional<WaiterId> waiter = waiters.Find(call_)) {
+      engine.CancelWait(*waiter, now);
+      waiters.Remove(*waiter)->Fail(absl::CancelledError("the caller has gone"));
     }
-    return Then::kNothing;
+    return DecideResult::kNoReply;
   }
 
  private:
@@ -50,69 +54,70 @@ class Leave final : public Command {
   const std::shared_ptr<const void> keep_;
 };
 
-class Tell final : public Command {
+class AgentUpdate final : public Command {
  public:
-  Tell(From from, std::function<void(DirectorEngine&, Moment)> tell)
-      : Command(Need::kWrite, from), tell_(std::move(tell)) {}
+  AgentUpdate(Origin origin, std::function<void(DirectorEngine&, Moment)> update)
+      : Command(Access::kWrite, origin), update_(std::move(update)) {}
 
-  Then Decide(DirectorEngine& engine, WaiterDesk&, Moment now) override {
-    tell_(engine, now);
-    return Then::kNothing;
+  DecideResult Decide(DirectorEngine& engine, WaiterTable&, Moment now) override {
+    update_(engine, now);
+    return DecideResult::kNoReply;
   }
 
  private:
-  const std::function<void(DirectorEngine&, Moment)> tell_;
+  const std::function<void(DirectorEngine&, Moment)> update_;
 };
 
 }  // namespace
 
-Command::Then DoorCommand::Decide(DirectorEngine& engine, WaiterDesk&, Moment now) {
-  decision_ = Knock(engine, now);
-  return std::holds_alternative<WaiterId>(decision_) ? Then::kWait : Then::kSay;
+Command::DecideResult AdmissionCommand::Decide(DirectorEngine& engine, WaiterTable&, Moment now) {
+  decision_ = Evaluate(engine, now);
+  return std::holds_alternative<WaiterId>(decision_) ? DecideResult::kWait : DecideResult::kReply;
 }
 
-void WaiterDesk::Seat(std::unique_ptr<DoorCommand> caller) {
+void WaiterTable::Add(std::unique_ptr<AdmissionCommand> caller) {
   const WaiterId waiter = std::get<WaiterId>(caller->decision());
   by_call_.emplace(caller->call(), waiter);
-  seated_.emplace(waiter, std::move(caller));
+  commands_.emplace(waiter, std::move(caller));
 }
 
-std::optional<WaiterId> WaiterDesk::Find(CallId call) const {
+std::optional<WaiterId> WaiterTable::Find(CallId call) const {
   const auto found = by_call_.find(call);
   if (found == by_call_.end()) return std::nullopt;
   return found->second;
 }
 
-std::unique_ptr<DoorCommand> WaiterDesk::Take(WaiterId waiter) {
-  const auto found = seated_.find(waiter);
-  if (found == seated_.end()) return nullptr;
-  std::unique_ptr<DoorCommand> caller = std::move(found->second);
-  seated_.erase(found);
+std::unique_ptr<AdmissionCommand> WaiterTable::Remove(WaiterId waiter) {
+  const auto found = commands_.find(waiter);
+  if (found == commands_.end()) return nullptr;
+  std::unique_ptr<AdmissionCommand> caller = std::move(found->second);
+  commands_.erase(found);
   by_call_.erase(caller->call());
   return caller;
 }
 
-void WaiterDesk::RefuseAll(const absl::Status& why) {
-  while (!seated_.empty()) Take(seated_.begin()->first)->Refuse(why);
+void WaiterTable::FailAll(const absl::Status& why) {
+  while (!commands_.empty()) Remove(commands_.begin()->first)->Fail(why);
 }
 
 CommandPtr SubmitCommand(CallId call, std::string identity, core::Submission&& submission,
-                         absl::Time arrived, DoorCommand::Reply reply) {
+                         absl::Time arrived, AdmissionCommand::Reply reply) {
   return std::make_unique<Submit>(call, std::move(identity), std::move(submission), arrived,
                                   std::move(reply));
 }
 
 CommandPtr ReserveCommand(CallId call, std::string identity, absl::Duration lifetime,
-                          DoorCommand::Reply reply) {
+                          AdmissionCommand::Reply reply) {
   return std::make_unique<Reserve>(call, std::move(identity), lifetime, std::move(reply));
 }
 
-CommandPtr LeaveCommand(CallId call, std::shared_ptr<const void> keep) {
-  return std::make_unique<Leave>(call, std::move(keep));
+CommandPtr CancelWaitCommand(CallId call, std::shared_ptr<const void> keep) {
+  return std::make_unique<CancelWait>(call, std::move(keep));
 }
 
-CommandPtr AgentCommand(std::function<void(DirectorEngine&, Moment)> tell, Command::From from) {
-  return std::make_unique<Tell>(from, std::move(tell));
+CommandPtr AgentCommand(std::function<void(DirectorEngine&, Moment)> update,
+                        Command::Origin origin) {
+  return std::make_unique<AgentUpdate>(origin, std::move(update));
 }
 
 }  // namespace callboard::director

@@ -13,17 +13,16 @@
 #include "libs/director/change_feed.h"
 #include "libs/director/command.h"
 #include "libs/director/engine.h"
-#include "libs/director/moment.h"
+#include "libs/director/fleet.h"
 #include "libs/director/observer.h"
 #include "libs/ports/agent_link.h"
-#include "libs/ports/clock.h"
+#include "libs/ports/environment.h"
 #include "libs/ports/event_store.h"
-#include "libs/ports/random.h"
 
 namespace callboard::director {
 
-// What a director needs of the world. All outlive it.
-struct World {
+// Dependencies of a director. All of them outlive it.
+struct Deps {
   const ports::Clock& clock;
   ports::Random& random;
   ports::EventStoreOpener& stores;
@@ -32,120 +31,126 @@ struct World {
   Observer* observer = nullptr;
 };
 
-// What was decided: to be committed first, and only then to be said.
+// The result of one turn. Commit its records first; send anything else only after that.
 struct Turn {
-  // Without answers: those are in the commands.
+  // Does not contain answers to waiters; they are in `replies`.
   Outcome outcome = {};
-  // Those who are to be answered.
-  std::vector<CommandPtr> answers = {};
+  // Commands that get their reply when the turn is flushed.
+  std::vector<CommandPtr> replies = {};
 
-  bool is_empty() const { return outcome.empty() && answers.empty(); }
+  bool is_empty() const { return outcome.empty() && replies.empty(); }
 };
 
-// The engine and its store, turn by turn: Decide() commands and do what is due, Commit() everything
-// that followed in one synced batch, and only then Say() it. While a turn is on its way to the disk
-// the next one is made: it rests on what is not on disk yet, but is committed after it or not at
+// A DirectorEngine together with its store. The work is divided into turns: Decide() commands and
+// FireTimers(), Commit() all resulting records in one synced batch, and only then Flush() the turn,
+// which sends replies and messages. While one turn is being committed the next one is already open.
+// It builds on state that is not on disk yet, but it is committed after the other one or not at
 // all.
 //
-// A commit that fails has an unknown outcome. Whoever waited for it is told so, and the store is
-// closed, opened anew and loaded: a restart in every respect but the process. Until that succeeds
-// the director serves nothing, or, where the disk is full, reads only.
+// The outcome of a failed commit is unknown. Callers that wait for it get OUTCOME_UNKNOWN; the
+// store is closed, opened and loaded again, which is a restart in every respect except the process.
+// Until that succeeds the director serves nothing or, if the disk is full, reads only.
 //
-// Not thread-safe, but for one exception: one other thread may Commit() and Say() the turn that was
-// taken last while this one decides.
+// Not thread-safe, with one exception: while one thread decides, another thread may Commit() and
+// Flush() the turn that was taken last.
 class Director {
  public:
-  Director(const EngineOptions& options, const World& world)
+  Director(const EngineOptions& options, const Deps& deps)
       : options_(options),
-        world_(world),
-        show_agents_at_(world.observer == nullptr ? absl::InfiniteDuration()
-                                                  : -absl::InfiniteDuration()) {}
+        deps_(deps),
+        report_agents_at_(deps.observer == nullptr ? absl::InfiniteDuration()
+                                                   : -absl::InfiniteDuration()) {}
 
-  // Tells whoever still waits that nobody will answer.
+  // Fails all commands that still wait for a reply.
   ~Director();
   Director(const Director&) = delete;
   Director& operator=(const Director&) = delete;
 
-  // Called now and whenever it changes: with the store that others may read, and with null before
-  // that is closed.
-  void OnStore(std::function<void(const ports::EventStore*)> told);
+  // Calls `on_store` now and whenever the store changes: with the store that others may read, and
+  // with null before that store is closed.
+  void SetStoreListener(std::function<void(const ports::EventStore*)> on_store);
 
-  // From now on `feed`, which outlives it, has what is on disk of this store.
-  void Feed(ChangeFeed& feed);
+  // Publishes every committed change to `feed`, which outlives the director.
+  void SetChangeFeed(ChangeFeed& feed);
 
-  // Opens the store and recovers. The store's error when it cannot be opened or trusted.
+  // Opens the store and recovers. Returns the store's error if it cannot be opened or trusted.
   absl::Status Open();
 
-  Moment Now() const { return {world_.clock.WallNow(), world_.clock.MonotonicNow()}; }
-  // Each command goes into the open turn, or is refused. `now`: no earlier than any of them came.
+  Moment Now() const { return {deps_.clock.WallNow(), deps_.clock.MonotonicNow()}; }
+  // Each command becomes a part of the open turn or fails. REQUIRES: `now` is not earlier than the
+  // arrival of any command.
   void Decide(absl::Span<CommandPtr> commands, Moment now);
-  // Does what is due at `now`. REQUIRES: all that had arrived by then is decided, so that no lease
-  // ends because its renewal waited behind a slow disk.
+  // Fires all timers that are due at `now`. REQUIRES: every command that arrived until `now` is
+  // decided. Otherwise a lease could end although its renewal is waiting behind a slow disk.
   void FireTimers(Moment now);
-  // Stops admission, whatever happens to the store.
+  // Stops admission. Stays in effect if the store is opened again.
   void BeginShutdown(Moment now);
-  // When something is due although nobody asks, on the monotonic clock: the same whenever it is
-  // asked, until something changes; what goes by the wall clock, as the two stand now.
+  // Returns when the next turn is due without a command, on the monotonic clock. The value stays
+  // the same until the state changes, except that timers on the wall clock are converted with the
+  // current difference of the two clocks.
   absl::Duration NextTurnAt() const;
 
-  // Whether the open turn has anything in it, and how many calls are to be answered.
+  // Whether the open turn contains anything, and the number of calls that it will answer.
   bool has_turn() const;
-  size_t answers() const { return calls_; }
-  // REQUIRES: the turn taken before was said, or failed.
+  size_t calls_in_turn() const { return calls_in_turn_; }
+  // Closes the open turn and returns it. REQUIRES: the turn that was taken before is flushed or
+  // failed.
   Turn TakeTurn();
   absl::Status Commit(const Turn& turn);
-  // REQUIRES: it is committed. An error, when the store cannot be read, is one to Fail() with.
-  absl::Status Say(Turn turn);
-  // Its commit failed. REQUIRES: nothing else is on its way.
+  // REQUIRES: `turn` is committed. If the store cannot be read, returns an error to pass to Fail().
+  absl::Status Flush(Turn turn);
+  // Handles a failed commit. REQUIRES: no other turn is being committed.
   void Fail(const Turn& turn, const absl::Status& why);
-  // Tries again what failed, when it is time. REQUIRES: nothing is on its way to the disk.
+  // Opens the store again if that failed before and the retry is due. REQUIRES: no turn is being
+  // committed.
   void ReopenIfDue();
 
-  // All of it in one go.
+  // Decides, commits and flushes one turn on the calling thread.
   void RunTurn(std::vector<CommandPtr> commands);
 
   Service service() const { return service_; }
-  // What the director knows; null while it serves nothing.
+  // Null while the director serves nothing.
   const DirectorEngine* engine() const { return engine_.get(); }
 
  private:
-  // What is left when the store cannot be written: reads, if the disk is full and can be read.
+  // Fallback when the store cannot be written: serves reads if the disk is full and the store can
+  // be read.
   void OpenReadOnly(const absl::Status& why);
   absl::Status Load(ports::StoreAccess access);
   void Close();
-  void Serve(Service service, const absl::Status& why);
-  void Tell(Service service, const absl::Status& why);
-  // Why a command that needs more than there is cannot be served.
-  absl::Status Unserved() const;
-  // Waiters who got their answer get up from the desk.
+  void SetService(Service service, const absl::Status& why);
+  void ReportService(Service service, const absl::Status& why);
+  // The error for a command that needs more than the current service level.
+  absl::Status UnservedError() const;
+  // Moves waiters that were answered from the WaiterTable into the open turn.
   void CollectAnswers();
-  absl::Status SayToAgents(std::vector<Outcome::Message> messages);
+  absl::Status SendToAgents(std::vector<Outcome::Message> messages);
   // REQUIRES: there is an observer.
-  void ShowTasks(const Outcome& outcome) const;
-  // To the observer, if there is one.
-  void ShowLevels();
-  void ShowAgents(Moment now);
+  void ReportTasks(const Outcome& outcome) const;
+  // These two report to the observer, if there is one.
+  void ReportLevels();
+  void ReportAgents(Moment now);
 
   const EngineOptions options_;
-  const World world_;
+  const Deps deps_;
   std::function<void(const ports::EventStore*)> on_store_;
-  // Null when nobody wants to know.
+  // Null without subscribers.
   ChangeFeed* feed_ = nullptr;
   Service service_ = Service::kNone;
   bool has_served_ = false;
   bool disk_full_ = false;
   bool shutting_down_ = false;
   absl::Duration reopen_at_ = absl::InfiniteDuration();
-  // Callers at the door, as they were last shown.
-  uint64_t waiting_shown_ = 0;
-  // When the agents are shown again; never, when nobody looks.
-  absl::Duration show_agents_at_;
+  // Number of waiters in the last report.
+  uint64_t reported_waiting_ = 0;
+  // Time of the next report about agents; infinite without an observer.
+  absl::Duration report_agents_at_;
   std::unique_ptr<ports::EventStore> store_;
   std::unique_ptr<DirectorEngine> engine_;
-  WaiterDesk desk_;
-  // Of the open turn; the rest of it is the engine's outcome.
-  std::vector<CommandPtr> answers_;
-  size_t calls_ = 0;
+  WaiterTable waiters_;
+  // The open turn: these commands, and the engine's outcome.
+  std::vector<CommandPtr> replies_;
+  size_t calls_in_turn_ = 0;
 };
 
 }  // namespace callboard::director

@@ -1,3 +1,67 @@
+// How the driver uses its two threads.
+//
+// A turn has two halves. The first half decides commands in memory (Director::Decide(),
+// FireTimers()) and costs microseconds. The second half commits the resulting records with a sync
+// and then sends replies and messages (Director::Commit(), Flush()); it costs milliseconds. The
+// deciding thread and the writing thread overlap the two halves: while one turn is being written,
+// the next one is decided on top of it. At most one turn is being written at any time, so turns
+// reach the disk in the order in which they were decided.
+//
+// A turn moves through these places:
+//
+//   inbox_       commands that Post() has added
+//      │ Decide()            by the deciding thread or, when there are few, by the writing thread
+//   open turn    in the Director: records, replies and messages so far; grows until it is staged
+//      │ StageTurn()         only when no other turn is staged or being written
+//   staged_turn_
+//      │ Commit(), Flush()   by the writing thread, without holding the mutex
+//   done
+//
+// Handing a turn from one thread to the other costs a wakeup, which is expensive compared with
+// deciding one command. So when the deciding thread is asleep and only a few commands have arrived,
+// it stays asleep: the writing thread takes over its role, decides the commands itself, and then
+// writes the turn.
+//
+// Two variables under `mutex_` describe the state:
+//
+//   deciding_      True while one of the threads decides. That thread alone may use the Director,
+//                  except that the writing thread may Commit() and Flush() at the same time. While
+//                  it is false the Director is only read, under the mutex.
+//   writer_state_  kIdle, kWriting, kFailed or kStopped, see below.
+//
+//     deciding_  writer_state_  deciding thread                     writing thread
+//   1 false      kIdle          waits for HasWork() or a timer      waits
+//   2 true       kIdle          decides; will stage the turn        waits
+//   3 true       kWriting       decides the next turn               commits and flushes a turn
+//   4 true       kWriting       waits                               decides a few commands
+//   5 false      kWriting       waits for HasWork() or a timer      commits and flushes a turn
+//   6 any        kFailed        finishes its round, then calls      waits
+//                               Director::Fail()
+//   7 true       kStopped       has returned                        returns
+//
+// The driver starts in row 2. Transitions:
+//
+//   1 → 2  A timer is due, a drain or a stop was requested, or there are commands that the writing
+//          thread has not taken, for example because they are too many for it.
+//   1 → 4  Fewer than kCommandsAtOnce commands arrived (WriterCanDecide()).
+//   2 → 3  The first group of commands is decided and its turn is staged (HandOverTurn()).
+//   2 → 1  The round is over and there was nothing to commit.
+//   3 → 5  The round is over. Its turn stays open until the writing thread is done.
+//   3 → 2  The turn is written while the deciding thread still decides.
+//   5 → 3  kCommandsAtOnce commands are waiting, a timer is due, or a drain was requested.
+//   5 → 4  The turn is written; there is an open turn, or a few commands are waiting
+//          (DecideOnWriter()).
+//   5 → 1  The turn is written, and there is nothing else for the writing thread to do.
+//   4 → 5  The writing thread has staged the turn that it decided.
+//   4 → 1  The commands produced nothing to commit.
+//   3 → 6  The commit or the flush failed. Nothing is staged until the deciding thread has handled
+//   5 → 6  the failure, because everything that was decided since then builds on lost records.
+//   6 → 2  The deciding thread takes the failed turn, and opens the store again.
+//   2 → 7  The driver is being destroyed, the inbox is empty and everything is written.
+//
+// Two limits bound the memory. The inbox holds at most DriverOptions::calls_max calls and
+// agent_messages_max messages. An open turn that answers calls_max calls is full: nothing is taken
+// from the inbox, and no timer fires, until the writing thread has taken that turn.
 #ifndef CALLBOARD_LIBS_DIRECTOR_DRIVER_H_
 #define CALLBOARD_LIBS_DIRECTOR_DRIVER_H_
 
@@ -25,29 +89,30 @@
 #include "libs/director/submit_stream.h"
 #include "libs/director/task_watch.h"
 #include "libs/flow/flow.h"
-#include "libs/flow/flow_options.h"
+#include "libs/flow/limits.h"
 
 namespace callboard::director {
 
 struct DriverOptions {
   EngineOptions engine = {};
-  // Calls that may wait for a turn; more are refused.
+  // Calls that may wait in the inbox. Further calls fail with OVERLOADED.
   size_t calls_max = 4096;
-  // Agents' messages that may wait beside them; for more their Sessions are not read.
+  // Agents' messages that may wait in the inbox, in addition to calls. While it is full, their
+  // Sessions are not read.
   size_t agent_messages_max = 4096;
 };
 
-// A page of tasks, and where the next one begins.
+// A page of tasks, and the cursor of the next page if there is one.
 struct TaskPage {
   struct Item {
     core::Task task;
-    ListCursor here;
+    ListCursor cursor;
   };
   std::vector<Item> tasks = {};
   std::optional<ListCursor> next = {};
 };
 
-// What happened to a task: so many of all its events, from one on.
+// Lists the events of a task, starting with event number `first`, counted from 0.
 struct EventQuery {
   core::QueueId queue_id = {};
   size_t first = 0;
@@ -55,122 +120,121 @@ struct EventQuery {
 };
 struct EventPage {
   std::vector<core::TaskEvent> events = {};
-  // The number of the first, and whether there are more behind the last.
+  // Number of the first event, and whether more events follow.
   size_t first = 0;
   bool has_more = false;
 };
 
-// Where the driver reads the store, for calls and for watches, and copies it: lanes that its Flow
-// has.
+// Lanes of the driver's Flow: reads of the store for calls, reads for watches, and checkpoints.
 inline constexpr absl::string_view kReadsLane = "reads";
 inline constexpr absl::string_view kWatchesLane = "watches";
 inline constexpr absl::string_view kCheckpointsLane = "checkpoints";
 std::vector<flow::LaneOptions> DriverLanes(uint32_t reads_at_once, const DriverOptions& options);
 
-// A Director and its threads: one decides, and while it does, another commits what was decided
-// before and says it; a few commands the other one decides itself, when it has nothing to write.
-// The store is read and copied in lanes.
+// A Director with its two threads, which the page at the top of this file describes. Reads and
+// checkpoints of the store run in lanes of `flow`.
 //
-// Thread-safe. No call blocks: each is answered through its callback, once, on one of the driver's
-// threads or, when it is refused, on the caller's. A callback must not block, nor destroy the
-// driver.
+// Thread-safe. No call blocks, except GoAway(). Each call runs its callback exactly once, on one of
+// the driver's threads or on a lane's thread; if the call is rejected, on the caller's thread. A
+// callback must not block, and must not destroy the driver.
 class DirectorDriver {
  public:
-  // Recovers before it returns. The store's error when it can be neither written nor, on a full
-  // disk, read. `flow` has DriverLanes() and outlives the driver.
+  // Recovers before it returns. Returns the store's error if the store can neither be written nor,
+  // on a full disk, be read. `flow` has the lanes of DriverLanes() and outlives the driver.
   static absl::StatusOr<std::unique_ptr<DirectorDriver>> Open(const DriverOptions& options,
-                                                              const World& world, flow::Flow& flow);
-  // Takes one last turn, so that every call is answered.
+                                                              const Deps& deps, flow::Flow& flow);
+  // Takes a last turn, so that every call is answered.
   ~DirectorDriver();
   DirectorDriver(const DirectorDriver&) = delete;
   DirectorDriver& operator=(const DirectorDriver&) = delete;
 
-  // A name for a call that may have to wait.
-  CallId NextCall() { return CallId(++last_call_); }
+  // Returns a new id for a call that may have to wait.
+  CallId NewCallId() { return CallId(++last_call_); }
 
-  // Hands over a command for the next turn. False when too many wait: a caller's command is refused
-  // with UNAVAILABLE/OVERLOADED, an agent's is left as it was, to be posted again.
+  // Adds a command to the inbox. When the inbox is full, returns false: a caller's command fails
+  // with UNAVAILABLE/OVERLOADED; an agent's command is unchanged and can be posted again.
   bool Post(CommandPtr&& command);
-  // The same for a caller that can wait, as a stream of submits: nothing is refused, but
-  // `when_room` is run, once, when another try is worth it. Leaves half of the room to callers that
-  // cannot.
-  bool PostOrWait(CommandPtr& command, std::function<void()> when_room);
+  // Like Post(), for a caller that can wait, such as a stream of submits. When there is no room,
+  // returns false, leaves the command unchanged, and runs `on_room` once when it is worth trying
+  // again. Uses at most half of the inbox; the other half is left to callers that cannot wait.
+  bool PostOrWait(CommandPtr& command, std::function<void()> on_room);
 
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
-  // Answers what `decide` returns in its turn.
+  // Runs `decide` in a turn and replies with its result.
   template <class T>
-  void Ask(Command::Need need, std::function<absl::StatusOr<T>(DirectorEngine&, Moment)> decide,
-           Reply<T> reply) {
-    Post(CallCommand<T>(need, std::move(decide), std::move(reply)));
+  void PostCall(Command::Access access,
+                std::function<absl::StatusOr<T>(DirectorEngine&, Moment)> decide, Reply<T> reply) {
+    Post(CallCommand<T>(access, std::move(decide), std::move(reply)));
   }
 
-  // Answers the status as of its turn.
+  // Replies with the status as of its turn.
   void GetQueueStatus(Reply<core::QueueStatus> reply);
-  // NOT_FOUND/TASK_NOT_FOUND.
+  // Error: NOT_FOUND/TASK_NOT_FOUND.
   void GetTask(core::QueueId id, Reply<core::Task> reply);
   void ListTasks(const ListQuery& query, Reply<TaskPage> reply);
-  // NOT_FOUND/TASK_NOT_FOUND.
+  // Error: NOT_FOUND/TASK_NOT_FOUND.
   void ListTaskEvents(const EventQuery& query, Reply<EventPage> reply);
   void ExplainTask(core::QueueId id, Reply<Explanation> reply);
-  void KickDispatcher(Reply<Kicked> reply);
+  void KickDispatcher(Reply<KickResult> reply);
   void CancelTask(core::QueueId id, const std::string& who, const std::string& why,
-                  Reply<CancelAnswer> reply);
-  // Each as DirectorEngine::Redrive(), in the order given.
+                  Reply<CancelResult> reply);
+  // Calls DirectorEngine::Redrive() for each task, in order.
   void RedriveTasks(std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
                     Redrive::Reply reply);
-  // A stream of submits, each in a turn like any other.
-  std::shared_ptr<SubmitStream> SubmitTasks(SubmitStream::Owner owner);
-  // A watch that is yet to begin. What is shown is on disk.
-  std::shared_ptr<TaskWatch> WatchTasks(WatchQuery query, TaskWatch::Viewer viewer);
-  // As EventStore::CreateCheckpoint(); one at a time, and one more that waits.
+  // Returns a new stream of submits. Its submits are decided in turns like all others.
+  std::shared_ptr<SubmitStream> SubmitTasks(SubmitStream::Callbacks callbacks);
+  // Returns a new watch; the caller starts it with TaskWatch::Begin(). A watch shows only what is
+  // on disk.
+  std::shared_ptr<TaskWatch> WatchTasks(WatchQuery query, TaskWatch::Callbacks callbacks);
+  // Runs EventStore::CreateCheckpoint(). One checkpoint runs at a time, and one more may wait.
   void CreateCheckpoint(const std::string& name, Reply<ports::Checkpoint> reply);
 
-  // Stops admission, with the next turn. Never refused.
+  // Stops admission with the next turn. Always accepted.
   void BeginDrain();
-  // Tells agents that a director will be back, so that what they run goes on until then. Waits
-  // until they are told, but no longer than `patience`: a director that cannot write it down any
-  // more leaves them to their leases.
+  // Announces to the agents that the director will be back, so that their runs continue until then.
+  // Blocks until the announcement is sent, at most for `patience`. If the announcement cannot be
+  // committed, the agents' leases stay as they are.
   void GoAway(absl::Duration patience);
 
  private:
   DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director,
                  flow::Flow& flow);
 
-  // Reads what the store has of a task, if there is one, in the turn's wake.
-  template <class T, class Reading>
-  void LookAndRead(core::QueueId id, Reply<T> reply, Reading reading);
+  // Looks up the task in a turn, and then reads it from the store in the lane "reads".
+  template <class T, class ReadFn>
+  void FindAndRead(core::QueueId id, Reply<T> reply, ReadFn read_fn);
 
-  // Reads the store in that lane, on behalf of something with several steps.
-  std::function<void(Redrive::Reading)> ReadsIn(flow::Lane& lane);
-  std::function<void(CommandPtr)> Posts();
+  // Functions for operations that read and post in several steps.
+  std::function<void(Redrive::ReadCallback)> ReadFunction(flow::Lane& lane);
+  std::function<void(CommandPtr)> PostFunction();
 
-  // What waited, for whoever decides.
-  struct Arrived {
+  // The contents of the inbox, for the thread that decides.
+  struct Inbox {
     std::vector<CommandPtr> commands = {};
-    std::vector<std::function<void()>> when_room = {};
-    // Nothing that came before is left.
-    bool is_all = false;
+    std::vector<std::function<void()>> on_room = {};
+    // False if nothing was taken because the open turn is full.
+    bool is_taken = false;
   };
-  Arrived TakeArrived() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Inbox TakeInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  void DecideAll();
-  void WriteAll();
-  // One round of the deciding thread; false after the last.
-  bool DecideSome();
-  // Until there is something to decide and nobody else does it.
+  void DecideLoop();
+  void WriteLoop();
+  // One round of the deciding thread. Returns false after the last one.
+  bool DecideRound();
+  // Returns when the deciding thread has work and the writing thread is not deciding.
   void WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The writing thread, when it has nothing to write, takes the open turn with the few commands
-  // that have come, so that nobody else has to be woken up for them. False when there is none to
-  // take.
-  bool TakeNext();
-  bool CanTakeNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool AreFew() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives the open turn to the writing thread if that waits for one.
-  void HandOver();
-  void PutTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the deciding thread can go on.
+  // Called by the writing thread after it has flushed a turn, or when it is idle. If the deciding
+  // thread waits, decides the few commands in the inbox and stages the open turn. Returns false
+  // when no turn was staged.
+  bool DecideOnWriter();
+  bool WriterCanDecide() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasFewCommands() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stages the open turn if the writing thread is idle.
+  void HandOverTurn();
+  void StageTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the deciding thread has to run: rows 1 and 5 of the table.
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(const Command& command) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Add(CommandPtr command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -184,34 +248,34 @@ class DirectorDriver {
   flow::Lane& checkpoints_;
   StoreReader reader_;
 
-  // Touched by whoever decides only, but for Commit() and Say().
+  // Used only by the thread that decides, except for Commit() and Flush().
   std::unique_ptr<Director> director_;
 
   base::Mutex mutex_;
-  // For the deciding thread, and for the writing one.
-  base::CondVar something_to_decide_;
-  base::CondVar something_to_write_;
-  std::vector<CommandPtr> waiting_ ABSL_GUARDED_BY(mutex_);
-  // What they stand for: calls of callers, and messages of others.
-  size_t calls_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t messages_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Those who wait for room.
-  std::vector<std::function<void()>> when_room_ ABSL_GUARDED_BY(mutex_);
-  bool drain_wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  // For the deciding thread, and for the writing thread.
+  base::CondVar wake_decider_;
+  base::CondVar wake_writer_;
+  std::vector<CommandPtr> inbox_ ABSL_GUARDED_BY(mutex_);
+  // Weight of the commands in the inbox: calls, and all others.
+  size_t calls_in_inbox_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t messages_in_inbox_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Callbacks of callers that wait for room.
+  std::vector<std::function<void()>> on_room_ ABSL_GUARDED_BY(mutex_);
+  bool drain_requested_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Somebody decides.
+  // True while one of the threads decides.
   bool deciding_ ABSL_GUARDED_BY(mutex_) = true;
-  // When the deciding thread wakes up by itself.
-  absl::Duration wakes_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
-  // Of the open turn, while nobody decides.
-  bool has_turn_ ABSL_GUARDED_BY(mutex_) = false;
-  bool turn_is_full_ ABSL_GUARDED_BY(mutex_) = false;
-  // A turn on its way to the disk, or one that the writing thread takes for itself; and one that
-  // did not get there.
-  enum class Writing { kNothing, kTurn, kFailed, kStop };
-  Writing writing_ ABSL_GUARDED_BY(mutex_) = Writing::kNothing;
-  Turn turn_ ABSL_GUARDED_BY(mutex_);
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  // When the deciding thread wakes up without a notification.
+  absl::Duration decider_wakes_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  // The open turn as of the end of the last round. Valid while `deciding_` is false.
+  bool has_open_turn_ ABSL_GUARDED_BY(mutex_) = false;
+  bool open_turn_is_full_ ABSL_GUARDED_BY(mutex_) = false;
+  // kWriting: a turn is staged or being written, or the writing thread decides. kFailed: the commit
+  // of `staged_turn_` failed.
+  enum class WriterState { kIdle, kWriting, kFailed, kStopped };
+  WriterState writer_state_ ABSL_GUARDED_BY(mutex_) = WriterState::kIdle;
+  Turn staged_turn_ ABSL_GUARDED_BY(mutex_);
+  absl::Status commit_error_ ABSL_GUARDED_BY(mutex_);
 
   std::thread writer_;
   std::thread decider_;

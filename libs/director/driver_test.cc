@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "libs/base/error.h"
-#include "libs/testing/driver_flow.h"
-#include "libs/testing/fake_agent_link.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/fake_random.h"
-#include "libs/testing/faulty_event_stores.h"
+#include "libs/testing/engine_fixture.h"
+#include "libs/testing/fake_environment.h"
+#include "libs/testing/memory_event_store.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::director {
@@ -25,7 +23,7 @@ namespace {
 using test::HasReason;
 using test::IsOk;
 using test::StatusIs;
-using Fate = test::FaultyEventStores::Fate;
+using CommitResult = test::FaultyEventStores::CommitResult;
 
 class DirectorDriverTest : public testing::Test {
  protected:
@@ -39,15 +37,15 @@ class DirectorDriverTest : public testing::Test {
     core::Submission submission;
     submission.spec.prompt = prompt;
     std::promise<Decision> answer;
-    driver.Post(SubmitCommand(driver.NextCall(), "me", std::move(submission), clock_.WallNow(),
+    driver.Post(SubmitCommand(driver.NewCallId(), "me", std::move(submission), clock_.WallNow(),
                               [&](const Decision& decision) { answer.set_value(decision); }));
     return answer.get_future().get();
   }
   // REQUIRES: it is accepted.
   core::QueueId Add(DirectorDriver& driver, const std::string& prompt) {
-    return std::get<Submitted>(Submit(driver, prompt)).queue_id;
+    return std::get<SubmitResult>(Submit(driver, prompt)).queue_id;
   }
-  // What a call is answered.
+  // Returns the reply of a call.
   template <class T, class Call>
   absl::StatusOr<T> Answer(Call call) {
     std::promise<absl::StatusOr<T>> answer;
@@ -58,8 +56,8 @@ class DirectorDriverTest : public testing::Test {
   test::FakeClock clock_;
   test::DriverFlow flow_{clock_};
   test::FakeRandom random_;
-  Fate fate_;
-  test::FaultyEventStores::DecideCommit decide_ = [this] { return fate_; };
+  CommitResult commit_result_;
+  test::FaultyEventStores::DecideCommit decide_ = [this] { return commit_result_; };
   test::FaultyEventStores stores_{[this] { return decide_(); }};
   test::FakeAgentLink link_;
 };
@@ -82,13 +80,13 @@ class HeldTurn {
   std::promise<void> release_;
 };
 
-// What is decided while the disk is busy with a task before.
+// Commands that are decided while the disk is busy with an earlier task.
 class BusyDiskTest : public DirectorDriverTest {
  protected:
-  // As many as are decided although the disk is busy, with the message that says so.
+  // Together with the command that signals the end, enough to be decided while the disk is busy.
   static constexpr int kCalls = 15;
 
-  // Submits a task, and then others; when this returns the disk is busy with the first one and the
+  // Submits a task, and then others. When it returns, the disk is busy with the first one and the
   // others are decided.
   void SubmitAll(DirectorDriver& driver) {
     std::promise<void> busy;
@@ -98,7 +96,7 @@ class BusyDiskTest : public DirectorDriverTest {
         released_.get_future().wait();
       }
       ++commits_;
-      return std::exchange(fate_, {});
+      return std::exchange(commit_result_, {});
     };
     Post(driver);
     busy.get_future().wait();
@@ -108,7 +106,7 @@ class BusyDiskTest : public DirectorDriverTest {
     decided.get_future().wait();
   }
   void Release() { released_.set_value(); }
-  // Of all, in the order in which they were called.
+  // All replies, in the order of the calls.
   std::vector<Decision> Answers() {
     std::vector<Decision> answers;
     for (std::promise<Decision>& answer : answers_) answers.push_back(answer.get_future().get());
@@ -120,7 +118,7 @@ class BusyDiskTest : public DirectorDriverTest {
  private:
   void Post(DirectorDriver& driver) {
     std::promise<Decision>& answer = answers_.emplace_back();
-    driver.Post(SubmitCommand(driver.NextCall(), "me", {}, clock_.WallNow(),
+    driver.Post(SubmitCommand(driver.NewCallId(), "me", {}, clock_.WallNow(),
                               [&answer](const Decision& decision) { answer.set_value(decision); }));
   }
 
@@ -134,7 +132,7 @@ absl::StatusOr<core::QueueStatus> StatusFrom(DirectorDriver& driver) {
   return answer.get_future().get();
 }
 
-TEST_F(DirectorDriverTest, AnswersTheEnginesStatus) {
+TEST_F(DirectorDriverTest, RepliesWithTheStatusOfTheEngine) {
   const auto driver = Open({.engine = {.queue = {.max_size = 7}}});
   const absl::StatusOr<core::QueueStatus> status = StatusFrom(*driver);
   ASSERT_THAT(status, IsOk());
@@ -142,36 +140,37 @@ TEST_F(DirectorDriverTest, AnswersTheEnginesStatus) {
   EXPECT_FALSE(status->draining);
 }
 
-TEST_F(DirectorDriverTest, StoreThatCannotBeOpenedIsAnError) {
+TEST_F(DirectorDriverTest, OpenFailsWithoutAStore) {
   stores_.FailToOpen(absl::DataLossError("checksum"));
   EXPECT_THAT(DirectorDriver::Open({}, {clock_, random_, stores_, link_}, flow_.flow()),
               StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST_F(DirectorDriverTest, FullDiskAtTheStartLeavesReads) {
-  fate_ = {absl::ResourceExhaustedError("no space left"), /*written=*/false};
+TEST_F(DirectorDriverTest, OpenOnAFullDiskAllowsReads) {
+  commit_result_ = {absl::ResourceExhaustedError("no space left"), /*written=*/false};
   EXPECT_THAT(StatusFrom(*Open()), IsOk());
 }
 
-TEST_F(DirectorDriverTest, AnswerAfterADrainShowsIt) {
+TEST_F(DirectorDriverTest, StatusAfterADrainShowsIt) {
   const auto driver = Open();
   driver->BeginDrain();
   EXPECT_TRUE(StatusFrom(*driver)->draining);
 }
 
-TEST_F(DirectorDriverTest, AgentsAreToldBeforeItHasGoneAway) {
+TEST_F(DirectorDriverTest, GoAwayReturnsAfterAgentsWereInformed) {
   const auto driver = Open();
   ASSERT_TRUE(driver->Post(AgentCommand([](DirectorEngine& engine, Moment now) {
-    EXPECT_THAT(engine.OnOpened(core::SessionId(1), {.name = "agent-1", .instance_id = "i"}, now),
-                IsOk());
+    EXPECT_THAT(
+        engine.OnSessionOpened(core::SessionId(1), {.name = "agent-1", .instance_id = "i"}, now),
+        IsOk());
   })));
   driver->GoAway(absl::Minutes(1));
-  const std::vector<test::FakeAgentLink::Said> said = link_.TakeSaid();
-  ASSERT_FALSE(said.empty());
-  EXPECT_TRUE(std::holds_alternative<core::GoingAway>(said.back().item));
+  const std::vector<test::FakeAgentLink::SentItem> sent = link_.TakeSent();
+  ASSERT_FALSE(sent.empty());
+  EXPECT_TRUE(std::holds_alternative<core::GoingAway>(sent.back().item));
 }
 
-TEST_F(DirectorDriverTest, DrainIsTakenAlsoWhenNoMoreCallsAre) {
+TEST_F(DirectorDriverTest, DrainIsAcceptedWhenTheInboxIsFull) {
   const auto driver = Open({.calls_max = 1});
   std::promise<absl::StatusOr<core::QueueStatus>> answered;
   {
@@ -182,32 +181,32 @@ TEST_F(DirectorDriverTest, DrainIsTakenAlsoWhenNoMoreCallsAre) {
   EXPECT_TRUE(answered.get_future().get()->draining);
 }
 
-TEST_F(DirectorDriverTest, CallBeyondTheBoundIsRefusedAtOnceAndToldWhenToRetry) {
+TEST_F(DirectorDriverTest, CallBeyondTheBoundFailsWithRetryInfo) {
   const auto driver = Open({.calls_max = 1});
-  std::optional<absl::StatusOr<core::QueueStatus>> refused;
+  std::optional<absl::StatusOr<core::QueueStatus>> error;
   std::promise<absl::StatusOr<core::QueueStatus>> answered;
   {
     HeldTurn held(*driver);
     driver->GetQueueStatus([&](auto status) { answered.set_value(std::move(status)); });
-    driver->GetQueueStatus([&](auto status) { refused = std::move(status); });
-    ASSERT_TRUE(refused.has_value());
+    driver->GetQueueStatus([&](auto status) { error = std::move(status); });
+    ASSERT_TRUE(error.has_value());
   }
-  EXPECT_THAT(*refused, StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(*refused, HasReason("OVERLOADED"));
-  EXPECT_GT(*base::DetailsOf(refused->status()).retry_after, absl::ZeroDuration());
+  EXPECT_THAT(*error, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(*error, HasReason("OVERLOADED"));
+  EXPECT_GT(*base::GetErrorDetails(error->status()).retry_after, absl::ZeroDuration());
   EXPECT_THAT(answered.get_future().get(), IsOk());
 }
 
-TEST_F(DirectorDriverTest, AgentsMessagesHaveRoomOfTheirOwn) {
+TEST_F(DirectorDriverTest, AgentMessagesHaveTheirOwnBound) {
   const auto driver = Open({.calls_max = 1, .agent_messages_max = 1});
   const auto message = [] { return AgentCommand([](DirectorEngine&, Moment) {}); };
   HeldTurn held(*driver);
   driver->GetQueueStatus([](const auto&) {});
   EXPECT_TRUE(driver->Post(message()));
-  EXPECT_FALSE(driver->Post(message())) << "a Session has to stop reading";
+  EXPECT_FALSE(driver->Post(message())) << "the Session stops reading";
 }
 
-TEST_F(DirectorDriverTest, CallsThatWaitAreAnsweredBeforeTheDriverIsGone) {
+TEST_F(DirectorDriverTest, DestructorAnswersCallsInTheInbox) {
   int answered = 0;
   {
     const auto driver = Open();
@@ -217,9 +216,9 @@ TEST_F(DirectorDriverTest, CallsThatWaitAreAnsweredBeforeTheDriverIsGone) {
   EXPECT_EQ(answered, 3);
 }
 
-// The writing thread takes a few at once, and the deciding one more than that: callers come in such
-// numbers that the two meet.
-TEST_F(DirectorDriverTest, EveryCallIsAnsweredWhicheverThreadTakesIt) {
+// The writing thread decides small groups of commands, and the deciding thread larger ones. The
+// callers are numerous enough that both happen.
+TEST_F(DirectorDriverTest, BothThreadsAnswerCalls) {
   constexpr int kRounds = 10'000;
   const auto driver = Open();
   const auto call = [&driver](int seed) {
@@ -241,19 +240,19 @@ TEST_F(DirectorDriverTest, EveryCallIsAnsweredWhicheverThreadTakesIt) {
   EXPECT_THAT(StatusFrom(*driver), IsOk());
 }
 
-TEST_F(BusyDiskTest, WhatIsDecidedMeanwhileIsOneCommitMore) {
+TEST_F(BusyDiskTest, CallsDecidedDuringACommitAreOneCommit) {
   const auto driver = Open();
   SubmitAll(*driver);
   Release();
   for (const Decision& answer : Answers()) {
-    EXPECT_TRUE(std::holds_alternative<Submitted>(answer));
+    EXPECT_TRUE(std::holds_alternative<SubmitResult>(answer));
   }
   EXPECT_EQ(commits_, 2);
 }
 
-TEST_F(BusyDiskTest, WhatIsDecidedMeanwhileIsRefusedWhenTheDiskFails) {
+TEST_F(BusyDiskTest, CallsDecidedDuringAFailedCommitFail) {
   const auto driver = Open();
-  fate_ = {absl::InternalError("I/O error"), /*written=*/false};
+  commit_result_ = {absl::InternalError("I/O error"), /*written=*/false};
   SubmitAll(*driver);
   Release();
   const std::vector<Decision> answers = Answers();
@@ -261,28 +260,28 @@ TEST_F(BusyDiskTest, WhatIsDecidedMeanwhileIsRefusedWhenTheDiskFails) {
   for (int i = 1; i <= kCalls; ++i) {
     EXPECT_THAT(std::get<absl::Status>(answers[i]), HasReason("STORE_UNAVAILABLE"));
   }
-  EXPECT_EQ(StatusFrom(*driver)->counts.pending, 0u) << "of a store that was opened anew";
+  EXPECT_EQ(StatusFrom(*driver)->counts.pending, 0u) << "the store was opened again";
 }
 
-TEST_F(BusyDiskTest, AllAreAnsweredByADriverThatGoesMeanwhile) {
+TEST_F(BusyDiskTest, DestructorAnswersAllCallsDuringACommit) {
   auto driver = Open();
   SubmitAll(*driver);
   std::thread going([&driver] { driver.reset(); });
   Release();
   going.join();
   for (const Decision& answer : Answers()) {
-    EXPECT_TRUE(std::holds_alternative<Submitted>(answer));
+    EXPECT_TRUE(std::holds_alternative<SubmitResult>(answer));
   }
 }
 
-TEST_F(DirectorDriverTest, WaitersAreAnsweredBeforeTheDriverIsGone) {
+TEST_F(DirectorDriverTest, DestructorAnswersWaiters) {
   int answered = 0;
   {
     const auto driver = Open({.engine = {.queue = {.max_size = 1}}});
     core::Submission submission;
     submission.policy = core::QueuePolicy::kBlock;
     for (int i = 0; i < 2; ++i) {
-      driver->Post(SubmitCommand(driver->NextCall(), "me", core::Submission(submission),
+      driver->Post(SubmitCommand(driver->NewCallId(), "me", core::Submission(submission),
                                  clock_.WallNow(), [&](const Decision&) { ++answered; }));
     }
     EXPECT_EQ(StatusFrom(*driver)->waiting, 1u);
@@ -290,15 +289,15 @@ TEST_F(DirectorDriverTest, WaitersAreAnsweredBeforeTheDriverIsGone) {
   EXPECT_EQ(answered, 2);
 }
 
-TEST_F(DirectorDriverTest, WhatTheLinkFindsIsNeverRefused) {
+TEST_F(DirectorDriverTest, CommandsOfTheLinkAreAlwaysAccepted) {
   const auto driver = Open({.calls_max = 1, .agent_messages_max = 1});
   HeldTurn held(*driver);
   for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(driver->Post(AgentCommand([](DirectorEngine&, Moment) {}, Command::From::kLink)));
+    EXPECT_TRUE(driver->Post(AgentCommand([](DirectorEngine&, Moment) {}, Command::Origin::kLink)));
   }
 }
 
-TEST_F(DirectorDriverTest, TaskIsReadWithItsPlaceAndAllThatItsRecordsSay) {
+TEST_F(DirectorDriverTest, TaskIsReadWithItsPositionAndItsRecords) {
   const auto driver = Open();
   Add(*driver, "first");
   const core::QueueId task = Add(*driver, "second");
@@ -336,7 +335,7 @@ TEST_F(DirectorDriverTest, TasksAreListedPageByPage) {
 TEST_F(DirectorDriverTest, EventsOfATaskAreReadPageByPage) {
   const auto driver = Open();
   const core::QueueId task = Add(*driver, "first");
-  Answer<CancelAnswer>([&](auto reply) {
+  Answer<CancelResult>([&](auto reply) {
     driver->CancelTask(task, "me", "", reply);
   }).IgnoreError();
   const auto page = [&](size_t first) {
@@ -358,7 +357,7 @@ TEST_F(DirectorDriverTest, EventsOfATaskAreReadPageByPage) {
   EXPECT_THAT(kinds(page(99)), testing::IsEmpty());
 }
 
-TEST_F(DirectorDriverTest, TaskIsExplainedAsOfItsTurn) {
+TEST_F(DirectorDriverTest, TaskIsExplained) {
   const auto driver = Open();
   Add(*driver, "first");
   const core::QueueId task = Add(*driver, "second");
@@ -367,11 +366,12 @@ TEST_F(DirectorDriverTest, TaskIsExplainedAsOfItsTurn) {
   ASSERT_THAT(explanation, IsOk());
   EXPECT_EQ(explanation->position, 2u);
   EXPECT_EQ(explanation->ready_ahead, 0u) << "no agent serves the first one";
-  EXPECT_EQ(Answer<Kicked>([&](auto reply) { driver->KickDispatcher(std::move(reply)); })->backoffs,
-            0u);
+  EXPECT_EQ(
+      Answer<KickResult>([&](auto reply) { driver->KickDispatcher(std::move(reply)); })->backoffs,
+      0u);
 }
 
-TEST_F(DirectorDriverTest, CheckpointIsTakenBesideTheTurns) {
+TEST_F(DirectorDriverTest, CheckpointIsTakenDuringTurns) {
   const auto driver = Open();
   const auto checkpoint = [&] {
     return Answer<ports::Checkpoint>(
@@ -381,38 +381,39 @@ TEST_F(DirectorDriverTest, CheckpointIsTakenBesideTheTurns) {
   EXPECT_THAT(checkpoint(), StatusIs(absl::StatusCode::kAlreadyExists));
 }
 
-TEST_F(DirectorDriverTest, FailedCommitIsARestartAndNotTheEnd) {
+TEST_F(DirectorDriverTest, FailedCommitReopensTheStore) {
   std::atomic<bool> fails = false;
-  decide_ = [&]() -> Fate {
-    return fails.exchange(false) ? Fate{absl::InternalError("I/O error"), false} : Fate{};
+  decide_ = [&]() -> CommitResult {
+    return fails.exchange(false) ? CommitResult{absl::InternalError("I/O error"), false}
+                                 : CommitResult{};
   };
   const auto driver = Open();
   fails = true;
   const Decision failed = Submit(*driver, "first");
   EXPECT_THAT(std::get<absl::Status>(failed), HasReason("OUTCOME_UNKNOWN"));
-  EXPECT_TRUE(std::holds_alternative<Submitted>(Submit(*driver, "second")));
+  EXPECT_TRUE(std::holds_alternative<SubmitResult>(Submit(*driver, "second")));
   EXPECT_EQ(link_.epochs().size(), 2u);
 }
 
-TEST_F(DirectorDriverTest, WhoCanWaitForRoomIsToldOnceOfIt) {
+TEST_F(DirectorDriverTest, CallerThatWaitsForRoomIsNotifiedOnce) {
   const auto driver = Open({.calls_max = 1});
   std::promise<void> room;
   CommandPtr command =
-      SubmitCommand(driver->NextCall(), "me", {}, clock_.WallNow(), [](const Decision&) {});
+      SubmitCommand(driver->NewCallId(), "me", {}, clock_.WallNow(), [](const Decision&) {});
   {
     HeldTurn held(*driver);
     driver->GetQueueStatus([](const auto&) {});
     EXPECT_FALSE(driver->PostOrWait(command, [&room] { room.set_value(); }));
-    EXPECT_NE(command, nullptr) << "it is as it was";
+    EXPECT_NE(command, nullptr) << "it is unchanged";
   }
   room.get_future().wait();
-  EXPECT_TRUE(driver->PostOrWait(command, [] { FAIL() << "it has room"; }));
+  EXPECT_TRUE(driver->PostOrWait(command, [] { FAIL() << "there is room"; }));
 }
 
-TEST_F(DirectorDriverTest, CallersThatCanWaitLeaveHalfOfTheRoomToOthers) {
+TEST_F(DirectorDriverTest, CallersThatCanWaitUseHalfOfTheInbox) {
   const auto driver = Open({.calls_max = 4});
   const auto submit = [&] {
-    return SubmitCommand(driver->NextCall(), "me", {}, clock_.WallNow(), [](const Decision&) {});
+    return SubmitCommand(driver->NewCallId(), "me", {}, clock_.WallNow(), [](const Decision&) {});
   };
   std::promise<absl::StatusOr<core::QueueStatus>> status;
   {
@@ -425,17 +426,17 @@ TEST_F(DirectorDriverTest, CallersThatCanWaitLeaveHalfOfTheRoomToOthers) {
     EXPECT_FALSE(driver->PostOrWait(third, [] {}));
     driver->GetQueueStatus([&](auto answer) { status.set_value(std::move(answer)); });
   }
-  EXPECT_TRUE(status.get_future().get().ok()) << "it is not refused";
+  EXPECT_TRUE(status.get_future().get().ok()) << "it is accepted";
 }
 
-TEST_F(DirectorDriverTest, StreamOfSubmitsIsAnsweredInOrder) {
+TEST_F(DirectorDriverTest, SubmitStreamIsAnsweredInOrder) {
   const auto driver = Open({.engine = {.queue = {.max_size = 0}}, .calls_max = 10});
   std::promise<void> all;
   std::atomic<int> rooms = 0;
   std::shared_ptr<SubmitStream> stream;
   uint64_t answered = 0;
   const auto take = [&] {
-    for (const SubmitStream::Answer& answer : stream->Take(1000)) {
+    for (const SubmitStream::Answer& answer : stream->TakeAnswers(1000)) {
       EXPECT_EQ(answer.index, answered);
       if (++answered == 100) all.set_value();
     }
@@ -443,7 +444,7 @@ TEST_F(DirectorDriverTest, StreamOfSubmitsIsAnsweredInOrder) {
   stream = driver->SubmitTasks({.on_answers = take, .on_room = [&rooms] { ++rooms; }});
   for (int i = 0, waits = 0; i < 100; i += 4) {
     std::vector<SubmitStream::Item> items;
-    for (int item = 0; item < 4; ++item) items.push_back(Submitter("me", {}, clock_.WallNow()));
+    for (int item = 0; item < 4; ++item) items.push_back(MakeSubmitter("me", {}, clock_.WallNow()));
     if (stream->Submit(std::move(items))) continue;
     ++waits;
     while (rooms < waits) {
@@ -453,12 +454,12 @@ TEST_F(DirectorDriverTest, StreamOfSubmitsIsAnsweredInOrder) {
   EXPECT_EQ(StatusFrom(*driver)->counts.pending, 100u);
 }
 
-TEST_F(DirectorDriverTest, EachCallHasItsOwnName) {
+TEST_F(DirectorDriverTest, CallIdsAreUnique) {
   const auto driver = Open();
-  EXPECT_NE(driver->NextCall(), driver->NextCall());
+  EXPECT_NE(driver->NewCallId(), driver->NewCallId());
 }
 
-TEST_F(DirectorDriverTest, CheckpointUnderWayHoldsUpNoRead) {
+TEST_F(DirectorDriverTest, RunningCheckpointBlocksNoRead) {
   std::unique_ptr<DirectorDriver> driver = Open();
   const core::QueueId id = Add(*driver, "task");
   std::promise<void> release;

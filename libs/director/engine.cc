@@ -10,16 +10,17 @@
 namespace callboard::director {
 namespace {
 
+using core::LifecycleState;
 using core::TaskEventKind;
-using core::TaskState;
 
-// The director's own guard over a run begins where its agent's must have acted.
+// The director's guard ends a run this much later than its agent should have ended it.
 constexpr absl::Duration kGuardMargin = absl::Seconds(60);
-// Ended tasks and ids forgotten by one command, so that no turn takes long.
+// Maximum of tasks, and of request ids, that one command forgets, so that no turn takes long.
 constexpr int kForgottenMax = 100;
 
-// A new store begins at unix seconds: agents may still serve an epoch of the store that it replaces
-// and refuse lower ones, and directors do not restart every second.
+// The first epoch of a new store is the unix time in seconds. Agents may still know an epoch of the
+// store that it replaces, and they reject lower ones. Directors restart less than once per second,
+// so the number stays ahead.
 uint64_t NextEpoch(uint64_t last, absl::Time now) {
   if (last > 0) return last + 1;
   return static_cast<uint64_t>(std::max(int64_t{1}, absl::ToUnixSeconds(now)));
@@ -32,10 +33,10 @@ DirectorEngine::DirectorEngine(const EngineOptions& options, ports::Random& rand
       random_(random),
       fleet_(options.lease),
       matcher_(fleet_),
-      line_(options.queue.max_waiters, options.queue.max_waiting_bytes) {}
+      waiting_line_(options.queue.max_waiters, options.queue.max_waiting_bytes) {}
 
 absl::Status DirectorEngine::Recover(const core::Record& record) {
-  const std::string why = book_.WhyImpossible(record);
+  const std::string why = book_.TransitionError(record);
   if (!why.empty()) return base::WithReason(absl::DataLossError(why), ports::kStoreRefused);
   book_.Apply(record);
   return absl::OkStatus();
@@ -50,29 +51,29 @@ void DirectorEngine::Begin(Moment now) {
     agent.instance_id = mark.cordoned_instance;
     agent.mark_why = mark.why;
   }
-  for (const auto& [sequence, entry] : book_.line()) {
-    if (entry->life.is_in_flight()) {
-      fleet_.Hold(entry->life.tries->agent, entry->life.queue_id, entry->life.terms->lane);
-      Agent& agent = fleet_.Get(entry->life.tries->agent);
-      agent.heard_at = now.monotonic;
-      if (agent.instance_id.empty()) agent.instance_id = entry->life.tries->instance_id;
+  for (const auto& [sequence, entry] : book_.live_tasks()) {
+    if (entry->task.is_in_flight()) {
+      fleet_.Hold(entry->task.history->agent, entry->task.queue_id, entry->task.terms->lane);
+      Agent& agent = fleet_.Get(entry->task.history->agent);
+      agent.last_seen_at = now.monotonic;
+      if (agent.instance_id.empty()) agent.instance_id = entry->task.history->instance_id;
     }
-    StartClocks(*entry, now);
-    if (entry->life.is_in_flight()) {
-      entry->clocks.lease_until = LeaseFrom(now.monotonic);
-      // Its agent may have been told that its director goes away, and hold on for longer.
-      if (entry->life.tries->director_epoch <= book_.extended().epoch) {
-        entry->clocks.lease_until += book_.extended().extension;
+    ResetTimers(*entry, now);
+    if (entry->task.is_in_flight()) {
+      entry->timers.lease_until = LeaseEnd(now.monotonic);
+      // The agent may have received a GoingAway that extended its lease.
+      if (entry->task.history->director_epoch <= book_.lease_extension().epoch) {
+        entry->timers.lease_until += book_.lease_extension().extension;
       }
     }
-    Offer(*entry, now);
+    OfferToMatcher(*entry, now);
   }
   Settle(now);
 }
 
 Outcome DirectorEngine::TakeOutcome() {
   Outcome taken = std::exchange(outcome_, {});
-  // The next one is about as large.
+  // The next outcome is likely about as large.
   outcome_.records.reserve(taken.records.size());
   outcome_.steps.reserve(taken.steps.size());
   return taken;
@@ -84,203 +85,192 @@ core::Record& DirectorEngine::Write(core::Record&& record) {
   return written;
 }
 
-core::TaskEvent DirectorEngine::EventOf(const core::Life& life, const Remark& remark,
-                                        Moment now) const {
-  return {.number = life.event_number + 1,
-          .kind = remark.kind,
+core::TaskEvent DirectorEngine::MakeEvent(const core::TaskState& task, const EventDetails& details,
+                                          Moment now) const {
+  return {.number = task.last_event_number + 1,
+          .kind = details.kind,
           .at = now.wall,
-          .who = remark.who,
-          .why = remark.why,
-          .fault = remark.fault,
-          .place_before = book_.Position(life),
-          .agent = remark.agent};
+          .who = details.who,
+          .why = details.why,
+          .fault = details.fault,
+          .place_before = book_.Position(task),
+          .agent = details.agent};
 }
 
-void DirectorEngine::WriteTask(Entry& entry, const Remark& remark, core::TaskChange change,
+void DirectorEngine::WriteTask(Entry& entry, const EventDetails& details, core::TaskChange change,
                                Moment now) {
-  const core::Life& life = entry.life;
-  core::TaskRecord record = {
-      .queue_id = life.queue_id, .number = life.events + 1, .event = EventOf(life, remark, now)};
+  const core::TaskState& task = entry.task;
+  core::TaskRecord record = {.queue_id = task.queue_id,
+                             .number = task.last_record + 1,
+                             .event = MakeEvent(task, details, now)};
   if (const auto* dispatched = std::get_if<core::Dispatched>(&change)) {
     record.event.dispatch = dispatched->dispatch;
-  } else if (life.is_in_flight()) {
-    record.event.dispatch = life.dispatch;
-    record.event.agent = life.tries->agent;
+  } else if (task.is_in_flight()) {
+    record.event.dispatch = task.dispatch;
+    record.event.agent = task.history->agent;
   }
-  if (remark.kind == TaskEventKind::kBusy && life.tries->last_busy > 0 &&
-      life.tries->busy_rejections + 1 >= core::kKeepsPlaceFromBounce) {
-    record.replaces = life.events - life.tries->last_busy + 1;
-    record.number = life.tries->last_busy;
+  if (details.kind == TaskEventKind::kBusy && task.history->last_busy > 0 &&
+      task.history->busy_rejections + 1 >= core::kKeepsPlaceFromBusyAnswer) {
+    record.replaces = task.last_record - task.history->last_busy + 1;
+    record.number = task.history->last_busy;
   }
   record.change = std::move(change);
 
   outcome_.steps.push_back({.record = outcome_.records.size(),
-                            .from = life.state,
-                            .since = life.since(),
-                            .submitted_at = life.submitted_at,
-                            .attempts = life.attempts,
-                            .max_attempts = life.terms->max_attempts,
-                            .trace = life.trace,
-                            .dispatch = life.dispatch,
-                            .dispatch_trace = life.dispatch == core::DispatchNumber()
+                            .from = task.state,
+                            .since = task.since(),
+                            .submitted_at = task.submitted_at,
+                            .attempts = task.attempts,
+                            .max_attempts = task.terms->max_attempts,
+                            .trace = task.trace,
+                            .dispatch = task.dispatch,
+                            .dispatch_trace = task.dispatch == core::DispatchNumber()
                                                   ? core::SpanContext()
-                                                  : life.dispatch_trace(),
-                            .dispatched_at = life.tries->dispatched_at});
-  const bool was_pending = life.is_pending();
-  const bool was_in_flight = life.is_in_flight();
-  const uint64_t overlap_before = InFlightBeside(life);
-  const std::string held_by = life.tries->agent;
+                                                  : task.dispatch_trace(),
+                            .dispatched_at = task.history->dispatched_at});
+  const bool was_pending = task.is_pending();
+  const bool was_in_flight = task.is_in_flight();
+  const uint64_t overlap_before = OverlapInFlight(task);
+  const std::string held_by = task.history->agent;
   if (was_pending) matcher_.Remove(entry);
   core::Record& written = Write(std::move(record));
-  std::get<core::TaskRecord>(written).event.place_after = book_.Position(life);
-  if (was_in_flight && !life.is_in_flight()) {
-    fleet_.Release(held_by, life.queue_id, life.terms->lane);
+  std::get<core::TaskRecord>(written).event.place_after = book_.Position(task);
+  if (was_in_flight && !task.is_in_flight()) {
+    fleet_.Release(held_by, task.queue_id, task.terms->lane);
   }
-  if (!was_in_flight && life.is_in_flight()) {
-    fleet_.Hold(life.tries->agent, life.queue_id, life.terms->lane);
+  if (!was_in_flight && task.is_in_flight()) {
+    fleet_.Hold(task.history->agent, task.queue_id, task.terms->lane);
   }
-  if (was_pending && !life.is_pending()) drain_rate_.Count(now.monotonic);
+  if (was_pending && !task.is_pending()) drain_rate_.Record(now.monotonic);
 
-  StartClocks(entry, now);
-  Offer(entry, now);
-  const std::string& session_id = life.session_id;
-  if (life.is_ended() && !session_id.empty()) {
-    if (Entry* next = book_.FirstOfSession(session_id)) Offer(*next, now);
+  ResetTimers(entry, now);
+  OfferToMatcher(entry, now);
+  const std::string& session_id = task.session_id;
+  if (task.is_ended() && !session_id.empty()) {
+    if (Entry* next = book_.FirstOfSession(session_id)) OfferToMatcher(*next, now);
   }
-  OfferOverlapping(life, overlap_before, now);
+  OfferOverlapping(task, overlap_before, now);
 }
 
-uint64_t DirectorEngine::InFlightBeside(const core::Life& life) const {
-  if (!life.terms->overlap.has_value()) return 0;
-  const Book::Overlapping* others = book_.FindOverlapping(life.terms->overlap->key);
+uint64_t DirectorEngine::OverlapInFlight(const core::TaskState& task) const {
+  if (!task.terms->overlap.has_value()) return 0;
+  const Book::OverlapGroup* others = book_.FindOverlapGroup(task.terms->overlap->key);
   return others == nullptr ? 0 : others->in_flight;
 }
 
-void DirectorEngine::OfferOverlapping(const core::Life& life, uint64_t before, Moment now) {
-  const uint64_t after = InFlightBeside(life);
+void DirectorEngine::OfferOverlapping(const core::TaskState& task, uint64_t before, Moment now) {
+  const uint64_t after = OverlapInFlight(task);
   if (before == after) return;
-  const Book::Overlapping* others = book_.FindOverlapping(life.terms->overlap->key);
+  const Book::OverlapGroup* others = book_.FindOverlapGroup(task.terms->overlap->key);
   if (others == nullptr) return;
-  // One more or one less: it matters to those that may have so many beside them and no more.
+  // The number changed by one. That matters only for tasks whose limit is the larger of the two
+  // numbers.
   const uint64_t most = std::max(before, after);
-  for (auto one = others->one_of.lower_bound({most, 0});
-       one != others->one_of.end() && one->first.first == most; ++one) {
+  for (auto one = others->queue_one.lower_bound({most, 0});
+       one != others->queue_one.end() && one->first.first == most; ++one) {
     if (after == most) matcher_.Remove(*one->second);
-    Offer(*one->second, now);
+    OfferToMatcher(*one->second, now);
   }
 }
 
-void DirectorEngine::Note(const Entry& entry, const Remark& remark, Moment now,
-                          core::DispatchNumber dispatch) {
-  const core::Life& life = entry.life;
-  core::TaskRecord record = {.queue_id = life.queue_id,
-                             .number = life.events + 1,
-                             .event = EventOf(life, remark, now),
-                             .change = core::Noted()};
+void DirectorEngine::WriteEvent(const Entry& entry, const EventDetails& details, Moment now,
+                                core::DispatchNumber dispatch) {
+  const core::TaskState& task = entry.task;
+  core::TaskRecord record = {.queue_id = task.queue_id,
+                             .number = task.last_record + 1,
+                             .event = MakeEvent(task, details, now),
+                             .change = core::EventOnly()};
   record.event.place_after = record.event.place_before;
   record.event.dispatch = dispatch;
-  // Only the latest of several denials in a row is kept: agents may come and go for ever.
-  if (remark.kind == TaskEventKind::kDenied && life.last_event == TaskEventKind::kDenied) {
+  // Keep only the last of several denials in a row, because agents may come and go endlessly.
+  if (details.kind == TaskEventKind::kDenied && task.last_event_kind == TaskEventKind::kDenied) {
     record.replaces = 1;
-    record.number = life.events;
+    record.number = task.last_record;
   }
-  if (remark.kind == TaskEventKind::kOrphanResult) {
+  if (details.kind == TaskEventKind::kOrphanResult) {
     outcome_.steps.push_back(
-        {.record = outcome_.records.size(), .from = life.state, .trace = life.trace});
+        {.record = outcome_.records.size(), .from = task.state, .trace = task.trace});
   }
   Write(std::move(record));
 }
 
-void DirectorEngine::StartClocks(Entry& entry, Moment now) {
-  const core::Life& life = entry.life;
-  Entry::Clocks& clocks = entry.clocks;
-  switch (life.state) {
-    case TaskState::kPending:
-      clocks = {};
-      if (life.tries->not_before.has_value()) {
-        // The wall clock may have jumped since the backoff was decided: never longer than it was.
-        clocks.not_before =
-            now.monotonic + std::min(life.tries->backoff, *life.tries->not_before - now.wall);
+void DirectorEngine::ResetTimers(Entry& entry, Moment now) {
+  const core::TaskState& task = entry.task;
+  Entry::Timers& timers = entry.timers;
+  switch (task.state) {
+    case LifecycleState::kPending:
+      timers = {};
+      if (task.history->not_before.has_value()) {
+        // The wall clock may have jumped since the backoff was set; do not wait longer than the
+        // backoff.
+        timers.not_before =
+            now.monotonic + std::min(task.history->backoff, *task.history->not_before - now.wall);
       }
       break;
-    case TaskState::kDispatching:
-      clocks.repeat_at = now.monotonic + options_.queue.dispatch_timeout;
+    case LifecycleState::kDispatching:
+      timers.repeat_at = now.monotonic + options_.queue.dispatch_timeout;
       break;
-    case TaskState::kWorking:
-      if (clocks.guard_at == absl::InfiniteDuration()) {
-        clocks.guard_at =
-            now.monotonic + life.terms->timeout + options_.lease.kill_grace + kGuardMargin;
+    case LifecycleState::kWorking:
+      if (timers.guard_at == absl::InfiniteDuration()) {
+        timers.guard_at =
+            now.monotonic + task.terms->timeout + options_.lease.kill_grace + kGuardMargin;
       }
-      clocks.repeat_at = life.is_cancel_requested()
+      timers.repeat_at = task.is_cancel_requested()
                              ? now.monotonic + options_.queue.dispatch_timeout
                              : absl::InfiniteDuration();
       break;
-    case TaskState::kCompleted:
-    case TaskState::kFailed:
-    case TaskState::kCancelled:
-      clocks = {};
+    case LifecycleState::kCompleted:
+    case LifecycleState::kFailed:
+    case LifecycleState::kCancelled:
+      timers = {};
       break;
   }
 }
 
-void DirectorEngine::Watch(Entry& entry, Moment now) {
-  const core::Life& life = entry.life;
+void DirectorEngine::ArmTimers(Entry& entry, Moment now) {
+  const core::TaskState& task = entry.task;
   std::optional<absl::Duration> due;
   std::optional<absl::Time> wall_due;
   bool is_delayed = false;
-  if (life.is_pending()) {
-    if (entry.clocks.not_before > now.monotonic) due = entry.clocks.not_before;
-    absl::Time next = life.deadline_at;
-    is_delayed = due.has_value() || life.earliest_start_at > now.wall;
-    if (life.earliest_start_at > now.wall) next = std::min(next, life.earliest_start_at);
+  if (task.is_pending()) {
+    if (entry.timers.not_before > now.monotonic) due = entry.timers.not_before;
+    absl::Time next = task.deadline_at;
+    is_delayed = due.has_value() || task.earliest_start_at > now.wall;
+    if (task.earliest_start_at > now.wall) next = std::min(next, task.earliest_start_at);
     if (next < absl::InfiniteFuture()) wall_due = next;
-  } else if (life.is_in_flight()) {
-    due = std::min({entry.clocks.lease_until, entry.clocks.repeat_at, entry.clocks.guard_at});
+  } else if (task.is_in_flight()) {
+    due = std::min({entry.timers.lease_until, entry.timers.repeat_at, entry.timers.guard_at});
   }
   if (std::exchange(entry.is_delayed, is_delayed)) --delayed_;
   if (is_delayed) ++delayed_;
-  pending_agenda_.Set(life.queue_id, life.is_pending() ? due : std::nullopt);
-  wall_agenda_.Set(life.queue_id, wall_due);
-  in_flight_agenda_.Set(life.queue_id, life.is_in_flight() ? due : std::nullopt);
+  pending_agenda_.Set(task.queue_id, task.is_pending() ? due : std::nullopt);
+  wall_agenda_.Set(task.queue_id, wall_due);
+  in_flight_agenda_.Set(task.queue_id, task.is_in_flight() ? due : std::nullopt);
 }
 
 bool DirectorEngine::IsReadyNow(const Entry& entry, Moment now) const {
-  const core::Life& life = entry.life;
-  if (!life.is_pending() || entry.clocks.not_before > now.monotonic) return false;
-  if (life.earliest_start_at > now.wall || book_.WaitsForOverlap(life)) return false;
-  return life.session_id.empty() || book_.FirstOfSession(life.session_id) == &entry;
+  const core::TaskState& task = entry.task;
+  if (!task.is_pending() || entry.timers.not_before > now.monotonic) return false;
+  if (task.earliest_start_at > now.wall || book_.WaitsForOverlap(task)) return false;
+  return task.session_id.empty() || book_.FirstOfSession(task.session_id) == &entry;
 }
 
-Demand DirectorEngine::DemandOf(const Entry& entry) const {
-  const core::Life& life = entry.life;
-  Demand demand = {.lane = life.terms->lane,
-                   .labels = life.terms->required_labels,
-                   .features = core::FeaturesNeededBy(*life.terms)};
-  if (!life.session_id.empty()) demand.session_agent = book_.AgentOfSession(life.session_id);
-  return demand;
-}
-
-void DirectorEngine::Offer(Entry& entry, Moment now) {
-  Watch(entry, now);
+void DirectorEngine::OfferToMatcher(Entry& entry, Moment now) {
+  ArmTimers(entry, now);
   if (matcher_.IsReady(entry) || !IsReadyNow(entry, now)) return;
-  matcher_.Add(entry, DemandOf(entry));
-}
-
-bool DirectorEngine::IsReady(core::QueueId id) const {
-  const Entry* entry = book_.Find(id);
-  return entry != nullptr && dispatches() && matcher_.IsServed(*entry);
+  matcher_.Add(entry, MakeDemand(entry, book_));
 }
 
 void DirectorEngine::Settle(Moment now) {
   settled_at_ = now.monotonic;
-  while (WakeNext(now) || DispatchNext(now) || AdmitNextWaiter(now) || Retain(now)) {
+  while (WakeNext(now) || DispatchNext(now) || AdmitNextWaiter(now) || ForgetEndedTasks(now)) {
   }
-  NoteDenials(now);
-  RetainRequests(now);
+  RecordDenials(now);
+  ForgetExpiredRequests(now);
 }
 
-// What has become ready by now stands in line, and what is too late is over, before anything is
-// dispatched.
+// Wakes the next pending task whose time has come. It becomes ready or, after its deadline, fails.
+// This happens before any dispatch, so that the dispatch order is right.
 bool DirectorEngine::WakeNext(Moment now) {
   std::optional<core::QueueId> id = pending_agenda_.TakeDue(now.monotonic);
   if (!id.has_value()) id = wall_agenda_.TakeDue(now.wall);
@@ -290,61 +280,61 @@ bool DirectorEngine::WakeNext(Moment now) {
 }
 
 bool DirectorEngine::DispatchNext(Moment now) {
-  if (!dispatches()) return false;
+  if (!can_dispatch()) return false;
   const std::optional<Matcher::Match> match = matcher_.Next(now);
   if (!match.has_value()) return false;
   if (IsReadyNow(*match->entry, now)) {
     Dispatch(*match->entry, *match->agent, now);
   } else {
-    // The wall clock was set back behind its earliest start.
+    // The wall clock was set back, to before the task's earliest start.
     matcher_.Remove(*match->entry);
-    Watch(*match->entry, now);
+    ArmTimers(*match->entry, now);
   }
   return true;
 }
 
-void DirectorEngine::NoteDenials(Moment now) {
-  const std::vector<Group*> changed = matcher_.TakeChanged();
-  if (book_.switched().paused) return;
+void DirectorEngine::RecordDenials(Moment now) {
+  const std::vector<Group*> changed = matcher_.TakeChangedGroups();
+  if (book_.switches().paused) return;
   for (Group* group : changed) {
-    const std::string why = fleet_.WhyNobody(group->served_by, now);
+    const std::string why = fleet_.WhyNoAgent(group->served_by, now);
     if (why == group->denied) continue;
     group->denied = why;
-    Note(*group->tasks.begin()->second, {TaskEventKind::kDenied, "director", why}, now);
+    WriteEvent(*group->tasks.begin()->second, {TaskEventKind::kDenied, "director", why}, now);
   }
 }
 
-bool DirectorEngine::Retain(Moment now) {
+bool DirectorEngine::ForgetEndedTasks(Moment now) {
   bool released = false;
   uint64_t dispatches = 0;
   for (int forgotten = 0; forgotten < kForgottenMax && !book_.ended().empty(); ++forgotten) {
-    const core::Life& life = book_.ended().begin()->second->life;
-    const absl::Time finished_at = life.finished_at;
+    const core::TaskState& task = book_.ended().begin()->second->task;
+    const absl::Time finished_at = task.finished_at;
     if (book_.ended().size() <= options_.retention.count &&
         now.wall < finished_at + options_.retention.age) {
       break;
     }
-    const core::QueueId id = life.queue_id;
-    const std::string session_id = life.session_id;
-    dispatches += life.dispatch.value();
+    const core::QueueId id = task.queue_id;
+    const std::string session_id = task.session_id;
+    dispatches += task.dispatch.value();
     const std::optional<KnownRequest> request =
-        life.request_id.empty()
+        task.request_id.empty()
             ? std::nullopt
-            : book_.FindRequest(life.terms->identity, life.request_id, now.wall);
+            : book_.FindRequest(task.terms->identity, task.request_id, now.wall);
     if (request.has_value() && request->queue_id == id) {
-      Write(core::RequestRemembered{.identity = life.terms->identity,
-                                    .request_id = life.request_id,
-                                    .fingerprint = life.fingerprint,
+      Write(core::RequestRemembered{.identity = task.terms->identity,
+                                    .request_id = task.request_id,
+                                    .fingerprint = task.fingerprint,
                                     .queue_id = id,
-                                    .state = life.state,
+                                    .state = task.state,
                                     .forget_at = finished_at + core::kRequestMemory});
     }
-    Write(core::TaskForgotten{id, life.events});
-    // With it may go the memory of which agent the session belongs to.
+    Write(core::TaskForgotten{id, task.last_record});
+    // Forgetting a task may also forget which agent owns its session.
     Entry* next = session_id.empty() ? nullptr : book_.FirstOfSession(session_id);
     if (next != nullptr && matcher_.IsReady(*next)) {
       matcher_.Remove(*next);
-      Offer(*next, now);
+      OfferToMatcher(*next, now);
       released = true;
     }
   }
@@ -354,7 +344,7 @@ bool DirectorEngine::Retain(Moment now) {
   return released;
 }
 
-void DirectorEngine::RetainRequests(Moment now) {
+void DirectorEngine::ForgetExpiredRequests(Moment now) {
   for (int forgotten = 0; forgotten < kForgottenMax && !book_.remembered().empty(); ++forgotten) {
     const auto& [forget_at, key] = *book_.remembered().begin();
     if (book_.remembered().size() <= core::kRememberedRequestsMax && now.wall < forget_at) return;

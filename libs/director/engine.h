@@ -2,312 +2,164 @@
 #define CALLBOARD_LIBS_DIRECTOR_ENGINE_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "libs/core/drain_rate.h"
+#include "libs/core/fingerprint.h"
 #include "libs/core/queue.h"
 #include "libs/core/record.h"
 #include "libs/core/session.h"
 #include "libs/core/task.h"
-#include "libs/director/agenda.h"
-#include "libs/director/agent_view.h"
 #include "libs/director/book.h"
+#include "libs/director/engine_types.h"
 #include "libs/director/fleet.h"
 #include "libs/director/matcher.h"
-#include "libs/director/moment.h"
-#include "libs/director/task_step.h"
+#include "libs/director/queue_views.h"
 #include "libs/director/waiting_line.h"
-#include "libs/ports/random.h"
+#include "libs/ports/environment.h"
 
 namespace callboard::director {
 
-struct EngineOptions {
-  core::QueueOptions queue = {};
-  core::LeaseOptions lease = {};
-  core::RetentionOptions retention = {};
-
-  friend bool operator==(const EngineOptions&, const EngineOptions&) = default;
-};
-
-// The answer to a submit that was accepted, now or before.
-struct Submitted {
-  core::QueueId queue_id = {};
-  // As admitted, pending with its place; of one that was accepted before, as it is now.
-  core::TaskState state = core::TaskState::kPending;
-  uint64_t position = 0;
-  bool deduplicated = false;
-  // Of one that was accepted now; else without a spec.
-  core::Admitted admitted = {};
-  absl::Time created_at = {};
-};
-
-// A place in the queue, held for a while.
-struct TicketGranted {
-  std::string ticket;
-  absl::Time expires_at;
-};
-
-// What becomes of somebody at the door. One who waits gets another decision later.
-using Decision = std::variant<absl::Status, Submitted, TicketGranted, WaiterId>;
-
-// A place in the list of all tasks.
-struct ListCursor {
-  // The sequence number of a live task; or, absent, that of an ended one.
-  std::optional<uint64_t> live = {};
-  std::pair<absl::Time, core::QueueId> ended = {};
-
-  friend bool operator==(const ListCursor&, const ListCursor&) = default;
-};
-
-// Tasks that run one after the other on one agent.
-struct SessionView {
-  std::string session_id = {};
-  // The agent that has it; empty before the first dispatch.
-  std::string agent = {};
-  uint64_t queued = 0;
-  std::optional<core::QueueId> running = {};
-  absl::Time active_at = {};
-};
-
-// Sessions that have live tasks, by name: so many behind this one. Where `next` is present there
-// may be more, also when the page is not full.
-struct SessionQuery {
-  std::string after = {};
-  size_t page_size = 50;
-};
-struct SessionPage {
-  std::vector<SessionView> sessions = {};
-  std::optional<std::string> next = {};
-};
-
-// What a kick has ended.
-struct Kicked {
-  uint32_t backoffs = 0;
-  uint32_t suspicions = 0;
-};
-
-enum class CancelAnswer { kCancelled, kRequested, kAlreadyEnded };
-
-// What is known of a task beside what its own records say.
-struct Glance {
-  core::QueueId queue_id;
-  core::TaskState state = core::TaskState::kPending;
-  core::DispatchNumber dispatch;
-  uint64_t position = 0;
-  std::optional<core::QueueId> redriven_as;
-};
-
-// Tasks to be listed: those that match all that is given.
-struct ListQuery {
-  // Any state when empty.
-  std::set<core::TaskState> states = {};
-  std::optional<core::TaskSource> source = {};
-  std::string source_job = {};
-  std::string job_type = {};
-  std::string session_id = {};
-  std::string label = {};
-  // Of the label; any when absent.
-  std::optional<std::string> label_value = {};
-  std::optional<bool> ready = {};
-  size_t page_size = 50;
-  // Behind this one.
-  std::optional<ListCursor> after = {};
-};
-
-// Live tasks in line order, then ended ones, the last ended first. Where `next` is present there
-// may be more, also when the page is not full: a page looks at a bounded number of tasks.
-struct ListPage {
-  struct Item {
-    Glance glance;
-    ListCursor here;
-  };
-  std::vector<Item> tasks;
-  std::optional<ListCursor> next;
-};
-
-// NOT_FOUND/TASK_NOT_FOUND
-absl::Status TaskNotFound(core::QueueId id);
-// NOT_FOUND/AGENT_NOT_FOUND
-absl::Status AgentNotFound(const std::string& name);
-
-// Why a task has not started.
-struct Explanation {
-  struct Verdict {
-    std::string agent;
-    bool fits = false;
-    std::string why_not;
-  };
-
-  core::TaskState state = core::TaskState::kPending;
-  uint64_t position = 0;
-  // Pending tasks ahead of it that start as soon as one of their agents has a free slot.
-  uint64_t ready_ahead = 0;
-  // The whole answer in one sentence.
-  std::string summary = {};
-  // Of a task in backoff or delayed.
-  std::optional<absl::Time> not_before = {};
-  std::vector<Verdict> agents = {};
-  // Absent when no rate was measured, the queue dispatches nothing, or no agent serves the task.
-  std::optional<absl::Time> estimated_start_at = {};
-};
-
-// What follows from commands: to be committed first, and only then to be said.
-struct Outcome {
-  struct Answer {
-    WaiterId waiter;
-    Decision decision;
-  };
-  struct Message {
-    core::SessionId session;
-    core::DirectorItem item;
-  };
-
-  std::vector<core::Record> records = {};
-  // One for each of them that changes a task, in the same order.
-  std::vector<TaskStep> steps = {};
-  // Each beside a message that says so to its agent.
-  std::vector<OrphanResult> orphans = {};
-  std::vector<Answer> answers = {};
-  std::vector<Message> messages = {};
-
-  bool empty() const { return records.empty() && answers.empty() && messages.empty(); }
-};
-
-// The rules of the queue as a state machine. Each call is a command: it decides, applies the
-// records that follow from it, matches ready tasks with free slots, lets waiters in, and returns
-// its answer. Nobody may hear the answer, nor anything in the outcome, before the records are on
-// disk.
+// The rules of the queue as a state machine. Each public call is a command: it decides, applies the
+// resulting records, matches ready tasks with free slots, admits waiters, and returns its result.
+// Neither the result nor anything in outcome() may be sent before the records are on disk.
 //
-// Passive and pure: no threads, no I/O; time comes in as an argument and chance from `random`,
-// which outlives the engine. Not thread-safe.
+// Passive and deterministic: no threads, no I/O. Time is an argument; randomness comes from
+// `random`, which outlives the engine. Not thread-safe.
 //
-// The way of a submit: Submit() → Admit() → AddTask() → Settle() → Dispatch(). Of a 409:
-// OnStartAnswered() → OnRefused() → Bounce(). Of a lost agent: OnOpened() → ReconcileAbsent(), or
-// OnInFlightDue(); then Lose(), which fails the task or, if it may be requeued, ReturnOrFail().
+// Typical paths through the code:
+//   submit:      Submit() → Admit() → AddTask() → Settle() → Dispatch()
+//   busy answer: OnStartAnswered() → OnStartRejected() → HandleBusy()
+//   lost agent:  OnSessionOpened() → ReconcileAbsent(), or OnInFlightDue(); then HandleLostRun(),
+//                which fails the task or, if it may be requeued, calls RetryOrFail()
 class DirectorEngine {
  public:
   DirectorEngine(const EngineOptions& options, ports::Random& random);
   DirectorEngine(const DirectorEngine&) = delete;
   DirectorEngine& operator=(const DirectorEngine&) = delete;
 
-  // ---- Beginning ----
+  // ---- Start ----
 
-  // A record of the store, as its Load() hands them over. DATA_LOSS when no director can have
-  // written it after those before. REQUIRES: not yet begun.
+  // Applies one record of the store during its Load(). Returns DATA_LOSS when the record is
+  // impossible after the records before it. REQUIRES: Begin() was not called.
   absl::Status Recover(const core::Record& record);
-  // Begins a new epoch; a new store's first is the unix time. Every dispatch under way gets a full
-  // lease: its agent knows best.
+  // Starts a new epoch; the first epoch of a new store is the current unix time. Every dispatch
+  // that is under way gets a full lease, because only its agent knows whether it still runs.
   void Begin(Moment now);
 
-  // What has followed since the last TakeOutcome(); of the answers, since the last TakeAnswers().
+  // Effects since the last TakeOutcome(); answers since the last TakeAnswers().
   const Outcome& outcome() const { return outcome_; }
   Outcome TakeOutcome();
   std::vector<Outcome::Answer> TakeAnswers() { return std::exchange(outcome_.answers, {}); }
 
   // ---- Callers ----
 
-  // REQUIRES: it is a Submitter().
+  // REQUIRES: `caller` was made by MakeSubmitter().
   Decision Submit(Caller&& caller, Moment now);
-  // Asks for a place to submit into later. REQUIRES: 0 < lifetime.
+  // Reserves a place for a later submit. REQUIRES: 0 < lifetime.
   Decision ReserveSlot(const std::string& identity, absl::Duration lifetime, Moment now);
-  // The caller has gone. Nothing happens to one that is no longer waiting.
-  void Leave(WaiterId waiter, Moment now);
-  // Idempotent. NOT_FOUND/TASK_NOT_FOUND.
-  absl::StatusOr<CancelAnswer> Cancel(core::QueueId id, const std::string& who,
+  // Removes a waiter whose caller has gone. Does nothing if it is not waiting.
+  void CancelWait(WaiterId waiter, Moment now);
+  // Idempotent. Error: NOT_FOUND/TASK_NOT_FOUND.
+  absl::StatusOr<CancelResult> Cancel(core::QueueId id, const std::string& who,
                                       const std::string& why, Moment now);
-  // Submits a failed or cancelled task again, as a new one. `spec`: the old one's; `who` asks.
+  // Submits a failed or cancelled task again, as a new task. `spec` is the spec of the old task;
+  // `who` requested the redrive.
   Decision Redrive(core::QueueId id, const core::TaskSpec& spec, const std::string& who,
                    Moment now);
 
   // ---- Operators ----
 
-  // Who, why and when is kept until it ends; a repeated pause changes nothing.
+  // Stores who paused the queue, why and when, until Resume(). Pausing a paused queue changes
+  // nothing.
   void Pause(const std::string& who, const std::string& why, Moment now);
   // Ends a pause and a drain.
   void Resume(Moment now);
-  // Stops admission until Resume(), over restarts. Likewise.
+  // Stops admission until Resume(), also after a restart. Stores the same details as Pause().
   void Drain(const std::string& who, const std::string& why, Moment now);
-  // Stops admission for the rest of this process's life.
+  // Stops admission until the process ends.
   void BeginShutdown(Moment now);
-  // Tells the agents that the director will be away for a while.
+  // Tells the agents that the director will be away for a while, and extends their leases.
   void GoAway(Moment now);
   // Ends all backoffs and suspicions.
-  Kicked Kick(Moment now);
-  // NOT_FOUND/AGENT_NOT_FOUND for an agent that was never heard of.
+  KickResult Kick(Moment now);
+  // Error: NOT_FOUND/AGENT_NOT_FOUND for an unknown agent.
   absl::Status DrainAgent(const std::string& name, const std::string& why, Moment now);
   absl::Status UndrainAgent(const std::string& name, Moment now);
 
   // ---- Agents ----
 
-  // ALREADY_EXISTS/AGENT_NAME_TAKEN while another life of that name is connected.
-  // An agent that has no Session is shown as it announced itself.
-  absl::Status Announce(const core::AgentAnnounced& announced, Moment now);
-  // INVALID_ARGUMENT when it says what no agent may, ALREADY_EXISTS as Announce(); then the Session
-  // is to be ended. REQUIRES: the Session was not opened before.
-  absl::Status OnOpened(core::SessionId session, const core::AgentOpened& opened, Moment now);
-  // What came in one message. Ignored when the Session has ended or was replaced.
+  // An agent without a Session is listed with the content of its announcement. Error:
+  // ALREADY_EXISTS/AGENT_NAME_TAKEN while another instance with that name is connected.
+  absl::Status Announce(const core::AgentAnnouncement& announced, Moment now);
+  // Errors: INVALID_ARGUMENT for an invalid agent, ALREADY_EXISTS as in Announce(). After an error
+  // the caller ends the Session. REQUIRES: the Session was not opened before.
+  absl::Status OnSessionOpened(core::SessionId session, const core::SessionOpened& opened,
+                               Moment now);
+  // Handles the items of one message. Ignored when the Session has ended or was replaced.
   void OnItems(core::SessionId session, absl::Span<const core::AgentItem> items, Moment now);
-  // A Session that was opened has ended; `why` may have the reason ports::kMessageTooLarge.
-  void OnBroken(core::SessionId session, const absl::Status& why, Moment now);
+  // An open Session has ended; `why` may have the reason ports::kMessageTooLarge.
+  void OnSessionClosed(core::SessionId session, const absl::Status& why, Moment now);
   // A Session could not be opened.
   void OnUnreachable(const std::string& name, const absl::Status& why, Moment now);
-  // A copy of a start could not be handed to its Session.
-  void OnNotWritten(const core::FenceToken& token, Moment now);
+  // A copy of a start could not be written to its Session.
+  void OnStartNotSent(const core::FenceToken& token, Moment now);
 
   // ---- Time ----
 
-  // Does whatever is due.
+  // Fires all timers that are due at `now`.
   void FireTimers(Moment now);
-  // How long until something is; for ever when nothing is. At most a second while something waits
-  // for the wall clock, which may jump.
-  absl::Duration UntilNextTimer(Moment now) const;
+  // Returns the time until the next timer; infinite if there is none. At most a second while a
+  // timer depends on the wall clock, which may jump.
+  absl::Duration TimeUntilNextTimer(Moment now) const;
 
-  // ---- Reads ----
+  // ---- Reads (QueueViews) ----
 
-  core::QueueStatus Status(Moment now) const;
-  // NOT_FOUND/TASK_NOT_FOUND.
-  absl::StatusOr<Glance> Look(core::QueueId id) const;
-  ListPage List(const ListQuery& query) const;
-  absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const;
-  // NOT_FOUND/AGENT_NOT_FOUND.
-  absl::StatusOr<AgentView> LookAtAgent(const std::string& name, Moment now) const;
-  SessionPage ListSessions(const SessionQuery& query) const;
-  AgentPage ListAgents(const AgentQuery& query, Moment now) const;
+  core::QueueStatus Status(Moment now) const { return views().Status(now); }
+  bool IsReady(core::QueueId id) const { return views().IsReady(id); }
+  absl::StatusOr<TaskSummary> Summarize(core::QueueId id) const { return views().Summarize(id); }
+  ListPage List(const ListQuery& query) const { return views().List(query); }
+  absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const {
+    return views().Explain(id, now);
+  }
+  SessionPage ListSessions(const SessionQuery& query) const { return views().ListSessions(query); }
+  absl::StatusOr<AgentView> FindAgent(const std::string& name, Moment now) const {
+    return views().FindAgent(name, now);
+  }
+  AgentPage ListAgents(const AgentQuery& query, Moment now) const {
+    return views().ListAgents(query, now);
+  }
+
   const Book& book() const { return book_; }
   const Fleet& fleet() const { return fleet_; }
-  const WaitingLine& waiting_line() const { return line_; }
+  const WaitingLine& waiting_line() const { return waiting_line_; }
   uint64_t epoch() const { return book_.epoch(); }
-  // Whether it starts as soon as one of its agents has a free slot.
-  bool IsReady(core::QueueId id) const;
-  // Whether it said so: then nothing is dispatched any more.
+  // Whether GoAway() was called. Nothing is dispatched after that.
   bool is_going_away() const { return lease_extension_ > absl::ZeroDuration(); }
 
  private:
-  // What is said of an event beside its change.
-  struct Remark {
+  // The part of an event that does not depend on the change of the task.
+  struct EventDetails {
     core::TaskEventKind kind;
     std::string who;
     std::string why;
     std::optional<core::Fault> fault = {};
-    // Of an event whose task no agent has, if it belongs to one all the same.
+    // The agent of an event while no agent has the task.
     std::string agent = {};
   };
-  // How a dispatch came to nothing.
-  struct Return {
+  // A dispatch that ended without a final result of the task.
+  struct FailedDispatch {
     uint64_t sequence;
-    bool counts = false;
-    core::Blame blame = core::Blame::kNobody;
+    bool counts_as_attempt = false;
+    core::DispatchFailure failure = core::DispatchFailure::kNone;
     absl::Duration backoff = {};
-    // Of the task, when no attempt is left.
+    // Reason for the failure of the task if no attempt is left.
     core::FailureReason final_reason = core::FailureReason::kMaxAttempts;
     std::string who;
     std::string why;
@@ -315,68 +167,92 @@ class DirectorEngine {
     std::optional<core::RunResult> run = {};
   };
 
-  // engine_views.cc
-  Glance GlanceAt(const Entry& entry) const;
-  bool IsListed(const Entry& entry, const ListQuery& query) const;
-  bool dispatches() const { return !book_.switched().paused && !is_going_away(); }
-  std::string WhyPending(const Entry& entry, const Explanation& explanation, Moment now) const;
+  // ---- Reads ----
 
-  // engine.cc: the one way to change anything, and what follows from every change.
-  // The record as it is in the outcome: what it says for people may still be completed.
-  core::Record& Write(core::Record&& record);
-  core::TaskEvent EventOf(const core::Life& life, const Remark& remark, Moment now) const;
-  void WriteTask(Entry& entry, const Remark& remark, core::TaskChange change, Moment now);
-  // Something to remember that changes nothing.
-  void Note(const Entry& entry, const Remark& remark, Moment now,
-            core::DispatchNumber dispatch = {});
-  void StartClocks(Entry& entry, Moment now);
-  absl::Duration LeaseFrom(absl::Duration heard_at) const {
-    return heard_at + options_.lease.redispatch_after + lease_extension_;
+  bool can_dispatch() const { return !book_.switches().paused && !is_going_away(); }
+  QueueViews views() const {
+    return QueueViews({.options = options_,
+                       .book = book_,
+                       .fleet = fleet_,
+                       .matcher = matcher_,
+                       .waiting_line = waiting_line_,
+                       .tickets = tickets_,
+                       .drain_rate = drain_rate_,
+                       .delayed = delayed_,
+                       .is_draining = is_draining(),
+                       .can_dispatch = can_dispatch()});
   }
-  void Watch(Entry& entry, Moment now);
-  void Offer(Entry& entry, Moment now);
+
+  // ---- State changes (engine.cc) ----
+
+  // Adds a record to the outcome and applies it to the book: the only way to change the book.
+  // Returns the record in the outcome, so that its descriptive fields can be completed.
+  core::Record& Write(core::Record&& record);
+  core::TaskEvent MakeEvent(const core::TaskState& task, const EventDetails& details,
+                            Moment now) const;
+  // Writes a change of a task, and updates its slot, its timers, the matcher, and the tasks that
+  // waited for it.
+  void WriteTask(Entry& entry, const EventDetails& details, core::TaskChange change, Moment now);
+  // Writes an event that does not change the task.
+  void WriteEvent(const Entry& entry, const EventDetails& details, Moment now,
+                  core::DispatchNumber dispatch = {});
+  // Sets the timers of an entry after a change of its state.
+  void ResetTimers(Entry& entry, Moment now);
+  absl::Duration LeaseEnd(absl::Duration last_seen_at) const {
+    return last_seen_at + options_.lease.redispatch_after + lease_extension_;
+  }
+  // Enters the next timer of the task into the agendas.
+  void ArmTimers(Entry& entry, Moment now);
+  // Arms the timers of the task, and adds it to the matcher if it is ready.
+  void OfferToMatcher(Entry& entry, Moment now);
   bool IsReadyNow(const Entry& entry, Moment now) const;
-  Demand DemandOf(const Entry& entry) const;
-  // How many tasks of its overlap key are in flight.
-  uint64_t InFlightBeside(const core::Life& life) const;
-  // Tasks of its overlap key that may start, or no longer may, since so many were in flight.
-  void OfferOverlapping(const core::Life& life, uint64_t before, Moment now);
+  // Returns the number of tasks in flight with the same overlap key.
+  uint64_t OverlapInFlight(const core::TaskState& task) const;
+  // Reconsiders pending tasks with the same overlap key after the number in flight has changed from
+  // `before`.
+  void OfferOverlapping(const core::TaskState& task, uint64_t before, Moment now);
+  // Repeats until nothing changes: wakes pending tasks, dispatches, admits waiters, and forgets old
+  // tasks. Every command ends with it.
   void Settle(Moment now);
   bool WakeNext(Moment now);
   bool DispatchNext(Moment now);
-  void NoteDenials(Moment now);
-  // Whether something that waited may start because of it.
-  bool Retain(Moment now);
-  void RetainRequests(Moment now);
+  void RecordDenials(Moment now);
+  // Returns whether this made a waiting task ready.
+  bool ForgetEndedTasks(Moment now);
+  void ForgetExpiredRequests(Moment now);
 
-  // engine_admission.cc: the door.
-  struct Place;
+  // ---- Admission (engine_admission.cc) ----
+
+  struct AdmissionPlan;
   Decision Admit(Caller& caller, bool arriving, Moment now);
-  std::optional<Decision> FindSame(const Caller& caller, Moment now);
-  // Whether the caller asks for the task that `known` was made of.
+  std::optional<Decision> FindDuplicate(const Caller& caller, Moment now);
+  // Returns whether the caller submits the task that `known` was computed from.
   bool IsSameRequest(const core::Fingerprint& known, const Caller& caller) const;
-  absl::Status CheckOverlap(const Caller& caller, Place& place) const;
-  // Why there is no place. Its error is made only for who is refused: most callers wait.
-  enum class NoPlace { kQueueFull, kShareUsedUp, kTicketExpired };
-  std::optional<NoPlace> FindPlace(const Caller& caller, Place& place, Moment now) const;
-  Decision WaitOrRefuse(Caller& caller, NoPlace why, bool arriving, Moment now);
-  Decision WaitInLine(Caller& caller, Moment now);
-  // Ends the tasks that a newcomer takes the place of.
-  void MakeWay(const Place& place, const std::string& who, core::QueueId newcomer, Moment now);
-  Submitted AddTask(Caller& caller, const Place& place, Moment now);
-  // Callers that wait with the request id of a task that is admitted now need no place.
-  void AnswerSame(const core::Life& life, Moment now);
-  Submitted AsBefore(const Entry& entry) const;
+  absl::Status CheckOverlap(const Caller& caller, AdmissionPlan& plan) const;
+  // The reason why there is no place. The error is built only when it is sent, because most callers
+  // wait.
+  enum class NoPlaceReason { kQueueFull, kShareUsedUp, kTicketExpired };
+  std::optional<NoPlaceReason> FindPlace(const Caller& caller, AdmissionPlan& plan,
+                                         Moment now) const;
+  Decision WaitOrReject(Caller& caller, NoPlaceReason why, bool arriving, Moment now);
+  Decision AddToWaitingLine(Caller& caller, Moment now);
+  // Ends the tasks that the new task replaces.
+  void EndDisplacedTasks(const AdmissionPlan& plan, const std::string& who, core::QueueId new_task,
+                         Moment now);
+  SubmitResult AddTask(Caller& caller, const AdmissionPlan& plan, Moment now);
+  // Answers waiters with the request id of a task that was just admitted: they need no place.
+  void AnswerDuplicates(const core::TaskState& task, Moment now);
+  SubmitResult DuplicateResult(const Entry& entry) const;
   Decision AdmitTicket(Caller& caller, bool arriving, Moment now);
   bool AdmitNextWaiter(Moment now);
-  absl::Status ErrorOf(NoPlace why, core::QueuePolicy policy, Moment now) const;
+  absl::Status NoPlaceError(NoPlaceReason why, core::QueuePolicy policy, Moment now) const;
   absl::Status FullError(core::QueuePolicy policy, Moment now) const;
   absl::Status ShareError(core::QueuePolicy policy, Moment now) const;
   absl::Status DrainingError(Moment now) const;
   uint64_t SchedulerPlaces() const;
-  bool is_draining() const { return shutting_down_ || book_.switched().draining; }
+  bool is_draining() const { return shutting_down_ || book_.switches().draining; }
   bool is_bounded() const { return options_.queue.max_size > 0; }
-  // Whether there is no place for one more, when `freed` are given up for it.
+  // Returns whether there is no place for one more task after `freed` tasks have ended for it.
   bool IsFull(uint64_t freed = 0) const {
     return is_bounded() &&
            book_.counts().pending + tickets_.size() - freed >= options_.queue.max_size;
@@ -384,47 +260,52 @@ class DirectorEngine {
   core::QueuePolicy PolicyOf(const core::Submission& submission) const {
     return submission.policy.value_or(options_.queue.policy);
   }
-  void DismissWaiters(const absl::Status& why);
-  void Switch(const core::QueueSwitched& wanted, Moment now);
+  void RejectWaiters(const absl::Status& why);
+  void SetSwitches(const core::QueueSwitched& switches, Moment now);
 
-  // engine_dispatch.cc: how dispatches begin and end.
+  // ---- Dispatch (engine_dispatch.cc) ----
+
   void Dispatch(Entry& entry, Agent& agent, Moment now);
-  void SayStart(Entry& entry);
-  void Accept(Entry& entry, Moment now);
-  void Bounce(Entry& entry, Agent& agent, Moment now);
-  void Finish(Entry& entry, const core::RunResult& result, Moment now);
-  void Lose(Entry& entry, const std::string& why, Moment now);
-  // Back to its place after a backoff: the agent's fault, and counted. `asked`: its RetryInfo.
-  void TryLater(Entry& entry, const std::string& who, const std::string& why,
-                std::optional<absl::Duration> asked, Moment now);
-  void GiveUpStart(Entry& entry, bool counts, const std::string& why, Moment now);
-  // The lease of a start ended without an answer.
+  void SendStart(Entry& entry);
+  void MarkRunning(Entry& entry, Moment now);
+  void HandleBusy(Entry& entry, Agent& agent, Moment now);
+  void FinishRun(Entry& entry, const core::RunResult& result, Moment now);
+  void HandleLostRun(Entry& entry, const std::string& why, Moment now);
+  // Puts the task back in its position with a backoff. The agent is at fault, and the attempt
+  // counts. `retry_after` is the agent's RetryInfo.
+  void RetryAfterBackoff(Entry& entry, const std::string& who, const std::string& why,
+                         std::optional<absl::Duration> retry_after, Moment now);
+  void AbandonStart(Entry& entry, bool counts, const std::string& why, Moment now);
+  // Handles the end of a start's lease without an answer.
   void OnStartUnanswered(Entry& entry, Moment now);
-  void ReturnOrFail(Entry& entry, const Return& returned, Moment now);
-  void End(Entry& entry, core::Ended ended, const Remark& remark, Moment now);
+  void RetryOrFail(Entry& entry, const FailedDispatch& dispatch, Moment now);
+  void EndTask(Entry& entry, core::Ended ended, const EventDetails& details, Moment now);
   void EndCancelled(Entry& entry, const std::string& who, const std::string& why,
                     std::optional<core::RunResult> run, Moment now);
 
-  // engine_agents.cc: what agents say.
-  void OnStartAnswered(Agent& agent, const core::StartAnswered& answered, Moment now);
-  void OnRefused(Entry& entry, Agent& agent, const absl::Status& refusal, Moment now);
+  // ---- Messages of agents (engine_agents.cc) ----
+
+  void OnStartAnswered(Agent& agent, const core::StartAnswer& start, Moment now);
+  void OnStartRejected(Entry& entry, Agent& agent, const absl::Status& error, Moment now);
   void OnRunEnded(Agent& agent, const core::RunEnded& ended, Moment now);
   void OnHeartbeat(Agent& agent, const core::Heartbeat& heartbeat, Moment now);
-  void OnLoad(Agent& agent, const core::LoadReported& load);
-  absl::Status CheckNewcomer(const std::string& name, const std::string& instance_id);
-  void EndExtension();
-  void Reconcile(Agent& agent, const core::AgentOpened& opened, Moment now);
+  void OnLoad(Agent& agent, const core::LoadReport& load);
+  absl::Status CheckAgent(const std::string& name, const std::string& instance_id);
+  void EndLeaseExtension();
+  void Reconcile(Agent& agent, const core::SessionOpened& opened, Moment now);
   void ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, Moment now);
-  void Adopt(Entry& entry, Moment now);
-  // The dispatch that the token names, if it is under way on that agent; else null.
-  Entry* Current(const Agent& agent, const core::FenceToken& token);
-  void Say(const Agent& agent, core::DirectorItem item);
-  void SayTo(const std::string& agent, core::DirectorItem item);
-  void NoteInfrastructureError(Agent& agent, core::QueueId task);
+  void AdoptRun(Entry& entry, Moment now);
+  // Returns the task of the dispatch that `token` names if it is under way on that agent; else
+  // null.
+  Entry* FindDispatch(const Agent& agent, const core::FenceToken& token);
+  void Send(const Agent& agent, core::DirectorItem item);
+  void SendTo(const std::string& agent, core::DirectorItem item);
+  void CountInfrastructureError(Agent& agent, core::QueueId task);
   void OnMessageTooLarge(Agent& agent);
   void MarkAgent(Agent& agent, bool draining, bool cordoned, const std::string& why);
 
-  // engine_control.cc
+  // ---- Timers (engine_control.cc) ----
+
   void OnPendingDue(Entry& entry, Moment now);
   void OnInFlightDue(Entry& entry, Moment now);
 
@@ -434,20 +315,22 @@ class DirectorEngine {
   Book book_;
   Fleet fleet_;
   Matcher matcher_;
-  WaitingLine line_;
+  WaitingLine waiting_line_;
   Tickets tickets_;
-  // Ends of backoffs; earliest starts and deadlines; leases, repeats and guards.
+  // pending: ends of backoffs. wall: earliest starts and deadlines. in flight: leases, repeated
+  // sends, and guards.
   Agenda<absl::Duration> pending_agenda_;
   Agenda<absl::Time> wall_agenda_;
   Agenda<absl::Duration> in_flight_agenda_;
-  // When it was last seen to that no free slot and no place is left to whoever could have it.
+  // Last time when Settle() ran. After it no free slot and no free place is left that a task or a
+  // waiter could use.
   absl::Duration settled_at_ = -absl::InfiniteDuration();
   core::DrainRate drain_rate_;
-  // Pending tasks whose time has not come.
+  // Pending tasks in backoff or before their earliest start.
   uint64_t delayed_ = 0;
   core::Ulid last_id_;
   bool shutting_down_ = false;
-  // What agents were told that leases last longer by.
+  // The lease extension that was announced to the agents.
   absl::Duration lease_extension_ = {};
   Outcome outcome_;
 };

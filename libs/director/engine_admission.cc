@@ -1,4 +1,4 @@
-// The door: who gets a place in the queue, who waits for one, who is sent away.
+// Admission: decides whether a caller gets a place in the queue, waits for one, or is rejected.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -7,8 +7,8 @@
 #include "libs/base/error.h"
 #include "libs/base/text.h"
 #include "libs/core/limits.h"
-#include "libs/core/supported.h"
-#include "libs/core/task_spans.h"
+#include "libs/core/session.h"
+#include "libs/core/trace.h"
 #include "libs/director/engine.h"
 
 namespace callboard::director {
@@ -34,18 +34,19 @@ absl::string_view PolicyName(QueuePolicy policy) {
 }
 
 absl::Status OverlapError(const std::string& key, core::QueueId live) {
-  return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                        "a task of overlap key ", base::Echoed(key), " is live: ", ToString(live))),
-                    "OVERLAP", {{"key", key}, {"queue_id", ToString(live)}});
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "a task with overlap key ", base::EscapeForError(key), " is live: ", ToString(live))),
+      "OVERLAP", {{"key", key}, {"queue_id", ToString(live)}});
 }
 
 }  // namespace
 
-// How a newcomer gets in: what has to make way for it.
-struct DirectorEngine::Place {
-  // The pending task of its overlap key that it takes the place of.
+// How a new task gets its place: the tasks that end to make room for it.
+struct DirectorEngine::AdmissionPlan {
+  // The pending task with the same overlap key that it replaces.
   Entry* coalesced = nullptr;
-  // The task that the queue's policy gives up for it.
+  // The task that the queue's policy drops.
   Entry* evicted = nullptr;
 };
 
@@ -59,31 +60,32 @@ Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec,
                                  const std::string& who, Moment now) {
   const Entry* entry = book_.Find(id);
   if (entry == nullptr) return TaskNotFound(id);
-  const core::Life& old = entry->life;
-  if (!old.is_ended() || old.state == core::TaskState::kCompleted) {
+  const core::TaskState& old = entry->task;
+  if (!old.is_ended() || old.state == core::LifecycleState::kCompleted) {
     return WithReason(absl::FailedPreconditionError(
                           absl::StrCat(ToString(id), old.is_ended() ? " is completed" : " is live",
                                        "; only failed and cancelled tasks can be redriven")),
                       "NOT_REDRIVABLE", {{"queue_id", ToString(id)}});
   }
   if (const std::optional<core::QueueId> successor = book_.RedrivenAs(id)) {
-    if (const Entry* found = book_.Find(*successor)) return AsBefore(*found);
+    if (const Entry* found = book_.Find(*successor)) return DuplicateResult(*found);
   }
   core::Submission submission = {.spec = spec, .policy = QueuePolicy::kReject, .ticket = {}};
   submission.spec.request_id = absl::StrCat("redrive/", ToString(id));
   submission.spec.overlap.reset();
   submission.spec.deadline_at.reset();
   submission.spec.earliest_start_at.reset();
-  // In its submitter's name, whoever asks: an old task has one successor.
-  Caller caller = Submitter(old.terms->identity, std::move(submission), now.wall);
+  // Submitted in the name of the original caller, so that a task has one successor regardless of
+  // who redrives it.
+  Caller caller = MakeSubmitter(old.terms->identity, std::move(submission), now.wall);
   caller.redrive_of = id;
   Decision decision = Admit(caller, /*arriving=*/true, now);
-  if (const auto* submitted = std::get_if<Submitted>(&decision);
+  if (const auto* submitted = std::get_if<SubmitResult>(&decision);
       submitted != nullptr && !submitted->deduplicated) {
-    Note(*entry,
-         {TaskEventKind::kRedriven, who,
-          absl::StrCat("submitted again as ", ToString(submitted->queue_id))},
-         now);
+    WriteEvent(*entry,
+               {TaskEventKind::kRedriven, who,
+                absl::StrCat("submitted again as ", ToString(submitted->queue_id))},
+               now);
   }
   Settle(now);
   return decision;
@@ -100,20 +102,20 @@ Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
                           "drop-oldest is not allowed here (setting queue.allow_evict)"),
                       "EVICT_NOT_ALLOWED");
   }
-  if (std::optional<Decision> same = FindSame(caller, now)) return *std::move(same);
+  if (std::optional<Decision> same = FindDuplicate(caller, now)) return *std::move(same);
   if (is_draining()) return DrainingError(now);
-  Place place;
-  if (absl::Status status = CheckOverlap(caller, place); !status.ok()) return status;
-  if (const std::optional<NoPlace> why = FindPlace(caller, place, now)) {
-    return WaitOrRefuse(caller, *why, arriving, now);
+  AdmissionPlan plan;
+  if (absl::Status status = CheckOverlap(caller, plan); !status.ok()) return status;
+  if (const std::optional<NoPlaceReason> why = FindPlace(caller, plan, now)) {
+    return WaitOrReject(caller, *why, arriving, now);
   }
   if (submission.validate_only) {
-    return Submitted{.admitted = {.spec = core::SpecPtr(caller.submission, &submission.spec)}};
+    return SubmitResult{.admitted = {.spec = core::SpecPtr(caller.submission, &submission.spec)}};
   }
-  return AddTask(caller, place, now);
+  return AddTask(caller, plan, now);
 }
 
-std::optional<Decision> DirectorEngine::FindSame(const Caller& caller, Moment now) {
+std::optional<Decision> DirectorEngine::FindDuplicate(const Caller& caller, Moment now) {
   const core::Submission& submission = *caller.submission;
   const std::string& request_id = submission.spec.request_id;
   if (request_id.empty()) return std::nullopt;
@@ -121,24 +123,25 @@ std::optional<Decision> DirectorEngine::FindSame(const Caller& caller, Moment no
       book_.FindRequest(caller.identity, request_id, now.wall);
   if (!known.has_value()) return std::nullopt;
   if (!IsSameRequest(known->fingerprint, caller)) {
-    return WithReason(absl::AlreadyExistsError(absl::StrCat(
-                          "request_id ", base::Echoed(request_id), " stands for another task, ",
-                          ToString(known->queue_id), "; use a new one for new content")),
-                      "REQUEST_ID_REUSED", {{"queue_id", ToString(known->queue_id)}});
+    return WithReason(
+        absl::AlreadyExistsError(absl::StrCat(
+            "request_id ", base::EscapeForError(request_id), " was used for another task, ",
+            ToString(known->queue_id), "; use a new request_id for new content")),
+        "REQUEST_ID_REUSED", {{"queue_id", ToString(known->queue_id)}});
   }
   if (!submission.validate_only &&
       tickets_.IsValid(submission.ticket, caller.identity, now.monotonic)) {
     tickets_.Release(submission.ticket);
   }
   const Entry* entry = book_.Find(known->queue_id);
-  if (entry != nullptr) return AsBefore(*entry);
-  return Submitted{.queue_id = known->queue_id, .state = known->state, .deduplicated = true};
+  if (entry != nullptr) return DuplicateResult(*entry);
+  return SubmitResult{.queue_id = known->queue_id, .state = known->state, .deduplicated = true};
 }
 
 bool DirectorEngine::IsSameRequest(const core::Fingerprint& known, const Caller& caller) const {
   const core::TaskSpec& spec = caller.submission->spec;
-  if (core::IsSame(known, caller.fingerprint, spec)) return true;
-  // A value that the setting supplies is the same as that value sent.
+  if (core::IsSameSubmit(known, caller.fingerprint, spec)) return true;
+  // A default value and the same value sent explicitly mean the same request.
   core::TaskSpec same = spec;
   if (spec.max_attempts == 0) {
     same.max_attempts = options_.queue.max_attempts;
@@ -147,115 +150,118 @@ bool DirectorEngine::IsSameRequest(const core::Fingerprint& known, const Caller&
   } else {
     return false;
   }
-  return core::IsSame(known, core::FingerprintOf(same), same);
+  return core::IsSameSubmit(known, core::ComputeFingerprint(same), same);
 }
 
-Submitted DirectorEngine::AsBefore(const Entry& entry) const {
-  return {.queue_id = entry.life.queue_id,
-          .state = entry.life.state,
-          .position = book_.Position(entry.life),
+SubmitResult DirectorEngine::DuplicateResult(const Entry& entry) const {
+  return {.queue_id = entry.task.queue_id,
+          .state = entry.task.state,
+          .position = book_.Position(entry.task),
           .deduplicated = true};
 }
 
-absl::Status DirectorEngine::CheckOverlap(const Caller& caller, Place& place) const {
+absl::Status DirectorEngine::CheckOverlap(const Caller& caller, AdmissionPlan& plan) const {
   const std::optional<core::Overlap>& overlap = caller.submission->spec.overlap;
   if (!overlap.has_value() || overlap->policy == core::OverlapPolicy::kAllow) {
     return absl::OkStatus();
   }
-  const Book::Overlapping* others = book_.FindOverlapping(overlap->key);
-  if (others == nullptr || others->live.size() < overlap->most_at_once()) return absl::OkStatus();
+  const Book::OverlapGroup* others = book_.FindOverlapGroup(overlap->key);
+  if (others == nullptr || others->live.size() < overlap->live_tasks_max()) return absl::OkStatus();
   if (overlap->policy == core::OverlapPolicy::kQueueOne) {
-    // The one that waits makes way for the newcomer; what runs is let run. With nothing waiting the
-    // newcomer is the one that waits (Book::WaitsForOverlap()).
+    // The pending task is replaced by the new one; running tasks continue. Without a pending task,
+    // the new one waits (Book::WaitsForOverlap()).
     for (auto other = others->live.rbegin(); other != others->live.rend(); ++other) {
-      if (!other->second->life.is_pending()) continue;
-      place.coalesced = other->second;
+      if (!other->second->task.is_pending()) continue;
+      plan.coalesced = other->second;
       break;
     }
     return absl::OkStatus();
   }
-  return OverlapError(overlap->key, others->live.begin()->second->life.queue_id);
+  return OverlapError(overlap->key, others->live.begin()->second->task.queue_id);
 }
 
-std::optional<DirectorEngine::NoPlace> DirectorEngine::FindPlace(const Caller& caller, Place& place,
-                                                                 Moment now) const {
+std::optional<DirectorEngine::NoPlaceReason> DirectorEngine::FindPlace(const Caller& caller,
+                                                                       AdmissionPlan& plan,
+                                                                       Moment now) const {
   const core::Submission& submission = *caller.submission;
   const QueuePolicy policy = PolicyOf(submission);
   const bool has_ticket = !submission.ticket.empty();
-  const uint64_t freed = place.coalesced != nullptr ? 1 : 0;
+  const uint64_t freed = plan.coalesced != nullptr ? 1 : 0;
   if (is_bounded() && caller.is_scheduler()) {
     const uint64_t freed_share =
-        freed == 1 && place.coalesced->life.terms->source == core::TaskSource::kScheduler ? 1 : 0;
-    if (book_.pending_of_scheduler() - freed_share >= SchedulerPlaces()) {
-      if (policy != QueuePolicy::kDropOldest || has_ticket) return NoPlace::kShareUsedUp;
-      place.evicted = book_.OldestFresh(/*of_scheduler=*/true, /*except=*/place.coalesced);
-      if (place.evicted == nullptr) return NoPlace::kShareUsedUp;
+        freed == 1 && plan.coalesced->task.terms->source == core::TaskSource::kScheduler ? 1 : 0;
+    if (book_.scheduler_pending() - freed_share >= SchedulerPlaces()) {
+      if (policy != QueuePolicy::kDropOldest || has_ticket) return NoPlaceReason::kShareUsedUp;
+      plan.evicted = book_.OldestFresh(/*scheduler_only=*/true, /*except=*/plan.coalesced);
+      if (plan.evicted == nullptr) return NoPlaceReason::kShareUsedUp;
       return std::nullopt;
     }
   }
   if (has_ticket) {
     const bool is_valid = tickets_.IsValid(submission.ticket, caller.identity, now.monotonic);
-    return is_valid ? std::nullopt : std::optional(NoPlace::kTicketExpired);
+    return is_valid ? std::nullopt : std::optional(NoPlaceReason::kTicketExpired);
   }
   if (!IsFull(freed)) return std::nullopt;
-  if (policy != QueuePolicy::kDropOldest) return NoPlace::kQueueFull;
-  place.evicted = book_.OldestFresh(/*of_scheduler=*/false, /*except=*/place.coalesced);
-  if (place.evicted == nullptr) return NoPlace::kQueueFull;
+  if (policy != QueuePolicy::kDropOldest) return NoPlaceReason::kQueueFull;
+  plan.evicted = book_.OldestFresh(/*scheduler_only=*/false, /*except=*/plan.coalesced);
+  if (plan.evicted == nullptr) return NoPlaceReason::kQueueFull;
   return std::nullopt;
 }
 
-Decision DirectorEngine::WaitOrRefuse(Caller& caller, NoPlace why, bool arriving, Moment now) {
+Decision DirectorEngine::WaitOrReject(Caller& caller, NoPlaceReason why, bool arriving,
+                                      Moment now) {
   const core::Submission& submission = *caller.submission;
   const QueuePolicy policy = PolicyOf(submission);
   const bool may_wait = policy == QueuePolicy::kBlock && arriving && submission.ticket.empty() &&
                         !submission.validate_only;
-  return may_wait ? WaitInLine(caller, now) : ErrorOf(why, policy, now);
+  return may_wait ? AddToWaitingLine(caller, now) : NoPlaceError(why, policy, now);
 }
 
-Decision DirectorEngine::WaitInLine(Caller& caller, Moment now) {
-  if (const std::optional<WaiterId> id = line_.Add(std::move(caller))) return *id;
-  const bool is_number = line_.has_too_many();
+Decision DirectorEngine::AddToWaitingLine(Caller& caller, Moment now) {
+  if (const std::optional<WaiterId> id = waiting_line_.Add(std::move(caller))) return *id;
+  const bool is_number = waiting_line_.has_too_many();
   const std::string what =
-      is_number ? absl::StrCat("too many callers wait for a place (", line_.size(), " of ",
+      is_number ? absl::StrCat("too many callers wait for a place (", waiting_line_.size(), " of ",
                                options_.queue.max_waiters, ", setting queue.max_waiters)")
-                : absl::StrCat("the callers that wait for a place hold too much (", line_.bytes(),
-                               " of ", options_.queue.max_waiting_bytes,
+                : absl::StrCat("the callers that wait for a place use too much memory (",
+                               waiting_line_.bytes(), " of ", options_.queue.max_waiting_bytes,
                                " bytes, setting queue.max_waiting_bytes)");
   return WithRetryAfter(
       WithReason(absl::ResourceExhaustedError(what), "TOO_MANY_WAITERS",
                  {{"bound", is_number ? "queue.max_waiters" : "queue.max_waiting_bytes"},
-                  {"waiting", absl::StrCat(line_.size())},
-                  {"waiting_bytes", absl::StrCat(line_.bytes())}}),
+                  {"waiting", absl::StrCat(waiting_line_.size())},
+                  {"waiting_bytes", absl::StrCat(waiting_line_.bytes())}}),
       drain_rate_.RetryAfter(now.monotonic));
 }
 
-void DirectorEngine::MakeWay(const Place& place, const std::string& who, core::QueueId newcomer,
-                             Moment now) {
-  if (place.coalesced != nullptr) {
-    End(*place.coalesced,
-        {.state = core::TaskState::kFailed, .reason = core::FailureReason::kCoalesced},
+void DirectorEngine::EndDisplacedTasks(const AdmissionPlan& plan, const std::string& who,
+                                       core::QueueId new_task, Moment now) {
+  if (plan.coalesced != nullptr) {
+    EndTask(
+        *plan.coalesced,
+        {.state = core::LifecycleState::kFailed, .reason = core::FailureReason::kCoalesced},
         {TaskEventKind::kFailed, who,
-         absl::StrCat("a later task of its overlap key took its place: ", ToString(newcomer)),
+         absl::StrCat("replaced by a later task with the same overlap key: ", ToString(new_task)),
          core::Fault::kCaller},
         now);
   }
-  if (place.evicted != nullptr) {
-    End(*place.evicted,
-        {.state = core::TaskState::kFailed, .reason = core::FailureReason::kEvicted},
+  if (plan.evicted != nullptr) {
+    EndTask(
+        *plan.evicted,
+        {.state = core::LifecycleState::kFailed, .reason = core::FailureReason::kEvicted},
         {TaskEventKind::kEvicted, who,
-         absl::StrCat("the queue was full and its policy drops the oldest, for ",
-                      ToString(newcomer)),
+         absl::StrCat("the queue was full; dropped as the oldest task, for ", ToString(new_task)),
          core::Fault::kCaller},
         now);
   }
 }
 
-Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now) {
+SubmitResult DirectorEngine::AddTask(Caller& caller, const AdmissionPlan& plan, Moment now) {
   core::Submission& submission = *caller.submission;
-  // In the order of admission, which is also the one that the store likes best.
+  // Ids grow in the order of admission, which is also the cheapest order for the store.
   last_id_ = core::Ulid::After(last_id_, now.wall, {random_.Next(), random_.Next()});
   const core::QueueId id = core::QueueId(last_id_);
-  MakeWay(place, caller.identity, id, now);
+  EndDisplacedTasks(plan, caller.identity, id, now);
   if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
 
   core::TaskSpec& spec = submission.spec;
@@ -272,14 +278,14 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
                              .redrive_of = caller.redrive_of,
                              .trace = submission.trace};
   if (admitted.trace == core::SpanContext()) {
-    admitted.trace = core::SubmitSpanOf(id);
-    // One that is tried again is looked at if the first try was.
+    admitted.trace = core::SubmitSpan(id);
+    // The repeated task is sampled if the original was.
     const Entry* old = caller.redrive_of.has_value() ? book_.Find(*caller.redrive_of) : nullptr;
-    admitted.trace.sampled = old != nullptr && old->life.trace.sampled;
+    admitted.trace.sampled = old != nullptr && old->task.trace.sampled;
   }
   const core::SpanContext trace = admitted.trace;
   core::TaskRecord record = {.queue_id = id, .number = 1, .change = std::move(admitted)};
-  // The first event is that it was submitted (core::EventsFrom()).
+  // The first event is the submit itself (core::BuildEvents()).
   record.event = {.number = 2,
                   .kind = TaskEventKind::kAdmitted,
                   .at = now.wall,
@@ -291,21 +297,22 @@ Submitted DirectorEngine::AddTask(Caller& caller, const Place& place, Moment now
                             .trace = trace});
   const core::TaskRecord& written = std::get<core::TaskRecord>(Write(std::move(record)));
   Entry& entry = *book_.Find(written.queue_id);
-  Submitted submitted = {.queue_id = written.queue_id,
-                         .position = written.event.place_after,
-                         .admitted = std::get<core::Admitted>(written.change),
-                         .created_at = now.wall};
-  StartClocks(entry, now);
-  Offer(entry, now);
-  AnswerSame(entry.life, now);
+  SubmitResult submitted = {.queue_id = written.queue_id,
+                            .position = written.event.place_after,
+                            .admitted = std::get<core::Admitted>(written.change),
+                            .created_at = now.wall};
+  ResetTimers(entry, now);
+  OfferToMatcher(entry, now);
+  AnswerDuplicates(entry.task, now);
   return submitted;
 }
 
-void DirectorEngine::AnswerSame(const core::Life& life, Moment now) {
-  if (life.request_id.empty()) return;
-  for (const WaiterId waiter : line_.WithRequest(life.terms->identity, life.request_id)) {
-    const Caller caller = *line_.Remove(waiter);
-    outcome_.answers.push_back({waiter, *FindSame(caller, now)});
+void DirectorEngine::AnswerDuplicates(const core::TaskState& task, Moment now) {
+  if (task.request_id.empty()) return;
+  for (const WaiterId waiter :
+       waiting_line_.FindByRequestId(task.terms->identity, task.request_id)) {
+    const Caller caller = *waiting_line_.Remove(waiter);
+    outcome_.answers.push_back({waiter, *FindDuplicate(caller, now)});
   }
 }
 
@@ -321,22 +328,22 @@ Decision DirectorEngine::AdmitTicket(Caller& caller, bool arriving, Moment now) 
   if (is_draining()) return DrainingError(now);
   const uint32_t tickets_max =
       is_bounded() ? std::max(1u, options_.queue.max_size / 2) : core::kTicketsMax;
-  const uint32_t in_all = tickets_.size() + line_.wanting_tickets();
-  const uint32_t of_caller =
-      tickets_.HeldBy(caller.identity) + line_.WantingTickets(caller.identity);
-  if (in_all >= tickets_max || of_caller >= core::kTicketsPerCallerMax) {
+  const uint32_t total = tickets_.size() + waiting_line_.ticket_request_count();
+  const uint32_t held_by_caller =
+      tickets_.CountHeldBy(caller.identity) + waiting_line_.TicketRequestCount(caller.identity);
+  if (total >= tickets_max || held_by_caller >= core::kTicketsPerCallerMax) {
     return WithRetryAfter(
         WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                       "too many tickets (", in_all, " of ", tickets_max, "; ", of_caller,
+                       "too many tickets (", total, " of ", tickets_max, "; ", held_by_caller,
                        " of yours, at most ", core::kTicketsPerCallerMax, ")")),
-                   "TOO_MANY_TICKETS", {{"tickets", absl::StrCat(in_all)}}),
+                   "TOO_MANY_TICKETS", {{"tickets", absl::StrCat(total)}}),
         drain_rate_.RetryAfter(now.monotonic));
   }
   if (IsFull()) {
-    return arriving ? WaitInLine(caller, now) : FullError(QueuePolicy::kBlock, now);
+    return arriving ? AddToWaitingLine(caller, now) : FullError(QueuePolicy::kBlock, now);
   }
   const core::Ulid chance = core::Ulid::At(now.wall, {random_.Next(), random_.Next()});
-  TicketGranted granted = {absl::StrCat("ticket-", chance.ToString()),
+  GrantedTicket granted = {absl::StrCat("ticket-", chance.ToString()),
                            now.wall + caller.ticket_lifetime};
   tickets_.Add(granted.ticket, {caller.identity, now.monotonic + caller.ticket_lifetime});
   return granted;
@@ -344,35 +351,35 @@ Decision DirectorEngine::AdmitTicket(Caller& caller, bool arriving, Moment now) 
 
 bool DirectorEngine::AdmitNextWaiter(Moment now) {
   if (IsFull()) return false;
-  const bool scheduler_may = !is_bounded() || book_.pending_of_scheduler() < SchedulerPlaces();
-  const std::optional<WaiterId> next = line_.Next(scheduler_may);
+  const bool allow_scheduler = !is_bounded() || book_.scheduler_pending() < SchedulerPlaces();
+  const std::optional<WaiterId> next = waiting_line_.Next(allow_scheduler);
   if (!next.has_value()) return false;
-  Caller caller = *line_.Remove(*next);
+  Caller caller = *waiting_line_.Remove(*next);
   Decision decision = Admit(caller, /*arriving=*/false, now);
   outcome_.answers.push_back({*next, std::move(decision)});
   return true;
 }
 
-void DirectorEngine::Leave(WaiterId waiter, Moment now) {
-  line_.Remove(waiter);
+void DirectorEngine::CancelWait(WaiterId waiter, Moment now) {
+  waiting_line_.Remove(waiter);
   Settle(now);
 }
 
 uint64_t DirectorEngine::SchedulerPlaces() const {
-  // 0.29 of 100 is 29, whatever its binary digits say.
+  // Makes 0.29 of 100 exactly 29 in spite of binary fractions.
   constexpr double kRounding = 1e-9;
   const double share =
       std::floor(options_.queue.scheduler_share * options_.queue.max_size + kRounding);
   return std::max<uint64_t>(1, static_cast<uint64_t>(share));
 }
 
-absl::Status DirectorEngine::ErrorOf(NoPlace why, QueuePolicy policy, Moment now) const {
+absl::Status DirectorEngine::NoPlaceError(NoPlaceReason why, QueuePolicy policy, Moment now) const {
   switch (why) {
-    case NoPlace::kQueueFull:
+    case NoPlaceReason::kQueueFull:
       return FullError(policy, now);
-    case NoPlace::kShareUsedUp:
+    case NoPlaceReason::kShareUsedUp:
       return ShareError(policy, now);
-    case NoPlace::kTicketExpired:
+    case NoPlaceReason::kTicketExpired:
       break;
   }
   return WithReason(absl::FailedPreconditionError(
@@ -402,7 +409,7 @@ absl::Status DirectorEngine::ShareError(QueuePolicy policy, Moment now) const {
                   {"depth", absl::StrCat(book_.counts().pending + tickets_.size())},
                   {"max_size", absl::StrCat(options_.queue.max_size)},
                   {"share", absl::StrCat(SchedulerPlaces())},
-                  {"share_used", absl::StrCat(book_.pending_of_scheduler())}}),
+                  {"share_used", absl::StrCat(book_.scheduler_pending())}}),
       drain_rate_.RetryAfter(now.monotonic));
 }
 
@@ -412,9 +419,9 @@ absl::Status DirectorEngine::DrainingError(Moment now) const {
       drain_rate_.RetryAfter(now.monotonic));
 }
 
-void DirectorEngine::DismissWaiters(const absl::Status& why) {
-  while (const std::optional<WaiterId> next = line_.Next(/*scheduler_may=*/true)) {
-    line_.Remove(*next);
+void DirectorEngine::RejectWaiters(const absl::Status& why) {
+  while (const std::optional<WaiterId> next = waiting_line_.Next(/*allow_scheduler=*/true)) {
+    waiting_line_.Remove(*next);
     outcome_.answers.push_back({*next, why});
   }
   tickets_.Clear();

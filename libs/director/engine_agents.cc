@@ -1,4 +1,4 @@
-// What agents say, and what follows from it.
+// Handles the messages of agents.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -6,10 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
 #include "libs/base/text.h"
-#include "libs/core/answer.h"
-#include "libs/core/backoff.h"
+#include "libs/core/dispatch_rules.h"
 #include "libs/core/limits.h"
 #include "libs/director/engine.h"
 #include "libs/ports/agent_link.h"
@@ -18,23 +16,24 @@ namespace callboard::director {
 namespace {
 
 using core::FenceToken;
+using core::LifecycleState;
 using core::RunResult;
 using core::TaskEventKind;
-using core::TaskState;
 
-// An agent that fails so many different tasks in a row is broken.
+// An agent that fails this many different tasks in a row is cordoned.
 constexpr size_t kCordonTasks = 3;
-// 409s in a row from which on only a heartbeat's report counts.
-constexpr uint32_t kRefusalsBeforeHeartbeat = 3;
-// An agent that ends so many Sessions with a message that is too large will do it again.
+// From this many busy answers in a row on, only a report with a heartbeat counts.
+constexpr uint32_t kBusyBeforeHeartbeat = 3;
+// An agent whose Sessions ended this often because of a message that was too large is cordoned: the
+// next Session would end the same way.
 constexpr uint32_t kCordonOversizedSessions = 3;
 
-// Whether `text` may be a name or a part of a label.
+// Returns whether `text` may be a name or a part of a label.
 bool IsName(absl::string_view text) {
   return text.size() <= core::kNameBytesMax && !base::HasControl(text);
 }
 
-absl::Status CheckSize(const core::AgentOpened& opened) {
+absl::Status CheckSize(const core::SessionOpened& opened) {
   const size_t tokens = opened.running.size() + opened.lost.size() + opened.ended.size();
   const bool labels_fit =
       opened.labels.size() <= core::kLabelsMax &&
@@ -46,28 +45,29 @@ absl::Status CheckSize(const core::AgentOpened& opened) {
       tokens <= core::kAgentLanesMax * core::kLaneSlotsMax) {
     return absl::OkStatus();
   }
-  return base::WithReason(absl::InvalidArgumentError(absl::StrCat(
-                              "the agent ", base::Echoed(opened.name),
-                              " says too much, or has names with control characters: ",
-                              opened.labels.size(), " labels, ", tokens, " dispatches")),
-                          "BAD_AGENT");
+  return base::WithReason(
+      absl::InvalidArgumentError(absl::StrCat(
+          "the agent ", base::EscapeForError(opened.name),
+          " is invalid: too many labels or dispatches, or a name that is too long or has "
+          "control characters: ",
+          opened.labels.size(), " labels, ", tokens, " dispatches")),
+      "BAD_AGENT");
 }
 
-// What is kept of a result: the end of a long one.
-RunResult Cut(RunResult result) {
+// Limits the sizes of a result; of a long text, keeps the end.
+RunResult LimitResult(RunResult result) {
   if (result.result.size() > core::kResultBytesMax) {
-    result.result = std::string(base::Utf8Tail(result.result, core::kResultBytesMax));
+    result.result = std::string(base::Utf8Suffix(result.result, core::kResultBytesMax));
     result.result_truncated = true;
   }
-  result.error = base::KeptText(std::move(result.error), core::kErrorBytesMax);
-  result.signal = base::KeptText(std::move(result.signal), core::kNameBytesMax);
+  result.error = base::SanitizeText(std::move(result.error), core::kErrorBytesMax);
+  result.signal = base::SanitizeText(std::move(result.signal), core::kNameBytesMax);
   return result;
 }
 
 }  // namespace
 
-absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
-                                           const std::string& instance_id) {
+absl::Status DirectorEngine::CheckAgent(const std::string& name, const std::string& instance_id) {
   if (name.empty() || instance_id.empty() || !IsName(name) || !IsName(instance_id)) {
     return base::WithReason(absl::InvalidArgumentError(absl::StrCat(
                                 "an agent has a name and an instance id of 1 to ",
@@ -85,14 +85,15 @@ absl::Status DirectorEngine::CheckNewcomer(const std::string& name,
     return absl::OkStatus();
   }
   return base::WithReason(absl::AlreadyExistsError(absl::StrCat(
-                              "an agent named ", base::Echoed(name), " is connected from ",
-                              base::Echoed(agent->url), "; give each its own agent.name")),
+                              "an agent named ", base::EscapeForError(name), " is connected from ",
+                              base::EscapeForError(agent->url), "; give each its own agent.name")),
                           "AGENT_NAME_TAKEN", {{"name", name}, {"agent_url", agent->url}});
 }
 
-absl::Status DirectorEngine::Announce(const core::AgentAnnounced& announced, Moment now) {
-  RETURN_IF_ERROR(CheckNewcomer(announced.name, announced.instance_id));
-  // An agent whose Session opens was reached: others that were not keep none of those out.
+absl::Status DirectorEngine::Announce(const core::AgentAnnouncement& announced, Moment now) {
+  RETURN_IF_ERROR(CheckAgent(announced.name, announced.instance_id));
+  // Limits only new announcements. An agent whose Session opens has been reached, so it is never
+  // excluded because of others that were not.
   const auto is_unreached = [](const auto& known) { return known.second.is_unreached(); };
   if (fleet_.Find(announced.name) == nullptr &&
       std::count_if(fleet_.agents().begin(), fleet_.agents().end(), is_unreached) >=
@@ -104,16 +105,16 @@ absl::Status DirectorEngine::Announce(const core::AgentAnnounced& announced, Mom
   }
   Agent& agent = fleet_.Get(announced.name);
   if (agent.is_connected()) return absl::OkStatus();
-  agent.heard_at = now.monotonic;
+  agent.last_seen_at = now.monotonic;
   agent.url = announced.url;
   agent.labels = announced.labels;
   OnLoad(agent, {announced.lanes, agent.leaving});
   return absl::OkStatus();
 }
 
-absl::Status DirectorEngine::OnOpened(core::SessionId session, const core::AgentOpened& opened,
-                                      Moment now) {
-  RETURN_IF_ERROR(CheckNewcomer(opened.name, opened.instance_id));
+absl::Status DirectorEngine::OnSessionOpened(core::SessionId session,
+                                             const core::SessionOpened& opened, Moment now) {
+  RETURN_IF_ERROR(CheckAgent(opened.name, opened.instance_id));
   RETURN_IF_ERROR(CheckSize(opened));
   Agent& agent = fleet_.Get(opened.name);
   const bool is_new_life = agent.instance_id != opened.instance_id;
@@ -133,43 +134,45 @@ absl::Status DirectorEngine::OnOpened(core::SessionId session, const core::Agent
   }
   matcher_.Relink();
   Reconcile(agent, opened, now);
-  EndExtension();
+  EndLeaseExtension();
   Settle(now);
   return absl::OkStatus();
 }
 
-// Once every agent that has something is heard of again, nobody holds on longer than usual.
-void DirectorEngine::EndExtension() {
-  if (book_.extended().extension == absl::ZeroDuration() ||
-      book_.extended().epoch == book_.epoch()) {
+// Ends the lease extension of the previous director when every agent that holds a task has opened a
+// Session.
+void DirectorEngine::EndLeaseExtension() {
+  if (book_.lease_extension().extension == absl::ZeroDuration() ||
+      book_.lease_extension().epoch == book_.epoch()) {
     return;
   }
   for (const auto& [name, agent] : fleet_.agents()) {
     if (!agent.holds.empty() && !agent.has_opened) return;
   }
-  Write(core::LeasesExtended{.epoch = book_.extended().epoch});
+  Write(core::LeasesExtended{.epoch = book_.lease_extension().epoch});
 }
 
-void DirectorEngine::Reconcile(Agent& agent, const core::AgentOpened& opened, Moment now) {
+void DirectorEngine::Reconcile(Agent& agent, const core::SessionOpened& opened, Moment now) {
   const std::vector<core::QueueId> holds(agent.holds.begin(), agent.holds.end());
   const std::set<FenceToken> running(opened.running.begin(), opened.running.end());
   const std::set<FenceToken> lost(opened.lost.begin(), opened.lost.end());
-  // As good as running: their results come next, and say how each ended or that it is not its own.
+  // These count as running: their results follow, and tell how each run ended or that it is not the
+  // agent's own.
   const std::set<FenceToken> ended(opened.ended.begin(), opened.ended.end());
   for (const core::QueueId& id : holds) {
     Entry& entry = *book_.Find(id);
-    if (!entry.life.is_in_flight()) continue;
-    const FenceToken token = entry.life.token();
+    if (!entry.task.is_in_flight()) continue;
+    const FenceToken token = entry.task.token();
     if (running.contains(token) || ended.contains(token)) {
-      Adopt(entry, now);
+      AdoptRun(entry, now);
     } else {
       ReconcileAbsent(entry, agent, lost.contains(token), now);
     }
   }
   for (const std::set<FenceToken>* tokens : {&running, &lost}) {
     for (const FenceToken& token : *tokens) {
-      if (Current(agent, token) != nullptr) continue;
-      Say(agent, core::FencedOff{token});
+      if (FindDispatch(agent, token) != nullptr) continue;
+      Send(agent, core::FenceRun{token});
       if (book_.Find(token.queue_id) == nullptr) {
         outcome_.orphans.push_back({.token = token, .agent = agent.name, .is_run = true});
       }
@@ -177,35 +180,37 @@ void DirectorEngine::Reconcile(Agent& agent, const core::AgentOpened& opened, Mo
   }
 }
 
-void DirectorEngine::Adopt(Entry& entry, Moment now) {
-  entry.clocks.lease_until = LeaseFrom(now.monotonic);
-  if (entry.life.state == TaskState::kDispatching) {
-    Accept(entry, now);
-  } else if (entry.life.is_cancel_requested()) {
-    SayTo(entry.life.tries->agent, core::CancelRun{entry.life.token()});
+void DirectorEngine::AdoptRun(Entry& entry, Moment now) {
+  entry.timers.lease_until = LeaseEnd(now.monotonic);
+  if (entry.task.state == LifecycleState::kDispatching) {
+    MarkRunning(entry, now);
+  } else if (entry.task.is_cancel_requested()) {
+    SendTo(entry.task.history->agent, core::CancelRun{entry.task.token()});
   }
-  Watch(entry, now);
+  ArmTimers(entry, now);
 }
 
-// The agent neither runs it nor has its result, and hears no more of starts from earlier Sessions.
+// Handles a dispatch that the agent neither runs nor has a result of. Starts from earlier Sessions
+// can no longer reach the agent.
 void DirectorEngine::ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, Moment now) {
-  const core::Life& life = entry.life;
-  if (life.is_cancel_requested()) {
+  const core::TaskState& task = entry.task;
+  if (task.is_cancel_requested()) {
     EndCancelled(entry, agent.name, "the agent does not run it", {}, now);
-  } else if (was_lost || life.state == TaskState::kWorking) {
-    Lose(entry, absl::StrCat(agent.name, " no longer runs it and has no result"), now);
-  } else if (life.tries->instance_id != agent.instance_id) {
-    GiveUpStart(entry, /*counts=*/true, absl::StrCat(agent.name, " restarted before it answered"),
-                now);
-  } else if (life.tries->director_epoch != book_.epoch()) {
-    GiveUpStart(entry, /*counts=*/false, "the director restarted before the start was heard", now);
+  } else if (was_lost || task.state == LifecycleState::kWorking) {
+    HandleLostRun(entry, absl::StrCat(agent.name, " no longer runs it and has no result"), now);
+  } else if (task.history->instance_id != agent.instance_id) {
+    AbandonStart(entry, /*counts=*/true, absl::StrCat(agent.name, " restarted before it answered"),
+                 now);
+  } else if (task.history->director_epoch != book_.epoch()) {
+    AbandonStart(entry, /*counts=*/false, "the director restarted before the start was answered",
+                 now);
   } else {
-    // Same lives on both ends: the start was lost on its way. The copy carries the time of the
-    // first, and the lease still counts from it, or an agent could hold the task by reopening its
-    // Session.
-    entry.clocks.repeat_at = now.monotonic + options_.queue.dispatch_timeout;
-    Watch(entry, now);
-    SayStart(entry);
+    // Neither side has restarted, so the start was lost on its way. The copy carries the agent time
+    // of the first start, and the lease still counts from it. Otherwise an agent could hold the
+    // task forever by reopening its Session.
+    entry.timers.repeat_at = now.monotonic + options_.queue.dispatch_timeout;
+    ArmTimers(entry, now);
+    SendStart(entry);
   }
 }
 
@@ -214,14 +219,14 @@ void DirectorEngine::OnItems(core::SessionId session, absl::Span<const core::Age
   Agent* agent = fleet_.FindBySession(session);
   if (agent == nullptr) return;
   struct Step {
-    void operator()(const core::StartAnswered& answered) const {
-      engine.OnStartAnswered(agent, answered, now);
+    void operator()(const core::StartAnswer& start) const {
+      engine.OnStartAnswered(agent, start, now);
     }
     void operator()(const core::RunEnded& ended) const { engine.OnRunEnded(agent, ended, now); }
     void operator()(const core::Heartbeat& heartbeat) const {
       engine.OnHeartbeat(agent, heartbeat, now);
     }
-    void operator()(const core::LoadReported& load) const { engine.OnLoad(agent, load); }
+    void operator()(const core::LoadReport& load) const { engine.OnLoad(agent, load); }
     DirectorEngine& engine;
     Agent& agent;
     Moment now;
@@ -230,38 +235,37 @@ void DirectorEngine::OnItems(core::SessionId session, absl::Span<const core::Age
   Settle(now);
 }
 
-Entry* DirectorEngine::Current(const Agent& agent, const FenceToken& token) {
+Entry* DirectorEngine::FindDispatch(const Agent& agent, const FenceToken& token) {
   Entry* entry = book_.Find(token.queue_id);
-  if (entry == nullptr || !entry->life.is_in_flight()) return nullptr;
-  return entry->life.token() == token && entry->life.tries->agent == agent.name ? entry : nullptr;
+  if (entry == nullptr || !entry->task.is_in_flight()) return nullptr;
+  return entry->task.token() == token && entry->task.history->agent == agent.name ? entry : nullptr;
 }
 
-void DirectorEngine::OnStartAnswered(Agent& agent, const core::StartAnswered& answered,
-                                     Moment now) {
-  Entry* entry = Current(agent, answered.token);
+void DirectorEngine::OnStartAnswered(Agent& agent, const core::StartAnswer& start, Moment now) {
+  Entry* entry = FindDispatch(agent, start.token);
   if (entry == nullptr) {
-    // It runs something that nobody waits for.
-    if (answered.answer.ok()) Say(agent, core::FencedOff{answered.token});
+    // The agent runs a dispatch that no longer counts.
+    if (start.answer.ok()) Send(agent, core::FenceRun{start.token});
     return;
   }
-  if (entry->life.state != TaskState::kDispatching) return;
-  if (core::MeaningOf(answered.answer) != core::AnswerMeaning::kStale) agent.unanswered = {};
-  if (answered.answer.ok()) {
-    Accept(*entry, now);
+  if (entry->task.state != LifecycleState::kDispatching) return;
+  if (core::ClassifyStartAnswer(start.answer) != core::AnswerMeaning::kStale) agent.unanswered = {};
+  if (start.answer.ok()) {
+    MarkRunning(*entry, now);
   } else {
-    OnRefused(*entry, agent, answered.answer, now);
+    OnStartRejected(*entry, agent, start.answer, now);
   }
 }
 
-void DirectorEngine::OnRefused(Entry& entry, Agent& agent, const absl::Status& refusal,
-                               Moment now) {
-  const core::AnswerMeaning meaning = core::MeaningOf(refusal);
+void DirectorEngine::OnStartRejected(Entry& entry, Agent& agent, const absl::Status& error,
+                                     Moment now) {
+  const core::AnswerMeaning meaning = core::ClassifyStartAnswer(error);
   if (meaning == core::AnswerMeaning::kStale) return;
-  const std::string why = base::KeptText(
-      absl::StrCat(absl::StatusCodeToString(refusal.code()), ": ", refusal.message()),
+  const std::string why = base::SanitizeText(
+      absl::StrCat(absl::StatusCodeToString(error.code()), ": ", error.message()),
       core::kErrorBytesMax);
-  if (entry.life.is_cancel_requested()) {
-    EndCancelled(entry, agent.name, "the agent refused to start it", {}, now);
+  if (entry.task.is_cancel_requested()) {
+    EndCancelled(entry, agent.name, "the agent rejected the start", {}, now);
     return;
   }
   switch (meaning) {
@@ -269,100 +273,102 @@ void DirectorEngine::OnRefused(Entry& entry, Agent& agent, const absl::Status& r
     case core::AnswerMeaning::kStale:
       return;
     case core::AnswerMeaning::kBusy:
-      Bounce(entry, agent, now);
+      HandleBusy(entry, agent, now);
       return;
     case core::AnswerMeaning::kRejected:
-      End(entry,
-          {.state = TaskState::kFailed,
-           .reason = core::FailureReason::kAgentRejected,
-           .error = why},
-          {TaskEventKind::kFailed, agent.name, why, core::Fault::kTask}, now);
+      EndTask(entry,
+              {.state = LifecycleState::kFailed,
+               .reason = core::FailureReason::kAgentRejected,
+               .error = why},
+              {TaskEventKind::kFailed, agent.name, why, core::Fault::kTask}, now);
       return;
     case core::AnswerMeaning::kAgentAtFault:
       MarkAgent(agent, agent.draining, /*cordoned=*/true,
-                absl::StrCat("it refuses the director: ", why));
-      ReturnOrFail(entry,
-                   {.sequence = entry.life.sequence,
-                    .blame = core::Blame::kAgentFailedIt,
-                    .who = agent.name,
-                    .why = why,
-                    .fault = core::Fault::kAgent},
-                   now);
+                absl::StrCat("it rejects the director: ", why));
+      RetryOrFail(entry,
+                  {.sequence = entry.task.sequence,
+                   .failure = core::DispatchFailure::kAgentFailed,
+                   .who = agent.name,
+                   .why = why,
+                   .fault = core::Fault::kAgent},
+                  now);
       return;
     case core::AnswerMeaning::kTransient:
-      NoteInfrastructureError(agent, entry.life.queue_id);
-      TryLater(entry, agent.name, why, base::DetailsOf(refusal).retry_after, now);
+      CountInfrastructureError(agent, entry.task.queue_id);
+      RetryAfterBackoff(entry, agent.name, why, base::GetErrorDetails(error).retry_after, now);
       return;
   }
 }
 
 void DirectorEngine::OnRunEnded(Agent& agent, const core::RunEnded& ended, Moment now) {
   const FenceToken& token = ended.token;
-  if (Entry* current = Current(agent, token)) {
-    if (current->life.state == TaskState::kDispatching) agent.unanswered = {};
-    Finish(*current, Cut(ended.result), now);
-    Say(agent, core::ResultAcknowledged{token});
+  if (Entry* current = FindDispatch(agent, token)) {
+    if (current->task.state == LifecycleState::kDispatching) agent.unanswered = {};
+    FinishRun(*current, LimitResult(ended.result), now);
+    Send(agent, core::ResultAck{token});
     return;
   }
   Entry* entry = book_.Find(token.queue_id);
-  if (entry != nullptr && entry->life.tries->reported.contains(token.dispatch)) {
-    Say(agent, core::ResultAcknowledged{token});
+  if (entry != nullptr && entry->task.history->reported_dispatches.contains(token.dispatch)) {
+    Send(agent, core::ResultAck{token});
     return;
   }
-  // The task is forgotten, has ended without it, or is elsewhere by now.
-  Say(agent, core::FencedOff{token});
+  // The task was forgotten, has ended without this result, or was dispatched again.
+  Send(agent, core::FenceRun{token});
   const bool was_cancelled = ended.result.end == core::RunResult::End::kCancelled;
-  // Nobody threw away what a cancel ended, nor twice what was noted before.
-  if (entry != nullptr && ((was_cancelled && entry->life.state == TaskState::kCancelled) ||
-                           token.dispatch <= entry->life.tries->orphaned)) {
+  // The result of a cancelled task was not discarded by mistake, and an orphan is recorded only
+  // once.
+  if (entry != nullptr && ((was_cancelled && entry->task.state == LifecycleState::kCancelled) ||
+                           token.dispatch <= entry->task.history->orphaned_dispatch)) {
     return;
   }
-  // Not for the task's history: it has none, or one without that dispatch or that cancel.
-  if (entry == nullptr || was_cancelled || token.dispatch > entry->life.dispatch) {
-    const core::TraceId trace = entry == nullptr ? core::TraceId() : entry->life.trace.trace_id;
+  // The task's history cannot hold this event: the task is unknown, or its history lacks that
+  // dispatch or that cancel.
+  if (entry == nullptr || was_cancelled || token.dispatch > entry->task.dispatch) {
+    const core::TraceId trace = entry == nullptr ? core::TraceId() : entry->task.trace.trace_id;
     outcome_.orphans.push_back({token, agent.name, trace});
     return;
   }
-  Note(*entry,
-       {TaskEventKind::kOrphanResult, agent.name,
-        "the result of a dispatch that no longer counts was thrown away", core::Fault::kAgent,
-        agent.name},
-       now, token.dispatch);
+  WriteEvent(
+      *entry,
+      {TaskEventKind::kOrphanResult, agent.name,
+       "discarded the result of a dispatch that no longer counts", core::Fault::kAgent, agent.name},
+      now, token.dispatch);
 }
 
 void DirectorEngine::OnHeartbeat(Agent& agent, const core::Heartbeat& heartbeat, Moment now) {
-  // One that was overtaken by a later one says nothing new of the agent.
+  // A heartbeat that was overtaken by a later one has no news.
   if (heartbeat.agent_time < agent.agent_time) return;
   agent.agent_time = heartbeat.agent_time;
-  agent.heard_at = now.monotonic;
+  agent.last_seen_at = now.monotonic;
   agent.unreachable.failures = 0;
-  for (auto& [name, lane] : agent.lanes) lane.heartbeat_since_refusal = true;
+  for (auto& [name, lane] : agent.lanes) lane.heartbeat_since_busy = true;
   for (const FenceToken& token : heartbeat.running) {
-    Entry* entry = Current(agent, token);
+    Entry* entry = FindDispatch(agent, token);
     if (entry == nullptr) {
-      Say(agent, core::FencedOff{token});
+      Send(agent, core::FenceRun{token});
       continue;
     }
-    entry->clocks.lease_until = LeaseFrom(now.monotonic);
-    // Its answer was lost, or is yet to come.
-    if (entry->life.state == TaskState::kDispatching) Accept(*entry, now);
-    Watch(*entry, now);
+    entry->timers.lease_until = LeaseEnd(now.monotonic);
+    // The answer to the start was lost, or has not arrived yet.
+    if (entry->task.state == LifecycleState::kDispatching) MarkRunning(*entry, now);
+    ArmTimers(*entry, now);
   }
 }
 
-void DirectorEngine::OnLoad(Agent& agent, const core::LoadReported& load) {
+void DirectorEngine::OnLoad(Agent& agent, const core::LoadReport& load) {
   bool changed = agent.leaving != load.leaving;
   agent.leaving = load.leaving;
   for (const auto& [name, reported] : load.lanes) {
-    // More than anybody needs is more than the matcher should have to look at.
+    // Ignore further lanes, to limit the work of the matcher.
     if (!agent.lanes.contains(name) && agent.lanes.size() >= core::kAgentLanesMax) break;
     Lane& lane = agent.lanes[name];
     const uint32_t slots = std::min(reported.slots, core::kLaneSlotsMax);
     changed = changed || lane.slots != slots;
     lane.slots = slots;
     lane.reported = reported.used;
-    if (lane.refusals < kRefusalsBeforeHeartbeat || lane.heartbeat_since_refusal) {
-      lane.refused = false;
+    if (lane.busy_in_a_row < kBusyBeforeHeartbeat || lane.heartbeat_since_busy) {
+      lane.answered_busy = false;
     }
   }
   for (auto& [name, lane] : agent.lanes) {
@@ -370,24 +376,25 @@ void DirectorEngine::OnLoad(Agent& agent, const core::LoadReported& load) {
     lane.slots = 0;
     changed = true;
   }
-  // One without a Session serves nothing.
+  // An agent without a Session serves no group.
   if (changed && agent.is_connected()) matcher_.Relink();
   std::erase_if(agent.lanes,
                 [](const auto& lane) { return lane.second.slots == 0 && lane.second.held == 0; });
 }
 
-void DirectorEngine::OnBroken(core::SessionId session, const absl::Status& why, Moment now) {
+void DirectorEngine::OnSessionClosed(core::SessionId session, const absl::Status& why, Moment now) {
   Agent* agent = fleet_.FindBySession(session);
   if (agent == nullptr) return;
-  agent->unreachable_why = base::KeptText(std::string(why.message()), core::kErrorBytesMax);
-  if (base::DetailsOf(why).reason == ports::kMessageTooLarge) OnMessageTooLarge(*agent);
+  agent->unreachable_why = base::SanitizeText(std::string(why.message()), core::kErrorBytesMax);
+  if (base::GetErrorDetails(why).reason == ports::kMessageTooLarge) OnMessageTooLarge(*agent);
   fleet_.EndSession(*agent);
   agent->unreachable.AddFailure(now.monotonic);
   matcher_.Relink();
   Settle(now);
 }
 
-// What the agent wanted to say would be too large again, in every Session to come.
+// Cordons an agent after repeated messages that were too large, because every further Session would
+// fail in the same way.
 void DirectorEngine::OnMessageTooLarge(Agent& agent) {
   if (++agent.oversized_sessions < kCordonOversizedSessions) return;
   MarkAgent(
@@ -397,43 +404,43 @@ void DirectorEngine::OnMessageTooLarge(Agent& agent) {
 }
 
 void DirectorEngine::OnUnreachable(const std::string& name, const absl::Status& why, Moment now) {
-  // One that was never heard of is known from now on.
-  if (fleet_.Find(name) == nullptr) fleet_.Get(name).heard_at = now.monotonic;
-  fleet_.Get(name).unreachable_why =
-      base::KeptText(absl::StrCat(core::IsSessionRefusal(why) ? "it refuses the Session: " : "",
-                                  absl::StatusCodeToString(why.code()), ": ", why.message()),
-                     core::kErrorBytesMax);
+  // From now on the agent is known.
+  if (fleet_.Find(name) == nullptr) fleet_.Get(name).last_seen_at = now.monotonic;
+  fleet_.Get(name).unreachable_why = base::SanitizeText(
+      absl::StrCat(core::IsSessionRejection(why) ? "it rejects the Session: " : "",
+                   absl::StatusCodeToString(why.code()), ": ", why.message()),
+      core::kErrorBytesMax);
   Settle(now);
 }
 
-void DirectorEngine::OnNotWritten(const FenceToken& token, Moment now) {
+void DirectorEngine::OnStartNotSent(const FenceToken& token, Moment now) {
   Entry* entry = book_.Find(token.queue_id);
-  if (entry == nullptr || entry->life.state != TaskState::kDispatching ||
-      entry->life.token() != token || token.director_epoch != book_.epoch()) {
+  if (entry == nullptr || entry->task.state != LifecycleState::kDispatching ||
+      entry->task.token() != token || token.director_epoch != book_.epoch()) {
     return;
   }
-  // Another copy may have been heard, and then the agent runs it: that it is unreachable is known
-  // only of a start that was never written.
-  CHECK_GT(entry->clocks.starts_said, 0u);
-  if (--entry->clocks.starts_said > 0) return;
-  Agent& agent = fleet_.Get(entry->life.tries->agent);
+  // Another copy of the start may have arrived, and then the agent runs it. Only if no copy was
+  // written is the agent known to be unreachable.
+  CHECK_GT(entry->timers.starts_sent, 0u);
+  if (--entry->timers.starts_sent > 0) return;
+  Agent& agent = fleet_.Get(entry->task.history->agent);
   agent.unreachable.AddFailure(now.monotonic);
-  TryLater(*entry, "director",
-           absl::StrCat(agent.name, " cannot be reached at ", agent.url,
-                        "; check that it runs, and its agent.advertise"),
-           {}, now);
+  RetryAfterBackoff(*entry, "director",
+                    absl::StrCat(agent.name, " cannot be reached at ", agent.url,
+                                 "; check that it runs, and its agent.advertise"),
+                    {}, now);
   Settle(now);
 }
 
-void DirectorEngine::Say(const Agent& agent, core::DirectorItem item) {
+void DirectorEngine::Send(const Agent& agent, core::DirectorItem item) {
   if (agent.is_connected()) outcome_.messages.push_back({agent.session, std::move(item)});
 }
 
-void DirectorEngine::SayTo(const std::string& agent, core::DirectorItem item) {
-  Say(fleet_.Get(agent), std::move(item));
+void DirectorEngine::SendTo(const std::string& agent, core::DirectorItem item) {
+  Send(fleet_.Get(agent), std::move(item));
 }
 
-void DirectorEngine::NoteInfrastructureError(Agent& agent, core::QueueId task) {
+void DirectorEngine::CountInfrastructureError(Agent& agent, core::QueueId task) {
   agent.failed_tasks.insert(task);
   if (agent.failed_tasks.size() >= kCordonTasks) {
     MarkAgent(agent, agent.draining, /*cordoned=*/true,
@@ -445,7 +452,7 @@ void DirectorEngine::MarkAgent(Agent& agent, bool draining, bool cordoned, const
   if (agent.draining == draining && agent.cordoned == cordoned) return;
   agent.draining = draining;
   agent.cordoned = cordoned;
-  agent.mark_why = draining || cordoned ? base::KeptText(why, core::kErrorBytesMax) : "";
+  agent.mark_why = draining || cordoned ? base::SanitizeText(why, core::kErrorBytesMax) : "";
   if (!cordoned) {
     agent.failed_tasks.clear();
     agent.oversized_sessions = 0;

@@ -1,4 +1,4 @@
-// Cancels, in every phase of a task's life.
+// Cancels in every state of a task.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,19 +8,19 @@
 namespace callboard::director {
 namespace {
 
+using core::LifecycleState;
 using core::RunResult;
-using core::TaskState;
 using test::EngineFixture;
 using test::HasReason;
 using test::StatusIs;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr auto kCancelled = CancelAnswer::kCancelled;
-constexpr auto kRequested = CancelAnswer::kRequested;
-constexpr auto kAlreadyEnded = CancelAnswer::kAlreadyEnded;
+constexpr auto kCancelled = CancelResult::kCancelled;
+constexpr auto kRequested = CancelResult::kRequested;
+constexpr auto kAlreadyEnded = CancelResult::kAlreadyEnded;
 
-// A director with a task that agent `a` was given, and runs when `working`.
+// A director with a task in flight on agent `a`; it runs when `working`. A cancel was requested.
 class CancelledInFlight : public EngineFixture {
  public:
   explicit CancelledInFlight(bool working, core::OnAgentLost on_lost = core::OnAgentLost::kFail) {
@@ -30,15 +30,15 @@ class CancelledInFlight : public EngineFixture {
     submission.spec.retry_on = {*core::ParseRetryRule("exit:*"), *core::ParseRetryRule("timeout")};
     submission.spec.timeout = absl::Seconds(10);
     task = Add(submission);
-    if (working) Accept(task);
-    TakeSaid<core::StartRun>();
+    if (working) AcceptStart(task);
+    TakeSent<core::StartRun>();
     EXPECT_EQ(Cancel(task), kRequested);
   }
 
   core::QueueId task;
 };
 
-// ---- Receipts ----
+// ---- Results of a cancel ----
 
 TEST(EngineCancelTest, UnknownTaskIsNotFound) {
   EngineFixture director;
@@ -48,71 +48,71 @@ TEST(EngineCancelTest, UnknownTaskIsNotFound) {
               HasReason("TASK_NOT_FOUND"));
 }
 
-TEST(EngineCancelTest, PendingTaskIsCancelledAtOnce) {
+TEST(EngineCancelTest, PendingTaskIsCancelledImmediately) {
   EngineFixture director;
   const core::QueueId task = director.Add();
   EXPECT_EQ(director.Cancel(task), kCancelled);
-  EXPECT_EQ(director.State(task), TaskState::kCancelled);
-  EXPECT_THAT(director.Line(), IsEmpty());
+  EXPECT_EQ(director.State(task), LifecycleState::kCancelled);
+  EXPECT_THAT(director.PendingTasks(), IsEmpty());
   director.Connect("a");
-  EXPECT_EQ(director.State(task), TaskState::kCancelled);
+  EXPECT_EQ(director.State(task), LifecycleState::kCancelled);
 }
 
-TEST(EngineCancelTest, TaskInBackoffIsCancelledAtOnce) {
+TEST(EngineCancelTest, TaskInBackoffIsCancelledImmediately) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Answer(task, absl::UnavailableError(""));
+  director.AnswerStart(task, absl::UnavailableError(""));
   EXPECT_EQ(director.Cancel(task), kCancelled);
-  director.AdvanceBeating(absl::Minutes(1));
-  EXPECT_EQ(director.State(task), TaskState::kCancelled);
+  director.AdvanceWithHeartbeats(absl::Minutes(1));
+  EXPECT_EQ(director.State(task), LifecycleState::kCancelled);
 }
 
-TEST(EngineCancelTest, CancelledPlaceIsFreeForAWaiter) {
+TEST(EngineCancelTest, CancelledTaskFreesItsPlaceForAWaiter) {
   EngineFixture director({.queue = {.max_size = 1}});
   const core::QueueId task = director.Add();
   const WaiterId waiter = director.AddWaiter();
   director.Cancel(task);
-  EXPECT_NE(director.AnswerTo(waiter), nullptr);
+  EXPECT_NE(director.DecisionFor(waiter), nullptr);
 }
 
-TEST(EngineCancelTest, WaiterThatLeavesIsGone) {
+TEST(EngineCancelTest, WaiterThatLeavesIsRemoved) {
   EngineFixture director({.queue = {.max_size = 1}});
   const core::QueueId task = director.Add();
   const WaiterId waiter = director.AddWaiter();
-  director.Leave(waiter);
+  director.CancelWait(waiter);
   director.Cancel(task);
-  EXPECT_EQ(director.AnswerTo(waiter), nullptr);
-  EXPECT_THAT(director.Line(), IsEmpty());
+  EXPECT_EQ(director.DecisionFor(waiter), nullptr);
+  EXPECT_THAT(director.PendingTasks(), IsEmpty());
 }
 
-TEST(EngineCancelTest, EndedTaskStaysAsItEnded) {
+TEST(EngineCancelTest, CancelDoesNotChangeAnEndedTask) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Accept(task);
-  director.Finish(task);
+  director.AcceptStart(task);
+  director.FinishRun(task);
   const size_t records = director.records_written();
   EXPECT_EQ(director.Cancel(task), kAlreadyEnded) << "a result before the request wins";
-  EXPECT_EQ(director.State(task), TaskState::kCompleted);
+  EXPECT_EQ(director.State(task), LifecycleState::kCompleted);
   EXPECT_EQ(director.records_written(), records);
 }
 
 // ---- In flight ----
 
-TEST(EngineCancelTest, TaskInFlightKeepsItsStateAndTheCancelIsPushed) {
+TEST(EngineCancelTest, CancelOfATaskInFlightIsSentToItsAgent) {
   for (const bool working : {false, true}) {
     CancelledInFlight director(working);
     EXPECT_EQ(director.State(director.task),
-              working ? TaskState::kWorking : TaskState::kDispatching);
+              working ? LifecycleState::kWorking : LifecycleState::kDispatching);
     EXPECT_EQ(director.Task(director.task).cancel_requested_at, director.now().wall);
-    const std::vector<core::CancelRun> cancels = director.TakeSaid<core::CancelRun>();
+    const std::vector<core::CancelRun> cancels = director.TakeSent<core::CancelRun>();
     ASSERT_THAT(cancels, SizeIs(1));
     EXPECT_EQ(cancels[0].token, director.Token(director.task));
   }
 }
 
-TEST(EngineCancelTest, SecondRequestWritesNothingAndIsAnsweredAlike) {
+TEST(EngineCancelTest, RepeatedCancelWritesNothing) {
   CancelledInFlight director(/*working=*/true);
   const size_t records = director.records_written();
   director.Advance(absl::Seconds(1));
@@ -120,15 +120,15 @@ TEST(EngineCancelTest, SecondRequestWritesNothingAndIsAnsweredAlike) {
   EXPECT_EQ(director.records_written(), records);
 }
 
-TEST(EngineCancelTest, CancelIsSaidAgainUntilTheAgentConfirms) {
+TEST(EngineCancelTest, CancelIsRepeatedUntilTheAgentConfirms) {
   for (const bool working : {false, true}) {
     CancelledInFlight director(working);
     const core::FenceToken token = director.Token(director.task);
-    director.TakeSaid<core::CancelRun>();
+    director.TakeSent<core::CancelRun>();
     for (int copy = 1; copy <= 2; ++copy) {
       director.Advance(absl::Seconds(30));
-      if (working) director.Beat("a", {token});
-      EXPECT_THAT(director.TakeSaid<core::CancelRun>(), SizeIs(1)) << working << copy;
+      if (working) director.SendHeartbeat("a", {token});
+      EXPECT_THAT(director.TakeSent<core::CancelRun>(), SizeIs(1)) << working << copy;
     }
   }
 }
@@ -136,34 +136,34 @@ TEST(EngineCancelTest, CancelIsSaidAgainUntilTheAgentConfirms) {
 TEST(EngineCancelTest, StartIsNotSentAgainOnceCancelIsRequested) {
   CancelledInFlight director(/*working=*/false);
   director.Advance(absl::Seconds(70));
-  EXPECT_THAT(director.TakeSaid<core::StartRun>(), IsEmpty());
-  director.Break("a");
+  EXPECT_THAT(director.TakeSent<core::StartRun>(), IsEmpty());
+  director.BreakSession("a");
   director.Connect("a");
-  EXPECT_THAT(director.TakeSaid<core::StartRun>(), IsEmpty());
+  EXPECT_THAT(director.TakeSent<core::StartRun>(), IsEmpty());
 }
 
-TEST(EngineCancelTest, AgentThatAcceptsAfterTheRequestIsToldAgain) {
+TEST(EngineCancelTest, AgentThatAcceptsAfterTheCancelGetsItAgain) {
   CancelledInFlight director(/*working=*/false);
-  director.TakeSaid<core::CancelRun>();
-  director.Accept(director.task);
-  EXPECT_EQ(director.State(director.task), TaskState::kWorking);
-  EXPECT_THAT(director.TakeSaid<core::CancelRun>(), SizeIs(1));
+  director.TakeSent<core::CancelRun>();
+  director.AcceptStart(director.task);
+  EXPECT_EQ(director.State(director.task), LifecycleState::kWorking);
+  EXPECT_THAT(director.TakeSent<core::CancelRun>(), SizeIs(1));
 }
 
-TEST(EngineCancelTest, AgentThatStillRunsItAtReconnectIsToldAgain) {
+TEST(EngineCancelTest, ReconnectedAgentThatStillRunsItGetsTheCancelAgain) {
   for (const bool working : {false, true}) {
     CancelledInFlight director(working);
-    director.Break("a");
-    director.TakeSaid<core::CancelRun>();
-    core::AgentOpened opened = EngineFixture::Knowing("a");
+    director.BreakSession("a");
+    director.TakeSent<core::CancelRun>();
+    core::SessionOpened opened = EngineFixture::IdleAgent("a");
     opened.running = {director.Token(director.task)};
     director.Connect(opened);
-    EXPECT_THAT(director.TakeSaid<core::CancelRun>(), SizeIs(1));
-    EXPECT_EQ(director.State(director.task), TaskState::kWorking);
+    EXPECT_THAT(director.TakeSent<core::CancelRun>(), SizeIs(1));
+    EXPECT_EQ(director.State(director.task), LifecycleState::kWorking);
   }
 }
 
-// ---- Every way out ----
+// ---- Every end of a cancelled run ----
 
 TEST(EngineCancelTest, EveryEndOfTheRunLeadsToCancelled) {
   for (const bool working : {false, true}) {
@@ -173,90 +173,90 @@ TEST(EngineCancelTest, EveryEndOfTheRunLeadsToCancelled) {
                                     RunResult{.end = RunResult::End::kTimedOut}}) {
       CancelledInFlight director(working);
       const core::FenceToken token = director.Token(director.task);
-      director.Finish(director.task, result);
-      EXPECT_EQ(director.State(director.task), TaskState::kCancelled);
+      director.FinishRun(director.task, result);
+      EXPECT_EQ(director.State(director.task), LifecycleState::kCancelled);
       EXPECT_FALSE(director.Reason(director.task).has_value());
-      const auto acknowledged = director.TakeSaid<core::ResultAcknowledged>();
+      const auto acknowledged = director.TakeSent<core::ResultAck>();
       ASSERT_THAT(acknowledged, SizeIs(1));
       EXPECT_EQ(acknowledged[0].token, token);
     }
   }
 }
 
-TEST(EngineCancelTest, OutputOfACancelledRunIsNotPromoted) {
+TEST(EngineCancelTest, ResultOfACancelledRunIsDropped) {
   CancelledInFlight director(/*working=*/true);
-  director.Finish(director.task, {.exit_code = 0, .result = "too late"});
+  director.FinishRun(director.task, {.exit_code = 0, .result = "too late"});
   EXPECT_EQ(director.Task(director.task).result, "");
 }
 
-TEST(EngineCancelTest, EveryRefusalOfTheStartLeadsToCancelled) {
+TEST(EngineCancelTest, EveryRejectionOfTheStartLeadsToCancelled) {
   for (const absl::Status& answer :
        {base::WithReason(absl::AbortedError(""), "AGENT_BUSY"), absl::UnavailableError(""),
         absl::InvalidArgumentError(""), absl::UnauthenticatedError("")}) {
     CancelledInFlight director(/*working=*/false);
-    director.Answer(director.task, answer);
-    EXPECT_EQ(director.State(director.task), TaskState::kCancelled) << answer;
+    director.AnswerStart(director.task, answer);
+    EXPECT_EQ(director.State(director.task), LifecycleState::kCancelled) << answer;
   }
 }
 
 TEST(EngineCancelTest, StartThatWasNeverWrittenLeadsToCancelled) {
   CancelledInFlight director(/*working=*/false);
-  director.LoseStart(director.task);
-  EXPECT_EQ(director.State(director.task), TaskState::kCancelled);
+  director.FailStartWrite(director.task);
+  EXPECT_EQ(director.State(director.task), LifecycleState::kCancelled);
 }
 
 TEST(EngineCancelTest, EndOfTheLeaseLeadsToCancelled) {
   for (const bool working : {false, true}) {
     for (const auto on_lost : {core::OnAgentLost::kFail, core::OnAgentLost::kRequeue}) {
       CancelledInFlight director(working, on_lost);
-      director.Break("a");
+      director.BreakSession("a");
       director.Advance(absl::Seconds(74));
       EXPECT_FALSE(director.Task(director.task).finished_at.has_value());
       director.Advance(absl::Seconds(1));
-      EXPECT_EQ(director.State(director.task), TaskState::kCancelled);
+      EXPECT_EQ(director.State(director.task), LifecycleState::kCancelled);
     }
   }
 }
 
-TEST(EngineCancelTest, InventoryWithoutItLeadsToCancelled) {
+TEST(EngineCancelTest, InventoryWithoutTheRunLeadsToCancelled) {
   for (const bool working : {false, true}) {
     for (const std::string instance : {"a/1", "a/2"}) {
       CancelledInFlight director(working);
-      director.Break("a");
-      core::AgentOpened opened = EngineFixture::Knowing("a");
+      director.BreakSession("a");
+      core::SessionOpened opened = EngineFixture::IdleAgent("a");
       opened.instance_id = instance;
       if (working) opened.lost = {director.Token(director.task)};
       director.Connect(opened);
-      EXPECT_EQ(director.State(director.task), TaskState::kCancelled);
+      EXPECT_EQ(director.State(director.task), LifecycleState::kCancelled);
     }
   }
 }
 
 TEST(EngineCancelTest, DirectorsOwnGuardLeadsToCancelled) {
   CancelledInFlight director(/*working=*/true);
-  director.AdvanceBeating(absl::Seconds(80));
-  EXPECT_EQ(director.State(director.task), TaskState::kCancelled);
+  director.AdvanceWithHeartbeats(absl::Seconds(80));
+  EXPECT_EQ(director.State(director.task), LifecycleState::kCancelled);
 }
 
-TEST(EngineCancelTest, RequestSurvivesARestartAndIsSaidToTheAgent) {
+TEST(EngineCancelTest, CancelRequestSurvivesARestart) {
   for (const bool working : {false, true}) {
     CancelledInFlight director(working);
     const core::FenceToken token = director.Token(director.task);
     director.Restart();
-    core::AgentOpened opened = EngineFixture::Knowing("a");
+    core::SessionOpened opened = EngineFixture::IdleAgent("a");
     opened.running = {token};
     director.Connect(opened);
-    EXPECT_THAT(director.TakeSaid<core::CancelRun>(), SizeIs(1));
-    director.Finish(director.task);
-    EXPECT_EQ(director.State(director.task), TaskState::kCancelled);
+    EXPECT_THAT(director.TakeSent<core::CancelRun>(), SizeIs(1));
+    director.FinishRun(director.task);
+    EXPECT_EQ(director.State(director.task), LifecycleState::kCancelled);
   }
 }
 
-TEST(EngineCancelTest, CancelledTaskIsNeverRetriedAndCountsAgainstNobody) {
+TEST(EngineCancelTest, CancelledTaskIsNeverRetried) {
   CancelledInFlight director(/*working=*/true, core::OnAgentLost::kRequeue);
-  director.Finish(director.task, {.end = RunResult::End::kFailed, .exit_code = 1});
-  director.AdvanceBeating(absl::Minutes(10));
-  EXPECT_EQ(director.State(director.task), TaskState::kCancelled);
+  director.FinishRun(director.task, {.end = RunResult::End::kFailed, .exit_code = 1});
+  director.AdvanceWithHeartbeats(absl::Minutes(10));
+  EXPECT_EQ(director.State(director.task), LifecycleState::kCancelled);
   EXPECT_THAT(director.engine().fleet().agents().at("a").failed_tasks, IsEmpty());
 }
 

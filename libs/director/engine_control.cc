@@ -1,118 +1,111 @@
-// Cancels, switches, and what time brings.
+// Cancels, switches, kicks and timers.
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libs/base/error.h"
-#include "libs/base/text.h"
 #include "libs/director/engine.h"
 
 namespace callboard::director {
 namespace {
 
 using core::FailureReason;
+using core::LifecycleState;
 using core::TaskEventKind;
-using core::TaskState;
 
 constexpr absl::Duration kLeaseExtension = absl::Minutes(5);
-// The wall clock may jump, so that what waits for it is looked at this often.
+// Timers on the wall clock are checked this often, because the wall clock may jump.
 constexpr absl::Duration kWallPeriod = absl::Seconds(1);
 
 }  // namespace
 
-absl::Status AgentNotFound(const std::string& name) {
-  return base::WithReason(
-      absl::NotFoundError(absl::StrCat("no agent named ", base::Echoed(name),
-                                       " is known; `callboard agents` lists them")),
-      "AGENT_NOT_FOUND", {{"name", name}});
-}
-
-absl::StatusOr<CancelAnswer> DirectorEngine::Cancel(core::QueueId id, const std::string& who,
+absl::StatusOr<CancelResult> DirectorEngine::Cancel(core::QueueId id, const std::string& who,
                                                     const std::string& why, Moment now) {
   Entry* found = book_.Find(id);
   if (found == nullptr) return TaskNotFound(id);
   Entry& entry = *found;
-  CancelAnswer answer = CancelAnswer::kRequested;
-  if (entry.life.is_ended()) {
-    answer = CancelAnswer::kAlreadyEnded;
-  } else if (entry.life.is_pending()) {
-    answer = CancelAnswer::kCancelled;
+  CancelResult answer = CancelResult::kRequested;
+  if (entry.task.is_ended()) {
+    answer = CancelResult::kAlreadyEnded;
+  } else if (entry.task.is_pending()) {
+    answer = CancelResult::kCancelled;
     EndCancelled(entry, who, why.empty() ? "cancelled while it waited" : why, {}, now);
-  } else if (!entry.life.is_cancel_requested()) {
+  } else if (!entry.task.is_cancel_requested()) {
     WriteTask(entry,
-              {TaskEventKind::kCancelRequested, who, why.empty() ? "somebody asked" : why,
+              {TaskEventKind::kCancelRequested, who, why.empty() ? "no reason was given" : why,
                core::Fault::kCaller},
               core::CancelRequested(), now);
-    SayTo(entry.life.tries->agent, core::CancelRun{entry.life.token()});
+    SendTo(entry.task.history->agent, core::CancelRun{entry.task.token()});
   }
   Settle(now);
   return answer;
 }
 
-void DirectorEngine::Switch(const core::QueueSwitched& wanted, Moment now) {
-  // Denials are not noted during a pause.
-  if (book_.switched().paused && !wanted.paused) matcher_.Relink();
-  if (!(wanted == book_.switched())) Write(wanted);
-  if (is_draining()) DismissWaiters(DrainingError(now));
+void DirectorEngine::SetSwitches(const core::QueueSwitched& switches, Moment now) {
+  // Denials are not recorded during a pause; relinking marks all groups as changed, so that they
+  // are recorded now.
+  if (book_.switches().paused && !switches.paused) matcher_.Relink();
+  if (!(switches == book_.switches())) Write(switches);
+  if (is_draining()) RejectWaiters(DrainingError(now));
   Settle(now);
 }
 
 void DirectorEngine::Pause(const std::string& who, const std::string& why, Moment now) {
-  core::QueueSwitched wanted = book_.switched();
-  if (!std::exchange(wanted.paused, true)) wanted.pause = core::SwitchCause{who, why, now.wall};
-  Switch(wanted, now);
+  core::QueueSwitched switches = book_.switches();
+  if (!std::exchange(switches.paused, true)) switches.pause = core::SwitchCause{who, why, now.wall};
+  SetSwitches(switches, now);
 }
 
-void DirectorEngine::Resume(Moment now) { Switch({}, now); }
+void DirectorEngine::Resume(Moment now) { SetSwitches({}, now); }
 
 void DirectorEngine::Drain(const std::string& who, const std::string& why, Moment now) {
-  core::QueueSwitched wanted = book_.switched();
-  if (!std::exchange(wanted.draining, true)) wanted.drain = core::SwitchCause{who, why, now.wall};
-  Switch(wanted, now);
+  core::QueueSwitched switches = book_.switches();
+  if (!std::exchange(switches.draining, true))
+    switches.drain = core::SwitchCause{who, why, now.wall};
+  SetSwitches(switches, now);
 }
 
 void DirectorEngine::BeginShutdown(Moment now) {
   shutting_down_ = true;
-  DismissWaiters(DrainingError(now));
+  RejectWaiters(DrainingError(now));
 }
 
 void DirectorEngine::GoAway(Moment now) {
   BeginShutdown(now);
   Write(core::LeasesExtended{.epoch = book_.epoch(), .extension = kLeaseExtension});
-  // What was told to agents holds here too; nothing more is begun. An agent without a Session is
-  // told nothing.
+  // The announced extension applies here too, and nothing is dispatched any more. An agent without
+  // a Session does not receive the announcement, so its leases stay as they are.
   lease_extension_ = kLeaseExtension;
-  for (const auto& [sequence, entry] : book_.line()) {
-    if (!entry->life.is_in_flight()) continue;
-    if (!fleet_.Get(entry->life.tries->agent).is_connected()) continue;
-    entry->clocks.lease_until += kLeaseExtension;
-    Watch(*entry, now);
+  for (const auto& [sequence, entry] : book_.live_tasks()) {
+    if (!entry->task.is_in_flight()) continue;
+    if (!fleet_.Get(entry->task.history->agent).is_connected()) continue;
+    entry->timers.lease_until += kLeaseExtension;
+    ArmTimers(*entry, now);
   }
-  for (const auto& [name, agent] : fleet_.agents()) Say(agent, core::GoingAway{kLeaseExtension});
+  for (const auto& [name, agent] : fleet_.agents()) Send(agent, core::GoingAway{kLeaseExtension});
 }
 
-Kicked DirectorEngine::Kick(Moment now) {
-  Kicked kicked;
+KickResult DirectorEngine::Kick(Moment now) {
+  KickResult result;
   for (auto& [name, agent] : fleet_.agents()) {
-    if (agent.suspect_until() > now.monotonic) ++kicked.suspicions;
+    if (agent.suspect_until() > now.monotonic) ++result.suspicions;
     agent.unreachable.until = -absl::InfiniteDuration();
     agent.unanswered.until = -absl::InfiniteDuration();
   }
-  for (const auto& [sequence, entry] : book_.line()) {
-    if (entry->clocks.not_before <= now.monotonic) continue;
-    ++kicked.backoffs;
-    entry->clocks.not_before = -absl::InfiniteDuration();
-    Offer(*entry, now);
+  for (const auto& [sequence, entry] : book_.live_tasks()) {
+    if (entry->timers.not_before <= now.monotonic) continue;
+    ++result.backoffs;
+    entry->timers.not_before = -absl::InfiniteDuration();
+    OfferToMatcher(*entry, now);
   }
   Settle(now);
-  return kicked;
+  return result;
 }
 
 absl::Status DirectorEngine::DrainAgent(const std::string& name, const std::string& why,
                                         Moment now) {
   Agent* agent = fleet_.Find(name);
   if (agent == nullptr) return AgentNotFound(name);
-  MarkAgent(*agent, /*draining=*/true, agent->cordoned, why.empty() ? "somebody asked" : why);
+  MarkAgent(*agent, /*draining=*/true, agent->cordoned, why.empty() ? "no reason was given" : why);
   Settle(now);
   return absl::OkStatus();
 }
@@ -134,14 +127,14 @@ void DirectorEngine::FireTimers(Moment now) {
   Settle(now);
 }
 
-absl::Duration DirectorEngine::UntilNextTimer(Moment now) const {
+absl::Duration DirectorEngine::TimeUntilNextTimer(Moment now) const {
   absl::Duration next =
       std::min({in_flight_agenda_.Next().value_or(absl::InfiniteDuration()),
-                pending_agenda_.Next().value_or(absl::InfiniteDuration()), tickets_.NextEnd()});
+                pending_agenda_.Next().value_or(absl::InfiniteDuration()), tickets_.NextExpiry()});
   for (const auto& [name, agent] : fleet_.agents()) {
-    // One that is over counts until somebody has looked who gets its agent.
+    // An expired suspicion counts until Settle() has run after it.
     if (agent.suspect_until() > settled_at_) next = std::min(next, agent.suspect_until());
-    if (agent.is_forgettable()) next = std::min(next, agent.heard_at + agent.memory());
+    if (agent.is_forgettable()) next = std::min(next, agent.last_seen_at + agent.retention());
   }
   absl::Time wall = wall_agenda_.Next().value_or(absl::InfiniteFuture());
   if (!book_.ended().empty()) {
@@ -156,55 +149,56 @@ absl::Duration DirectorEngine::UntilNextTimer(Moment now) const {
 }
 
 void DirectorEngine::OnPendingDue(Entry& entry, Moment now) {
-  if (entry.life.deadline_at <= now.wall) {
-    End(entry, {.state = TaskState::kFailed, .reason = FailureReason::kExpired},
-        {TaskEventKind::kExpired, "director", "it did not start before its deadline",
-         core::Fault::kCaller},
-        now);
+  if (entry.task.deadline_at <= now.wall) {
+    EndTask(entry, {.state = LifecycleState::kFailed, .reason = FailureReason::kExpired},
+            {TaskEventKind::kExpired, "director", "it did not start before its deadline",
+             core::Fault::kCaller},
+            now);
     return;
   }
-  Offer(entry, now);
+  OfferToMatcher(entry, now);
 }
 
 void DirectorEngine::OnInFlightDue(Entry& entry, Moment now) {
-  const core::Life& life = entry.life;
-  const bool cancelled = life.is_cancel_requested();
-  if (entry.clocks.lease_until <= now.monotonic) {
-    if (life.state == TaskState::kWorking) {
-      Lose(entry, absl::StrCat("nothing was heard of it from ", life.tries->agent, " in time"),
-           now);
+  const core::TaskState& task = entry.task;
+  const bool cancelled = task.is_cancel_requested();
+  if (entry.timers.lease_until <= now.monotonic) {
+    if (task.state == LifecycleState::kWorking) {
+      HandleLostRun(entry, absl::StrCat(task.history->agent, " sent no heartbeat for it in time"),
+                    now);
     } else {
       OnStartUnanswered(entry, now);
     }
     return;
   }
-  if (entry.clocks.guard_at <= now.monotonic) {
-    SayTo(life.tries->agent, core::CancelRun{life.token()});
-    // Nobody knows when its process ends: the slot is taken until the agent says otherwise.
-    Lane& lane = fleet_.Get(life.tries->agent).lanes[life.terms->lane];
+  if (entry.timers.guard_at <= now.monotonic) {
+    SendTo(task.history->agent, core::CancelRun{task.token()});
+    // It is unknown when the process really ends, so its slot counts as used until the agent
+    // reports otherwise.
+    Lane& lane = fleet_.Get(task.history->agent).lanes[task.terms->lane];
     lane.reported = std::max(lane.reported, lane.held);
     const std::string why = "its agent let it run beyond its timeout";
     if (cancelled) {
       EndCancelled(entry, "director", why, {}, now);
     } else {
-      End(entry,
-          {.state = TaskState::kFailed,
-           .reason = FailureReason::kTimedOut,
-           .counts = true,
-           .error = why},
-          {TaskEventKind::kTimeout, "director", why, core::Fault::kAgent}, now);
+      EndTask(entry,
+              {.state = LifecycleState::kFailed,
+               .reason = FailureReason::kTimedOut,
+               .counts_as_attempt = true,
+               .error = why},
+              {TaskEventKind::kTimeout, "director", why, core::Fault::kAgent}, now);
     }
     return;
   }
-  entry.clocks.repeat_at = life.state == TaskState::kDispatching || cancelled
+  entry.timers.repeat_at = task.state == LifecycleState::kDispatching || cancelled
                                ? now.monotonic + options_.queue.dispatch_timeout
                                : absl::InfiniteDuration();
   if (cancelled) {
-    SayTo(life.tries->agent, core::CancelRun{life.token()});
-  } else if (life.state == TaskState::kDispatching) {
-    SayStart(entry);
+    SendTo(task.history->agent, core::CancelRun{task.token()});
+  } else if (task.state == LifecycleState::kDispatching) {
+    SendStart(entry);
   }
-  Watch(entry, now);
+  ArmTimers(entry, now);
 }
 
 }  // namespace callboard::director

@@ -1,23 +1,23 @@
-// How a dispatch begins, and every way in which it can end.
+// The start of a dispatch, and every way in which it can end.
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libs/core/backoff.h"
+#include "libs/core/dispatch_rules.h"
 #include "libs/director/engine.h"
 
 namespace callboard::director {
 namespace {
 
-using core::Blame;
+using core::DispatchFailure;
 using core::FailureReason;
 using core::Fault;
+using core::LifecycleState;
 using core::RunResult;
 using core::TaskEventKind;
-using core::TaskState;
 
-// Two agents lost under the same task are no accident.
+// Two agents that were lost while they ran the same task are not a coincidence.
 constexpr size_t kPoisonAgents = 2;
 
 bool Matches(const core::RetryRule& rule, const RunResult& run) {
@@ -45,89 +45,90 @@ TaskEventKind FailureEvent(FailureReason reason) {
 void DirectorEngine::Dispatch(Entry& entry, Agent& agent, Moment now) {
   WriteTask(entry, {TaskEventKind::kDispatching, "director", "", /*fault=*/{}, agent.name},
             core::Dispatched{
-                .dispatch = core::DispatchNumber(entry.life.dispatch.value() + 1),
+                .dispatch = core::DispatchNumber(entry.task.dispatch.value() + 1),
                 .director_epoch = book_.epoch(),
                 .instance_id = agent.instance_id,
                 .agent_url = agent.url,
             },
             now);
-  entry.clocks.agent_time = agent.agent_time;
-  entry.clocks.lease_until = LeaseFrom(agent.heard_at);
-  Watch(entry, now);
-  SayStart(entry);
+  entry.timers.agent_time = agent.agent_time;
+  entry.timers.lease_until = LeaseEnd(agent.last_seen_at);
+  ArmTimers(entry, now);
+  SendStart(entry);
 }
 
-void DirectorEngine::SayStart(Entry& entry) {
-  const Agent& agent = fleet_.Get(entry.life.tries->agent);
+void DirectorEngine::SendStart(Entry& entry) {
+  const Agent& agent = fleet_.Get(entry.task.history->agent);
   if (!agent.is_connected()) return;
-  ++entry.clocks.starts_said;
-  Say(agent, core::StartRun{entry.life.token(), entry.spec, entry.clocks.agent_time,
-                            entry.life.dispatch_trace()});
+  ++entry.timers.starts_sent;
+  Send(agent, core::StartRun{entry.task.token(), entry.spec, entry.timers.agent_time,
+                             entry.task.dispatch_trace()});
 }
 
-void DirectorEngine::Accept(Entry& entry, Moment now) {
-  WriteTask(entry, {TaskEventKind::kRunning, entry.life.tries->agent, ""}, core::Accepted(), now);
-  Agent& agent = fleet_.Get(entry.life.tries->agent);
+void DirectorEngine::MarkRunning(Entry& entry, Moment now) {
+  WriteTask(entry, {TaskEventKind::kRunning, entry.task.history->agent, ""}, core::Accepted(), now);
+  Agent& agent = fleet_.Get(entry.task.history->agent);
   agent.unreachable.failures = 0;
   agent.unanswered = {};
-  agent.lanes[entry.life.terms->lane].refusals = 0;
-  if (entry.life.is_cancel_requested()) {
-    Say(agent, core::CancelRun{entry.life.token()});
+  agent.lanes[entry.task.terms->lane].busy_in_a_row = 0;
+  if (entry.task.is_cancel_requested()) {
+    Send(agent, core::CancelRun{entry.task.token()});
   }
 }
 
-void DirectorEngine::Bounce(Entry& entry, Agent& agent, Moment now) {
-  const core::Life& life = entry.life;
-  Lane& lane = agent.lanes[life.terms->lane];
-  // A slot that something else took while the start was on its way is nobody's fault.
+void DirectorEngine::HandleBusy(Entry& entry, Agent& agent, Moment now) {
+  const core::TaskState& task = entry.task;
+  Lane& lane = agent.lanes[task.terms->lane];
+  // If something else took the slot while the start was on its way, neither side is at fault.
   const std::optional<Fault> fault =
       lane.reported < lane.slots ? std::optional(Fault::kAgent) : std::nullopt;
-  lane.refused = true;
-  lane.heartbeat_since_refusal = false;
-  ++lane.refusals;
-  const uint32_t bounces = life.tries->busy_rejections + 1;
+  lane.answered_busy = true;
+  lane.heartbeat_since_busy = false;
+  ++lane.busy_in_a_row;
+  const uint32_t busy_answers = task.history->busy_rejections + 1;
   WriteTask(entry, {TaskEventKind::kBusy, agent.name, "the agent is busy (409)", fault},
-            core::Bounced{.dispatched = {.dispatch = life.dispatch,
-                                         .director_epoch = life.tries->director_epoch,
-                                         .instance_id = life.tries->instance_id,
-                                         .agent_url = life.tries->agent_url},
-                          .dispatched_at = life.tries->dispatched_at,
-                          .sequence = bounces < core::kKeepsPlaceFromBounce ? book_.next_sequence()
-                                                                            : life.sequence,
-                          .busy_rejections = bounces},
+            core::AnsweredBusy{.dispatched = {.dispatch = task.dispatch,
+                                              .director_epoch = task.history->director_epoch,
+                                              .instance_id = task.history->instance_id,
+                                              .agent_url = task.history->agent_url},
+                               .dispatched_at = task.history->dispatched_at,
+                               .sequence = busy_answers < core::kKeepsPlaceFromBusyAnswer
+                                               ? book_.next_sequence()
+                                               : task.sequence,
+                               .busy_rejections = busy_answers},
             now);
 }
 
-void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
-  const core::Life& life = entry.life;
-  const std::string agent = life.tries->agent;
-  if (life.is_cancel_requested()) {
-    EndCancelled(entry, agent, "the run is over", result, now);
+void DirectorEngine::FinishRun(Entry& entry, const RunResult& result, Moment now) {
+  const core::TaskState& task = entry.task;
+  const std::string agent = task.history->agent;
+  if (task.is_cancel_requested()) {
+    EndCancelled(entry, agent, "the run has ended", result, now);
     return;
   }
   if (result.end == RunResult::End::kCancelled) {
-    Lose(entry, "the agent ended the run without being asked to", now);
+    HandleLostRun(entry, "the agent ended the run without a cancel", now);
     return;
   }
   if (result.end == RunResult::End::kNotStarted) {
-    // It is the agent's trouble, not the task's, although it came after its answer.
-    NoteInfrastructureError(fleet_.Get(agent), life.queue_id);
-    ReturnOrFail(entry,
-                 {.sequence = life.sequence,
-                  .counts = true,
-                  .blame = Blame::kAgentFailedIt,
-                  .backoff = core::BackoffAfter(life.queue_id, life.attempts + 1, {}),
-                  .who = agent,
-                  .why = result.error.empty() ? "the agent could not start it" : result.error,
-                  .fault = Fault::kAgent,
-                  .run = result},
-                 now);
+    // The agent is at fault, not the task, although the agent had accepted the start.
+    CountInfrastructureError(fleet_.Get(agent), task.queue_id);
+    RetryOrFail(entry,
+                {.sequence = task.sequence,
+                 .counts_as_attempt = true,
+                 .failure = DispatchFailure::kAgentFailed,
+                 .backoff = core::BackoffAfter(task.queue_id, task.attempts + 1, {}),
+                 .who = agent,
+                 .why = result.error.empty() ? "the agent could not start it" : result.error,
+                 .fault = Fault::kAgent,
+                 .run = result},
+                now);
     return;
   }
   fleet_.Get(agent).failed_tasks.clear();
   if (result.end == RunResult::End::kCompleted) {
-    End(entry, {.state = TaskState::kCompleted, .run = result}, {TaskEventKind::kDone, agent, ""},
-        now);
+    EndTask(entry, {.state = LifecycleState::kCompleted, .run = result},
+            {TaskEventKind::kDone, agent, ""}, now);
     return;
   }
   const bool timed_out = result.end == RunResult::End::kTimedOut;
@@ -138,130 +139,135 @@ void DirectorEngine::Finish(Entry& entry, const RunResult& result, Moment now) {
                           : result.exit_code.has_value()
                               ? absl::StrCat("it exited with ", *result.exit_code)
                               : "it failed without an exit code";
-  const auto& rules = life.terms->retry_on;
+  const auto& rules = task.terms->retry_on;
   const bool retry = std::any_of(rules.begin(), rules.end(),
                                  [&result](const auto& rule) { return Matches(rule, result); });
   if (retry) {
-    ReturnOrFail(entry,
-                 {.sequence = book_.next_sequence(),
-                  .counts = true,
-                  .backoff = core::BackoffAfter(life.queue_id, life.attempts + 1, {}),
-                  .final_reason = reason,
-                  .who = agent,
-                  .why = why,
-                  .fault = Fault::kTask,
-                  .run = result},
-                 now);
+    RetryOrFail(entry,
+                {.sequence = book_.next_sequence(),
+                 .counts_as_attempt = true,
+                 .backoff = core::BackoffAfter(task.queue_id, task.attempts + 1, {}),
+                 .final_reason = reason,
+                 .who = agent,
+                 .why = why,
+                 .fault = Fault::kTask,
+                 .run = result},
+                now);
     return;
   }
-  End(entry,
-      {.state = TaskState::kFailed, .reason = reason, .counts = true, .run = result, .error = why},
-      {FailureEvent(reason), agent, why, Fault::kTask}, now);
+  EndTask(entry,
+          {.state = LifecycleState::kFailed,
+           .reason = reason,
+           .counts_as_attempt = true,
+           .run = result,
+           .error = why},
+          {FailureEvent(reason), agent, why, Fault::kTask}, now);
 }
 
-void DirectorEngine::Lose(Entry& entry, const std::string& why, Moment now) {
-  const core::Life& life = entry.life;
-  if (!life.is_cancel_requested() && life.terms->on_agent_lost != core::OnAgentLost::kRequeue) {
-    End(entry,
-        {.state = TaskState::kFailed,
-         .reason = FailureReason::kAgentLost,
-         .counts = true,
-         .blame = Blame::kTookAgentDown,
-         .error = why},
-        {TaskEventKind::kFailed, "director", why, Fault::kAgent}, now);
+void DirectorEngine::HandleLostRun(Entry& entry, const std::string& why, Moment now) {
+  const core::TaskState& task = entry.task;
+  if (!task.is_cancel_requested() && task.terms->on_agent_lost != core::OnAgentLost::kRequeue) {
+    EndTask(entry,
+            {.state = LifecycleState::kFailed,
+             .reason = FailureReason::kAgentLost,
+             .counts_as_attempt = true,
+             .failure = DispatchFailure::kAgentLost,
+             .error = why},
+            {TaskEventKind::kFailed, "director", why, Fault::kAgent}, now);
     return;
   }
-  ReturnOrFail(entry,
-               {.sequence = life.sequence,
-                .counts = true,
-                .blame = Blame::kTookAgentDown,
-                .final_reason = FailureReason::kAgentLost,
-                .who = "director",
-                .why = why,
-                .fault = Fault::kAgent},
-               now);
+  RetryOrFail(entry,
+              {.sequence = task.sequence,
+               .counts_as_attempt = true,
+               .failure = DispatchFailure::kAgentLost,
+               .final_reason = FailureReason::kAgentLost,
+               .who = "director",
+               .why = why,
+               .fault = Fault::kAgent},
+              now);
 }
 
-void DirectorEngine::TryLater(Entry& entry, const std::string& who, const std::string& why,
-                              std::optional<absl::Duration> asked, Moment now) {
-  const core::Life& life = entry.life;
-  ReturnOrFail(entry,
-               {.sequence = life.sequence,
-                .counts = true,
-                .blame = Blame::kAgentFailedIt,
-                .backoff = core::BackoffAfter(life.queue_id, life.attempts + 1, asked),
-                .who = who,
-                .why = why,
-                .fault = Fault::kAgent},
-               now);
+void DirectorEngine::RetryAfterBackoff(Entry& entry, const std::string& who, const std::string& why,
+                                       std::optional<absl::Duration> retry_after, Moment now) {
+  const core::TaskState& task = entry.task;
+  RetryOrFail(entry,
+              {.sequence = task.sequence,
+               .counts_as_attempt = true,
+               .failure = DispatchFailure::kAgentFailed,
+               .backoff = core::BackoffAfter(task.queue_id, task.attempts + 1, retry_after),
+               .who = who,
+               .why = why,
+               .fault = Fault::kAgent},
+              now);
 }
 
-void DirectorEngine::GiveUpStart(Entry& entry, bool counts, const std::string& why, Moment now) {
-  ReturnOrFail(entry,
-               {.sequence = entry.life.sequence,
-                .counts = counts,
-                .blame = counts ? Blame::kAgentFailedIt : Blame::kNobody,
-                .who = "director",
-                .why = why,
-                .fault = counts ? Fault::kAgent : Fault::kDirector},
-               now);
+void DirectorEngine::AbandonStart(Entry& entry, bool counts, const std::string& why, Moment now) {
+  RetryOrFail(entry,
+              {.sequence = entry.task.sequence,
+               .counts_as_attempt = counts,
+               .failure = counts ? DispatchFailure::kAgentFailed : DispatchFailure::kNone,
+               .who = "director",
+               .why = why,
+               .fault = counts ? Fault::kAgent : Fault::kDirector},
+              now);
 }
 
 void DirectorEngine::OnStartUnanswered(Entry& entry, Moment now) {
-  Agent& agent = fleet_.Get(entry.life.tries->agent);
+  Agent& agent = fleet_.Get(entry.task.history->agent);
   agent.unanswered.AddFailure(now.monotonic);
-  if (!entry.life.is_cancel_requested()) NoteInfrastructureError(agent, entry.life.queue_id);
-  GiveUpStart(entry, /*counts=*/true,
-              absl::StrCat(agent.name, " did not answer the start before its lease ended"), now);
+  if (!entry.task.is_cancel_requested()) CountInfrastructureError(agent, entry.task.queue_id);
+  AbandonStart(entry, /*counts=*/true,
+               absl::StrCat(agent.name, " did not answer the start before its lease ended"), now);
 }
 
-void DirectorEngine::ReturnOrFail(Entry& entry, const Return& returned, Moment now) {
-  const core::Life& life = entry.life;
-  if (life.is_cancel_requested()) {
-    EndCancelled(entry, returned.who, returned.why, returned.run, now);
+void DirectorEngine::RetryOrFail(Entry& entry, const FailedDispatch& dispatch, Moment now) {
+  const core::TaskState& task = entry.task;
+  if (task.is_cancel_requested()) {
+    EndCancelled(entry, dispatch.who, dispatch.why, dispatch.run, now);
     return;
   }
-  std::set<std::string> took_down = life.tries->took_down;
-  if (returned.blame == Blame::kTookAgentDown) took_down.insert(life.tries->agent);
+  std::set<std::string> agents_lost = task.history->agents_lost;
+  if (dispatch.failure == DispatchFailure::kAgentLost) agents_lost.insert(task.history->agent);
   std::optional<FailureReason> failed;
-  if (life.attempts + (returned.counts ? 1 : 0) >= life.terms->max_attempts) {
-    failed = returned.final_reason;
+  if (task.attempts + (dispatch.counts_as_attempt ? 1 : 0) >= task.terms->max_attempts) {
+    failed = dispatch.final_reason;
   }
-  if (took_down.size() >= kPoisonAgents) failed = FailureReason::kPoison;
+  if (agents_lost.size() >= kPoisonAgents) failed = FailureReason::kPoison;
   if (failed.has_value()) {
-    End(entry,
-        {.state = TaskState::kFailed,
-         .reason = failed,
-         .counts = returned.counts,
-         .blame = returned.blame,
-         .run = returned.run,
-         .error = returned.why},
-        {FailureEvent(*failed), returned.who, returned.why, returned.fault}, now);
+    EndTask(entry,
+            {.state = LifecycleState::kFailed,
+             .reason = failed,
+             .counts_as_attempt = dispatch.counts_as_attempt,
+             .failure = dispatch.failure,
+             .run = dispatch.run,
+             .error = dispatch.why},
+            {FailureEvent(*failed), dispatch.who, dispatch.why, dispatch.fault}, now);
     return;
   }
-  WriteTask(entry, {TaskEventKind::kRetry, returned.who, returned.why, returned.fault},
-            core::Returned{.sequence = returned.sequence,
-                           .counts = returned.counts,
-                           .blame = returned.blame,
-                           .reported = returned.run.has_value(),
-                           .backoff = returned.backoff,
-                           .error = returned.why},
+  WriteTask(entry, {TaskEventKind::kRetry, dispatch.who, dispatch.why, dispatch.fault},
+            core::Returned{.sequence = dispatch.sequence,
+                           .counts_as_attempt = dispatch.counts_as_attempt,
+                           .failure = dispatch.failure,
+                           .reported = dispatch.run.has_value(),
+                           .backoff = dispatch.backoff,
+                           .error = dispatch.why},
             now);
 }
 
-void DirectorEngine::End(Entry& entry, core::Ended ended, const Remark& remark, Moment now) {
-  WriteTask(entry, remark, std::move(ended), now);
+void DirectorEngine::EndTask(Entry& entry, core::Ended ended, const EventDetails& details,
+                             Moment now) {
+  WriteTask(entry, details, std::move(ended), now);
 }
 
 void DirectorEngine::EndCancelled(Entry& entry, const std::string& who, const std::string& why,
                                   std::optional<RunResult> run, Moment now) {
-  // What it produced nobody asked for any more.
+  // The output of a cancelled run is not kept.
   if (run.has_value()) {
     run->result.clear();
     run->result_truncated = false;
   }
-  End(entry, {.state = TaskState::kCancelled, .run = std::move(run)},
-      {TaskEventKind::kCanceled, who, why, Fault::kCaller}, now);
+  EndTask(entry, {.state = LifecycleState::kCancelled, .run = std::move(run)},
+          {TaskEventKind::kCanceled, who, why, Fault::kCaller}, now);
 }
 
 }  // namespace callboard::director

@@ -1,4 +1,4 @@
-// What can be seen: explanations, status, events.
+// Views of the queue: explanations, status, events.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@ namespace callboard::director {
 namespace {
 
 using core::Fault;
+using core::LifecycleState;
 using core::TaskEvent;
 using core::TaskEventKind;
-using core::TaskState;
 using test::EngineFixture;
 using test::HasReason;
 using ::testing::ElementsAre;
@@ -40,8 +40,8 @@ std::vector<std::string> Denials(const EngineFixture& director, core::QueueId ta
 }
 
 std::string WhyNot(EngineFixture& director, core::QueueId task, const std::string& agent) {
-  for (const Explanation::Verdict& verdict : Explain(director, task).agents) {
-    if (verdict.agent == agent) return verdict.fits ? "fits" : verdict.why_not;
+  for (const Explanation::AgentFit& fit : Explain(director, task).agents) {
+    if (fit.agent == agent) return fit.fits ? "fits" : fit.why_not;
   }
   return "unknown";
 }
@@ -54,27 +54,27 @@ TEST(EngineExplainTest, UnknownTaskIsNotFound) {
               HasReason("TASK_NOT_FOUND"));
 }
 
-TEST(EngineExplainTest, EveryAgentHasItsReason) {
+TEST(EngineExplainTest, EveryAgentIsExplained) {
   EngineFixture director;
-  core::AgentOpened agent = EngineFixture::Knowing("lane");
+  core::SessionOpened agent = EngineFixture::IdleAgent("lane");
   agent.lanes = {{"build", {.slots = 1, .used = 0}}};
   director.Connect(agent);
   for (const std::string name : {"label", "busy", "drained", "silent", "suspect", "gone"}) {
-    agent = EngineFixture::Knowing(name);
+    agent = EngineFixture::IdleAgent(name);
     if (name != "label") agent.labels = {{"gpu", "yes"}};
     if (name == "busy") agent.lanes["default"].used = 1;
     if (name == "suspect") agent.labels["is"] = "suspect";
     director.Connect(agent);
   }
   director.DrainAgent("drained");
-  director.Break("gone");
+  director.BreakSession("gone");
   director.Advance(absl::Seconds(31));
   for (const std::string name : {"lane", "label", "busy", "drained", "suspect"}) {
-    director.Beat(name, {});
+    director.SendHeartbeat(name, {});
   }
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.required_labels = {{"is", "suspect"}};
-  director.LoseStart(director.Add(submission));
+  director.FailStartWrite(director.Add(submission));
   submission.spec.required_labels = {{"gpu", "yes"}};
   const core::QueueId task = director.Add(submission);
   EXPECT_EQ(WhyNot(director, task, "lane"), "has no lane default");
@@ -87,35 +87,35 @@ TEST(EngineExplainTest, EveryAgentHasItsReason) {
   EXPECT_THAT(Explain(director, task).summary, HasSubstr("no agent can take it"));
 }
 
-TEST(EngineExplainTest, SessionsAgentIsAReason) {
+TEST(EngineExplainTest, AgentOfTheSessionIsExplained) {
   EngineFixture director;
   director.Connect("a");
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.session_id = "s";
   const core::QueueId first = director.Add(submission);
-  director.Accept(first);
+  director.AcceptStart(first);
   director.Connect("b");
   const core::QueueId waiting = director.Add(submission);
   EXPECT_EQ(WhyNot(director, waiting, "b"), "its session is on a") << "while it works there";
   director.Cancel(waiting);
-  director.Finish(first);
-  director.Accept(director.Add());
+  director.FinishRun(first);
+  director.AcceptStart(director.Add());
   const core::QueueId second = director.Add(submission);
   EXPECT_EQ(WhyNot(director, second, "a"), "busy");
   EXPECT_EQ(WhyNot(director, second, "b"), "its session is on a");
 }
 
-TEST(EngineExplainTest, CordonIsAReason) {
+TEST(EngineExplainTest, CordonIsExplained) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Answer(task, absl::UnauthenticatedError(""));
+  director.AnswerStart(task, absl::UnauthenticatedError(""));
   EXPECT_EQ(WhyNot(director, task, "a"), "cordoned");
 }
 
 TEST(EngineExplainTest, PositionCountsAllAheadAndReadyAheadOnlyTheReadyOnes) {
   EngineFixture director;
-  core::AgentOpened busy = EngineFixture::Knowing("a");
+  core::SessionOpened busy = EngineFixture::IdleAgent("a");
   busy.lanes["default"].used = 1;
   director.Connect(busy);
   core::Submission later = EngineFixture::Prompt();
@@ -128,14 +128,15 @@ TEST(EngineExplainTest, PositionCountsAllAheadAndReadyAheadOnlyTheReadyOnes) {
   EXPECT_EQ(explanation.ready_ahead, 1u);
 }
 
-TEST(EngineExplainTest, BackoffAndDelayTellTheTime) {
+TEST(EngineExplainTest, BackoffAndDelayHaveATime) {
   EngineFixture director;
   core::Submission later = EngineFixture::Prompt();
   later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
   EXPECT_EQ(Explain(director, director.Add(later)).not_before, later.spec.earliest_start_at);
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Answer(task, base::WithRetryAfter(absl::UnavailableError("down"), absl::Minutes(1)));
+  director.AnswerStart(task,
+                       base::WithRetryAfter(absl::UnavailableError("down"), absl::Minutes(1)));
   EXPECT_EQ(Explain(director, task).not_before, director.now().wall + absl::Minutes(1));
   EXPECT_THAT(Explain(director, task).summary, HasSubstr("down"));
 }
@@ -147,7 +148,7 @@ TEST(EngineExplainTest, SummaryNamesPauseAndTheSession) {
   const core::QueueId first = director.Add(submission);
   const core::QueueId second = director.Add(submission);
   EXPECT_THAT(Explain(director, second).summary, HasSubstr(ToString(first)));
-  director.Tell(&DirectorEngine::Pause);
+  director.Call(&DirectorEngine::Pause);
   EXPECT_THAT(Explain(director, second).summary, HasSubstr("paused"));
 }
 
@@ -155,7 +156,7 @@ TEST(EngineExplainTest, EstimateComesFromTheMeasuredRate) {
   EngineFixture director;
   director.Add();
   const core::QueueId task = director.Add();
-  EXPECT_FALSE(Explain(director, task).estimated_start_at.has_value()) << "nothing was measured";
+  EXPECT_FALSE(Explain(director, task).estimated_start_at.has_value()) << "no rate was measured";
   director.Connect("a");
   const double rate = director.engine().Status(director.now()).drain_rate_per_second;
   ASSERT_GT(rate, 0);
@@ -163,14 +164,14 @@ TEST(EngineExplainTest, EstimateComesFromTheMeasuredRate) {
             director.now().wall + absl::Seconds(1 / rate));
 }
 
-TEST(EngineExplainTest, TaskThatStartedOrEndedIsSaidToHave) {
+TEST(EngineExplainTest, StartedAndEndedTasksAreExplained) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  EXPECT_THAT(Explain(director, task).summary, HasSubstr("with a"));
-  EXPECT_EQ(Explain(director, task).state, TaskState::kDispatching);
-  director.Finish(task);
-  EXPECT_THAT(Explain(director, task).summary, HasSubstr("over"));
+  EXPECT_THAT(Explain(director, task).summary, HasSubstr("dispatched to a"));
+  EXPECT_EQ(Explain(director, task).state, LifecycleState::kDispatching);
+  director.FinishRun(task);
+  EXPECT_THAT(Explain(director, task).summary, HasSubstr("finished"));
 }
 
 // ---- Status ----
@@ -179,8 +180,8 @@ TEST(EngineExplainTest, StatusCountsEverything) {
   EngineFixture director({.queue = {.max_size = 4}});
   director.Connect("a");
   const core::QueueId done = director.Add();
-  director.Finish(done);
-  director.Accept(director.Add());
+  director.FinishRun(done);
+  director.AcceptStart(director.Add());
   core::Submission later = EngineFixture::Prompt();
   later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
   later.spec.source = core::TaskSource::kScheduler;
@@ -188,9 +189,9 @@ TEST(EngineExplainTest, StatusCountsEverything) {
   director.Advance(absl::Seconds(3));
   director.Add();
   director.Add();
-  director.Ticket();
+  director.GrantTicket();
   director.AddWaiter();
-  director.Tell(&DirectorEngine::Pause);
+  director.Call(&DirectorEngine::Pause);
   const core::QueueStatus status = director.engine().Status(director.now());
   EXPECT_EQ(status.counts, (core::StateCounts{.pending = 3, .working = 1, .completed = 1}));
   EXPECT_EQ(status.ready, 0u) << "nothing starts while the queue is paused";
@@ -209,7 +210,7 @@ TEST(EngineExplainTest, StatusCountsEverything) {
 TEST(EngineExplainTest, TaskIsReadyWhenItStartsWithTheNextFreeSlot) {
   EngineFixture director;
   director.Connect("a");
-  director.Accept(director.Add());
+  director.AcceptStart(director.Add());
   const core::QueueId task = director.Add();
   const auto ready = [&] {
     const core::QueueStatus status = director.engine().Status(director.now());
@@ -218,22 +219,22 @@ TEST(EngineExplainTest, TaskIsReadyWhenItStartsWithTheNextFreeSlot) {
     return status.ready == 1;
   };
   EXPECT_TRUE(ready());
-  director.Tell(&DirectorEngine::Pause);
+  director.Call(&DirectorEngine::Pause);
   EXPECT_FALSE(ready()) << "paused";
-  director.Tell(&DirectorEngine::Resume);
+  director.Call(&DirectorEngine::Resume);
   director.DrainAgent("a");
   EXPECT_FALSE(ready()) << "its only agent is drained";
   director.UndrainAgent("a");
   EXPECT_TRUE(ready());
-  director.Break("a");
+  director.BreakSession("a");
   EXPECT_FALSE(ready()) << "no agent is connected";
 }
 
-TEST(EngineExplainTest, TasksWithoutAnAgentAreNotReadyAndNothingIsEstimated) {
+TEST(EngineExplainTest, TasksWithoutAnAgentAreNotReadyAndHaveNoEstimate) {
   EngineFixture director;
   director.Connect("a");
-  director.Finish(director.Add());
-  director.Accept(director.Add());
+  director.FinishRun(director.Add());
+  director.AcceptStart(director.Add());
   core::Submission elsewhere = EngineFixture::Prompt();
   elsewhere.spec.lane = "gpu";
   const core::QueueId unserved = director.Add(elsewhere);
@@ -244,21 +245,21 @@ TEST(EngineExplainTest, TasksWithoutAnAgentAreNotReadyAndNothingIsEstimated) {
   };
   EXPECT_EQ(explain(unserved).summary, "no connected agent serves its lane and labels");
   EXPECT_EQ(explain(unserved).estimated_start_at, std::nullopt);
-  EXPECT_EQ(explain(next).ready_ahead, 0u) << "what nobody serves is not ahead";
+  EXPECT_EQ(explain(next).ready_ahead, 0u) << "a task without an agent is not ahead";
   EXPECT_NE(explain(next).estimated_start_at, std::nullopt);
-  director.Tell(&DirectorEngine::Pause);
+  director.Call(&DirectorEngine::Pause);
   EXPECT_EQ(explain(next).summary, "the queue is paused");
   EXPECT_EQ(explain(next).estimated_start_at, std::nullopt);
 }
 
-TEST(EngineExplainTest, DelayedAreThoseWhoseTimeHasNotCome) {
+TEST(EngineExplainTest, DelayedCountsTasksBeforeTheirTime) {
   EngineFixture director;
   const auto delayed = [&] { return director.engine().Status(director.now()).delayed; };
   core::Submission of_session = EngineFixture::Prompt();
   of_session.spec.session_id = "s";
   const core::QueueId first = director.Add(of_session);
   director.Add(of_session);
-  EXPECT_EQ(delayed(), 0u) << "one that waits for its session is not delayed";
+  EXPECT_EQ(delayed(), 0u) << "a task that waits for its session is not delayed";
   core::Submission later = EngineFixture::Prompt();
   later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
   director.Add(later);
@@ -269,19 +270,19 @@ TEST(EngineExplainTest, DelayedAreThoseWhoseTimeHasNotCome) {
   director.Advance(absl::Hours(1));
   EXPECT_EQ(delayed(), 0u);
   director.Connect("a");
-  director.Answer(first, absl::UnavailableError("try later"));
-  EXPECT_EQ(delayed(), 1u) << "it backs off";
+  director.AnswerStart(first, absl::UnavailableError("try later"));
+  EXPECT_EQ(delayed(), 1u) << "it is in backoff";
   director.Kick();
   EXPECT_EQ(delayed(), 0u);
 }
 
-TEST(EngineExplainTest, DispatchesAreCountedAlsoWhenTheirTasksAreForgottenAndOverARestart) {
+TEST(EngineExplainTest, DispatchCountSurvivesForgottenTasksAndRestarts) {
   EngineFixture director({.retention = {.count = 1}});
   director.Connect("a");
-  for (int i = 0; i < 3; ++i) director.Finish(director.Add());
+  for (int i = 0; i < 3; ++i) director.FinishRun(director.Add());
   const core::QueueId task = director.Add();
-  director.RefuseAsBusy(task);
-  director.Report("a", 0);
+  director.AnswerBusy(task);
+  director.ReportLoad("a", 0);
   const auto total = [&] { return director.engine().Status(director.now()).dispatches_total; };
   EXPECT_EQ(total(), 5u);
   director.Restart();
@@ -291,12 +292,12 @@ TEST(EngineExplainTest, DispatchesAreCountedAlsoWhenTheirTasksAreForgottenAndOve
 
 // ---- Events ----
 
-TEST(EngineExplainTest, EventsTellWhoWhyWhoseFaultAndThePlaces) {
+TEST(EngineExplainTest, EventsHaveActorReasonFaultAndPositions) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   const core::QueueId other = director.Add();
-  director.RefuseAsBusy(task);
+  director.AnswerBusy(task);
   const std::vector<TaskEvent> events = director.Events(task);
   ASSERT_THAT(events, SizeIs(3));
   EXPECT_EQ(events[0].kind, TaskEventKind::kAdmitted);
@@ -314,11 +315,11 @@ TEST(EngineExplainTest, EventsTellWhoWhyWhoseFaultAndThePlaces) {
   EXPECT_THAT(events[2].why, HasSubstr("busy"));
   EXPECT_EQ(events[2].fault, Fault::kAgent);
   EXPECT_EQ(events[2].place_before, 0u);
-  EXPECT_EQ(events[2].place_after, 2u) << "behind the other";
+  EXPECT_EQ(events[2].place_after, 2u) << "behind the other task";
   EXPECT_EQ(director.Task(other).position, 1u);
 }
 
-TEST(EngineExplainTest, EndsTellWhoseFaultTheyWere) {
+TEST(EngineExplainTest, EndEventsHaveTheFault) {
   EngineFixture director({.queue = {.max_size = 1, .allow_evict = true}});
   core::Submission evicting = EngineFixture::Prompt();
   evicting.policy = core::QueuePolicy::kDropOldest;
@@ -327,11 +328,11 @@ TEST(EngineExplainTest, EndsTellWhoseFaultTheyWere) {
   director.Cancel(cancelled, "you");
   director.Connect("a");
   const core::QueueId failed = director.Add();
-  director.Accept(failed);
-  director.Finish(failed, {.end = core::RunResult::End::kFailed, .exit_code = 7});
+  director.AcceptStart(failed);
+  director.FinishRun(failed, {.end = core::RunResult::End::kFailed, .exit_code = 7});
   const core::QueueId lost = director.Add();
-  director.Accept(lost);
-  director.Break("a");
+  director.AcceptStart(lost);
+  director.BreakSession("a");
   director.Advance(absl::Seconds(75));
 
   const TaskEvent eviction = director.Events(evicted).back();
@@ -353,47 +354,47 @@ TEST(EngineExplainTest, EndsTellWhoseFaultTheyWere) {
   EXPECT_EQ(loss.fault, Fault::kAgent);
 }
 
-TEST(EngineExplainTest, CancelOfARunSaysWhoAskedAndWhy) {
+TEST(EngineExplainTest, CancelOfARunHasActorAndReason) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Accept(task);
+  director.AcceptStart(task);
   director.Cancel(task, "you");
-  const TaskEvent asked = director.Events(task).back();
-  EXPECT_EQ(asked.kind, TaskEventKind::kCancelRequested);
-  EXPECT_EQ(asked.who, "you");
-  EXPECT_EQ(asked.why, "somebody asked") << "none was given";
-  EXPECT_EQ(asked.fault, Fault::kCaller);
-  EXPECT_EQ(asked.agent, "a");
-  director.Finish(task, {.end = core::RunResult::End::kCancelled});
+  const TaskEvent request = director.Events(task).back();
+  EXPECT_EQ(request.kind, TaskEventKind::kCancelRequested);
+  EXPECT_EQ(request.who, "you");
+  EXPECT_EQ(request.why, "no reason was given");
+  EXPECT_EQ(request.fault, Fault::kCaller);
+  EXPECT_EQ(request.agent, "a");
+  director.FinishRun(task, {.end = core::RunResult::End::kCancelled});
   const TaskEvent ended = director.Events(task).back();
   EXPECT_EQ(ended.kind, TaskEventKind::kCanceled);
   EXPECT_EQ(ended.who, "a");
-  EXPECT_EQ(ended.why, "the run is over");
+  EXPECT_EQ(ended.why, "the run has ended");
   EXPECT_EQ(ended.fault, Fault::kCaller);
 }
 
-TEST(EngineExplainTest, StartThatFailedWithoutAWordIsExplained) {
+TEST(EngineExplainTest, StartThatFailedWithoutAnErrorIsExplained) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Accept(task);
-  director.Finish(task, {.end = core::RunResult::End::kNotStarted});
+  director.AcceptStart(task);
+  director.FinishRun(task, {.end = core::RunResult::End::kNotStarted});
   const TaskEvent retry = director.Events(task).back();
   EXPECT_EQ(retry.kind, TaskEventKind::kRetry);
   EXPECT_EQ(retry.why, "the agent could not start it");
   EXPECT_EQ(retry.fault, Fault::kAgent);
 }
 
-TEST(EngineExplainTest, LifeOfATaskIsItsEvents) {
+TEST(EngineExplainTest, EventsShowTheHistoryOfATask) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Answer(task, absl::UnavailableError(""));
-  director.AdvanceBeating(absl::Seconds(5));
-  director.Accept(task);
+  director.AnswerStart(task, absl::UnavailableError(""));
+  director.AdvanceWithHeartbeats(absl::Seconds(5));
+  director.AcceptStart(task);
   director.Cancel(task);
-  director.Finish(task, {.end = core::RunResult::End::kCancelled});
+  director.FinishRun(task, {.end = core::RunResult::End::kCancelled});
   EXPECT_THAT(
       KindsOf(director, task),
       ElementsAre(TaskEventKind::kAdmitted, TaskEventKind::kDispatching, TaskEventKind::kRetry,
@@ -403,7 +404,7 @@ TEST(EngineExplainTest, LifeOfATaskIsItsEvents) {
 
 // ---- Denials ----
 
-TEST(EngineExplainTest, DenialIsNotedForTheHeadOfAGroupOnly) {
+TEST(EngineExplainTest, DenialIsRecordedForTheFirstTaskOfAGroupOnly) {
   EngineFixture director;
   const core::QueueId head = director.Add();
   const core::QueueId behind = director.Add();
@@ -415,50 +416,50 @@ TEST(EngineExplainTest, DenialIsNotedForTheHeadOfAGroupOnly) {
   EXPECT_THAT(Denials(director, other_group), SizeIs(1));
 }
 
-TEST(EngineExplainTest, DenialIsNotedAgainOnlyWhenItsReasonChanges) {
+TEST(EngineExplainTest, DenialIsRecordedAgainOnlyWhenItsReasonChanges) {
   EngineFixture director;
   const core::QueueId head = director.Add();
   ASSERT_THAT(Denials(director, head), SizeIs(1));
   director.Advance(absl::Minutes(5));
   director.Add();
   EXPECT_THAT(Denials(director, head), SizeIs(1));
-  core::AgentOpened busy = EngineFixture::Knowing("a");
+  core::SessionOpened busy = EngineFixture::IdleAgent("a");
   busy.lanes["default"].used = 1;
   director.Connect(busy);
   EXPECT_THAT(Denials(director, head), ElementsAre(HasSubstr("is busy")));
   const size_t before = director.records_written();
-  director.Report("a", /*used=*/1);
+  director.ReportLoad("a", /*used=*/1);
   EXPECT_EQ(director.records_written(), before);
 }
 
-TEST(EngineExplainTest, AgentThatComesAndGoesLeavesOneDenial) {
+TEST(EngineExplainTest, ReconnectingAgentLeavesOneDenial) {
   EngineFixture director;
   const core::QueueId head = director.Add();
-  core::AgentOpened busy = EngineFixture::Knowing("a");
+  core::SessionOpened busy = EngineFixture::IdleAgent("a");
   busy.lanes["default"].used = 1;
   for (int i = 0; i < 20; ++i) {
     director.Connect(busy);
-    director.Break("a");
+    director.BreakSession("a");
   }
   EXPECT_THAT(Denials(director, head), SizeIs(1));
-  EXPECT_EQ(director.Lives(), director.ReloadedLives());
+  EXPECT_EQ(director.TaskStates(), director.ReloadedTaskStates());
 }
 
-TEST(EngineExplainTest, QueueThatStandsStillHasNoEstimate) {
+TEST(EngineExplainTest, StalledQueueHasNoEstimate) {
   EngineFixture director;
   director.Connect("a");
-  director.Finish(director.Add());
-  director.Report("a", /*used=*/1);
+  director.FinishRun(director.Add());
+  director.ReportLoad("a", /*used=*/1);
   const core::QueueId task = director.Add();
   EXPECT_NE(Explain(director, task).estimated_start_at, std::nullopt);
   director.Advance(absl::Hours(2));
   EXPECT_EQ(Explain(director, task).estimated_start_at, std::nullopt);
 }
 
-TEST(EngineExplainTest, NextHeadIsNotDeniedForAReasonAlreadyNoted) {
+TEST(EngineExplainTest, NextTaskIsNotDeniedForARecordedReason) {
   EngineFixture director;
   director.Connect("a");
-  director.Accept(director.Add());
+  director.AcceptStart(director.Add());
   const core::QueueId second = director.Add();
   const core::QueueId third = director.Add();
   ASSERT_THAT(Denials(director, second), ElementsAre(HasSubstr("is busy")));
@@ -466,12 +467,12 @@ TEST(EngineExplainTest, NextHeadIsNotDeniedForAReasonAlreadyNoted) {
   EXPECT_THAT(Denials(director, third), IsEmpty());
 }
 
-TEST(EngineExplainTest, ReasonThatAPauseHidIsNotedAfterIt) {
+TEST(EngineExplainTest, DenialDuringAPauseIsRecordedAfterIt) {
   EngineFixture director;
-  director.Tell(&DirectorEngine::Pause);
+  director.Call(&DirectorEngine::Pause);
   const core::QueueId task = director.Add();
   EXPECT_THAT(Denials(director, task), IsEmpty());
-  director.Tell(&DirectorEngine::Resume);
+  director.Call(&DirectorEngine::Resume);
   EXPECT_THAT(Denials(director, task), SizeIs(1));
 }
 
@@ -479,23 +480,23 @@ TEST(EngineExplainTest, ReasonThatAPauseHidIsNotedAfterIt) {
 
 TEST(EngineExplainTest, KickEndsBackoffsAndSuspicionsButNotDelays) {
   EngineFixture director;
-  core::AgentOpened agent = EngineFixture::Knowing("a");
+  core::SessionOpened agent = EngineFixture::IdleAgent("a");
   agent.lanes["default"].slots = 3;
   director.Connect(agent);
   const core::QueueId backing_off = director.Add();
-  director.LoseStart(backing_off);
+  director.FailStartWrite(backing_off);
   core::Submission later = EngineFixture::Prompt();
   later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
   const core::QueueId delayed = director.Add(later);
   const core::QueueId waits = director.Add();
-  ASSERT_THAT(director.Line(), SizeIs(3));
-  const Kicked kicked = director.Kick();
-  EXPECT_EQ(kicked.backoffs, 1u);
-  EXPECT_EQ(kicked.suspicions, 1u);
-  EXPECT_EQ(director.State(backing_off), TaskState::kDispatching);
-  EXPECT_EQ(director.State(waits), TaskState::kDispatching);
-  EXPECT_THAT(director.Line(), ElementsAre(delayed));
-  EXPECT_EQ(director.Kick().backoffs, 0u) << "there is nothing left to end";
+  ASSERT_THAT(director.PendingTasks(), SizeIs(3));
+  const KickResult result = director.Kick();
+  EXPECT_EQ(result.backoffs, 1u);
+  EXPECT_EQ(result.suspicions, 1u);
+  EXPECT_EQ(director.State(backing_off), LifecycleState::kDispatching);
+  EXPECT_EQ(director.State(waits), LifecycleState::kDispatching);
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(delayed));
+  EXPECT_EQ(director.Kick().backoffs, 0u) << "nothing is left to end";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What an agent knows when its Session opens, and results from elsewhere in time.
+// Inventories of agents when a Session opens, and results of earlier dispatches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,19 +11,19 @@ namespace {
 
 using core::FailureReason;
 using core::FenceToken;
+using core::LifecycleState;
 using core::RunResult;
 using core::TaskEventKind;
-using core::TaskState;
 using test::EngineFixture;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// The tokens of everything that was said of one kind.
+// The tokens of all sent items of one kind.
 template <class Item>
 std::vector<FenceToken> TakeTokens(EngineFixture& director) {
   std::vector<FenceToken> tokens;
-  for (const Item& item : director.TakeSaid<Item>()) tokens.push_back(item.token);
+  for (const Item& item : director.TakeSent<Item>()) tokens.push_back(item.token);
   return tokens;
 }
 
@@ -34,13 +34,13 @@ size_t Orphans(const EngineFixture& director, core::QueueId task) {
   }));
 }
 
-// A director whose task agent `a` was given, and runs when `working`.
+// A director with a task in flight on agent `a`; it runs when `working`.
 class InFlight : public EngineFixture {
  public:
   explicit InFlight(bool working, core::Submission submission = Prompt()) {
     Connect("a");
     task = Add(std::move(submission));
-    if (working) Accept(task);
+    if (working) AcceptStart(task);
     token = Token(task);
   }
 
@@ -50,82 +50,83 @@ class InFlight : public EngineFixture {
 
 // ---- Inventories ----
 
-TEST(EngineInventoryTest, WhatTheAgentRunsIsAdopted) {
+TEST(EngineInventoryTest, RunningTaskIsAdopted) {
   for (const bool working : {false, true}) {
     for (const bool restart : {false, true}) {
       InFlight director(working);
-      director.Break("a");
+      director.BreakSession("a");
       if (restart) director.Restart();
       director.Advance(absl::Seconds(60));
-      director.Connect(EngineFixture::Running("a", {director.token}));
-      EXPECT_EQ(director.State(director.task), TaskState::kWorking);
+      director.Connect(EngineFixture::RunningAgent("a", {director.token}));
+      EXPECT_EQ(director.State(director.task), LifecycleState::kWorking);
       EXPECT_EQ(director.Token(director.task), director.token);
       director.Advance(absl::Seconds(74));
-      EXPECT_EQ(director.State(director.task), TaskState::kWorking) << "with a lease from then on";
-      director.Finish(director.task);
-      EXPECT_EQ(director.State(director.task), TaskState::kCompleted);
+      EXPECT_EQ(director.State(director.task), LifecycleState::kWorking) << "with a new lease";
+      director.FinishRun(director.task);
+      EXPECT_EQ(director.State(director.task), LifecycleState::kCompleted);
     }
   }
 }
 
-TEST(EngineInventoryTest, UnacknowledgedResultFinishesItsTaskInALaterEpoch) {
+TEST(EngineInventoryTest, UnacknowledgedResultCountsInALaterEpoch) {
   for (const bool working : {false, true}) {
     InFlight director(working);
     director.Restart();
-    core::AgentOpened opened = EngineFixture::Knowing("a");
+    core::SessionOpened opened = EngineFixture::IdleAgent("a");
     opened.instance_id = "a/2";
     opened.ended = {director.token};
     director.Connect(opened);
-    EXPECT_EQ(director.State(director.task), TaskState::kWorking) << "until its result is heard";
-    director.Say("a", core::RunEnded{director.token, {.exit_code = 0, .result = "done"}});
-    EXPECT_EQ(director.State(director.task), TaskState::kCompleted);
+    EXPECT_EQ(director.State(director.task), LifecycleState::kWorking)
+        << "until its result arrives";
+    director.Send("a", core::RunEnded{director.token, {.exit_code = 0, .result = "done"}});
+    EXPECT_EQ(director.State(director.task), LifecycleState::kCompleted);
     EXPECT_EQ(director.Task(director.task).result, "done");
-    EXPECT_THAT(TakeTokens<core::ResultAcknowledged>(director), ElementsAre(director.token));
+    EXPECT_THAT(TakeTokens<core::ResultAck>(director), ElementsAre(director.token));
   }
 }
 
-TEST(EngineInventoryTest, ResultThatIsNamedAndNeverComesHoldsItsTaskForALeaseAndNoLonger) {
+TEST(EngineInventoryTest, AnnouncedResultThatNeverComesHoldsItsTaskForOneLease) {
   for (const bool working : {false, true}) {
-    InFlight director(working, EngineFixture::Requeued());
-    director.Break("a");
+    InFlight director(working, EngineFixture::RequeueOnLoss());
+    director.BreakSession("a");
     director.Advance(absl::Seconds(60));
-    core::AgentOpened opened = EngineFixture::Knowing("a");
+    core::SessionOpened opened = EngineFixture::IdleAgent("a");
     opened.ended = {director.token};
     director.Connect(opened);
     director.Advance(absl::Seconds(74));
-    EXPECT_EQ(director.State(director.task), TaskState::kWorking);
+    EXPECT_EQ(director.State(director.task), LifecycleState::kWorking);
     director.Advance(absl::Seconds(1));
-    EXPECT_EQ(director.State(director.task), TaskState::kPending);
+    EXPECT_EQ(director.State(director.task), LifecycleState::kPending);
     EXPECT_EQ(director.Task(director.task).attempts, 1u);
   }
 }
 
-TEST(EngineInventoryTest, ResultThatNobodyWaitsForIsFencedOffWhenItComes) {
+TEST(EngineInventoryTest, UnexpectedResultIsFencedOff) {
   InFlight director(/*working=*/true);
-  director.Break("a");
+  director.BreakSession("a");
   director.Advance(absl::Seconds(75));
   ASSERT_EQ(director.Reason(director.task), FailureReason::kAgentLost);
-  director.TakeSaid<core::StartRun>();
-  core::AgentOpened opened = EngineFixture::Knowing("a");
+  director.TakeSent<core::StartRun>();
+  core::SessionOpened opened = EngineFixture::IdleAgent("a");
   opened.ended = {director.token};
   director.Connect(opened);
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), IsEmpty());
-  director.Say("a", core::RunEnded{director.token, {}});
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), IsEmpty());
+  director.Send("a", core::RunEnded{director.token, {}});
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
   EXPECT_EQ(Orphans(director, director.task), 1u);
 }
 
-TEST(EngineInventoryTest, WhatIsNotTheAgentsToRunIsFencedOff) {
-  InFlight director(/*working=*/true, EngineFixture::Requeued());
-  director.Break("a");
+TEST(EngineInventoryTest, RunOfAnotherDispatchIsFencedOff) {
+  InFlight director(/*working=*/true, EngineFixture::RequeueOnLoss());
+  director.BreakSession("a");
   director.Advance(absl::Seconds(75));
-  ASSERT_EQ(director.State(director.task), TaskState::kPending);
-  director.Connect(EngineFixture::Running("a", {director.token}));
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
-  EXPECT_EQ(director.State(director.task), TaskState::kPending) << "and changes no task";
+  ASSERT_EQ(director.State(director.task), LifecycleState::kPending);
+  director.Connect(EngineFixture::RunningAgent("a", {director.token}));
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
+  EXPECT_EQ(director.State(director.task), LifecycleState::kPending) << "no task has changed";
 }
 
-TEST(EngineInventoryTest, RunThatTheAgentNoLongerHasIsLost) {
+TEST(EngineInventoryTest, RunMissingFromTheInventoryIsLost) {
   for (const bool restart : {false, true}) {
     InFlight director(/*working=*/true);
     if (restart) director.Restart();
@@ -135,147 +136,147 @@ TEST(EngineInventoryTest, RunThatTheAgentNoLongerHasIsLost) {
   }
 }
 
-TEST(EngineInventoryTest, LostRunThatMayBeRequeuedKeepsItsPlace) {
-  InFlight director(/*working=*/true, EngineFixture::Requeued());
+TEST(EngineInventoryTest, RequeuedLostRunKeepsItsPosition) {
+  InFlight director(/*working=*/true, EngineFixture::RequeueOnLoss());
   const core::QueueId later = director.Add();
-  director.Tell(&DirectorEngine::Pause);
+  director.Call(&DirectorEngine::Pause);
   director.Connect("a");
-  EXPECT_THAT(director.Line(), ElementsAre(director.task, later));
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(director.task, later));
   EXPECT_EQ(director.Task(director.task).attempts, 1u);
 }
 
-TEST(EngineInventoryTest, NewInstanceThatJournaledTheStartHasLostTheRun) {
+TEST(EngineInventoryTest, NewInstanceWithAJournaledStartHasLostTheRun) {
   InFlight director(/*working=*/false);
-  core::AgentOpened opened = EngineFixture::Knowing("a");
+  core::SessionOpened opened = EngineFixture::IdleAgent("a");
   opened.instance_id = "a/2";
   opened.lost = {director.token};
   director.Connect(opened);
   EXPECT_EQ(director.Reason(director.task), FailureReason::kAgentLost);
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token))
-      << "so that it forgets the token";
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token))
+      << "the agent can forget the token";
 }
 
-TEST(EngineInventoryTest, NewInstanceThatNeverSawTheStartReturnsItCounted) {
+TEST(EngineInventoryTest, NewInstanceWithoutTheStartReturnsItAsAnAttempt) {
   InFlight director(/*working=*/false);
   const core::QueueId later = director.Add();
-  director.Tell(&DirectorEngine::Pause);
-  core::AgentOpened opened = EngineFixture::Knowing("a");
+  director.Call(&DirectorEngine::Pause);
+  core::SessionOpened opened = EngineFixture::IdleAgent("a");
   opened.instance_id = "a/2";
   director.Connect(opened);
-  EXPECT_THAT(director.Line(), ElementsAre(director.task, later));
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(director.task, later));
   EXPECT_EQ(director.Task(director.task).attempts, 1u);
 }
 
-TEST(EngineInventoryTest, StartThatARestartSwallowedReturnsUncounted) {
+TEST(EngineInventoryTest, StartLostByADirectorRestartIsNoAttempt) {
   InFlight director(/*working=*/false);
   const core::QueueId later = director.Add();
-  director.Tell(&DirectorEngine::Pause);
+  director.Call(&DirectorEngine::Pause);
   director.Restart();
   director.Connect("a");
-  EXPECT_THAT(director.Line(), ElementsAre(director.task, later));
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(director.task, later));
   EXPECT_EQ(director.Task(director.task).attempts, 0u);
 }
 
-TEST(EngineInventoryTest, SessionThatDoesNotListAStartRepeatsItsFirstCopyAndRenewsNothing) {
+TEST(EngineInventoryTest, SessionWithoutAStartRepeatsItsFirstCopy) {
   InFlight director(/*working=*/false);
-  const std::vector<core::StartRun> first = director.TakeSaid<core::StartRun>();
+  const std::vector<core::StartRun> first = director.TakeSent<core::StartRun>();
   ASSERT_THAT(first, SizeIs(1));
   for (int session = 1; session < 25; ++session) {
     director.Advance(absl::Seconds(3));
     director.Connect("a");
-    const std::vector<core::StartRun> copies = director.TakeSaid<core::StartRun>();
+    const std::vector<core::StartRun> copies = director.TakeSent<core::StartRun>();
     ASSERT_THAT(copies, SizeIs(1));
     EXPECT_EQ(copies[0].token, director.token);
     EXPECT_EQ(copies[0].agent_time, first[0].agent_time);
   }
-  EXPECT_EQ(director.State(director.task), TaskState::kDispatching);
+  EXPECT_EQ(director.State(director.task), LifecycleState::kDispatching);
   director.Advance(absl::Seconds(3));
-  EXPECT_EQ(director.State(director.task), TaskState::kPending);
+  EXPECT_EQ(director.State(director.task), LifecycleState::kPending);
   EXPECT_EQ(director.Task(director.task).attempts, 1u);
 }
 
 TEST(EngineInventoryTest, AnswerDoesNotMoveTheLease) {
   InFlight director(/*working=*/false);
   director.Advance(absl::Seconds(40));
-  director.Accept(director.task);
+  director.AcceptStart(director.task);
   director.Advance(absl::Seconds(35));
   EXPECT_EQ(director.Reason(director.task), FailureReason::kAgentLost);
 }
 
-TEST(EngineInventoryTest, NothingIsSentAgainToAnAgentThatHasNotOpenedYet) {
+TEST(EngineInventoryTest, StartIsNotRepeatedWithoutASession) {
   InFlight director(/*working=*/false);
   director.Restart();
   director.Advance(absl::Seconds(74));
-  EXPECT_THAT(director.TakeSaid<core::StartRun>(), IsEmpty());
-  EXPECT_EQ(director.State(director.task), TaskState::kDispatching);
+  EXPECT_THAT(director.TakeSent<core::StartRun>(), IsEmpty());
+  EXPECT_EQ(director.State(director.task), LifecycleState::kDispatching);
 }
 
 // ---- Tokens ----
 
-TEST(EngineInventoryTest, TokenOfAnotherEpochIsNotTheDispatchs) {
+TEST(EngineInventoryTest, TokenOfAnotherEpochDoesNotMatch) {
   InFlight director(/*working=*/true);
   FenceToken forged = director.token;
   ++forged.director_epoch;
-  director.TakeSaid<core::StartRun>();
-  director.Say("a", core::RunEnded{forged, {}});
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(forged));
-  EXPECT_EQ(director.State(director.task), TaskState::kWorking);
-  director.Beat("a", {forged});
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(forged));
+  director.TakeSent<core::StartRun>();
+  director.Send("a", core::RunEnded{forged, {}});
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(forged));
+  EXPECT_EQ(director.State(director.task), LifecycleState::kWorking);
+  director.SendHeartbeat("a", {forged});
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(forged));
 }
 
 TEST(EngineInventoryTest, ResultOfAnotherAgentIsFencedOff) {
   InFlight director(/*working=*/true);
   director.Connect("b");
-  director.Say("b", core::RunEnded{director.token, {}});
-  EXPECT_EQ(director.State(director.task), TaskState::kWorking);
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
+  director.Send("b", core::RunEnded{director.token, {}});
+  EXPECT_EQ(director.State(director.task), LifecycleState::kWorking);
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
 }
 
 TEST(EngineInventoryTest, LateAnswerToAnEndedDispatchIsFencedOff) {
   InFlight director(/*working=*/false);
-  director.Answer(director.task, absl::UnavailableError(""));
-  director.TakeSaid<core::StartRun>();
-  director.Say("a", core::StartAnswered{director.token, absl::OkStatus()});
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
-  EXPECT_EQ(director.State(director.task), TaskState::kPending);
+  director.AnswerStart(director.task, absl::UnavailableError(""));
+  director.TakeSent<core::StartRun>();
+  director.Send("a", core::StartAnswer{director.token, absl::OkStatus()});
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
+  EXPECT_EQ(director.State(director.task), LifecycleState::kPending);
 }
 
-TEST(EngineInventoryTest, NothingStartsBeforeAMessageIsHeardToItsEnd) {
+TEST(EngineInventoryTest, NothingStartsBeforeAllItemsOfAMessageAreHandled) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId first = director.Add();
   const core::QueueId second = director.Add();
-  director.Accept(first);
-  director.SayTogether(
+  director.AcceptStart(first);
+  director.SendTogether(
       "a", {core::RunEnded{director.Token(first), {}},
-            core::LoadReported{{{"default", {.slots = 1, .used = 0}}}, /*leaving=*/true}});
-  EXPECT_EQ(director.State(first), TaskState::kCompleted);
-  EXPECT_EQ(director.State(second), TaskState::kPending);
+            core::LoadReport{{{"default", {.slots = 1, .used = 0}}}, /*leaving=*/true}});
+  EXPECT_EQ(director.State(first), LifecycleState::kCompleted);
+  EXPECT_EQ(director.State(second), LifecycleState::kPending);
 }
 
-TEST(EngineInventoryTest, WordsOfAReplacedSessionAreIgnored) {
+TEST(EngineInventoryTest, MessagesOfAReplacedSessionAreIgnored) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   director.Connect("a");
   director.engine().OnItems(core::SessionId(1),
-                            {core::StartAnswered{director.Token(task), absl::OkStatus()}},
+                            {core::StartAnswer{director.Token(task), absl::OkStatus()}},
                             director.now());
-  EXPECT_EQ(director.State(task), TaskState::kDispatching);
-  director.engine().OnBroken(core::SessionId(1), absl::UnavailableError(""), director.now());
+  EXPECT_EQ(director.State(task), LifecycleState::kDispatching);
+  director.engine().OnSessionClosed(core::SessionId(1), absl::UnavailableError(""), director.now());
   EXPECT_TRUE(director.engine().fleet().agents().at("a").is_connected());
 }
 
-// ---- Results that come again or too late ----
+// ---- Repeated and late results ----
 
-TEST(EngineInventoryTest, RepeatedResultIsAcknowledgedAgainAlsoAfterARestart) {
+TEST(EngineInventoryTest, RepeatedResultIsAcknowledgedAgainAfterARestart) {
   InFlight director(/*working=*/true);
-  director.Finish(director.task, {.result = "first"});
+  director.FinishRun(director.task, {.result = "first"});
   for (int restart = 0; restart < 2; ++restart) {
-    director.TakeSaid<core::StartRun>();
-    director.Say("a", core::RunEnded{director.token, {.result = "second"}});
-    EXPECT_THAT(TakeTokens<core::ResultAcknowledged>(director), ElementsAre(director.token));
+    director.TakeSent<core::StartRun>();
+    director.Send("a", core::RunEnded{director.token, {.result = "second"}});
+    EXPECT_THAT(TakeTokens<core::ResultAck>(director), ElementsAre(director.token));
     EXPECT_EQ(director.Task(director.task).result, "first");
     EXPECT_EQ(Orphans(director, director.task), 0u);
     director.Restart();
@@ -288,99 +289,99 @@ TEST(EngineInventoryTest, RepeatedResultOfAnEarlierAttemptIsAcknowledgedAgain) {
   submission.spec.retry_on = {*core::ParseRetryRule("exit:*")};
   InFlight director(/*working=*/true, submission);
   const RunResult failed = {.end = RunResult::End::kFailed, .exit_code = 1};
-  director.Finish(director.task, failed);
-  director.AdvanceBeating(absl::Seconds(5));
-  director.Accept(director.task);
-  director.Finish(director.task);
-  ASSERT_EQ(director.State(director.task), TaskState::kCompleted);
-  director.TakeSaid<core::StartRun>();
-  director.Say("a", core::RunEnded{director.token, failed});
-  EXPECT_THAT(TakeTokens<core::ResultAcknowledged>(director), ElementsAre(director.token));
+  director.FinishRun(director.task, failed);
+  director.AdvanceWithHeartbeats(absl::Seconds(5));
+  director.AcceptStart(director.task);
+  director.FinishRun(director.task);
+  ASSERT_EQ(director.State(director.task), LifecycleState::kCompleted);
+  director.TakeSent<core::StartRun>();
+  director.Send("a", core::RunEnded{director.token, failed});
+  EXPECT_THAT(TakeTokens<core::ResultAck>(director), ElementsAre(director.token));
   EXPECT_EQ(Orphans(director, director.task), 0u);
 }
 
-TEST(EngineInventoryTest, OrphanResultIsNotedOnceAndChangesNothing) {
+TEST(EngineInventoryTest, OrphanResultIsRecordedOnceAndChangesNothing) {
   InFlight director(/*working=*/true);
-  director.Break("a");
+  director.BreakSession("a");
   director.Advance(absl::Seconds(75));
   ASSERT_EQ(director.Reason(director.task), FailureReason::kAgentLost);
   director.Connect("a");
   for (int repeat = 0; repeat < 2; ++repeat) {
-    director.TakeSaid<core::StartRun>();
-    director.Say("a", core::RunEnded{director.token, {}});
-    EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
+    director.TakeSent<core::StartRun>();
+    director.Send("a", core::RunEnded{director.token, {}});
+    EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
     EXPECT_EQ(Orphans(director, director.task), 1u);
     EXPECT_EQ(director.Events(director.task).back().agent, "a");
     EXPECT_EQ(director.Events(director.task).back().dispatch, director.token.dispatch);
     EXPECT_EQ(director.Reason(director.task), FailureReason::kAgentLost);
-    EXPECT_EQ(director.Lives(), director.ReloadedLives());
+    EXPECT_EQ(director.TaskStates(), director.ReloadedTaskStates());
     director.Restart();
     director.Connect("a");
   }
 }
 
-TEST(EngineInventoryTest, OrphanOfARequeuedTaskDoesNotTouchItsNewDispatch) {
-  InFlight director(/*working=*/true, EngineFixture::Requeued());
-  director.Break("a");
+TEST(EngineInventoryTest, OrphanOfARequeuedTaskDoesNotAffectItsNewDispatch) {
+  InFlight director(/*working=*/true, EngineFixture::RequeueOnLoss());
+  director.BreakSession("a");
   director.Connect("b");
-  director.AdvanceBeating(absl::Seconds(75));
+  director.AdvanceWithHeartbeats(absl::Seconds(75));
   ASSERT_EQ(director.AgentOf(director.task), "b");
   const FenceToken current = director.Token(director.task);
   director.Connect("a");
-  director.Say("a", core::RunEnded{director.token, {}});
-  EXPECT_EQ(director.State(director.task), TaskState::kDispatching);
+  director.Send("a", core::RunEnded{director.token, {}});
+  EXPECT_EQ(director.State(director.task), LifecycleState::kDispatching);
   EXPECT_EQ(director.Token(director.task), current);
   EXPECT_EQ(Orphans(director, director.task), 1u);
 }
 
-TEST(EngineInventoryTest, ResultOfAForgottenTaskIsFencedOffAndCountedAndNotNoted) {
+TEST(EngineInventoryTest, ResultOfAForgottenTaskIsFencedOffAndCounted) {
   EngineFixture director({.retention = {.count = 0}});
   director.Connect("a");
   const core::QueueId task = director.Add();
   const FenceToken token = director.Token(task);
-  director.Finish(task);
-  director.TakeSaid<core::StartRun>();
+  director.FinishRun(task);
+  director.TakeSent<core::StartRun>();
   const size_t records = director.records_written();
-  director.Say("a", core::RunEnded{token, {}});
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), SizeIs(1));
+  director.Send("a", core::RunEnded{token, {}});
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), SizeIs(1));
   EXPECT_EQ(director.records_written(), records);
   const OrphanResult orphan = {.token = token, .agent = "a"};
   EXPECT_THAT(director.orphans(), ElementsAre(orphan));
 }
 
-TEST(EngineInventoryTest, RunThatTheStoreDoesNotKnowIsFencedOffAndReported) {
-  // As after the data folder was lost.
+TEST(EngineInventoryTest, UnknownRunIsFencedOffAndReported) {
+  // The state after a loss of the data folder.
   EngineFixture director;
   const FenceToken token = {core::QueueId(core::Ulid(1, 2)), core::DispatchNumber(1), 1};
-  director.Connect(EngineFixture::Running("a", {token}));
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(token));
+  director.Connect(EngineFixture::RunningAgent("a", {token}));
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(token));
   const OrphanResult orphan = {.token = token, .agent = "a", .is_run = true};
   EXPECT_THAT(director.orphans(), ElementsAre(orphan));
 }
 
-TEST(EngineInventoryTest, RunWhoseDispatchOrCancelIsNotOnRecordIsCountedAndNotNoted) {
-  // As after a restore of an older store.
+TEST(EngineInventoryTest, OrphanWithoutARecordedDispatchIsOnlyCounted) {
+  // The state after a restore of an older store.
   InFlight director(/*working=*/true);
-  const core::TraceId trace = director.engine().book().Find(director.task)->life.trace.trace_id;
+  const core::TraceId trace = director.engine().book().Find(director.task)->task.trace.trace_id;
   FenceToken later = director.token;
   later.dispatch = core::DispatchNumber(7);
-  director.Say("a", core::RunEnded{later, {}});
+  director.Send("a", core::RunEnded{later, {}});
   FenceToken elsewhere = director.token;
   elsewhere.director_epoch += 1;
-  director.Say("a", core::RunEnded{elsewhere, {.end = RunResult::End::kCancelled}});
+  director.Send("a", core::RunEnded{elsewhere, {.end = RunResult::End::kCancelled}});
   EXPECT_THAT(director.orphans(),
               ElementsAre(OrphanResult{later, "a", trace}, OrphanResult{elsewhere, "a", trace}));
   EXPECT_EQ(Orphans(director, director.task), 0u);
-  EXPECT_EQ(director.State(director.task), TaskState::kWorking);
+  EXPECT_EQ(director.State(director.task), LifecycleState::kWorking);
 }
 
-TEST(EngineInventoryTest, RunThatEndsAsItsCancelledTaskShouldIsNoOrphan) {
+TEST(EngineInventoryTest, CancelledRunOfACancelledTaskIsNoOrphan) {
   InFlight director(/*working=*/false);
   director.Cancel(director.task);
-  director.Say("a", core::StartAnswered{director.token, absl::ResourceExhaustedError("busy")});
-  ASSERT_EQ(director.State(director.task), TaskState::kCancelled);
-  director.Say("a", core::RunEnded{director.token, {.end = RunResult::End::kCancelled}});
-  EXPECT_THAT(TakeTokens<core::FencedOff>(director), ElementsAre(director.token));
+  director.Send("a", core::StartAnswer{director.token, absl::ResourceExhaustedError("busy")});
+  ASSERT_EQ(director.State(director.task), LifecycleState::kCancelled);
+  director.Send("a", core::RunEnded{director.token, {.end = RunResult::End::kCancelled}});
+  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
   EXPECT_THAT(director.orphans(), IsEmpty());
   EXPECT_EQ(Orphans(director, director.task), 0u);
 }

@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 std::vector<core::QueueId> Ids(const ListPage& page) {
   std::vector<core::QueueId> ids;
-  for (const ListPage::Item& item : page.tasks) ids.push_back(item.glance.queue_id);
+  for (const ListPage::Item& item : page.tasks) ids.push_back(item.summary.queue_id);
   return ids;
 }
 
@@ -24,7 +24,7 @@ std::vector<core::QueueId> List(EngineFixture& director, const ListQuery& query 
   return Ids(director.engine().List(query));
 }
 
-TEST(EngineListTest, LiveTasksComeInLineThenEndedOnesTheLastEndedFirst) {
+TEST(EngineListTest, LiveTasksComeInQueueOrderThenEndedTasks) {
   EngineFixture director;
   std::vector<core::QueueId> tasks;
   for (int i = 0; i < 5; ++i) tasks.push_back(director.Add());
@@ -35,7 +35,7 @@ TEST(EngineListTest, LiveTasksComeInLineThenEndedOnesTheLastEndedFirst) {
   EXPECT_THAT(List(director), ElementsAre(tasks[1], tasks[2], tasks[4], tasks[0], tasks[3]));
 }
 
-TEST(EngineListTest, PagesTogetherAreTheWholeList) {
+TEST(EngineListTest, PagesCoverTheWholeList) {
   EngineFixture director;
   std::vector<core::QueueId> tasks;
   for (int i = 0; i < 10; ++i) tasks.push_back(director.Add());
@@ -57,7 +57,7 @@ TEST(EngineListTest, PagesTogetherAreTheWholeList) {
   }
 }
 
-TEST(EngineListTest, TaskThatEndsBetweenTwoPagesIsStillSeen) {
+TEST(EngineListTest, TaskThatEndsBetweenTwoPagesIsListed) {
   EngineFixture director;
   const core::QueueId first = director.Add();
   const core::QueueId second = director.Add();
@@ -68,9 +68,9 @@ TEST(EngineListTest, TaskThatEndsBetweenTwoPagesIsStillSeen) {
   EXPECT_THAT(List(director, {.after = page.next}), ElementsAre(third, second));
 }
 
-TEST(EngineListTest, EveryFilterLeavesOnlyWhatMatches) {
+TEST(EngineListTest, EveryFilterSelectsMatchingTasks) {
   EngineFixture director;
-  core::AgentOpened busy = EngineFixture::Knowing("a");
+  core::SessionOpened busy = EngineFixture::IdleAgent("a");
   busy.lanes["default"].used = 1;
   director.Connect(busy);
   core::Submission submission = EngineFixture::Prompt();
@@ -101,10 +101,10 @@ TEST(EngineListTest, EveryFilterLeavesOnlyWhatMatches) {
   EXPECT_THAT(List(director, {.ready = false}), ElementsAre(delayed));
   EXPECT_THAT(List(director, {.ready = true}), ElementsAre(cli, nightly, session, labelled));
   director.Cancel(nightly);
-  EXPECT_THAT(List(director, {.states = {core::TaskState::kCancelled}}), ElementsAre(nightly));
+  EXPECT_THAT(List(director, {.states = {core::LifecycleState::kCancelled}}), ElementsAre(nightly));
 }
 
-TEST(EngineListTest, PageLooksAtABoundedNumberOfTasks) {
+TEST(EngineListTest, PageExaminesABoundedNumberOfTasks) {
   EngineFixture director({.queue = {.max_size = 0}});
   core::Submission submission = EngineFixture::Prompt();
   for (int i = 0; i < 10'001; ++i) director.Add();

@@ -1,22 +1,22 @@
-// What becomes of a dispatch: the table of outcomes, row by row.
+// The outcomes of a dispatch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libs/core/backoff.h"
+#include "libs/core/dispatch_rules.h"
 #include "libs/testing/engine_fixture.h"
 
 namespace callboard::director {
 namespace {
 
 using core::FailureReason;
+using core::LifecycleState;
 using core::RunResult;
-using core::TaskState;
 using test::EngineFixture;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-core::Submission Retried(const std::string& rule) {
+core::Submission WithRetryOn(const std::string& rule) {
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.retry_on = {*core::ParseRetryRule(rule)};
   return submission;
@@ -27,20 +27,20 @@ const RunResult kKilled = {.end = RunResult::End::kFailed, .signal = "SIGKILL"};
 const RunResult kNotStarted = {.end = RunResult::End::kNotStarted, .error = "no space left"};
 const RunResult kTimeout = {.end = RunResult::End::kTimedOut};
 
-// ---- 409 ----
+// ---- Busy ----
 
-TEST(EngineOutcomeTest, BusyAnswerPutsTheTaskAtTheBackAndIsNotCounted) {
+TEST(EngineOutcomeTest, BusyAnswerMovesTheTaskToTheBackAndIsNoAttempt) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   const core::QueueId other = director.Add();
-  director.RefuseAsBusy(task);
-  EXPECT_THAT(director.Line(), ElementsAre(other, task));
+  director.AnswerBusy(task);
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(other, task));
   EXPECT_EQ(director.Task(task).attempts, 0u);
   EXPECT_EQ(director.Task(task).busy_rejections, 1u);
 }
 
-TEST(EngineOutcomeTest, BusyAnswerIsNobodysFaultWhenTheAgentReportedThatItIsFull) {
+TEST(EngineOutcomeTest, BusyAnswerOfAFullAgentHasNoFault) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
@@ -51,23 +51,23 @@ TEST(EngineOutcomeTest, BusyAnswerIsNobodysFaultWhenTheAgentReportedThatItIsFull
     }
     return last;
   };
-  director.RefuseAsBusy(task);
-  EXPECT_EQ(fault(), core::Fault::kAgent) << "it said it had a slot";
-  director.Beat("a", {});
-  director.Report("a", /*used=*/0);
-  ASSERT_EQ(director.State(task), TaskState::kDispatching);
+  director.AnswerBusy(task);
+  EXPECT_EQ(fault(), core::Fault::kAgent) << "it had reported a free slot";
+  director.SendHeartbeat("a", {});
+  director.ReportLoad("a", /*used=*/0);
+  ASSERT_EQ(director.State(task), LifecycleState::kDispatching);
   // Something else took the slot while the start was on its way.
-  director.Report("a", /*used=*/1);
-  director.RefuseAsBusy(task);
+  director.ReportLoad("a", /*used=*/1);
+  director.AnswerBusy(task);
   EXPECT_EQ(fault(), std::nullopt);
 }
 
-TEST(EngineOutcomeTest, FailedRunWithoutAnExitCodeSaysSo) {
+TEST(EngineOutcomeTest, FailedRunWithoutAnExitCodeIsExplained) {
   EngineFixture director;
   director.Connect("a");
   const auto error = [&director](const core::RunResult& result) {
     const core::QueueId task = director.Add();
-    director.Finish(task, result);
+    director.FinishRun(task, result);
     return director.Task(task).last_error;
   };
   EXPECT_EQ(error({.end = core::RunResult::End::kFailed}), "it failed without an exit code");
@@ -76,107 +76,109 @@ TEST(EngineOutcomeTest, FailedRunWithoutAnExitCodeSaysSo) {
 
 TEST(EngineOutcomeTest, BusyLaneIsFullUntilTheAgentsNextLoadReport) {
   EngineFixture director;
-  core::AgentOpened agent = EngineFixture::Knowing("a");
+  core::SessionOpened agent = EngineFixture::IdleAgent("a");
   agent.lanes["build"] = {.slots = 1, .used = 0};
   director.Connect(agent);
   const core::QueueId task = director.Add();
-  director.RefuseAsBusy(task);
-  director.Beat("a", {});
-  EXPECT_EQ(director.State(task), TaskState::kPending);
+  director.AnswerBusy(task);
+  director.SendHeartbeat("a", {});
+  EXPECT_EQ(director.State(task), LifecycleState::kPending);
   core::Submission build = EngineFixture::Prompt();
   build.spec.lane = "build";
-  EXPECT_EQ(director.State(director.Add(build)), TaskState::kDispatching) << "that lane only";
-  director.Report("a", /*used=*/0);
-  EXPECT_EQ(director.State(task), TaskState::kDispatching);
+  EXPECT_EQ(director.State(director.Add(build)), LifecycleState::kDispatching)
+      << "only the other lane is busy";
+  director.ReportLoad("a", /*used=*/0);
+  EXPECT_EQ(director.State(task), LifecycleState::kDispatching);
   EXPECT_EQ(director.Task(task).dispatch, core::DispatchNumber(2));
 }
 
-TEST(EngineOutcomeTest, FromTheFifthBounceOnTheTaskKeepsItsPlace) {
+TEST(EngineOutcomeTest, TaskKeepsItsPositionFromTheFifthBusyAnswerOn) {
   EngineFixture director({.queue = {.max_size = 0}});
   director.Connect("a");
   const core::QueueId task = director.Add();
   core::Submission unplaceable = EngineFixture::Prompt();
   unplaceable.spec.lane = "nowhere";
   core::QueueId last = director.Add(unplaceable);
-  for (int bounce = 1; bounce <= 7; ++bounce) {
-    director.RefuseAsBusy(task);
-    EXPECT_EQ(director.Line().back(), bounce < 5 ? task : last) << bounce;
+  for (int busy_answer = 1; busy_answer <= 7; ++busy_answer) {
+    director.AnswerBusy(task);
+    EXPECT_EQ(director.PendingTasks().back(), busy_answer < 5 ? task : last) << busy_answer;
     last = director.Add(unplaceable);
-    director.Beat("a", {});
-    director.Report("a", /*used=*/0);
-    ASSERT_EQ(director.State(task), TaskState::kDispatching) << bounce;
+    director.SendHeartbeat("a", {});
+    director.ReportLoad("a", /*used=*/0);
+    ASSERT_EQ(director.State(task), LifecycleState::kDispatching) << busy_answer;
   }
   EXPECT_EQ(director.Task(task).busy_rejections, 7u);
 }
 
-TEST(EngineOutcomeTest, FromTheThirdBusyAnswerInARowOnlyTheReportOfAHeartbeatCounts) {
+TEST(EngineOutcomeTest, AfterThreeBusyAnswersOnlyAHeartbeatReportCounts) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  for (int bounce = 1; bounce <= 2; ++bounce) {
-    director.RefuseAsBusy(task);
-    director.Report("a", /*used=*/0);
-    ASSERT_EQ(director.State(task), TaskState::kDispatching) << bounce;
+  for (int busy_answer = 1; busy_answer <= 2; ++busy_answer) {
+    director.AnswerBusy(task);
+    director.ReportLoad("a", /*used=*/0);
+    ASSERT_EQ(director.State(task), LifecycleState::kDispatching) << busy_answer;
   }
-  director.RefuseAsBusy(task);
-  director.Report("a", /*used=*/0);
-  EXPECT_EQ(director.State(task), TaskState::kPending);
-  director.Beat("a", {});
-  EXPECT_EQ(director.State(task), TaskState::kPending);
-  director.Report("a", /*used=*/0);
-  EXPECT_EQ(director.State(task), TaskState::kDispatching);
+  director.AnswerBusy(task);
+  director.ReportLoad("a", /*used=*/0);
+  EXPECT_EQ(director.State(task), LifecycleState::kPending);
+  director.SendHeartbeat("a", {});
+  EXPECT_EQ(director.State(task), LifecycleState::kPending);
+  director.ReportLoad("a", /*used=*/0);
+  EXPECT_EQ(director.State(task), LifecycleState::kDispatching);
 }
 
-TEST(EngineOutcomeTest, AcceptedStartEndsTheRowOfBusyAnswers) {
+TEST(EngineOutcomeTest, AcceptedStartResetsTheBusyAnswers) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId first = director.Add();
-  for (int bounce = 1; bounce <= 2; ++bounce) {
-    director.RefuseAsBusy(first);
-    director.Report("a", /*used=*/0);
+  for (int busy_answer = 1; busy_answer <= 2; ++busy_answer) {
+    director.AnswerBusy(first);
+    director.ReportLoad("a", /*used=*/0);
   }
-  director.Accept(first);
-  director.Finish(first);
+  director.AcceptStart(first);
+  director.FinishRun(first);
   const core::QueueId second = director.Add();
-  director.RefuseAsBusy(second);
-  director.Report("a", /*used=*/0);
-  EXPECT_EQ(director.State(second), TaskState::kDispatching);
+  director.AnswerBusy(second);
+  director.ReportLoad("a", /*used=*/0);
+  EXPECT_EQ(director.State(second), LifecycleState::kDispatching);
 }
 
 // ---- Other answers ----
 
-TEST(EngineOutcomeTest, RunThatCouldNotBeginReturnsToItsPlaceAfterABackoffAndCounts) {
+TEST(EngineOutcomeTest, RunThatCouldNotStartIsRetriedAfterABackoff) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   const core::QueueId other = director.Add();
-  director.Answer(task, absl::OkStatus());
+  director.AnswerStart(task, absl::OkStatus());
   const core::FenceToken token = director.Token(task);
-  director.Finish(task, kNotStarted);
-  EXPECT_EQ(director.State(task), TaskState::kPending);
-  EXPECT_THAT(director.Line(), ElementsAre(task)) << "in front, and passed over";
-  EXPECT_EQ(director.State(other), TaskState::kDispatching);
+  director.FinishRun(task, kNotStarted);
+  EXPECT_EQ(director.State(task), LifecycleState::kPending);
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(task))
+      << "first, but skipped during the backoff";
+  EXPECT_EQ(director.State(other), LifecycleState::kDispatching);
   EXPECT_EQ(director.Task(task).attempts, 1u);
   EXPECT_EQ(director.Task(task).last_error, "no space left");
-  // Its agent has not heard that this is known.
-  director.Say("a", core::RunEnded{token, kNotStarted});
+  // The agent has not received the acknowledgement.
+  director.Send("a", core::RunEnded{token, kNotStarted});
   EXPECT_EQ(director.Task(task).attempts, 1u);
-  director.Finish(other);
+  director.FinishRun(other);
   director.Advance(core::BackoffAfter(task, 1, {}));
-  EXPECT_EQ(director.State(task), TaskState::kDispatching);
+  EXPECT_EQ(director.State(task), LifecycleState::kDispatching);
 }
 
-TEST(EngineOutcomeTest, RunThatCouldNotBeginInAnyAttemptIsMaxAttempts) {
+TEST(EngineOutcomeTest, RunThatNeverStartedFailsWithMaxAttempts) {
   EngineFixture director({.queue = {.max_attempts = 1}});
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Answer(task, absl::OkStatus());
-  director.Finish(task, kNotStarted);
-  EXPECT_EQ(director.State(task), TaskState::kFailed);
+  director.AnswerStart(task, absl::OkStatus());
+  director.FinishRun(task, kNotStarted);
+  EXPECT_EQ(director.State(task), LifecycleState::kFailed);
   EXPECT_EQ(director.Task(task).reason, FailureReason::kMaxAttempts);
 }
 
-TEST(EngineOutcomeTest, AgentThatCouldNotBeginATaskDoesNotGetItsSession) {
+TEST(EngineOutcomeTest, AgentThatCouldNotStartATaskDoesNotGetItsSession) {
   EngineFixture director;
   director.Connect("a");
   director.Connect("b");
@@ -184,24 +186,24 @@ TEST(EngineOutcomeTest, AgentThatCouldNotBeginATaskDoesNotGetItsSession) {
   submission.spec.session_id = "s";
   const core::QueueId first = director.Add(submission);
   ASSERT_EQ(director.AgentOf(first), "a");
-  director.Accept(first);
-  director.Finish(first, kNotStarted);
-  director.AdvanceBeating(absl::Seconds(5));
+  director.AcceptStart(first);
+  director.FinishRun(first, kNotStarted);
+  director.AdvanceWithHeartbeats(absl::Seconds(5));
   ASSERT_EQ(director.AgentOf(first), "b");
-  director.Accept(first);
-  director.Finish(first);
-  // Where something of it has run it stays, whatever happens there.
+  director.AcceptStart(first);
+  director.FinishRun(first);
+  // A task that may have run on an agent stays there.
   const core::QueueId second = director.Add(submission);
   for (const uint64_t dispatch : {1, 2}) {
     EXPECT_EQ(director.Token(second).dispatch.value(), dispatch);
     EXPECT_EQ(director.AgentOf(second), "b");
-    director.Accept(second);
-    director.Finish(second, kNotStarted);
-    director.AdvanceBeating(absl::Seconds(20));
+    director.AcceptStart(second);
+    director.FinishRun(second, kNotStarted);
+    director.AdvanceWithHeartbeats(absl::Seconds(20));
   }
 }
 
-TEST(EngineOutcomeTest, TransientAnswersReturnTheTaskToItsPlaceAfterABackoffAndCount) {
+TEST(EngineOutcomeTest, TransientErrorIsRetriedAfterABackoff) {
   for (const absl::Status& answer :
        {absl::UnavailableError(""), absl::InternalError(""), absl::UnknownError(""),
         absl::DataLossError(""), absl::AbortedError(""), absl::ResourceExhaustedError(""),
@@ -212,45 +214,46 @@ TEST(EngineOutcomeTest, TransientAnswersReturnTheTaskToItsPlaceAfterABackoffAndC
     const core::QueueId task = director.Add();
     const core::QueueId other = director.Add();
     const core::QueueId last = director.Add();
-    director.Answer(task, answer);
+    director.AnswerStart(task, answer);
     EXPECT_EQ(director.Task(task).attempts, 1u) << answer;
-    EXPECT_EQ(director.State(other), TaskState::kDispatching) << "it is passed over";
-    EXPECT_THAT(director.Line(), ElementsAre(task, last)) << answer;
+    EXPECT_EQ(director.State(other), LifecycleState::kDispatching)
+        << "the task in backoff is skipped";
+    EXPECT_THAT(director.PendingTasks(), ElementsAre(task, last)) << answer;
     director.Cancel(last);
-    director.Finish(other);
+    director.FinishRun(other);
     const absl::Duration backoff = core::BackoffAfter(task, 1, {});
     EXPECT_GE(backoff, absl::Seconds(2.5));
     EXPECT_LE(backoff, absl::Seconds(5));
     director.Advance(backoff - absl::Milliseconds(1));
-    EXPECT_EQ(director.State(task), TaskState::kPending) << answer;
+    EXPECT_EQ(director.State(task), LifecycleState::kPending) << answer;
     director.Advance(absl::Milliseconds(1));
-    EXPECT_EQ(director.State(task), TaskState::kDispatching) << answer;
+    EXPECT_EQ(director.State(task), LifecycleState::kDispatching) << answer;
   }
 }
 
-TEST(EngineOutcomeTest, RetryInfoOfTheAgentWinsOverTheBackoffUpToAQuarterOfAnHour) {
+TEST(EngineOutcomeTest, RetryInfoOfTheAgentReplacesTheBackoff) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Answer(task, base::WithRetryAfter(absl::UnavailableError(""), absl::Minutes(7)));
+  director.AnswerStart(task, base::WithRetryAfter(absl::UnavailableError(""), absl::Minutes(7)));
   EXPECT_EQ(director.Task(task).not_before, director.now().wall + absl::Minutes(7));
-  director.AdvanceBeating(absl::Minutes(7) - absl::Milliseconds(1));
-  EXPECT_EQ(director.State(task), TaskState::kPending);
+  director.AdvanceWithHeartbeats(absl::Minutes(7) - absl::Milliseconds(1));
+  EXPECT_EQ(director.State(task), LifecycleState::kPending);
   director.Advance(absl::Milliseconds(1));
-  ASSERT_EQ(director.State(task), TaskState::kDispatching);
-  director.Answer(task, base::WithRetryAfter(absl::UnavailableError(""), absl::Hours(7)));
+  ASSERT_EQ(director.State(task), LifecycleState::kDispatching);
+  director.AnswerStart(task, base::WithRetryAfter(absl::UnavailableError(""), absl::Hours(7)));
   EXPECT_EQ(director.Task(task).not_before, director.now().wall + absl::Minutes(15));
 }
 
-TEST(EngineOutcomeTest, RejectionFailsTheTaskAtOnce) {
+TEST(EngineOutcomeTest, RejectionFailsTheTaskImmediately) {
   for (const absl::Status& answer :
        {absl::InvalidArgumentError("no such model"), absl::NotFoundError("no such folder"),
         absl::OutOfRangeError("too long"), absl::FailedPreconditionError("no disk")}) {
     EngineFixture director;
     director.Connect("a");
     const core::QueueId task = director.Add();
-    director.Answer(task, answer);
-    EXPECT_EQ(director.State(task), TaskState::kFailed) << answer;
+    director.AnswerStart(task, answer);
+    EXPECT_EQ(director.State(task), LifecycleState::kFailed) << answer;
     EXPECT_EQ(director.Reason(task), FailureReason::kAgentRejected) << answer;
     EXPECT_THAT(director.Task(task).last_error,
                 ::testing::HasSubstr(std::string(answer.message())));
@@ -261,11 +264,11 @@ TEST(EngineOutcomeTest, StaleAnswerChangesNothing) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Answer(task, base::WithReason(absl::FailedPreconditionError(""), "STALE_ATTEMPT"));
-  EXPECT_EQ(director.State(task), TaskState::kDispatching);
+  director.AnswerStart(task, base::WithReason(absl::FailedPreconditionError(""), "STALE_ATTEMPT"));
+  EXPECT_EQ(director.State(task), LifecycleState::kDispatching);
 }
 
-TEST(EngineOutcomeTest, AgentThatRefusesItsDirectorIsCordonedAndTheTaskKeepsItsPlaceUncounted) {
+TEST(EngineOutcomeTest, AgentThatRejectsItsDirectorIsCordoned) {
   for (const absl::Status& answer :
        {absl::UnauthenticatedError(""), absl::PermissionDeniedError(""),
         absl::UnimplementedError("")}) {
@@ -273,33 +276,33 @@ TEST(EngineOutcomeTest, AgentThatRefusesItsDirectorIsCordonedAndTheTaskKeepsItsP
     director.Connect("a");
     const core::QueueId task = director.Add();
     const core::QueueId other = director.Add();
-    director.Answer(task, answer);
-    EXPECT_THAT(director.Line(), ElementsAre(task, other)) << answer;
+    director.AnswerStart(task, answer);
+    EXPECT_THAT(director.PendingTasks(), ElementsAre(task, other)) << answer;
     EXPECT_EQ(director.Task(task).attempts, 0u);
     EXPECT_TRUE(director.engine().fleet().agents().at("a").cordoned);
     director.Connect("b");
     EXPECT_EQ(director.AgentOf(task), "b");
-    EXPECT_EQ(director.State(other), TaskState::kPending);
+    EXPECT_EQ(director.State(other), LifecycleState::kPending);
   }
 }
 
 // ---- No answer ----
 
-TEST(EngineOutcomeTest, UnansweredStartIsSentAgainToTheSameAgentUntilItsLeaseEnds) {
+TEST(EngineOutcomeTest, UnansweredStartIsRepeatedUntilItsLeaseEnds) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   director.Connect("b");
   const core::FenceToken token = director.Token(task);
   const absl::Duration started = director.now().monotonic;
-  ASSERT_THAT(director.TakeSaid<core::StartRun>(), SizeIs(1));
+  ASSERT_THAT(director.TakeSent<core::StartRun>(), SizeIs(1));
   for (int copy = 1; copy <= 2; ++copy) {
     director.Advance(absl::Seconds(30) - absl::Milliseconds(1));
-    EXPECT_THAT(director.TakeSaid<core::StartRun>(), IsEmpty());
+    EXPECT_THAT(director.TakeSent<core::StartRun>(), IsEmpty());
     director.Advance(absl::Milliseconds(1));
-    director.Beat("a", {});
-    director.Beat("b", {});
-    const std::vector<core::StartRun> starts = director.TakeSaid<core::StartRun>();
+    director.SendHeartbeat("a", {});
+    director.SendHeartbeat("b", {});
+    const std::vector<core::StartRun> starts = director.TakeSent<core::StartRun>();
     ASSERT_THAT(starts, SizeIs(1));
     EXPECT_EQ(starts[0].token, token);
     EXPECT_EQ(starts[0].agent_time, started) << "a later time would outlive the lease";
@@ -308,57 +311,57 @@ TEST(EngineOutcomeTest, UnansweredStartIsSentAgainToTheSameAgentUntilItsLeaseEnd
   EXPECT_EQ(director.Token(task), token);
   director.Advance(absl::Milliseconds(1));
   EXPECT_EQ(director.Task(task).attempts, 1u);
-  EXPECT_EQ(director.AgentOf(task), "b") << "rather where it has not failed";
+  EXPECT_EQ(director.AgentOf(task), "b") << "an agent that it has not failed on is preferred";
 }
 
-TEST(EngineOutcomeTest, StartGivenUpKeepsItsPlace) {
+TEST(EngineOutcomeTest, AbandonedStartKeepsItsPosition) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   const core::QueueId other = director.Add();
-  director.Break("a");
+  director.BreakSession("a");
   director.Advance(absl::Seconds(75));
-  EXPECT_THAT(director.Line(), ElementsAre(task, other));
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(task, other));
   EXPECT_EQ(director.Task(task).attempts, 1u);
 }
 
-TEST(EngineOutcomeTest, SessionThatBreaksAfterTheStartWasWrittenEndsNothing) {
+TEST(EngineOutcomeTest, SessionClosedAfterTheStartWasWrittenChangesNothing) {
   EngineFixture director;
   director.Connect("a");
   director.Connect("b");
   const core::QueueId task = director.Add();
   const core::FenceToken token = director.Token(task);
-  director.Break("a");
-  EXPECT_EQ(director.State(task), TaskState::kDispatching);
-  director.TakeSaid<core::StartRun>();
+  director.BreakSession("a");
+  EXPECT_EQ(director.State(task), LifecycleState::kDispatching);
+  director.TakeSent<core::StartRun>();
   director.Connect("a");
-  const std::vector<core::StartRun> starts = director.TakeSaid<core::StartRun>();
+  const std::vector<core::StartRun> starts = director.TakeSent<core::StartRun>();
   ASSERT_THAT(starts, SizeIs(1));
   EXPECT_EQ(starts[0].token, token);
 }
 
-TEST(EngineOutcomeTest, StartThatWasNeverWrittenReturnsAfterABackoffAndCounts) {
+TEST(EngineOutcomeTest, UnwrittenStartIsRetriedAfterABackoff) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   const core::QueueId other = director.Add();
-  director.LoseStart(task);
-  EXPECT_THAT(director.Line(), ElementsAre(task, other)) << "its agent is suspect";
+  director.FailStartWrite(task);
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(task, other)) << "its agent is suspect";
   EXPECT_EQ(director.Task(task).attempts, 1u);
   EXPECT_EQ(director.Task(task).not_before, director.now().wall + core::BackoffAfter(task, 1, {}));
 }
 
-TEST(EngineOutcomeTest, HeartbeatThatListsAStartStandsForItsLostAnswer) {
+TEST(EngineOutcomeTest, HeartbeatReplacesALostStartAnswer) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Beat("a", {director.Token(task)});
-  EXPECT_EQ(director.State(task), TaskState::kWorking);
+  director.SendHeartbeat("a", {director.Token(task)});
+  EXPECT_EQ(director.State(task), LifecycleState::kWorking);
 }
 
 // ---- Ends of runs ----
 
-TEST(EngineOutcomeTest, RunThatFailsFailsItsTask) {
+TEST(EngineOutcomeTest, FailedRunFailsItsTask) {
   EngineFixture director;
   director.Connect("a");
   for (const auto& [result, reason, event] :
@@ -366,9 +369,9 @@ TEST(EngineOutcomeTest, RunThatFailsFailsItsTask) {
         std::tuple(kKilled, FailureReason::kExecFailed, core::TaskEventKind::kFailed),
         std::tuple(kTimeout, FailureReason::kTimedOut, core::TaskEventKind::kTimeout)}) {
     const core::QueueId task = director.Add();
-    director.Accept(task);
-    director.Finish(task, result);
-    EXPECT_EQ(director.State(task), TaskState::kFailed);
+    director.AcceptStart(task);
+    director.FinishRun(task, result);
+    EXPECT_EQ(director.State(task), LifecycleState::kFailed);
     EXPECT_EQ(director.Reason(task), reason);
     EXPECT_EQ(director.Events(task).back().kind, event);
     EXPECT_EQ(director.Task(task).attempts, 1u);
@@ -377,50 +380,50 @@ TEST(EngineOutcomeTest, RunThatFailsFailsItsTask) {
   }
 }
 
-TEST(EngineOutcomeTest, RunThatMatchesRetryOnGoesToTheBackAfterABackoffAndCounts) {
+TEST(EngineOutcomeTest, RunThatMatchesRetryOnIsRetriedAtTheBack) {
   for (const auto& [rule, result] :
        {std::pair("exit:1", kExit1), std::pair("exit:*", kExit1),
         std::pair("signal:SIGKILL", kKilled), std::pair("timeout", kTimeout)}) {
     EngineFixture director;
     director.Connect("a");
-    const core::QueueId task = director.Add(Retried(rule));
+    const core::QueueId task = director.Add(WithRetryOn(rule));
     const core::QueueId other = director.Add();
     const core::QueueId another = director.Add();
-    director.Accept(task);
-    director.Finish(task, result);
-    EXPECT_EQ(director.State(other), TaskState::kDispatching);
-    EXPECT_THAT(director.Line(), ElementsAre(another, task)) << rule;
+    director.AcceptStart(task);
+    director.FinishRun(task, result);
+    EXPECT_EQ(director.State(other), LifecycleState::kDispatching);
+    EXPECT_THAT(director.PendingTasks(), ElementsAre(another, task)) << rule;
     EXPECT_EQ(director.Task(task).attempts, 1u) << rule;
     EXPECT_EQ(director.Task(task).not_before,
               director.now().wall + core::BackoffAfter(task, 1, {}));
   }
 }
 
-TEST(EngineOutcomeTest, RunThatDoesNotMatchRetryOnIsOver) {
+TEST(EngineOutcomeTest, RunThatDoesNotMatchRetryOnFails) {
   EngineFixture director;
   director.Connect("a");
   for (const auto& [rule, result] :
        {std::pair("exit:2", kExit1), std::pair("signal:SIGTERM", kKilled),
         std::pair("exit:*", kKilled), std::pair("exit:*", kTimeout),
         std::pair("timeout", kExit1)}) {
-    const core::QueueId task = director.Add(Retried(rule));
-    director.Accept(task);
-    director.Finish(task, result);
-    EXPECT_EQ(director.State(task), TaskState::kFailed) << rule;
+    const core::QueueId task = director.Add(WithRetryOn(rule));
+    director.AcceptStart(task);
+    director.FinishRun(task, result);
+    EXPECT_EQ(director.State(task), LifecycleState::kFailed) << rule;
   }
 }
 
 // ---- The last attempt ----
 
-TEST(EngineOutcomeTest, DispatchErrorsUseUpTheAttemptsWithMaxAttempts) {
+TEST(EngineOutcomeTest, DispatchErrorsCountAsAttempts) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   for (uint32_t attempt = 1; attempt <= 3; ++attempt) {
-    ASSERT_EQ(director.State(task), TaskState::kDispatching) << attempt;
-    director.Answer(task, absl::UnavailableError("down"));
+    ASSERT_EQ(director.State(task), LifecycleState::kDispatching) << attempt;
+    director.AnswerStart(task, absl::UnavailableError("down"));
     EXPECT_EQ(director.Task(task).attempts, attempt);
-    director.AdvanceBeating(absl::Seconds(20));
+    director.AdvanceWithHeartbeats(absl::Seconds(20));
   }
   EXPECT_EQ(director.Reason(task), FailureReason::kMaxAttempts);
 }
@@ -428,32 +431,32 @@ TEST(EngineOutcomeTest, DispatchErrorsUseUpTheAttemptsWithMaxAttempts) {
 TEST(EngineOutcomeTest, LastRunFailsWithItsOwnReason) {
   EngineFixture director;
   director.Connect("a");
-  core::Submission submission = Retried("timeout");
+  core::Submission submission = WithRetryOn("timeout");
   submission.spec.max_attempts = 2;
   const core::QueueId task = director.Add(submission);
-  director.Finish(task, kTimeout);
-  director.AdvanceBeating(absl::Seconds(5));
-  director.Accept(task);
-  director.Finish(task, kTimeout);
+  director.FinishRun(task, kTimeout);
+  director.AdvanceWithHeartbeats(absl::Seconds(5));
+  director.AcceptStart(task);
+  director.FinishRun(task, kTimeout);
   EXPECT_EQ(director.Reason(task), FailureReason::kTimedOut);
   EXPECT_EQ(director.Task(task).attempts, 2u);
 }
 
-TEST(EngineOutcomeTest, SubmitMaySetTheNumberOfAttempts) {
+TEST(EngineOutcomeTest, SubmitMaySetMaxAttempts) {
   EngineFixture director;
   director.Connect("a");
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.max_attempts = 1;
   const core::QueueId task = director.Add(submission);
-  director.Answer(task, absl::UnavailableError("down"));
+  director.AnswerStart(task, absl::UnavailableError("down"));
   EXPECT_EQ(director.Reason(task), FailureReason::kMaxAttempts);
 }
 
-TEST(EngineOutcomeTest, OfALongResultTheEndIsKept) {
+TEST(EngineOutcomeTest, LongResultKeepsItsEnd) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
-  director.Finish(task, {.result = std::string(70'000, 'x') + "end"});
+  director.FinishRun(task, {.result = std::string(70'000, 'x') + "end"});
   EXPECT_EQ(director.Task(task).result.size(), 64u * 1024);
   EXPECT_TRUE(director.Task(task).result_truncated);
   EXPECT_EQ(director.Task(task).result.substr(64 * 1024 - 3), "end");

@@ -1,4 +1,4 @@
-// Tasks and their likes: request ids, overlap, redrive, and the order of the checks.
+// Duplicates and related tasks: request ids, overlap, redrive, and the order of the checks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@ namespace callboard::director {
 namespace {
 
 using core::FailureReason;
+using core::LifecycleState;
 using core::OverlapPolicy;
 using core::QueuePolicy;
-using core::TaskState;
 using test::EngineFixture;
 using test::HasReason;
 using test::IsOk;
@@ -22,37 +22,37 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-core::Submission Named(const std::string& request_id, const std::string& prompt = "echo") {
+core::Submission WithRequestId(const std::string& request_id, const std::string& prompt = "echo") {
   core::Submission submission = EngineFixture::Prompt(prompt);
   submission.spec.request_id = request_id;
   return submission;
 }
 
-core::Submission OfKey(OverlapPolicy policy, uint32_t n = 0) {
+core::Submission WithOverlap(OverlapPolicy policy, uint32_t n = 0) {
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.overlap = {.key = "k", .policy = policy, .n = n};
   return submission;
 }
 
-Submitted Again(EngineFixture& director, const core::Submission& submission) {
-  return std::get<Submitted>(director.Submit(submission));
+SubmitResult SubmitAgain(EngineFixture& director, const core::Submission& submission) {
+  return std::get<SubmitResult>(director.Submit(submission));
 }
 
 // ---- Request ids ----
 
 TEST(EngineRequestTest, SameIdAndContentReturnTheFirstTask) {
   EngineFixture director;
-  const core::QueueId task = director.Add(Named("r"));
-  const Submitted again = Again(director, Named("r"));
+  const core::QueueId task = director.Add(WithRequestId("r"));
+  const SubmitResult again = SubmitAgain(director, WithRequestId("r"));
   EXPECT_TRUE(again.deduplicated);
   EXPECT_EQ(again.queue_id, task);
-  EXPECT_THAT(director.Line(), SizeIs(1));
+  EXPECT_THAT(director.PendingTasks(), SizeIs(1));
 }
 
-TEST(EngineRequestTest, ValueThatASettingSuppliesIsTheSameAsThatValueSent) {
+TEST(EngineRequestTest, DefaultValueEqualsTheSameValueSent) {
   EngineFixture director({.queue = {.max_attempts = 3}});
-  const core::Submission absent = Named("absent");
-  core::Submission sent = Named("sent");
+  const core::Submission absent = WithRequestId("absent");
+  core::Submission sent = WithRequestId("sent");
   sent.spec.max_attempts = 3;
   director.Add(absent);
   director.Add(sent);
@@ -60,305 +60,306 @@ TEST(EngineRequestTest, ValueThatASettingSuppliesIsTheSameAsThatValueSent) {
     submission.spec.max_attempts = max_attempts;
     return submission;
   };
-  EXPECT_TRUE(Again(director, with(absent, 3)).deduplicated);
-  EXPECT_TRUE(Again(director, with(sent, 0)).deduplicated);
-  EXPECT_THAT(director.Try(with(absent, 4)), HasReason("REQUEST_ID_REUSED"));
-  EXPECT_THAT(director.Try(with(sent, 4)), HasReason("REQUEST_ID_REUSED"));
+  EXPECT_TRUE(SubmitAgain(director, with(absent, 3)).deduplicated);
+  EXPECT_TRUE(SubmitAgain(director, with(sent, 0)).deduplicated);
+  EXPECT_THAT(director.TrySubmit(with(absent, 4)), HasReason("REQUEST_ID_REUSED"));
+  EXPECT_THAT(director.TrySubmit(with(sent, 4)), HasReason("REQUEST_ID_REUSED"));
 }
 
-TEST(EngineRequestTest, PolicyAndTicketAreNoContent) {
+TEST(EngineRequestTest, PolicyAndTicketAreNotPartOfTheContent) {
   EngineFixture director;
-  director.Add(Named("r"));
-  core::Submission other = Named("r");
+  director.Add(WithRequestId("r"));
+  core::Submission other = WithRequestId("r");
   other.policy = QueuePolicy::kBlock;
   other.ticket = "ticket-none";
-  EXPECT_TRUE(Again(director, other).deduplicated);
+  EXPECT_TRUE(SubmitAgain(director, other).deduplicated);
 }
 
-TEST(EngineRequestTest, QuestionAboutAnIdNamesItsTaskWhateverTheContentAndMakesNone) {
+TEST(EngineRequestTest, LookupOfARequestIdReturnsItsTask) {
   EngineFixture director({.queue = {.max_size = 1}});
-  core::Submission question = Named("r", "what became of it?");
+  core::Submission question = WithRequestId("r", "what became of it?");
   question.validate_only = true;
-  EXPECT_FALSE(Again(director, question).deduplicated);
-  const core::QueueId task = director.Add(Named("r"));
-  const absl::Status known = director.Try(question);
+  EXPECT_FALSE(SubmitAgain(director, question).deduplicated);
+  const core::QueueId task = director.Add(WithRequestId("r"));
+  const absl::Status known = director.TrySubmit(question);
   EXPECT_THAT(known, HasReason("REQUEST_ID_REUSED"));
-  EXPECT_EQ(base::DetailsOf(known).metadata.at("queue_id"), ToString(task));
+  EXPECT_EQ(base::GetErrorDetails(known).metadata.at("queue_id"), ToString(task));
   question.spec.prompt = "echo";
-  EXPECT_EQ(Again(director, question).queue_id, task);
-  // An id that is not known is looked for before a full or a draining queue refuses.
+  EXPECT_EQ(SubmitAgain(director, question).queue_id, task);
+  // The lookup of an unknown id runs before a full or draining queue rejects the call.
   question.spec.request_id = "other";
-  EXPECT_THAT(director.Try(question), HasReason("QUEUE_FULL"));
-  director.Tell(&DirectorEngine::Drain);
-  EXPECT_THAT(director.Try(question), HasReason("QUEUE_DRAINING"));
+  EXPECT_THAT(director.TrySubmit(question), HasReason("QUEUE_FULL"));
+  director.Call(&DirectorEngine::Drain);
+  EXPECT_THAT(director.TrySubmit(question), HasReason("QUEUE_DRAINING"));
   question.spec.request_id = "r";
-  EXPECT_EQ(Again(director, question).queue_id, task);
-  EXPECT_THAT(director.Line(), SizeIs(1));
+  EXPECT_EQ(SubmitAgain(director, question).queue_id, task);
+  EXPECT_THAT(director.PendingTasks(), SizeIs(1));
 }
 
-TEST(EngineRequestTest, SameIdWithOtherContentIsRefused) {
+TEST(EngineRequestTest, SameIdWithOtherContentIsRejected) {
   EngineFixture director;
-  const core::QueueId task = director.Add(Named("r", "one"));
-  const absl::Status refused = director.Try(Named("r", "two"));
-  EXPECT_THAT(refused,
+  const core::QueueId task = director.Add(WithRequestId("r", "one"));
+  const absl::Status error = director.TrySubmit(WithRequestId("r", "two"));
+  EXPECT_THAT(error,
               AllOf(StatusIs(absl::StatusCode::kAlreadyExists), HasReason("REQUEST_ID_REUSED")));
-  EXPECT_EQ(base::DetailsOf(refused).metadata.at("queue_id"), ToString(task));
+  EXPECT_EQ(base::GetErrorDetails(error).metadata.at("queue_id"), ToString(task));
 }
 
 TEST(EngineRequestTest, IdsBelongToTheirCaller) {
   EngineFixture director;
-  director.Add(Named("r", "one"));
-  EXPECT_THAT(director.Try(Named("r", "two"), "you"), IsOk());
-  EXPECT_THAT(director.Line(), SizeIs(2));
+  director.Add(WithRequestId("r", "one"));
+  EXPECT_THAT(director.TrySubmit(WithRequestId("r", "two"), "you"), IsOk());
+  EXPECT_THAT(director.PendingTasks(), SizeIs(2));
 }
 
-TEST(EngineRequestTest, TasksWithoutAnIdAreNeverTheSame) {
+TEST(EngineRequestTest, TasksWithoutAnIdAreNeverDuplicates) {
   EngineFixture director;
   director.Add();
   director.Add();
-  EXPECT_THAT(director.Line(), SizeIs(2));
+  EXPECT_THAT(director.PendingTasks(), SizeIs(2));
 }
 
-TEST(EngineRequestTest, IdFindsItsTaskWhenTheQueueIsFullAndWhenItWasEvicted) {
+TEST(EngineRequestTest, IdFindsItsTaskInAFullQueueAndAfterEviction) {
   EngineFixture director({.queue = {.max_size = 1, .allow_evict = true}});
-  const core::QueueId task = director.Add(Named("r"));
-  EXPECT_EQ(Again(director, Named("r")).queue_id, task);
+  const core::QueueId task = director.Add(WithRequestId("r"));
+  EXPECT_EQ(SubmitAgain(director, WithRequestId("r")).queue_id, task);
   core::Submission evicting = EngineFixture::Prompt();
   evicting.policy = QueuePolicy::kDropOldest;
   director.Add(evicting);
-  const Submitted again = Again(director, Named("r"));
+  const SubmitResult again = SubmitAgain(director, WithRequestId("r"));
   EXPECT_TRUE(again.deduplicated);
   EXPECT_EQ(director.Reason(again.queue_id), FailureReason::kEvicted);
 }
 
 TEST(EngineRequestTest, IdIsRememberedUntilADayAfterItsTaskEnded) {
   EngineFixture director;
-  const core::QueueId task = director.Add(Named("r", "one"));
+  const core::QueueId task = director.Add(WithRequestId("r", "one"));
   director.Advance(absl::Hours(30));
   director.Cancel(task);
   director.Advance(absl::Hours(24) - absl::Seconds(1));
-  EXPECT_TRUE(Again(director, Named("r", "one")).deduplicated);
-  EXPECT_THAT(director.Try(Named("r", "two")), HasReason("REQUEST_ID_REUSED"));
+  EXPECT_TRUE(SubmitAgain(director, WithRequestId("r", "one")).deduplicated);
+  EXPECT_THAT(director.TrySubmit(WithRequestId("r", "two")), HasReason("REQUEST_ID_REUSED"));
   director.Advance(absl::Seconds(1));
-  const Submitted later = Again(director, Named("r", "two"));
+  const SubmitResult later = SubmitAgain(director, WithRequestId("r", "two"));
   EXPECT_FALSE(later.deduplicated);
-  EXPECT_EQ(Again(director, Named("r", "two")).queue_id, later.queue_id)
-      << "it stands for the later task";
+  EXPECT_EQ(SubmitAgain(director, WithRequestId("r", "two")).queue_id, later.queue_id)
+      << "the id stands for the later task";
 }
 
 TEST(EngineRequestTest, IdOutlivesItsForgottenTask) {
   EngineFixture director({.retention = {.count = 0}});
-  const core::QueueId task = director.Add(Named("r", "one"));
+  const core::QueueId task = director.Add(WithRequestId("r", "one"));
   director.Cancel(task);
-  ASSERT_FALSE(director.engine().Look(task).ok());
+  ASSERT_FALSE(director.engine().Summarize(task).ok());
   for (int restart = 0; restart < 2; ++restart) {
-    const Submitted again = Again(director, Named("r", "one"));
+    const SubmitResult again = SubmitAgain(director, WithRequestId("r", "one"));
     EXPECT_TRUE(again.deduplicated);
     EXPECT_EQ(again.queue_id, task);
-    EXPECT_EQ(again.state, TaskState::kCancelled);
-    EXPECT_THAT(director.Try(Named("r", "two")), HasReason("REQUEST_ID_REUSED"));
+    EXPECT_EQ(again.state, LifecycleState::kCancelled);
+    EXPECT_THAT(director.TrySubmit(WithRequestId("r", "two")), HasReason("REQUEST_ID_REUSED"));
     director.Restart();
   }
   director.Advance(absl::Hours(24));
-  EXPECT_FALSE(Again(director, Named("r", "two")).deduplicated);
+  EXPECT_FALSE(SubmitAgain(director, WithRequestId("r", "two")).deduplicated);
 }
 
-TEST(EngineRequestTest, OfTwoWaitersWithOneIdTheSecondGetsTheFirstsTask) {
+TEST(EngineRequestTest, SecondWaiterWithTheSameIdGetsTheFirstTask) {
   EngineFixture director({.queue = {.max_size = 1}});
   const core::QueueId task = director.Add();
-  const WaiterId first = director.AddWaiter(Named("r"));
-  const WaiterId second = director.AddWaiter(Named("r"));
+  const WaiterId first = director.AddWaiter(WithRequestId("r"));
+  const WaiterId second = director.AddWaiter(WithRequestId("r"));
   director.Cancel(task);
-  ASSERT_NE(director.AnswerTo(first), nullptr);
-  const core::QueueId admitted = std::get<Submitted>(*director.AnswerTo(first)).queue_id;
+  ASSERT_NE(director.DecisionFor(first), nullptr);
+  const core::QueueId admitted = std::get<SubmitResult>(*director.DecisionFor(first)).queue_id;
   director.Connect("a");
-  ASSERT_NE(director.AnswerTo(second), nullptr);
-  const auto again = std::get<Submitted>(*director.AnswerTo(second));
+  ASSERT_NE(director.DecisionFor(second), nullptr);
+  const auto again = std::get<SubmitResult>(*director.DecisionFor(second));
   EXPECT_TRUE(again.deduplicated);
   EXPECT_EQ(again.queue_id, admitted);
 }
 
 // ---- Overlap ----
 
-TEST(EngineRequestTest, SkipRefusesWhileATaskOfTheKeyLives) {
+TEST(EngineRequestTest, SkipRejectsWhileATaskWithTheKeyIsLive) {
   EngineFixture director;
   director.Connect("a");
-  const core::QueueId task = director.Add(OfKey(OverlapPolicy::kSkip));
+  const core::QueueId task = director.Add(WithOverlap(OverlapPolicy::kSkip));
   for (const bool working : {false, true}) {
-    if (working) director.Accept(task);
-    const absl::Status refused = director.Try(OfKey(OverlapPolicy::kSkip));
-    EXPECT_THAT(refused,
+    if (working) director.AcceptStart(task);
+    const absl::Status error = director.TrySubmit(WithOverlap(OverlapPolicy::kSkip));
+    EXPECT_THAT(error,
                 AllOf(StatusIs(absl::StatusCode::kFailedPrecondition), HasReason("OVERLAP")));
-    EXPECT_EQ(base::DetailsOf(refused).metadata.at("queue_id"), ToString(task));
+    EXPECT_EQ(base::GetErrorDetails(error).metadata.at("queue_id"), ToString(task));
   }
-  director.Finish(task);
-  EXPECT_THAT(director.Try(OfKey(OverlapPolicy::kSkip)), IsOk());
+  director.FinishRun(task);
+  EXPECT_THAT(director.TrySubmit(WithOverlap(OverlapPolicy::kSkip)), IsOk());
 }
 
 TEST(EngineRequestTest, ErrorsNeverRepeatMoreThan128BytesOfAnOverlapKey) {
   EngineFixture director;
-  core::Submission submission = OfKey(OverlapPolicy::kSkip);
+  core::Submission submission = WithOverlap(OverlapPolicy::kSkip);
   submission.spec.overlap->key = std::string(256, 'k');
   director.Add(submission);
-  EXPECT_THAT(director.Try(submission),
+  EXPECT_THAT(director.TrySubmit(submission),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("kkk"), Not(HasSubstr(std::string(129, 'k'))))));
 }
 
-TEST(EngineRequestTest, SkipCountsPendingTasksAndOnlyThoseOfTheKey) {
+TEST(EngineRequestTest, SkipCountsPendingTasksWithTheKey) {
   EngineFixture director;
-  director.Add(OfKey(OverlapPolicy::kSkip));
-  EXPECT_THAT(director.Try(OfKey(OverlapPolicy::kSkip)), HasReason("OVERLAP"));
-  core::Submission other = OfKey(OverlapPolicy::kSkip);
+  director.Add(WithOverlap(OverlapPolicy::kSkip));
+  EXPECT_THAT(director.TrySubmit(WithOverlap(OverlapPolicy::kSkip)), HasReason("OVERLAP"));
+  core::Submission other = WithOverlap(OverlapPolicy::kSkip);
   other.spec.overlap->key = "another";
-  EXPECT_THAT(director.Try(other), IsOk());
+  EXPECT_THAT(director.TrySubmit(other), IsOk());
 }
 
-TEST(EngineRequestTest, SkipAllowsAsManyAsItSays) {
+TEST(EngineRequestTest, SkipAllowsItsNumberOfTasks) {
   EngineFixture director;
-  director.Add(OfKey(OverlapPolicy::kSkip, 2));
-  director.Add(OfKey(OverlapPolicy::kSkip, 2));
-  EXPECT_THAT(director.Try(OfKey(OverlapPolicy::kSkip, 2)), HasReason("OVERLAP"));
+  director.Add(WithOverlap(OverlapPolicy::kSkip, 2));
+  director.Add(WithOverlap(OverlapPolicy::kSkip, 2));
+  EXPECT_THAT(director.TrySubmit(WithOverlap(OverlapPolicy::kSkip, 2)), HasReason("OVERLAP"));
 }
 
-TEST(EngineRequestTest, AllowNeverRefuses) {
+TEST(EngineRequestTest, AllowNeverRejects) {
   EngineFixture director;
-  for (int i = 0; i < 3; ++i) director.Add(OfKey(OverlapPolicy::kAllow));
-  EXPECT_THAT(director.Line(), SizeIs(3));
+  for (int i = 0; i < 3; ++i) director.Add(WithOverlap(OverlapPolicy::kAllow));
+  EXPECT_THAT(director.PendingTasks(), SizeIs(3));
 }
 
-TEST(EngineRequestTest, QueueOneReplacesThePendingTaskAndLetsTheRunningOneRun) {
+TEST(EngineRequestTest, QueueOneReplacesThePendingTask) {
   EngineFixture director;
   director.Connect("a");
-  const core::QueueId running = director.Add(OfKey(OverlapPolicy::kQueueOne));
-  const core::QueueId pending = director.Add(OfKey(OverlapPolicy::kQueueOne));
-  EXPECT_EQ(director.State(pending), TaskState::kPending);
-  const core::QueueId newcomer = director.Add(OfKey(OverlapPolicy::kQueueOne));
+  const core::QueueId running = director.Add(WithOverlap(OverlapPolicy::kQueueOne));
+  const core::QueueId pending = director.Add(WithOverlap(OverlapPolicy::kQueueOne));
+  EXPECT_EQ(director.State(pending), LifecycleState::kPending);
+  const core::QueueId new_task = director.Add(WithOverlap(OverlapPolicy::kQueueOne));
   EXPECT_EQ(director.Reason(pending), FailureReason::kCoalesced);
-  EXPECT_EQ(director.State(running), TaskState::kDispatching);
-  EXPECT_THAT(director.Line(), ElementsAre(newcomer));
+  EXPECT_EQ(director.State(running), LifecycleState::kDispatching);
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(new_task));
 }
 
-TEST(EngineRequestTest, QueueOneStartsWhenFewerThanItsNumberRun) {
+TEST(EngineRequestTest, QueueOneStartsWhenFewEnoughTasksRun) {
   for (const uint32_t n : {1u, 2u}) {
     EngineFixture director;
     for (const char* agent : {"a", "b", "c"}) director.Connect(agent);
     std::vector<core::QueueId> running;
     for (uint32_t i = 0; i < n; ++i)
-      running.push_back(director.Add(OfKey(OverlapPolicy::kQueueOne, n)));
-    const core::QueueId waiting = director.Add(OfKey(OverlapPolicy::kQueueOne, n));
+      running.push_back(director.Add(WithOverlap(OverlapPolicy::kQueueOne, n)));
+    const core::QueueId waiting = director.Add(WithOverlap(OverlapPolicy::kQueueOne, n));
     const core::QueueId other = director.Add();
-    EXPECT_EQ(director.State(waiting), TaskState::kPending) << "an idle agent is no reason";
-    EXPECT_EQ(director.State(other), TaskState::kDispatching) << "others pass it";
+    EXPECT_EQ(director.State(waiting), LifecycleState::kPending)
+        << "an idle agent does not change that";
+    EXPECT_EQ(director.State(other), LifecycleState::kDispatching) << "other tasks are dispatched";
     EXPECT_FALSE(director.engine().IsReady(waiting));
     EXPECT_EQ(director.engine().Explain(waiting, director.now())->summary,
               absl::StrCat("it waits until fewer than ", n, " tasks of its overlap key run"));
     director.Restart();
-    EXPECT_EQ(director.State(waiting), TaskState::kPending);
+    EXPECT_EQ(director.State(waiting), LifecycleState::kPending);
     for (const core::QueueId& id : running) {
-      director.Connect(EngineFixture::Running(director.AgentOf(id), {director.Token(id)}));
+      director.Connect(EngineFixture::RunningAgent(director.AgentOf(id), {director.Token(id)}));
     }
-    director.Connect(EngineFixture::Running(director.AgentOf(other), {director.Token(other)}));
-    EXPECT_EQ(director.State(waiting), TaskState::kPending);
-    director.Finish(running.front());
-    director.Report(director.AgentOf(running.front()), 0);
-    EXPECT_EQ(director.State(waiting), TaskState::kDispatching);
+    director.Connect(EngineFixture::RunningAgent(director.AgentOf(other), {director.Token(other)}));
+    EXPECT_EQ(director.State(waiting), LifecycleState::kPending);
+    director.FinishRun(running.front());
+    director.ReportLoad(director.AgentOf(running.front()), 0);
+    EXPECT_EQ(director.State(waiting), LifecycleState::kDispatching);
   }
 }
 
-TEST(EngineRequestTest, OfSeveralPendingTasksOfAKeyAsManyStartAsMayRunTogether) {
+TEST(EngineRequestTest, QueueOneStartsAsManyTasksAsMayRunTogether) {
   EngineFixture director;
-  const core::QueueId first = director.Add(OfKey(OverlapPolicy::kQueueOne, 2));
-  const core::QueueId second = director.Add(OfKey(OverlapPolicy::kQueueOne, 2));
+  const core::QueueId first = director.Add(WithOverlap(OverlapPolicy::kQueueOne, 2));
+  const core::QueueId second = director.Add(WithOverlap(OverlapPolicy::kQueueOne, 2));
   director.Connect("a");
-  EXPECT_EQ(director.State(first), TaskState::kDispatching);
+  EXPECT_EQ(director.State(first), LifecycleState::kDispatching);
   director.Connect("b");
-  EXPECT_EQ(director.State(second), TaskState::kDispatching);
-  const core::QueueId third = director.Add(OfKey(OverlapPolicy::kQueueOne, 2));
+  EXPECT_EQ(director.State(second), LifecycleState::kDispatching);
+  const core::QueueId third = director.Add(WithOverlap(OverlapPolicy::kQueueOne, 2));
   director.Connect("c");
-  EXPECT_EQ(director.State(third), TaskState::kPending);
-  // One that returns is not in flight.
-  director.Answer(first, absl::UnavailableError("later"));
-  EXPECT_EQ(director.State(third), TaskState::kDispatching);
+  EXPECT_EQ(director.State(third), LifecycleState::kPending);
+  // A task in backoff is not in flight.
+  director.AnswerStart(first, absl::UnavailableError("later"));
+  EXPECT_EQ(director.State(third), LifecycleState::kDispatching);
   director.Kick();
-  EXPECT_EQ(director.State(first), TaskState::kPending) << "now it is the one that waits";
-  director.Finish(second);
-  EXPECT_EQ(director.State(first), TaskState::kDispatching);
+  EXPECT_EQ(director.State(first), LifecycleState::kPending) << "now this one waits";
+  director.FinishRun(second);
+  EXPECT_EQ(director.State(first), LifecycleState::kDispatching);
 }
 
-TEST(EngineRequestTest, CallersWhoWaitWithOneRequestIdAreAllAnsweredWhenTheFirstIsAdmitted) {
+TEST(EngineRequestTest, WaitersWithTheSameRequestIdAreAnsweredTogether) {
   EngineFixture director({.queue = {.max_size = 1}});
   director.Connect("a");
   const core::QueueId running = director.Add();
-  director.Accept(running);
+  director.AcceptStart(running);
   const core::QueueId pending = director.Add();
-  const WaiterId first = director.AddWaiter(Named("r"));
+  const WaiterId first = director.AddWaiter(WithRequestId("r"));
   const WaiterId between = director.AddWaiter();
-  const WaiterId second = director.AddWaiter(Named("r"));
-  const WaiterId other = director.AddWaiter(Named("r", "other content"));
+  const WaiterId second = director.AddWaiter(WithRequestId("r"));
+  const WaiterId other = director.AddWaiter(WithRequestId("r", "other content"));
   director.Cancel(pending);
-  ASSERT_NE(director.AnswerTo(second), nullptr);
-  const auto& admitted = std::get<Submitted>(*director.AnswerTo(first));
-  const auto& same = std::get<Submitted>(*director.AnswerTo(second));
+  ASSERT_NE(director.DecisionFor(second), nullptr);
+  const auto& admitted = std::get<SubmitResult>(*director.DecisionFor(first));
+  const auto& same = std::get<SubmitResult>(*director.DecisionFor(second));
   EXPECT_FALSE(admitted.deduplicated);
   EXPECT_TRUE(same.deduplicated);
   EXPECT_EQ(same.queue_id, admitted.queue_id);
-  EXPECT_THAT(EngineFixture::ErrorOf(*director.AnswerTo(other)), HasReason("REQUEST_ID_REUSED"));
-  EXPECT_EQ(director.AnswerTo(between), nullptr);
+  EXPECT_THAT(EngineFixture::ErrorOf(*director.DecisionFor(other)), HasReason("REQUEST_ID_REUSED"));
+  EXPECT_EQ(director.DecisionFor(between), nullptr);
 }
 
-TEST(EngineRequestTest, QueueOneTakesThePlaceOfTheTaskItReplacesInAFullQueue) {
+TEST(EngineRequestTest, QueueOneUsesThePlaceOfTheReplacedTask) {
   EngineFixture director({.queue = {.max_size = 2}});
-  const core::QueueId replaced = director.Add(OfKey(OverlapPolicy::kQueueOne));
+  const core::QueueId replaced = director.Add(WithOverlap(OverlapPolicy::kQueueOne));
   const core::QueueId other = director.Add();
-  const core::QueueId newcomer = director.Add(OfKey(OverlapPolicy::kQueueOne));
+  const core::QueueId new_task = director.Add(WithOverlap(OverlapPolicy::kQueueOne));
   EXPECT_EQ(director.Reason(replaced), FailureReason::kCoalesced);
-  EXPECT_THAT(director.Line(), ElementsAre(other, newcomer)) << "at the back";
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(other, new_task)) << "at the back";
 }
 
-TEST(EngineRequestTest, QueueOneTakesTheShareOfTheTaskItReplaces) {
+TEST(EngineRequestTest, QueueOneUsesTheShareOfTheReplacedTask) {
   EngineFixture director({.queue = {.max_size = 1}});
-  core::Submission scheduled = OfKey(OverlapPolicy::kQueueOne);
+  core::Submission scheduled = WithOverlap(OverlapPolicy::kQueueOne);
   scheduled.spec.source = core::TaskSource::kScheduler;
   const core::QueueId replaced = director.Add(scheduled);
   director.Add(scheduled);
   EXPECT_EQ(director.Reason(replaced), FailureReason::kCoalesced);
 }
 
-TEST(EngineRequestTest, RefusedNewcomerReplacesNothing) {
+TEST(EngineRequestTest, RejectedTaskReplacesNothing) {
   EngineFixture director({.queue = {.max_size = 1}});
-  const core::QueueId task = director.Add(OfKey(OverlapPolicy::kQueueOne));
-  core::Submission newcomer = OfKey(OverlapPolicy::kQueueOne);
-  newcomer.ticket = "ticket-none";
-  EXPECT_THAT(director.Try(newcomer), HasReason("TICKET_EXPIRED"));
-  EXPECT_THAT(director.Line(), ElementsAre(task));
+  const core::QueueId task = director.Add(WithOverlap(OverlapPolicy::kQueueOne));
+  core::Submission new_task = WithOverlap(OverlapPolicy::kQueueOne);
+  new_task.ticket = "ticket-none";
+  EXPECT_THAT(director.TrySubmit(new_task), HasReason("TICKET_EXPIRED"));
+  EXPECT_THAT(director.PendingTasks(), ElementsAre(task));
 }
 
 TEST(EngineRequestTest, OverlapIsCheckedAgainWhenAWaiterIsAdmitted) {
   EngineFixture director({.queue = {.max_size = 1}});
   const core::QueueId task = director.Add();
-  const WaiterId first = director.AddWaiter(OfKey(OverlapPolicy::kSkip));
-  const WaiterId second = director.AddWaiter(OfKey(OverlapPolicy::kSkip));
+  const WaiterId first = director.AddWaiter(WithOverlap(OverlapPolicy::kSkip));
+  const WaiterId second = director.AddWaiter(WithOverlap(OverlapPolicy::kSkip));
   director.Cancel(task);
   director.Connect("a");
-  ASSERT_NE(director.AnswerTo(first), nullptr);
-  EXPECT_THAT(EngineFixture::ErrorOf(*director.AnswerTo(first)), IsOk());
-  ASSERT_NE(director.AnswerTo(second), nullptr);
-  EXPECT_THAT(EngineFixture::ErrorOf(*director.AnswerTo(second)), HasReason("OVERLAP"));
+  ASSERT_NE(director.DecisionFor(first), nullptr);
+  EXPECT_THAT(EngineFixture::ErrorOf(*director.DecisionFor(first)), IsOk());
+  ASSERT_NE(director.DecisionFor(second), nullptr);
+  EXPECT_THAT(EngineFixture::ErrorOf(*director.DecisionFor(second)), HasReason("OVERLAP"));
 }
 
 // ---- Redrive ----
 
-TEST(EngineRequestTest, RedriveMakesANewTaskAndNotesIt) {
+TEST(EngineRequestTest, RedriveSubmitsANewTaskAndRecordsIt) {
   EngineFixture director;
-  core::Submission submission = OfKey(OverlapPolicy::kSkip);
+  core::Submission submission = WithOverlap(OverlapPolicy::kSkip);
   submission.spec.prompt = "work";
   submission.spec.deadline_at = director.now().wall + absl::Hours(1);
   submission.spec.earliest_start_at = director.now().wall + absl::Minutes(1);
   const core::QueueId old = director.Add(submission);
   director.Advance(absl::Hours(1));
   ASSERT_EQ(director.Reason(old), FailureReason::kExpired);
-  const auto redriven = std::get<Submitted>(director.Redrive(old));
+  const auto redriven = std::get<SubmitResult>(director.Redrive(old));
   EXPECT_FALSE(redriven.deduplicated);
   const core::Task task = director.Task(redriven.queue_id);
   EXPECT_NE(task.queue_id, old);
@@ -369,7 +370,7 @@ TEST(EngineRequestTest, RedriveMakesANewTaskAndNotesIt) {
   EXPECT_FALSE(task.spec.deadline_at.has_value());
   EXPECT_FALSE(task.spec.earliest_start_at.has_value());
   EXPECT_EQ(director.Task(old).redriven_as, task.queue_id);
-  EXPECT_EQ(director.State(old), TaskState::kFailed);
+  EXPECT_EQ(director.State(old), LifecycleState::kFailed);
   EXPECT_EQ(director.Events(old).back().kind, core::TaskEventKind::kRedriven);
   EXPECT_EQ(director.Events(old).back().why, "submitted again as " + ToString(task.queue_id));
   EXPECT_EQ(director.Events(old).back().who, "me");
@@ -378,19 +379,19 @@ TEST(EngineRequestTest, RedriveMakesANewTaskAndNotesIt) {
   EXPECT_THAT(director.Events(old), SizeIs(events)) << "it happens once";
 }
 
-TEST(EngineRequestTest, RedriveHappensOnceAlsoAcrossARestart) {
+TEST(EngineRequestTest, RedriveHappensOnceAcrossARestart) {
   EngineFixture director;
   const core::QueueId old = director.Add();
   director.Cancel(old);
-  const core::QueueId successor = std::get<Submitted>(director.Redrive(old)).queue_id;
+  const core::QueueId successor = std::get<SubmitResult>(director.Redrive(old)).queue_id;
   for (int restart = 0; restart < 2; ++restart) {
-    const auto again = std::get<Submitted>(director.Redrive(old));
+    const auto again = std::get<SubmitResult>(director.Redrive(old));
     EXPECT_TRUE(again.deduplicated);
     EXPECT_EQ(again.queue_id, successor);
     director.Restart();
     EXPECT_EQ(director.Task(old).redriven_as, successor);
   }
-  EXPECT_THAT(director.Line(), SizeIs(1));
+  EXPECT_THAT(director.PendingTasks(), SizeIs(1));
 }
 
 TEST(EngineRequestTest, RedriveGoesThroughAdmission) {
@@ -400,17 +401,17 @@ TEST(EngineRequestTest, RedriveGoesThroughAdmission) {
   director.Add();
   EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(old)), HasReason("QUEUE_FULL"));
   EXPECT_FALSE(director.Task(old).redriven_as.has_value());
-  director.Tell(&DirectorEngine::Drain);
+  director.Call(&DirectorEngine::Drain);
   EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(old)), HasReason("QUEUE_DRAINING"));
 }
 
-TEST(EngineRequestTest, LiveAndCompletedTasksAreNotRedriven) {
+TEST(EngineRequestTest, LiveAndCompletedTasksCannotBeRedriven) {
   EngineFixture director;
   const core::QueueId task = director.Add();
   EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(task)),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   director.Connect("a");
-  director.Finish(task);
+  director.FinishRun(task);
   EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(task)), HasReason("NOT_REDRIVABLE"));
   EXPECT_THAT(EngineFixture::ErrorOf(director.Redrive(core::QueueId())),
               HasReason("TASK_NOT_FOUND"));
@@ -418,30 +419,30 @@ TEST(EngineRequestTest, LiveAndCompletedTasksAreNotRedriven) {
 
 // ---- The order of the checks ----
 
-TEST(EngineRequestTest, ChecksComeInTheirOrder) {
+TEST(EngineRequestTest, ChecksRunInOrder) {
   EngineFixture director({.queue = {.max_size = 1}});
-  core::Submission known = Named("r");
+  core::Submission known = WithRequestId("r");
   known.spec.overlap = {.key = "k", .policy = OverlapPolicy::kSkip};
   known.spec.source = core::TaskSource::kScheduler;
   director.Add(known);
-  director.Tell(&DirectorEngine::Drain);
+  director.Call(&DirectorEngine::Drain);
 
-  EXPECT_THAT(director.Try(known), IsOk()) << "a known id before the drain";
+  EXPECT_THAT(director.TrySubmit(known), IsOk()) << "a known id before the drain";
   core::Submission submission = known;
   submission.spec.cost_units = 1;
-  EXPECT_THAT(director.Try(submission), StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(director.TrySubmit(submission), StatusIs(absl::StatusCode::kUnimplemented));
   submission = known;
   submission.spec.prompt = "other";
-  EXPECT_THAT(director.Try(submission), HasReason("REQUEST_ID_REUSED"));
+  EXPECT_THAT(director.TrySubmit(submission), HasReason("REQUEST_ID_REUSED"));
   submission.spec.request_id = "";
-  EXPECT_THAT(director.Try(submission), HasReason("QUEUE_DRAINING"));
-  director.Tell(&DirectorEngine::Resume);
-  EXPECT_THAT(director.Try(submission), HasReason("OVERLAP"));
+  EXPECT_THAT(director.TrySubmit(submission), HasReason("QUEUE_DRAINING"));
+  director.Call(&DirectorEngine::Resume);
+  EXPECT_THAT(director.TrySubmit(submission), HasReason("OVERLAP"));
   submission.spec.overlap.reset();
-  EXPECT_THAT(director.Try(submission),
+  EXPECT_THAT(director.TrySubmit(submission),
               StatusIs(absl::StatusCode::kResourceExhausted, ::testing::HasSubstr("share")));
   submission.spec.source = core::TaskSource::kApi;
-  EXPECT_THAT(director.Try(submission),
+  EXPECT_THAT(director.TrySubmit(submission),
               StatusIs(absl::StatusCode::kResourceExhausted, ::testing::HasSubstr("capacity")));
 }
 

@@ -1,4 +1,4 @@
-// The sessions that can be seen.
+// Views of sessions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-core::Submission Of(const std::string& session) {
+core::Submission InSession(const std::string& session) {
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.session_id = session;
   return submission;
@@ -25,10 +25,10 @@ std::vector<SessionView> Sessions(EngineFixture& director) {
   return director.engine().ListSessions({}).sessions;
 }
 
-TEST(EngineSessionTest, SessionShowsWhatWaitsAndWhatRunsWhere) {
+TEST(EngineSessionTest, SessionShowsPendingAndRunningTasks) {
   EngineFixture director;
-  const core::QueueId first = director.Add(Of("s"));
-  director.Add(Of("s"));
+  const core::QueueId first = director.Add(InSession("s"));
+  director.Add(InSession("s"));
   director.Add();
   ASSERT_THAT(Sessions(director), SizeIs(1));
   SessionView session = Sessions(director)[0];
@@ -46,16 +46,16 @@ TEST(EngineSessionTest, SessionShowsWhatWaitsAndWhatRunsWhere) {
 TEST(EngineSessionTest, SessionEndsWithItsLastLiveTask) {
   EngineFixture director;
   director.Connect("a");
-  const core::QueueId task = director.Add(Of("s"));
-  director.Accept(task);
-  director.Finish(task);
+  const core::QueueId task = director.Add(InSession("s"));
+  director.AcceptStart(task);
+  director.FinishRun(task);
   EXPECT_THAT(Sessions(director), IsEmpty());
 }
 
-TEST(EngineSessionTest, SessionIsActiveWhenSomethingHappensToItsTasks) {
+TEST(EngineSessionTest, EventsOfItsTasksMakeASessionActive) {
   EngineFixture director;
-  const core::QueueId first = director.Add(Of("s"));
-  director.Add(Of("s"));
+  const core::QueueId first = director.Add(InSession("s"));
+  director.Add(InSession("s"));
   EXPECT_EQ(Sessions(director)[0].active_at, director.now().wall);
   director.Advance(absl::Minutes(1));
   EXPECT_EQ(Sessions(director)[0].active_at, director.now().wall - absl::Minutes(1));
@@ -67,7 +67,7 @@ TEST(EngineSessionTest, SessionIsActiveWhenSomethingHappensToItsTasks) {
 
 TEST(EngineSessionTest, SessionsAreListedByNamePageByPage) {
   EngineFixture director;
-  for (const char* name : {"c", "a", "b", "a"}) director.Add(Of(name));
+  for (const char* name : {"c", "a", "b", "a"}) director.Add(InSession(name));
   const auto names = [&](const std::string& after) {
     const SessionPage page = director.engine().ListSessions({.after = after, .page_size = 2});
     std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// Places that are held before there is a task for them.
+// Tickets: places that are reserved before there is a task.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using test::StatusIs;
 using ::testing::AllOf;
 using ::testing::SizeIs;
 
-core::Submission With(const std::string& ticket) {
+core::Submission WithTicket(const std::string& ticket) {
   core::Submission submission = EngineFixture::Prompt();
   submission.ticket = ticket;
   return submission;
@@ -24,57 +24,57 @@ core::Submission With(const std::string& ticket) {
 
 EngineOptions Bounded(uint32_t max_size) { return {.queue = {.max_size = max_size}}; }
 
-template <class Wanted>
-bool Got(const Decision* decision) {
-  return decision != nullptr && std::holds_alternative<Wanted>(*decision);
+template <class Expected>
+bool Is(const Decision* decision) {
+  return decision != nullptr && std::holds_alternative<Expected>(*decision);
 }
 
-TEST(EngineTicketTest, TicketHoldsAPlaceThatItsSubmitTakes) {
+TEST(EngineTicketTest, TicketHoldsAPlaceForItsSubmit) {
   EngineFixture director(Bounded(1));
-  const std::string ticket = director.Ticket();
-  EXPECT_THAT(director.Try(EngineFixture::Prompt()), HasReason("QUEUE_FULL"));
-  EXPECT_THAT(director.Try(With(ticket)), IsOk());
-  EXPECT_THAT(director.Line(), SizeIs(1));
+  const std::string ticket = director.GrantTicket();
+  EXPECT_THAT(director.TrySubmit(EngineFixture::Prompt()), HasReason("QUEUE_FULL"));
+  EXPECT_THAT(director.TrySubmit(WithTicket(ticket)), IsOk());
+  EXPECT_THAT(director.PendingTasks(), SizeIs(1));
   EXPECT_EQ(director.engine().Status(director.now()).tickets, 0u);
 }
 
-TEST(EngineTicketTest, TicketServesOnceAndOnlyItsHolder) {
+TEST(EngineTicketTest, TicketIsValidOnceAndForItsHolderOnly) {
   EngineFixture director;
-  const std::string ticket = director.Ticket();
-  EXPECT_THAT(director.Try(With(ticket), "you"),
+  const std::string ticket = director.GrantTicket();
+  EXPECT_THAT(director.TrySubmit(WithTicket(ticket), "you"),
               AllOf(StatusIs(absl::StatusCode::kFailedPrecondition), HasReason("TICKET_EXPIRED")));
-  EXPECT_THAT(director.Try(With(ticket)), IsOk());
-  EXPECT_THAT(director.Try(With(ticket)), HasReason("TICKET_EXPIRED"));
+  EXPECT_THAT(director.TrySubmit(WithTicket(ticket)), IsOk());
+  EXPECT_THAT(director.TrySubmit(WithTicket(ticket)), HasReason("TICKET_EXPIRED"));
 }
 
-TEST(EngineTicketTest, ExpiredTicketGivesItsPlaceToTheNextWaiter) {
+TEST(EngineTicketTest, ExpiredTicketFreesItsPlaceForTheNextWaiter) {
   EngineFixture director(Bounded(1));
-  const std::string ticket = director.Ticket();
+  const std::string ticket = director.GrantTicket();
   const WaiterId waiter = director.AddWaiter();
   director.Advance(absl::Seconds(30) - absl::Milliseconds(1));
-  EXPECT_EQ(director.AnswerTo(waiter), nullptr);
+  EXPECT_EQ(director.DecisionFor(waiter), nullptr);
   director.Advance(absl::Milliseconds(1));
-  EXPECT_TRUE(Got<Submitted>(director.AnswerTo(waiter)));
-  EXPECT_THAT(director.Try(With(ticket)),
+  EXPECT_TRUE(Is<SubmitResult>(director.DecisionFor(waiter)));
+  EXPECT_THAT(director.TrySubmit(WithTicket(ticket)),
               AllOf(StatusIs(absl::StatusCode::kFailedPrecondition), HasReason("TICKET_EXPIRED")));
 }
 
 TEST(EngineTicketTest, TicketIsLostByARestart) {
   EngineFixture director;
-  const std::string ticket = director.Ticket();
+  const std::string ticket = director.GrantTicket();
   director.Restart();
-  EXPECT_THAT(director.Try(With(ticket)), HasReason("TICKET_EXPIRED"));
+  EXPECT_THAT(director.TrySubmit(WithTicket(ticket)), HasReason("TICKET_EXPIRED"));
 }
 
-TEST(EngineTicketTest, InvalidTicketIsNotAReasonToWait) {
+TEST(EngineTicketTest, SubmitWithAnInvalidTicketDoesNotWait) {
   EngineFixture director(Bounded(1));
   director.Add();
-  core::Submission submission = With("ticket-none");
+  core::Submission submission = WithTicket("ticket-none");
   submission.policy = QueuePolicy::kBlock;
-  EXPECT_THAT(director.Try(submission), HasReason("TICKET_EXPIRED"));
+  EXPECT_THAT(director.TrySubmit(submission), HasReason("TICKET_EXPIRED"));
 }
 
-TEST(EngineTicketTest, TicketIsKeptWhenAnEarlierCheckRefuses) {
+TEST(EngineTicketTest, TicketIsKeptWhenAnEarlierCheckFails) {
   EngineFixture director(Bounded(3));
   core::Submission known = EngineFixture::Prompt("one");
   known.spec.request_id = "r";
@@ -84,38 +84,39 @@ TEST(EngineTicketTest, TicketIsKeptWhenAnEarlierCheckRefuses) {
   core::Submission second = EngineFixture::Prompt();
   second.spec.source = core::TaskSource::kScheduler;
   director.Add(second);
-  const std::string ticket = director.Ticket();
+  const std::string ticket = director.GrantTicket();
 
-  core::Submission reused = With(ticket);
+  core::Submission reused = WithTicket(ticket);
   reused.spec.request_id = "r";
-  EXPECT_THAT(director.Try(reused), HasReason("REQUEST_ID_REUSED"));
-  core::Submission overlapping = With(ticket);
+  EXPECT_THAT(director.TrySubmit(reused), HasReason("REQUEST_ID_REUSED"));
+  core::Submission overlapping = WithTicket(ticket);
   overlapping.spec.overlap = known.spec.overlap;
-  EXPECT_THAT(director.Try(overlapping), HasReason("OVERLAP"));
-  core::Submission scheduled = With(ticket);
+  EXPECT_THAT(director.TrySubmit(overlapping), HasReason("OVERLAP"));
+  core::Submission scheduled = WithTicket(ticket);
   scheduled.spec.source = core::TaskSource::kScheduler;
-  EXPECT_THAT(director.Try(scheduled), HasReason("QUEUE_FULL")) << "the share";
-  EXPECT_THAT(director.Try(With(ticket)), IsOk());
+  EXPECT_THAT(director.TrySubmit(scheduled), HasReason("QUEUE_FULL"))
+      << "the scheduler's share is used up";
+  EXPECT_THAT(director.TrySubmit(WithTicket(ticket)), IsOk());
 }
 
-TEST(EngineTicketTest, DeduplicatedAnswerReleasesTheTicket) {
+TEST(EngineTicketTest, DuplicateSubmitReleasesTheTicket) {
   EngineFixture director(Bounded(2));
   core::Submission known = EngineFixture::Prompt();
   known.spec.request_id = "r";
   director.Add(known);
-  known.ticket = director.Ticket();
+  known.ticket = director.GrantTicket();
   const WaiterId waiter = director.AddWaiter();
-  const auto again = std::get<Submitted>(director.Submit(known));
+  const auto again = std::get<SubmitResult>(director.Submit(known));
   EXPECT_TRUE(again.deduplicated);
-  EXPECT_TRUE(Got<Submitted>(director.AnswerTo(waiter)));
+  EXPECT_TRUE(Is<SubmitResult>(director.DecisionFor(waiter)));
 }
 
-TEST(EngineTicketTest, TicketTakesThePlaceOfThePolicyAndEvictsNothing) {
+TEST(EngineTicketTest, SubmitWithATicketEvictsNothing) {
   EngineFixture director({.queue = {.max_size = 2, .policy = QueuePolicy::kDropOldest}});
   director.Add();
-  const std::string ticket = director.Ticket();
-  EXPECT_THAT(director.Try(With(ticket)), IsOk());
-  EXPECT_THAT(director.Line(), SizeIs(2));
+  const std::string ticket = director.GrantTicket();
+  EXPECT_THAT(director.TrySubmit(WithTicket(ticket)), IsOk());
+  EXPECT_THAT(director.PendingTasks(), SizeIs(2));
 }
 
 TEST(EngineTicketTest, ReserveAndBlockShareOneLine) {
@@ -125,54 +126,54 @@ TEST(EngineTicketTest, ReserveAndBlockShareOneLine) {
   const WaiterId second = std::get<WaiterId>(director.Reserve());
   const WaiterId third = director.AddWaiter();
   director.Cancel(task);
-  ASSERT_TRUE(Got<Submitted>(director.AnswerTo(first)));
-  EXPECT_EQ(director.AnswerTo(second), nullptr);
-  director.Cancel(director.Line().front());
-  ASSERT_TRUE(Got<TicketGranted>(director.AnswerTo(second)));
-  EXPECT_EQ(director.AnswerTo(third), nullptr) << "the ticket has the place";
+  ASSERT_TRUE(Is<SubmitResult>(director.DecisionFor(first)));
+  EXPECT_EQ(director.DecisionFor(second), nullptr);
+  director.Cancel(director.PendingTasks().front());
+  ASSERT_TRUE(Is<GrantedTicket>(director.DecisionFor(second)));
+  EXPECT_EQ(director.DecisionFor(third), nullptr) << "the ticket has the place";
   director.Advance(absl::Seconds(30));
-  EXPECT_TRUE(Got<Submitted>(director.AnswerTo(third)));
+  EXPECT_TRUE(Is<SubmitResult>(director.DecisionFor(third)));
 }
 
-TEST(EngineTicketTest, LifetimeOfAWaitedForTicketBeginsWhenItIsGranted) {
+TEST(EngineTicketTest, TicketLifetimeStartsWhenItIsGranted) {
   EngineFixture director(Bounded(1));
   const core::QueueId task = director.Add();
   const WaiterId waiter = std::get<WaiterId>(director.Reserve("me", absl::Seconds(10)));
   director.Advance(absl::Minutes(1));
   director.Cancel(task);
-  ASSERT_TRUE(Got<TicketGranted>(director.AnswerTo(waiter)));
-  const auto granted = std::get<TicketGranted>(*director.AnswerTo(waiter));
+  ASSERT_TRUE(Is<GrantedTicket>(director.DecisionFor(waiter)));
+  const auto granted = std::get<GrantedTicket>(*director.DecisionFor(waiter));
   EXPECT_EQ(granted.expires_at, director.now().wall + absl::Seconds(10));
   director.Advance(absl::Seconds(9));
-  EXPECT_THAT(director.Try(With(granted.ticket)), IsOk());
+  EXPECT_THAT(director.TrySubmit(WithTicket(granted.ticket)), IsOk());
 }
 
 TEST(EngineTicketTest, OneCallerMayHoldFourTickets) {
   EngineFixture director;
-  for (int i = 0; i < 4; ++i) director.Ticket();
-  const absl::Status refused = EngineFixture::ErrorOf(director.Reserve());
-  EXPECT_THAT(refused,
+  for (int i = 0; i < 4; ++i) director.GrantTicket();
+  const absl::Status error = EngineFixture::ErrorOf(director.Reserve());
+  EXPECT_THAT(error,
               AllOf(StatusIs(absl::StatusCode::kResourceExhausted), HasReason("TOO_MANY_TICKETS")));
-  EXPECT_TRUE(base::DetailsOf(refused).retry_after.has_value());
-  director.Ticket("you");
+  EXPECT_TRUE(base::GetErrorDetails(error).retry_after.has_value());
+  director.GrantTicket("you");
 }
 
-TEST(EngineTicketTest, HalfOfTheQueueMayBeTicketsAndAlwaysOne) {
+TEST(EngineTicketTest, TicketsMayUseHalfOfTheQueueAndAtLeastOnePlace) {
   EngineFixture director(Bounded(5));
-  director.Ticket("a");
-  director.Ticket("b");
+  director.GrantTicket("a");
+  director.GrantTicket("b");
   EXPECT_THAT(EngineFixture::ErrorOf(director.Reserve("c")), HasReason("TOO_MANY_TICKETS"));
   EngineFixture tiny(Bounded(1));
-  tiny.Ticket();
+  tiny.GrantTicket();
 }
 
-TEST(EngineTicketTest, QueueWithoutABoundHasAThousandTickets) {
+TEST(EngineTicketTest, UnboundedQueueHasAThousandTickets) {
   EngineFixture director(Bounded(0));
-  for (int i = 0; i < 1000; ++i) director.Ticket("caller-" + std::to_string(i / 4));
+  for (int i = 0; i < 1000; ++i) director.GrantTicket("caller-" + std::to_string(i / 4));
   EXPECT_THAT(EngineFixture::ErrorOf(director.Reserve("late")), HasReason("TOO_MANY_TICKETS"));
 }
 
-TEST(EngineTicketTest, WaitingForATicketCountsAsHoldingOne) {
+TEST(EngineTicketTest, WaitingForATicketCountsAsATicket) {
   EngineFixture director(Bounded(8));
   for (int i = 0; i < 8; ++i) director.Add();
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(std::holds_alternative<WaiterId>(director.Reserve()));
@@ -184,9 +185,9 @@ TEST(EngineTicketTest, DryRunKeepsTheTicket) {
   core::Submission submission = EngineFixture::Prompt();
   submission.spec.request_id = "r";
   director.Add(submission);
-  submission.ticket = director.Ticket();
+  submission.ticket = director.GrantTicket();
   submission.validate_only = true;
-  EXPECT_TRUE(std::get<Submitted>(director.Submit(submission)).deduplicated);
+  EXPECT_TRUE(std::get<SubmitResult>(director.Submit(submission)).deduplicated);
   EXPECT_EQ(director.engine().Status(director.now()).tickets, 1u);
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
@@ -26,7 +28,7 @@ void Fleet::OpenSession(Agent& agent, core::SessionId session, Moment now) {
   EndSession(agent);
   agent.session = session;
   agent.has_opened = true;
-  agent.heard_at = now.monotonic;
+  agent.last_seen_at = now.monotonic;
   by_session_[session] = &agent;
 }
 
@@ -49,7 +51,7 @@ void Fleet::Release(const std::string& agent, core::QueueId task, const std::str
   --holder.lanes[lane].held;
 }
 
-bool Fleet::IsAble(const Agent& agent, const Demand& demand) const {
+bool Fleet::MeetsDemand(const Agent& agent, const Demand& demand) const {
   const auto lane = agent.lanes.find(demand.lane);
   if (lane == agent.lanes.end() || lane->second.slots == 0) return false;
   const bool has_labels =
@@ -62,24 +64,26 @@ bool Fleet::IsAble(const Agent& agent, const Demand& demand) const {
 }
 
 bool Fleet::Serves(const Agent& agent, const Demand& demand) const {
-  if (!agent.is_connected() || !IsAble(agent, demand)) return false;
+  if (!agent.is_connected() || !MeetsDemand(agent, demand)) return false;
   if (demand.session_agent.empty() || demand.session_agent == agent.name) return true;
-  // Another may have the session only once its own agent cannot.
+  // Another agent may take over the session only when its owner cannot serve it.
   const auto owner = agents_.find(demand.session_agent);
   return owner == agents_.end() || !owner->second.keeps_sessions() ||
-         !IsAble(owner->second, demand);
+         !MeetsDemand(owner->second, demand);
 }
 
-absl::string_view Fleet::WhyIdle(const Agent& agent, Moment now) const {
+absl::string_view Fleet::WhyUnavailable(const Agent& agent, Moment now) const {
   if (!agent.is_connected()) return "not connected";
   if (agent.draining || agent.leaving) return "draining";
   if (agent.cordoned) return "cordoned";
   if (now.monotonic < agent.suspect_until()) return "suspect";
-  if (now.monotonic >= agent.heard_at + 2 * lease_.heartbeat) return "silent";
+  if (now.monotonic >= agent.last_seen_at + 2 * lease_.heartbeat) return "silent";
   return "";
 }
 
-bool Fleet::TakesTasks(const Agent& agent, Moment now) const { return WhyIdle(agent, now).empty(); }
+bool Fleet::TakesTasks(const Agent& agent, Moment now) const {
+  return WhyUnavailable(agent, now).empty();
+}
 
 std::string Fleet::WhyNot(const Agent& agent, const Demand& demand, Moment now) const {
   if (agent.is_connected()) {
@@ -97,12 +101,13 @@ std::string Fleet::WhyNot(const Agent& agent, const Demand& demand, Moment now) 
       if (!agent.features.contains(feature)) return absl::StrCat("lacks the feature ", feature);
     }
   }
-  if (const absl::string_view idle = WhyIdle(agent, now); !idle.empty()) return std::string(idle);
+  if (const absl::string_view idle = WhyUnavailable(agent, now); !idle.empty())
+    return std::string(idle);
   if (!Serves(agent, demand)) return absl::StrCat("its session is on ", demand.session_agent);
   return agent.lanes.at(demand.lane).has_free_slot() ? "" : "busy";
 }
 
-std::string Fleet::WhyNobody(const std::vector<Agent*>& agents, Moment now) const {
+std::string Fleet::WhyNoAgent(const std::vector<Agent*>& agents, Moment now) const {
   if (agents.empty()) return "no connected agent serves its lane and labels";
   const bool any_busy = std::any_of(agents.begin(), agents.end(), [this, now](const Agent* agent) {
     return TakesTasks(*agent, now);
@@ -111,7 +116,7 @@ std::string Fleet::WhyNobody(const std::vector<Agent*>& agents, Moment now) cons
                   : "every agent that could take it is draining, cordoned, suspect or silent";
 }
 
-uint32_t Fleet::SlotsInAll() const {
+uint32_t Fleet::TotalSlots() const {
   uint64_t slots = 0;
   for (const auto& [name, agent] : agents_) {
     if (!agent.is_connected()) continue;
@@ -123,9 +128,70 @@ uint32_t Fleet::SlotsInAll() const {
 void Fleet::ForgetSilent(Moment now) {
   for (auto agent = agents_.begin(); agent != agents_.end();) {
     const bool forget = agent->second.is_forgettable() &&
-                        agent->second.heard_at + agent->second.memory() <= now.monotonic;
+                        agent->second.last_seen_at + agent->second.retention() <= now.monotonic;
     agent = forget ? agents_.erase(agent) : std::next(agent);
   }
+}
+
+namespace {
+
+// Converts a time of the monotonic clock to the wall clock.
+absl::Time ToWallTime(absl::Duration monotonic, Moment now) {
+  return now.wall + (monotonic - now.monotonic);
+}
+
+std::pair<AgentState, std::string> StateOf(const Agent& agent, const AgentView& view,
+                                           const core::LeaseOptions& lease, Moment now) {
+  const std::string gone = agent.is_connected() ? "" : "; it is not connected";
+  const std::string error =
+      agent.unreachable_why.empty() ? "" : absl::StrCat(": ", agent.unreachable_why);
+  if (agent.draining) return {AgentState::kDraining, absl::StrCat(agent.mark_why, gone)};
+  if (agent.cordoned) return {AgentState::kCordoned, absl::StrCat(agent.mark_why, gone)};
+  if (now.monotonic < agent.unanswered.until) {
+    return {AgentState::kSuspect, absl::StrCat("it did not answer starts, ",
+                                               agent.unanswered.failures, " times in a row", gone)};
+  }
+  if (now.monotonic < agent.unreachable.until) {
+    return {AgentState::kSuspect,
+            absl::StrCat("it could not be reached ", agent.unreachable.failures, " times in a row",
+                         agent.is_connected() ? "" : error)};
+  }
+  if (!agent.is_connected()) {
+    return {AgentState::kUnreachable, absl::StrCat("it is not connected", error)};
+  }
+  if (agent.leaving) return {AgentState::kDraining, "it is shutting down"};
+  const absl::Duration silence = now.monotonic - agent.last_seen_at;
+  if (silence >= 2 * lease.heartbeat) {
+    return {AgentState::kUnreachable,
+            absl::StrCat("it has sent nothing for ",
+                         absl::FormatDuration(absl::Trunc(silence, absl::Seconds(1))))};
+  }
+  const bool is_busy = std::any_of(view.lanes.begin(), view.lanes.end(),
+                                   [](const auto& lane) { return lane.second.used > 0; });
+  return {is_busy ? AgentState::kBusy : AgentState::kIdle, ""};
+}
+
+}  // namespace
+
+AgentView ViewOf(const Agent& agent, const core::LeaseOptions& lease, Moment now) {
+  AgentView view = {.name = agent.name,
+                    .url = agent.url,
+                    .instance_id = agent.instance_id,
+                    .labels = agent.labels,
+                    .running = {agent.holds.begin(), agent.holds.end()}};
+  for (const auto& [name, lane] : agent.lanes) {
+    const uint32_t taken = std::max(lane.reported, lane.held);
+    view.lanes[name] = {.slots = lane.slots,
+                        .used = lane.answered_busy ? std::max(taken, lane.slots) : taken};
+  }
+  if (agent.last_seen_at > -absl::InfiniteDuration()) {
+    view.last_seen_at = ToWallTime(agent.last_seen_at, now);
+  }
+  if (now.monotonic < agent.suspect_until()) {
+    view.suspect_until = ToWallTime(agent.suspect_until(), now);
+  }
+  std::tie(view.state, view.why) = StateOf(agent, view, lease, now);
+  return view;
 }
 
 }  // namespace callboard::director

@@ -2,8 +2,10 @@
 #define CALLBOARD_LIBS_DIRECTOR_FLEET_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,22 +15,24 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "libs/core/backoff.h"
+#include "libs/core/dispatch_rules.h"
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
 #include "libs/core/session.h"
 #include "libs/core/task.h"
-#include "libs/director/moment.h"
+#include "libs/ports/environment.h"
 
 namespace callboard::director {
 
-// What a task wants of an agent. Tasks with equal demands are served alike.
+using ports::Moment;
+
+// Requirements of a task on its agent. Tasks with equal demands are served by the same agents.
 struct Demand {
   std::string lane = {};
   std::map<std::string, std::string> labels = {};
-  // Features of the Session that the agent has to announce.
+  // Session features that the agent has to announce.
   std::set<std::string> features = {};
-  // The agent that has the task's session; empty when it has none.
+  // The agent that owns the task's session; empty when the task has none.
   std::string session_agent = {};
 
   friend auto operator<=>(const Demand&, const Demand&) = default;
@@ -36,31 +40,33 @@ struct Demand {
 
 struct Group;
 
-// A number of tasks that an agent runs at a time.
+// A group of slots of an agent: the number of tasks that it runs at a time in this lane.
 struct Lane {
   uint32_t slots = 0;
-  // Taken, as the agent says and as we know. Either may be ahead of the other.
+  // Slots in use according to the agent, and according to the director. Either number may be ahead
+  // of the other.
   uint32_t reported = 0;
   uint32_t held = 0;
-  // It answered 409: taken to be full until it reports again.
-  bool refused = false;
-  // 409s in a row. From the third on only a report that comes with a heartbeat ends `refused`: an
-  // agent that says busy and reports a free slot in one breath must not be asked in a loop.
-  uint32_t refusals = 0;
-  bool heartbeat_since_refusal = false;
-  // The ready groups that it serves, by the sequence number of their first task.
+  // The agent answered busy (409): the lane counts as full until its next report.
+  bool answered_busy = false;
+  // Busy answers in a row. From the third on, only a report that comes with a heartbeat clears
+  // `answered_busy`. Otherwise an agent that answers busy and also reports a free slot would get
+  // starts in a loop.
+  uint32_t busy_in_a_row = 0;
+  bool heartbeat_since_busy = false;
+  // The ready groups that the lane serves, by the sequence number of their first task.
   absl::btree_map<uint64_t, Group*> heads = {};
 
-  bool has_free_slot() const { return !refused && slots > std::max(reported, held); }
+  bool has_free_slot() const { return !answered_busy && slots > std::max(reported, held); }
 };
 
-// A time in which an agent gets no tasks: 5 s · 2^(failures - 1), at most 2 min.
+// A period in which an agent gets no tasks: 5 s · 2^(failures - 1), at most 2 min.
 struct Suspicion {
-  // In a row.
+  // Failures in a row.
   uint32_t failures = 0;
   absl::Duration until = -absl::InfiniteDuration();
 
-  void AddFailure(absl::Duration now) { until = now + core::SuspicionAfter(++failures); }
+  void AddFailure(absl::Duration now) { until = now + core::UnreachableBackoff(++failures); }
 };
 
 struct Agent {
@@ -70,48 +76,48 @@ struct Agent {
   std::map<std::string, std::string> labels = {};
   std::set<std::string> features = {};
   std::map<std::string, Lane> lanes = {};
-  // 0 while it has none.
+  // 0 without a Session.
   core::SessionId session = {};
-  // Whether it had one since the director began.
+  // Whether it has opened a Session since the director started.
   bool has_opened = false;
-  // Its newest own time, and when that was heard.
+  // The latest agent time that was received, and when the agent was last seen.
   absl::Duration agent_time = {};
-  absl::Duration heard_at = -absl::InfiniteDuration();
-  // Takes no more tasks: because somebody asked for it, or because it said so.
+  absl::Duration last_seen_at = -absl::InfiniteDuration();
+  // It takes no more tasks: `draining` by request of an operator, `leaving` by its own report.
   bool draining = false;
   bool leaving = false;
-  // Set aside as broken.
+  // Excluded from dispatch because it is broken.
   bool cordoned = false;
-  // Why it is drained or cordoned, for people.
+  // For people: the reason for the drain or the cordon.
   std::string mark_why = {};
-  // Sessions that broke and starts that could not be written. A new Session ends the suspicion, a
-  // heartbeat its doubling.
+  // Counts Sessions that closed and starts that could not be written. A new Session ends the
+  // suspicion; a heartbeat resets the number of failures.
   Suspicion unreachable = {};
-  // Starts whose lease ended without an answer. Neither a Session nor a heartbeat ends it: an agent
-  // that reopens its Session and answers nothing would get task after task.
+  // Counts starts whose lease ended without an answer. Neither a new Session nor a heartbeat ends
+  // this suspicion: an agent that reopens its Session and never answers would get task after task.
   Suspicion unanswered = {};
-  // Why its last Session ended or could not be opened, for people; empty while it has one.
+  // For people: why its last Session ended or could not be opened; empty while it has one.
   std::string unreachable_why = {};
-  // Sessions of this life that ended because a message was too large.
+  // Sessions of this instance that ended because a message was too large.
   uint32_t oversized_sessions = 0;
-  // The tasks that failed for its sake since the last one that did not.
+  // Tasks that failed because of the agent since its last success.
   std::set<core::QueueId> failed_tasks = {};
-  // The dispatches it may be running, in the director's eyes.
+  // Tasks whose current dispatch it may be running, as far as the director knows.
   absl::btree_set<core::QueueId> holds = {};
 
   bool is_connected() const { return session != core::SessionId(); }
   absl::Duration suspect_until() const { return std::max(unreachable.until, unanswered.until); }
-  // Whether time alone makes it forgotten.
+  // Whether the agent is forgotten after some time without contact.
   bool is_forgettable() const { return !is_connected() && holds.empty() && !draining && !cordoned; }
-  // Whether all that is known of it is that it announced itself.
+  // Whether the agent has announced itself, and nothing else is known of it.
   bool is_unreached() const { return instance_id.empty() && is_forgettable(); }
-  // How long it is known after it was last heard of.
-  absl::Duration memory() const { return is_unreached() ? absl::Minutes(1) : absl::Hours(1); }
-  // Whether the tasks of its sessions wait for it.
+  // How long the agent is kept after it was last seen.
+  absl::Duration retention() const { return is_unreached() ? absl::Minutes(1) : absl::Hours(1); }
+  // Whether tasks of its sessions wait for it.
   bool keeps_sessions() const { return is_connected() && !draining && !leaving && !cordoned; }
 };
 
-// The agents, in the order of their names, and who may take what.
+// All known agents by name, and the rules that decide which agent may take which task.
 //
 // Not thread-safe. Pointers stay valid until their agent is forgotten.
 class Fleet {
@@ -123,47 +129,81 @@ class Fleet {
   const std::map<std::string, Agent>& agents() const { return agents_; }
   std::map<std::string, Agent>& agents() { return agents_; }
 
-  // The agent of that name, made when there is none.
+  // Returns the agent of that name; adds it if there is none.
   Agent& Get(const std::string& name);
-  // Null when there is none.
+  // Returns null when there is none.
   Agent* Find(const std::string& name);
-  // Null for a Session that has ended or was replaced.
+  // Returns null for a Session that has ended or was replaced.
   Agent* FindBySession(core::SessionId session);
 
   void OpenSession(Agent& agent, core::SessionId session, Moment now);
   void EndSession(Agent& agent);
 
-  // The agent has, or no longer has, a dispatch of the task on a slot of the lane.
+  // Records that the agent has a dispatch of the task in a slot of the lane; Release() ends that.
   void Hold(const std::string& agent, core::QueueId task, const std::string& lane);
   void Release(const std::string& agent, core::QueueId task, const std::string& lane);
 
-  // Whether the agent is one for such tasks, busy or not.
+  // Returns whether the agent serves tasks with this demand, with or without a free slot.
   bool Serves(const Agent& agent, const Demand& demand) const;
-  // Whether it is to be given anything now.
+  // Returns whether the agent may get tasks at `now`.
   bool TakesTasks(const Agent& agent, Moment now) const;
-  // Why it takes no such task now, for people; empty when it does.
+  // Returns, for people, why the agent cannot take a task with this demand now; empty when it can.
   std::string WhyNot(const Agent& agent, const Demand& demand, Moment now) const;
 
-  // Why none of these, which serve it, takes a task now.
-  std::string WhyNobody(const std::vector<Agent*>& agents, Moment now) const;
+  // Returns, for people, why none of `agents`, which all serve the task, takes it now.
+  std::string WhyNoAgent(const std::vector<Agent*>& agents, Moment now) const;
 
-  // Slots of all agents that are connected.
-  uint32_t SlotsInAll() const;
+  // Slots of all connected agents.
+  uint32_t TotalSlots() const;
 
-  // Forgets agents that were last heard of too long ago, hold nothing and are not set aside: that
-  // they are is remembered.
+  // Forgets agents that were last seen too long ago and hold no task. Drained and cordoned agents
+  // are kept.
   void ForgetSilent(Moment now);
 
  private:
-  // Whether it has the lane, the labels and the features.
-  bool IsAble(const Agent& agent, const Demand& demand) const;
-  // Why it takes nothing at all now; empty when it does. One that is silent would have to refuse a
-  // start, because of the time it carries.
-  absl::string_view WhyIdle(const Agent& agent, Moment now) const;
+  // Returns whether the agent has the lane, the labels and the features.
+  bool MeetsDemand(const Agent& agent, const Demand& demand) const;
+  // Returns why the agent cannot take any task now; empty when it can. An agent that was silent for
+  // too long is excluded: it would reject a start, because the lease of the start counts from an
+  // old agent time.
+  absl::string_view WhyUnavailable(const Agent& agent, Moment now) const;
 
   const core::LeaseOptions lease_;
   std::map<std::string, Agent> agents_;
   absl::flat_hash_map<core::SessionId, Agent*> by_session_;
+};
+
+enum class AgentState { kIdle, kBusy, kDraining, kCordoned, kSuspect, kUnreachable };
+
+// A snapshot of an agent, as users see it.
+struct AgentView {
+  std::string name = {};
+  // grpc://host:port; empty until the agent announces itself or opens a Session.
+  std::string url = {};
+  std::string instance_id = {};
+  AgentState state = AgentState::kIdle;
+  // For people: the reason why the agent gets no tasks; empty when it does.
+  std::string why = {};
+  std::map<std::string, std::string> labels = {};
+  core::LaneLoads lanes = {};
+  // Absent when the agent was not seen since the director started.
+  std::optional<absl::Time> last_seen_at = {};
+  std::optional<absl::Time> suspect_until = {};
+  std::vector<core::QueueId> running = {};
+};
+
+// Returns the view of `agent` at `now`. A drain, a cordon and a suspicion take precedence over a
+// lost connection, because they outlive it.
+AgentView ViewOf(const Agent& agent, const core::LeaseOptions& lease, Moment now);
+
+// Lists agents by name, starting after `after`.
+struct AgentQuery {
+  std::string after = {};
+  size_t page_size = 50;
+};
+struct AgentPage {
+  std::vector<AgentView> agents = {};
+  bool has_more = false;
 };
 
 }  // namespace callboard::director

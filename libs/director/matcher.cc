@@ -5,8 +5,18 @@
 #include <utility>
 
 #include "libs/base/check.h"
+#include "libs/core/task_state.h"
 
 namespace callboard::director {
+
+Demand MakeDemand(const Entry& entry, const Book& book) {
+  const core::TaskState& task = entry.task;
+  Demand demand = {.lane = task.terms->lane,
+                   .labels = task.terms->required_labels,
+                   .features = core::RequiredFeatures(*task.terms)};
+  if (!task.session_id.empty()) demand.session_agent = book.AgentOfSession(task.session_id);
+  return demand;
+}
 
 void Matcher::Add(Entry& entry, Demand demand) {
   const auto [found, is_new] = groups_.try_emplace(std::move(demand));
@@ -18,17 +28,17 @@ void Matcher::Add(Entry& entry, Demand demand) {
   std::optional<uint64_t> head;
   if (!group.tasks.empty()) head = group.tasks.begin()->first;
   CHECK(entry.group == nullptr);
-  const auto place = group.tasks.emplace_hint(group.tasks.end(), entry.life.sequence, &entry);
+  const auto place = group.tasks.emplace_hint(group.tasks.end(), entry.task.sequence, &entry);
   CHECK(place->second == &entry);
   entry.group = &group;
-  ready_.Insert(entry.life.sequence);
+  ready_.Insert(entry.task.sequence);
   if (group.tasks.begin()->second == &entry) MoveHead(group, head);
 }
 
 void Matcher::Remove(Entry& entry) {
   if (entry.group == nullptr) return;
   Group& group = *std::exchange(entry.group, nullptr);
-  const uint64_t sequence = entry.life.sequence;
+  const uint64_t sequence = entry.task.sequence;
   const uint64_t head = group.tasks.begin()->first;
   CHECK_EQ(group.tasks.erase(sequence), 1u);
   ready_.Erase(sequence);
@@ -40,10 +50,10 @@ void Matcher::Remove(Entry& entry) {
   }
 }
 
-void Matcher::MoveHead(Group& group, std::optional<uint64_t> was) {
+void Matcher::MoveHead(Group& group, std::optional<uint64_t> old_head) {
   for (Agent* agent : group.served_by) {
     Lane& lane = agent->lanes.at(group.demand.lane);
-    if (was.has_value()) CHECK_EQ(lane.heads.erase(*was), 1u);
+    if (old_head.has_value()) CHECK_EQ(lane.heads.erase(*old_head), 1u);
     if (!group.tasks.empty()) lane.heads.emplace(group.tasks.begin()->first, &group);
   }
   if (changed_.empty() || changed_.back() != &group) changed_.push_back(&group);
@@ -98,7 +108,7 @@ std::optional<Matcher::Match> Matcher::Next(Moment now) const {
       if (lane.heads.empty() || !lane.has_free_slot()) continue;
       const auto& [sequence, candidate] = *lane.heads.begin();
       if (group != nullptr && sequence >= first) continue;
-      // Last, because it is asked of few then.
+      // Checked last, because by now few agents are left to check.
       if (!fleet_.TakesTasks(agent, now)) break;
       first = sequence;
       group = candidate;
@@ -110,7 +120,7 @@ std::optional<Matcher::Match> Matcher::Next(Moment now) const {
   for (Agent* agent : group->served_by) {
     if (!agent->lanes.at(group->demand.lane).has_free_slot()) continue;
     if (!fleet_.TakesTasks(*agent, now)) continue;
-    const bool failed_there = entry->life.tries->failed_on.contains(agent->name);
+    const bool failed_there = entry->task.history->failed_on.contains(agent->name);
     if (chosen == nullptr || !failed_there) chosen = agent;
     if (!failed_there) break;
   }
@@ -118,6 +128,6 @@ std::optional<Matcher::Match> Matcher::Next(Moment now) const {
   return Match{entry, chosen};
 }
 
-std::vector<Group*> Matcher::TakeChanged() { return std::exchange(changed_, {}); }
+std::vector<Group*> Matcher::TakeChangedGroups() { return std::exchange(changed_, {}); }
 
 }  // namespace callboard::director

@@ -11,24 +11,26 @@
 #include "libs/core/ranked_set.h"
 #include "libs/director/book.h"
 #include "libs/director/fleet.h"
-#include "libs/director/moment.h"
 
 namespace callboard::director {
 
-// The ready tasks that any agent serves alike.
+// Ready tasks with equal demands, which therefore the same agents serve.
 struct Group {
   Demand demand;
-  // In line order; never empty.
+  // In queue order; never empty.
   absl::btree_map<uint64_t, Entry*> tasks = {};
-  // In the order of their names.
+  // Agents that serve the group, by name.
   std::vector<Agent*> served_by = {};
-  // Why its first task could not start when that was last looked at.
+  // Reason why the first task could not start, as of the last check.
   std::string denied = {};
 };
 
-// Brings ready tasks and free slots together: of all the tasks that some free slot serves, the one
-// with the lowest sequence number, to the first agent by name. What no slot serves is passed over
-// at no cost, because each lane of each agent knows the first task of each group it serves.
+// Returns the demand of a task; `book` is the one that has the task.
+Demand MakeDemand(const Entry& entry, const Book& book);
+
+// Matches ready tasks with free slots: of all tasks that some free slot serves, the one with the
+// lowest sequence number goes to the first agent by name. Tasks that no slot serves cost nothing,
+// because each lane of each agent indexes the first task of each group that it serves.
 //
 // Not thread-safe.
 class Matcher {
@@ -37,41 +39,44 @@ class Matcher {
   Matcher(const Matcher&) = delete;
   Matcher& operator=(const Matcher&) = delete;
 
-  // REQUIRES: not in.
+  // REQUIRES: `entry` was not added.
   void Add(Entry& entry, Demand demand);
-  // Does nothing when it is not in. REQUIRES: its sequence number is the one it had in Add().
+  // Does nothing when `entry` was not added. REQUIRES: its sequence number has not changed since
+  // Add().
   void Remove(Entry& entry);
 
-  // An agent came, went or changed what it serves.
+  // Recomputes which agents serve which group. Call it when an agent comes, goes or changes what it
+  // serves.
   void Relink();
 
   struct Match {
     Entry* entry;
     Agent* agent;
   };
-  // Prefers an agent that the task has not failed on.
+  // Returns the next match. Prefers an agent that the task has not failed on.
   std::optional<Match> Next(Moment now) const;
 
   uint64_t ready() const { return ready_.size(); }
-  // Ready tasks that some agent takes once it has a free slot.
+  // Number of ready tasks that some agent takes once it has a free slot.
   uint64_t served() const;
-  // Of these, the ones ahead. Costs as much as there are ready tasks ahead that nobody serves.
+  // The number of these with a smaller sequence number. Costs O(ready tasks ahead that no agent
+  // serves).
   uint64_t ServedBefore(uint64_t sequence) const;
   static bool IsServed(const Entry& entry) {
     return entry.group != nullptr && IsServed(*entry.group);
   }
   static bool IsReady(const Entry& entry) { return entry.group != nullptr; }
 
-  // Groups whose first task, or whose agents, changed since the last call, in no order that depends
-  // on anything but what happened.
-  std::vector<Group*> TakeChanged();
+  // Returns the groups whose first task or whose agents changed since the last call. The order is
+  // deterministic.
+  std::vector<Group*> TakeChangedGroups();
 
  private:
-  // Whether an agent serves it that is neither draining nor set aside.
+  // Returns whether an agent serves the group that is neither draining nor cordoned.
   static bool IsServed(const Group& group);
   void Link(Group& group);
-  // Tells the lanes that serve the group that its first task was `was`.
-  void MoveHead(Group& group, std::optional<uint64_t> was);
+  // Updates the lanes that serve the group after its first task changed from `old_head`.
+  void MoveHead(Group& group, std::optional<uint64_t> old_head);
 
   Fleet& fleet_;
   std::map<Demand, Group> groups_;

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::director {
 namespace {
 
-// Tasks that are numbers: each its own sequence number.
+// Uses tasks that are identified by their sequence numbers.
 class MatcherTest : public testing::Test {
  protected:
   Agent& Connect(const std::string& name, uint32_t slots) {
@@ -26,7 +26,7 @@ class MatcherTest : public testing::Test {
     std::unique_ptr<Entry>& entry = tasks_[sequence];
     if (entry == nullptr) {
       entry = std::make_unique<Entry>();
-      entry->life.sequence = sequence;
+      entry->task.sequence = sequence;
     }
     return *entry;
   }
@@ -39,7 +39,7 @@ class MatcherTest : public testing::Test {
   std::string Next() {
     const auto match = matcher_.Next(now_);
     if (!match.has_value()) return "nothing";
-    return match->agent->name + " takes " + std::to_string(match->entry->life.sequence);
+    return match->agent->name + " takes " + std::to_string(match->entry->task.sequence);
   }
 
   const Moment now_ = {absl::FromUnixSeconds(1), absl::Hours(1)};
@@ -49,7 +49,7 @@ class MatcherTest : public testing::Test {
   Matcher matcher_{fleet_};
 };
 
-TEST_F(MatcherTest, FirstInLineGoesToTheFirstAgentByName) {
+TEST_F(MatcherTest, FirstTaskGoesToTheFirstAgentByName) {
   Add(2);
   Add(1);
   EXPECT_EQ(Next(), "nothing");
@@ -70,7 +70,7 @@ TEST_F(MatcherTest, TaskThatNeedsAFeatureGoesOnlyToAgentsThatAnnounceIt) {
   EXPECT_EQ(Next(), "b takes 1");
 }
 
-TEST_F(MatcherTest, WhatNoFreeSlotServesIsPassedOver) {
+TEST_F(MatcherTest, TaskWithoutAFreeSlotIsSkipped) {
   Add(1, "gpu");
   Add(2);
   Connect("a", 1);
@@ -80,28 +80,28 @@ TEST_F(MatcherTest, WhatNoFreeSlotServesIsPassedOver) {
   EXPECT_EQ(Next(), "b takes 1");
 }
 
-TEST_F(MatcherTest, AgentTheTaskFailedOnIsTakenOnlyWhenThereIsNoOther) {
+TEST_F(MatcherTest, AgentTheTaskFailedOnIsTheLastChoice) {
   Add(1);
-  Task(1).life.tries.Mutable().failed_on = {"a"};
+  Task(1).task.history.Mutable().failed_on = {"a"};
   Connect("a", 1);
   EXPECT_EQ(Next(), "a takes 1");
   Connect("b", 1);
   EXPECT_EQ(Next(), "b takes 1");
 }
 
-TEST_F(MatcherTest, ChangedGroupsAreThoseWithAnotherHeadOrOtherAgents) {
+TEST_F(MatcherTest, ChangedGroupsHaveANewFirstTaskOrNewAgents) {
   Add(2);
-  EXPECT_EQ(matcher_.TakeChanged().size(), 1u);
+  EXPECT_EQ(matcher_.TakeChangedGroups().size(), 1u);
   Add(3);
-  EXPECT_TRUE(matcher_.TakeChanged().empty());
+  EXPECT_TRUE(matcher_.TakeChangedGroups().empty());
   Add(1);
-  EXPECT_EQ(matcher_.TakeChanged().size(), 1u);
+  EXPECT_EQ(matcher_.TakeChangedGroups().size(), 1u);
   Connect("a", 1);
-  EXPECT_FALSE(matcher_.TakeChanged().empty());
+  EXPECT_FALSE(matcher_.TakeChangedGroups().empty());
 }
 
-// Against the plain rule, on many small fleets.
-TEST_F(MatcherTest, IsTheLowestSequenceThatAnyFreeSlotServes) {
+// Compares the matcher with a direct implementation of the rule, on many small fleets.
+TEST_F(MatcherTest, MatchHasTheLowestSequenceThatAFreeSlotServes) {
   test::FakeRandom random;
   const std::string labels[] = {"", "x", "y"};
   for (const std::string name : {"a", "b", "c"}) {

@@ -3,10 +3,12 @@
 #include <utility>
 #include <variant>
 
+#include "libs/director/engine.h"
+
 namespace callboard::director {
 namespace {
 
-// A group ends with the task that reaches either.
+// A group ends with the task that reaches one of these limits.
 constexpr size_t kGroupTasks = 64;
 constexpr size_t kGroupBytes = 1 << 20;
 
@@ -18,24 +20,24 @@ absl::StatusOr<core::SpecPtr> SpecAt(const ports::EventStore& store,
   return spec;
 }
 
-Redriven RedrivenFrom(const Decision& decision) {
-  if (const auto* refused = std::get_if<absl::Status>(&decision)) return *refused;
-  return std::get<Submitted>(decision).queue_id;
+RedriveResult RedrivenFrom(const Decision& decision) {
+  if (const auto* error = std::get_if<absl::Status>(&decision)) return *error;
+  return std::get<SubmitResult>(decision).queue_id;
 }
 
 }  // namespace
 
-Redrive::Redrive(Desk desk, std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
+Redrive::Redrive(Deps deps, std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
                  Reply reply)
-    : desk_(std::move(desk)),
+    : deps_(std::move(deps)),
       tasks_(std::move(tasks)),
       who_(std::move(who)),
       reply_(std::move(reply)) {}
 
 void Redrive::ReadGroup() {
   if (answers_.size() == tasks_.size()) return reply_(std::move(answers_));
-  desk_.read([self = shared_from_this()](absl::StatusOr<const ports::EventStore*> store) {
-    if (!store.ok()) return self->GiveUp(store.status());
+  deps_.read([self = shared_from_this()](absl::StatusOr<const ports::EventStore*> store) {
+    if (!store.ok()) return self->FailRest(store.status());
     std::vector<Item> group;
     size_t bytes = 0;
     for (size_t next = self->answers_.size(); next < self->tasks_.size(); ++next) {
@@ -51,29 +53,29 @@ void Redrive::ReadGroup() {
 void Redrive::SubmitGroup(std::vector<Item> group) {
   const auto submit = [group = std::move(group), who = who_](
                           DirectorEngine& engine,
-                          Moment now) -> absl::StatusOr<std::vector<Redriven>> {
-    std::vector<Redriven> redriven;
+                          Moment now) -> absl::StatusOr<std::vector<RedriveResult>> {
+    std::vector<RedriveResult> redriven;
     for (const Item& item : group) {
       redriven.push_back(item.spec.ok()
                              ? RedrivenFrom(engine.Redrive(*item.queue_id, **item.spec, who, now))
-                             : Redriven(item.spec.status()));
+                             : RedriveResult(item.spec.status()));
     }
     return redriven;
   };
-  desk_.post(CallCommand<std::vector<Redriven>>(
-      Command::Need::kWrite, submit,
-      [self = shared_from_this()](absl::StatusOr<std::vector<Redriven>> redriven) {
-        if (!redriven.ok()) return self->GiveUp(redriven.status());
-        self->Answer(*std::move(redriven));
+  deps_.post(CallCommand<std::vector<RedriveResult>>(
+      Command::Access::kWrite, submit,
+      [self = shared_from_this()](absl::StatusOr<std::vector<RedriveResult>> redriven) {
+        if (!redriven.ok()) return self->FailRest(redriven.status());
+        self->AddAnswers(*std::move(redriven));
       }));
 }
 
-void Redrive::Answer(std::vector<Redriven> group) {
-  for (Redriven& redriven : group) answers_.push_back(std::move(redriven));
+void Redrive::AddAnswers(std::vector<RedriveResult> group) {
+  for (RedriveResult& redriven : group) answers_.push_back(std::move(redriven));
   ReadGroup();
 }
 
-void Redrive::GiveUp(const absl::Status& why) {
+void Redrive::FailRest(const absl::Status& why) {
   answers_.resize(tasks_.size(), why);
   reply_(std::move(answers_));
 }

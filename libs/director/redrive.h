@@ -15,49 +15,52 @@
 
 namespace callboard::director {
 
-// The new task of one that was redriven, or why there is none.
-using Redriven = absl::StatusOr<core::QueueId>;
+// The id of the new task, or the reason why there is none.
+using RedriveResult = absl::StatusOr<core::QueueId>;
 
-// Some tasks on their way to be submitted again, group by group: ReadGroup() reads what they ask
-// for from the store, SubmitGroup() submits that in one turn. So a call holds about as much in
-// memory as one submit may, and one place in line, however many tasks it names.
+// A redrive of several tasks, done in groups: ReadGroup() reads the specs of a group from the
+// store, SubmitGroup() submits them in one turn. This way a call needs only as much memory as one
+// large submit, and counts as one call in the inbox, no matter how many tasks it names.
 //
-// Each step follows from the one before: no two run at once. Keeps itself until it has answered.
+// Steps never overlap: each one starts the next. The object keeps itself alive until it has
+// replied.
 class Redrive : public std::enable_shared_from_this<Redrive> {
  public:
-  // Gets the store, or why there is none.
-  using Reading = std::function<void(absl::StatusOr<const ports::EventStore*>)>;
-  // What it needs of its driver, which outlives it: to read the store, and to post a command.
-  struct Desk {
-    std::function<void(Reading)> read;
+  // Receives the store, or the reason why there is none.
+  using ReadCallback = std::function<void(absl::StatusOr<const ports::EventStore*>)>;
+  // Dependencies, provided by the driver, which outlives it: functions that read the store and post
+  // a command.
+  struct Deps {
+    std::function<void(ReadCallback)> read;
     std::function<void(CommandPtr)> post;
   };
-  // In the order of the tasks.
-  using Reply = std::function<void(std::vector<Redriven>)>;
+  // Receives the results in the order of the tasks.
+  using Reply = std::function<void(std::vector<RedriveResult>)>;
 
-  // `who` asks for it. A task that could not be named is answered with why.
-  Redrive(Desk desk, std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
+  // `who` requested the redrive. For a task with an error instead of an id, the result is that
+  // error.
+  Redrive(Deps deps, std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
           Reply reply);
 
   void ReadGroup();
 
  private:
-  // A task of the group under way, and what it asks for.
+  // A task of the current group and its spec.
   struct Item {
     absl::StatusOr<core::QueueId> queue_id;
     absl::StatusOr<core::SpecPtr> spec;
   };
 
   void SubmitGroup(std::vector<Item> group);
-  void Answer(std::vector<Redriven> group);
-  // Every task that has no answer yet gets this one.
-  void GiveUp(const absl::Status& why);
+  void AddAnswers(std::vector<RedriveResult> group);
+  // Sets the result of all remaining tasks to `why` and replies.
+  void FailRest(const absl::Status& why);
 
-  const Desk desk_;
+  const Deps deps_;
   const std::vector<absl::StatusOr<core::QueueId>> tasks_;
   const std::string who_;
   const Reply reply_;
-  std::vector<Redriven> answers_;
+  std::vector<RedriveResult> answers_;
 };
 
 }  // namespace callboard::director

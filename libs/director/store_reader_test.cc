@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "libs/flow/thread_pool.h"
-#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/memory_event_store.h"
 
 namespace callboard::director {
@@ -24,7 +24,7 @@ class StoreReaderTest : public testing::Test {
   flow::Lane& lane_ = flow_.lane("reads");
 };
 
-TEST_F(StoreReaderTest, ReadGetsTheStoreThatIsThereWhenItsTurnComes) {
+TEST_F(StoreReaderTest, ReadGetsTheStoreThatIsAttachedWhenItRuns) {
   std::promise<const ports::EventStore*> before;
   std::promise<const ports::EventStore*> after;
   StoreReader reader(pool_);
@@ -35,7 +35,7 @@ TEST_F(StoreReaderTest, ReadGetsTheStoreThatIsThereWhenItsTurnComes) {
   EXPECT_EQ(after.get_future().get(), store_.get());
 }
 
-TEST_F(StoreReaderTest, ReadsGoOnSideBySide) {
+TEST_F(StoreReaderTest, ReadsRunConcurrently) {
   std::promise<void> first_is_there;
   std::promise<void> second_is_there;
   StoreReader reader(pool_);
@@ -49,7 +49,7 @@ TEST_F(StoreReaderTest, ReadsGoOnSideBySide) {
   }));
 }
 
-TEST_F(StoreReaderTest, AllReadsAreOverBeforeTheReaderIsGone) {
+TEST_F(StoreReaderTest, DestructorWaitsForReads) {
   std::atomic<int> read = 0;
   {
     StoreReader reader(pool_);
@@ -62,7 +62,7 @@ TEST_F(StoreReaderTest, AllReadsAreOverBeforeTheReaderIsGone) {
   EXPECT_EQ(read, 100);
 }
 
-TEST_F(StoreReaderTest, MoreThanMayWaitAreRefused) {
+TEST_F(StoreReaderTest, ReadBeyondTheBoundIsRejected) {
   std::promise<void> release;
   const std::shared_future<void> released = release.get_future().share();
   StoreReader reader(pool_);
@@ -73,7 +73,7 @@ TEST_F(StoreReaderTest, MoreThanMayWaitAreRefused) {
   release.set_value();
 }
 
-TEST_F(StoreReaderTest, StoreIsNotTakenAwayFromAReadUnderWay) {
+TEST_F(StoreReaderTest, AttachWaitsForRunningReads) {
   std::promise<void> entered;
   std::promise<void> release;
   bool finished = false;

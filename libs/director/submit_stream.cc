@@ -5,130 +5,137 @@
 #include <utility>
 #include <variant>
 
+#include "libs/director/engine.h"
+
 namespace callboard::director {
 
-// A command that has decided some items.
-class SubmitStream::Deciding : public Command {
+// Base of the commands that decide items of the stream.
+class SubmitStream::StreamCommand : public Command {
  public:
-  Deciding(From from, std::shared_ptr<SubmitStream> stream)
-      : Command(Need::kWrite, from), stream_(std::move(stream)) {}
+  StreamCommand(Origin origin, std::shared_ptr<SubmitStream> stream)
+      : Command(Access::kWrite, origin), stream_(std::move(stream)) {}
 
-  void Say() final { stream_->Give(std::move(answers_)); }
-  void Refuse(const absl::Status& why) final {
+  void SendReply() final { stream_->AddAnswers(std::move(answers_)); }
+  void Fail(const absl::Status& why) final {
     for (Answer& answer : answers_) answer.decision = why;
-    RefuseRest(why, answers_);
-    stream_->Give(std::move(answers_));
+    FailUndecided(why, answers_);
+    stream_->AddAnswers(std::move(answers_));
   }
 
  protected:
   SubmitStream& stream() { return *stream_; }
   std::vector<Answer>& answers() { return answers_; }
-  Then SayIfDecided() const { return answers_.empty() ? Then::kNothing : Then::kSay; }
+  DecideResult ReplyIfDecided() const {
+    return answers_.empty() ? DecideResult::kNoReply : DecideResult::kReply;
+  }
 
  private:
-  // What it has not decided yet.
-  virtual void RefuseRest(const absl::Status& why, std::vector<Answer>& answers) = 0;
+  // Adds answers for the items that are not decided yet.
+  virtual void FailUndecided(const absl::Status& why, std::vector<Answer>& answers) = 0;
 
   const std::shared_ptr<SubmitStream> stream_;
   std::vector<Answer> answers_;
 };
 
-// The items of one message.
-class SubmitStream::Batch final : public Deciding {
+// Decides the items of one message.
+class SubmitStream::BatchCommand final : public StreamCommand {
  public:
-  Batch(std::shared_ptr<SubmitStream> stream, Items items)
-      : Deciding(From::kCaller, std::move(stream)), items_(std::move(items)) {}
+  BatchCommand(std::shared_ptr<SubmitStream> stream, Items items)
+      : StreamCommand(Origin::kCaller, std::move(stream)), items_(std::move(items)) {}
 
   size_t weight() const override { return std::max<size_t>(1, items_.size()); }
-  Then Decide(DirectorEngine& engine, WaiterDesk& desk, Moment now) override {
-    if (stream().over_) return Then::kNothing;
-    if (stream().waits_) {
+  DecideResult Decide(DirectorEngine& engine, WaiterTable& waiters, Moment now) override {
+    if (stream().stopped_) return DecideResult::kNoReply;
+    if (stream().has_waiting_item_) {
       stream().backlog_.push_back(std::move(items_));
-      return Then::kNothing;
+      return DecideResult::kNoReply;
     }
-    stream().Decide(std::exchange(items_, {}), engine, desk, now, answers());
-    return SayIfDecided();
+    stream().Decide(std::exchange(items_, {}), engine, waiters, now, answers());
+    return ReplyIfDecided();
   }
 
  private:
-  void RefuseRest(const absl::Status& why, std::vector<Answer>& answers) override {
-    items_.Refuse(why, answers);
+  void FailUndecided(const absl::Status& why, std::vector<Answer>& answers) override {
+    items_.Fail(why, answers);
   }
 
   Items items_;
 };
 
-// What stood behind an item that waited.
-class SubmitStream::Rest final : public Deciding {
+// Decides the backlog after the waiting item was answered.
+class SubmitStream::BacklogCommand final : public StreamCommand {
  public:
-  explicit Rest(std::shared_ptr<SubmitStream> stream) : Deciding(From::kLink, std::move(stream)) {}
+  explicit BacklogCommand(std::shared_ptr<SubmitStream> stream)
+      : StreamCommand(Origin::kLink, std::move(stream)) {}
 
-  Then Decide(DirectorEngine& engine, WaiterDesk& desk, Moment now) override {
-    stream().waits_ = false;
-    if (stream().over_) stream().backlog_.clear();
-    while (!stream().waits_ && !stream().backlog_.empty()) {
+  DecideResult Decide(DirectorEngine& engine, WaiterTable& waiters, Moment now) override {
+    stream().has_waiting_item_ = false;
+    if (stream().stopped_) stream().backlog_.clear();
+    while (!stream().has_waiting_item_ && !stream().backlog_.empty()) {
       Items items = std::move(stream().backlog_.front());
       stream().backlog_.pop_front();
-      stream().Decide(std::move(items), engine, desk, now, answers());
+      stream().Decide(std::move(items), engine, waiters, now, answers());
     }
     is_decided_ = true;
-    return SayIfDecided();
+    return ReplyIfDecided();
   }
 
  private:
-  void RefuseRest(const absl::Status& why, std::vector<Answer>& answers) override {
+  void FailUndecided(const absl::Status& why, std::vector<Answer>& answers) override {
     if (is_decided_) return;
-    stream().waits_ = false;
-    for (const Items& items : std::exchange(stream().backlog_, {})) items.Refuse(why, answers);
+    stream().has_waiting_item_ = false;
+    for (const Items& items : std::exchange(stream().backlog_, {})) items.Fail(why, answers);
   }
 
   bool is_decided_ = false;
 };
 
-// An item at the desk.
-class SubmitStream::Seated final : public DoorCommand {
+// Represents an item that waits for a place in the WaiterTable.
+class SubmitStream::WaitingItemCommand final : public AdmissionCommand {
  public:
-  Seated(CallId call, WaiterId waiter, Reply reply) : DoorCommand(call, std::move(reply)) {
+  WaitingItemCommand(CallId call, WaiterId waiter, Reply reply)
+      : AdmissionCommand(call, std::move(reply)) {
     SetDecision(waiter);
   }
 
  private:
-  Decision Knock(DirectorEngine&, Moment) override { return decision(); }
+  Decision Evaluate(DirectorEngine&, Moment) override { return decision(); }
 };
 
-void SubmitStream::Items::Refuse(const absl::Status& why, std::vector<Answer>& answers) const {
+void SubmitStream::Items::Fail(const absl::Status& why, std::vector<Answer>& answers) const {
   for (size_t i = 0; i < size(); ++i) answers.push_back({index + i, why});
 }
 
-SubmitStream::SubmitStream(Desk desk, Owner owner)
-    : desk_(std::move(desk)), owner_(std::move(owner)) {}
+SubmitStream::SubmitStream(Deps deps, Callbacks callbacks)
+    : deps_(std::move(deps)), callbacks_(std::move(callbacks)) {}
 
 bool SubmitStream::Submit(std::vector<Item> items) {
   const uint64_t index = std::exchange(submitted_, submitted_ + items.size());
-  return Post(std::make_unique<Batch>(shared_from_this(), Items{index, std::move(items)}));
+  return Post(std::make_unique<BatchCommand>(shared_from_this(), Items{index, std::move(items)}));
 }
 
 bool SubmitStream::Post(CommandPtr command) {
   base::MutexLock lock(mutex_);
-  // Whoever tells that there is room waits for the lock, and finds the command.
-  const auto when_room = [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->PostAgain();
+  // If there is room before `unposted_command_` is set, RetryPost() waits for the lock and then
+  // finds the command.
+  const auto on_room = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->RetryPost();
   };
-  if (desk_.post(command, when_room)) return true;
-  unposted_ = std::move(command);
+  if (deps_.post(command, on_room)) return true;
+  unposted_command_ = std::move(command);
   return false;
 }
 
-void SubmitStream::PostAgain() {
+void SubmitStream::RetryPost() {
   CommandPtr command;
   {
     base::MutexLock lock(mutex_);
-    command = std::move(unposted_);
+    command = std::move(unposted_command_);
   }
-  if (command != nullptr && !over_ && Post(std::move(command))) owner_.on_room();
+  if (command != nullptr && !stopped_ && Post(std::move(command))) callbacks_.on_room();
 }
 
-void SubmitStream::Decide(Items items, DirectorEngine& engine, WaiterDesk& desk, Moment now,
+void SubmitStream::Decide(Items items, DirectorEngine& engine, WaiterTable& waiters, Moment now,
                           std::vector<Answer>& answers) {
   while (items.size() > 0) {
     Item& item = items.all[items.decided++];
@@ -139,46 +146,47 @@ void SubmitStream::Decide(Items items, DirectorEngine& engine, WaiterDesk& desk,
       answers.push_back({index, std::move(decision)});
       continue;
     }
-    waits_ = true;
-    desk.Seat(std::make_unique<Seated>(desk_.call, *waiter,
-                                       [self = shared_from_this(), index](const Decision& answer) {
-                                         self->OnSeatedAnswered(index, answer);
-                                       }));
+    has_waiting_item_ = true;
+    waiters.Add(std::make_unique<WaitingItemCommand>(
+        deps_.call, *waiter, [self = shared_from_this(), index](const Decision& answer) {
+          self->OnWaiterAnswered(index, answer);
+        }));
     if (items.size() > 0) backlog_.push_front(std::move(items));
     return;
   }
 }
 
-void SubmitStream::OnSeatedAnswered(uint64_t index, const Decision& decision) {
-  Give({{index, decision}});
-  desk_.post_always(std::make_unique<Rest>(shared_from_this()));
+void SubmitStream::OnWaiterAnswered(uint64_t index, const Decision& decision) {
+  AddAnswers({{index, decision}});
+  deps_.post_always(std::make_unique<BacklogCommand>(shared_from_this()));
 }
 
-void SubmitStream::Give(std::vector<Answer> answers) {
+void SubmitStream::AddAnswers(std::vector<Answer> answers) {
   bool has_more = false;
   {
     base::MutexLock lock(mutex_);
     for (Answer& answer : answers) {
-      // Nobody who takes answers asks for the task, which may be large.
-      if (auto* submitted = std::get_if<Submitted>(&answer.decision)) {
+      // The spec may be large, and readers of answers do not need it.
+      if (auto* submitted = std::get_if<SubmitResult>(&answer.decision)) {
         submitted->admitted.spec = nullptr;
       }
       if (answer.index != next_) {
-        early_.emplace(answer.index, std::move(answer.decision));
+        out_of_order_.emplace(answer.index, std::move(answer.decision));
         continue;
       }
       ++next_;
       ready_.push_back(std::move(answer));
     }
-    for (; !early_.empty() && early_.begin()->first == next_; early_.erase(early_.begin())) {
-      ready_.push_back({next_++, std::move(early_.begin()->second)});
+    for (; !out_of_order_.empty() && out_of_order_.begin()->first == next_;
+         out_of_order_.erase(out_of_order_.begin())) {
+      ready_.push_back({next_++, std::move(out_of_order_.begin()->second)});
     }
     has_more = !ready_.empty();
   }
-  if (has_more) owner_.on_answers();
+  if (has_more) callbacks_.on_answers();
 }
 
-std::vector<SubmitStream::Answer> SubmitStream::Take(size_t most) {
+std::vector<SubmitStream::Answer> SubmitStream::TakeAnswers(size_t most) {
   base::MutexLock lock(mutex_);
   const auto end = ready_.begin() + static_cast<ptrdiff_t>(std::min(most, ready_.size()));
   std::vector<Answer> taken(std::make_move_iterator(ready_.begin()), std::make_move_iterator(end));
@@ -187,8 +195,8 @@ std::vector<SubmitStream::Answer> SubmitStream::Take(size_t most) {
 }
 
 void SubmitStream::Stop(std::shared_ptr<const void> owner) {
-  over_ = true;
-  desk_.post_always(LeaveCommand(desk_.call, std::move(owner)));
+  stopped_ = true;
+  deps_.post_always(CancelWaitCommand(deps_.call, std::move(owner)));
 }
 
 }  // namespace callboard::director

@@ -16,88 +16,90 @@
 
 namespace callboard::director {
 
-// Many submits, one after the other: decided in the order in which they come, in as few commands as
-// they come in, and answered in the same order. One that has to wait for a place holds up those
-// behind it.
+// A sequence of submits from one caller. Items are decided in order, one command per message, and
+// answered in the same order. An item that has to wait for a place blocks the items behind it.
 //
-// Thread-safe, but for Submit(), which one thread at a time calls.
+// Thread-safe, except that only one thread at a time may call Submit().
 class SubmitStream : public std::enable_shared_from_this<SubmitStream> {
  public:
-  // A task to submit (Submitter()), or why it is none.
+  // A task to submit (made by MakeSubmitter()), or the error that its conversion returned.
   using Item = absl::StatusOr<Caller>;
   struct Answer {
-    // Counts the items from 0.
+    // Number of the item, from 0.
     uint64_t index = 0;
-    // Of a task that was accepted, without its spec.
+    // For an accepted task: without the spec.
     Decision decision;
   };
-  // What it needs of its driver, which outlives it.
-  struct Desk {
+  // Dependencies, provided by the driver, which outlives the stream.
+  struct Deps {
     CallId call;
-    // False, and the command is as before, when there is no room; then `when_room` is told, once.
-    std::function<bool(CommandPtr&, std::function<void()> when_room)> post;
-    // Never refused.
+    // Returns false and leaves the command unchanged when there is no room; then calls `on_room`
+    // once, when there is.
+    std::function<bool(CommandPtr&, std::function<void()> on_room)> post;
+    // Never fails for lack of room.
     std::function<void(CommandPtr)> post_always;
   };
-  // Told on any thread, which must not be blocked, and with no lock held.
-  struct Owner {
-    // There is something to take.
+  // Called on any thread without holding a lock. Must not block.
+  struct Callbacks {
+    // There are answers to take.
     std::function<void()> on_answers;
-    // What there was no room for is on its way.
+    // The command that had found no room is posted; Submit() may be called again.
     std::function<void()> on_room;
   };
 
-  SubmitStream(Desk desk, Owner owner);
+  SubmitStream(Deps deps, Callbacks callbacks);
 
-  // False when there is no room for more: not to be called again before the owner is told.
+  // Returns false when there is no room for more. Then wait for on_room() before the next call.
   bool Submit(std::vector<Item> items);
-  // Answers that were not taken yet, at most so many: in the order of the items, without a gap.
-  std::vector<Answer> Take(size_t most);
-  // The caller has gone: an item that waits for a place is answered CANCELLED, and what is not
-  // decided yet never will be. `owner` lives until the last answer is there.
+  // Returns the next answers, at most `most`, in the order of the items without a gap.
+  std::vector<Answer> TakeAnswers(size_t most);
+  // The caller has gone. An item that waits for a place is answered CANCELLED; undecided items are
+  // dropped. `owner` is kept alive until the last answer is there.
   void Stop(std::shared_ptr<const void> owner);
 
  private:
-  class Deciding;
-  class Batch;
-  class Rest;
-  class Seated;
-  // Items that came together, from the first on that is not decided yet.
+  class StreamCommand;
+  class BatchCommand;
+  class BacklogCommand;
+  class WaitingItemCommand;
+  // Items of one message, from the first undecided one on.
   struct Items {
     uint64_t index = 0;
     std::vector<Item> all = {};
     size_t decided = 0;
 
     size_t size() const { return all.size() - decided; }
-    // What is answered to all that are left.
-    void Refuse(const absl::Status& why, std::vector<Answer>& answers) const;
+    // Answers all undecided items with `why`.
+    void Fail(const absl::Status& why, std::vector<Answer>& answers) const;
   };
 
   bool Post(CommandPtr command);
-  void PostAgain();
-  // Decides items until one has to wait; that one sits down at the desk, and those behind it go
-  // into the backlog.
-  void Decide(Items items, DirectorEngine& engine, WaiterDesk& desk, Moment now,
+  void RetryPost();
+  // Decides items until one has to wait for a place. That item goes to `waiters`, and the items
+  // behind it to the backlog.
+  void Decide(Items items, DirectorEngine& engine, WaiterTable& waiters, Moment now,
               std::vector<Answer>& answers);
-  void OnSeatedAnswered(uint64_t index, const Decision& decision);
-  void Give(std::vector<Answer> answers);
+  void OnWaiterAnswered(uint64_t index, const Decision& decision);
+  void AddAnswers(std::vector<Answer> answers);
 
-  const Desk desk_;
-  const Owner owner_;
-  std::atomic<bool> over_ = false;
+  const Deps deps_;
+  const Callbacks callbacks_;
+  std::atomic<bool> stopped_ = false;
   uint64_t submitted_ = 0;
 
-  // Touched by the deciding thread only: whether an item waits for a place, and what is behind it.
-  bool waits_ = false;
+  // Used only in Decide() and Fail() of commands: whether an item waits for a place, and the items
+  // behind it.
+  bool has_waiting_item_ = false;
   std::deque<Items> backlog_;
 
   base::Mutex mutex_;
-  // What there was no room for.
-  CommandPtr unposted_ ABSL_GUARDED_BY(mutex_);
-  // Answers without a gap before them, and others: items that are refused may overtake some.
+  // The command that found no room.
+  CommandPtr unposted_command_ ABSL_GUARDED_BY(mutex_);
+  // Answers without a gap before them, the index of the next one, and answers that arrived too
+  // early: a failed item may overtake others.
   std::deque<Answer> ready_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, Decision> early_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Decision> out_of_order_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace callboard::director

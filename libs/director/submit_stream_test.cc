@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "libs/base/check.h"
-#include "libs/testing/fake_random.h"
+#include "libs/director/engine.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::director {
@@ -28,7 +29,7 @@ SubmitStream::Item Task(const std::string& prompt = "echo") {
   core::Submission submission;
   submission.spec.prompt = prompt;
   submission.policy = core::QueuePolicy::kBlock;
-  return Submitter("me", std::move(submission), kNow.wall);
+  return MakeSubmitter("me", std::move(submission), kNow.wall);
 }
 
 std::vector<SubmitStream::Item> Tasks(int count) {
@@ -37,172 +38,173 @@ std::vector<SubmitStream::Item> Tasks(int count) {
   return items;
 }
 
-// A stream to an engine whose turns a test takes, with room for two tasks in the queue.
+// A stream into an engine whose turns the test runs. The queue has room for two tasks.
 class SubmitStreamTest : public testing::Test {
  protected:
   SubmitStreamTest() {
     engine_.Begin(kNow);
     engine_.TakeOutcome();
-    const auto post = [this](CommandPtr& command, std::function<void()> when_room) {
+    const auto post = [this](CommandPtr& command, std::function<void()> on_room) {
       if (!has_room_) {
-        when_room_ = std::move(when_room);
+        on_room_ = std::move(on_room);
         return false;
       }
       posted_.push_back(std::move(command));
       return true;
     };
     stream_ = std::make_shared<SubmitStream>(
-        SubmitStream::Desk{CallId(1), post,
+        SubmitStream::Deps{CallId(1), post,
                            [this](CommandPtr command) { posted_.push_back(std::move(command)); }},
-        SubmitStream::Owner{[this] { ++told_; }, [this] { ++rooms_; }});
+        SubmitStream::Callbacks{[this] { ++answer_notices_; }, [this] { ++room_notices_; }});
   }
 
-  // Decides what was posted, and says it.
-  void Turn() {
-    std::vector<CommandPtr> said;
+  // Decides the posted commands, and sends their replies.
+  void RunTurn() {
+    std::vector<CommandPtr> replies;
     for (CommandPtr& command : std::exchange(posted_, {})) {
-      if (command->Decide(engine_, desk_, kNow) == Command::Then::kSay) {
-        said.push_back(std::move(command));
+      if (command->Decide(engine_, waiters_, kNow) == Command::DecideResult::kReply) {
+        replies.push_back(std::move(command));
       }
     }
     for (Outcome::Answer& answer : engine_.TakeAnswers()) {
-      if (std::unique_ptr<DoorCommand> seated = desk_.Take(answer.waiter)) {
-        seated->SetDecision(std::move(answer.decision));
-        said.push_back(std::move(seated));
+      if (std::unique_ptr<AdmissionCommand> waiter = waiters_.Remove(answer.waiter)) {
+        waiter->SetDecision(std::move(answer.decision));
+        replies.push_back(std::move(waiter));
       }
     }
-    for (const CommandPtr& command : said) command->Say();
+    for (const CommandPtr& command : replies) command->SendReply();
   }
-  // Makes room in the queue.
+  // Frees a place in the queue.
   void CancelFirst() {
-    const core::QueueId first = engine_.book().line().begin()->second->life.queue_id;
+    const core::QueueId first = engine_.book().live_tasks().begin()->second->task.queue_id;
     CHECK_OK(engine_.Cancel(first, "me", "", kNow).status());
   }
-  // The indexes of what is answered now; of a refused one, negative and less one.
-  std::vector<int> Answered(size_t most = 100) {
+  // Returns the indexes of new answers; for a failed item, -index - 1.
+  std::vector<int> TakeIndexes(size_t most = 100) {
     std::vector<int> indexes;
-    for (const SubmitStream::Answer& answer : stream_->Take(most)) {
+    for (const SubmitStream::Answer& answer : stream_->TakeAnswers(most)) {
       const int index = static_cast<int>(answer.index);
-      const auto* refused = std::get_if<absl::Status>(&answer.decision);
-      indexes.push_back(refused == nullptr ? index : -index - 1);
-      if (refused != nullptr) refusal_ = *refused;
+      const auto* error = std::get_if<absl::Status>(&answer.decision);
+      indexes.push_back(error == nullptr ? index : -index - 1);
+      if (error != nullptr) last_error_ = *error;
     }
     return indexes;
   }
 
   test::FakeRandom random_;
   DirectorEngine engine_{{.queue = {.max_size = 2}}, random_};
-  WaiterDesk desk_;
+  WaiterTable waiters_;
   std::vector<CommandPtr> posted_;
   bool has_room_ = true;
-  std::function<void()> when_room_;
+  std::function<void()> on_room_;
   std::shared_ptr<SubmitStream> stream_;
-  int told_ = 0;
-  int rooms_ = 0;
-  absl::Status refusal_;
+  int answer_notices_ = 0;
+  int room_notices_ = 0;
+  absl::Status last_error_;
 };
 
-TEST_F(SubmitStreamTest, ItemsThatComeTogetherAreOneCommandAndAnsweredInOrder) {
+TEST_F(SubmitStreamTest, ItemsOfOneMessageAreOneCommand) {
   EXPECT_TRUE(stream_->Submit(Tasks(2)));
   EXPECT_EQ(posted_.size(), 1u);
   EXPECT_EQ(posted_[0]->weight(), 2u);
-  Turn();
-  EXPECT_EQ(told_, 1);
-  EXPECT_THAT(Answered(1), ElementsAre(0));
-  EXPECT_THAT(Answered(), ElementsAre(1));
-  EXPECT_THAT(Answered(), IsEmpty());
+  RunTurn();
+  EXPECT_EQ(answer_notices_, 1);
+  EXPECT_THAT(TakeIndexes(1), ElementsAre(0));
+  EXPECT_THAT(TakeIndexes(), ElementsAre(1));
+  EXPECT_THAT(TakeIndexes(), IsEmpty());
 }
 
-TEST_F(SubmitStreamTest, ItemThatIsNoTaskIsRefusedInItsPlace) {
+TEST_F(SubmitStreamTest, InvalidItemFailsInOrder) {
   std::vector<SubmitStream::Item> items = Tasks(2);
   items.insert(items.begin() + 1, absl::InvalidArgumentError("prompt is required"));
   stream_->Submit(std::move(items));
-  Turn();
-  EXPECT_THAT(Answered(), ElementsAre(0, -2, 2));
-  EXPECT_THAT(refusal_, StatusIs(absl::StatusCode::kInvalidArgument));
+  RunTurn();
+  EXPECT_THAT(TakeIndexes(), ElementsAre(0, -2, 2));
+  EXPECT_THAT(last_error_, StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST_F(SubmitStreamTest, ItemThatWaitsHoldsUpThoseBehindIt) {
+TEST_F(SubmitStreamTest, WaitingItemBlocksLaterItems) {
   std::vector<SubmitStream::Item> items = Tasks(3);
   items.push_back(absl::InvalidArgumentError("wrong"));
   stream_->Submit(std::move(items));
   stream_->Submit(Tasks(1));
-  Turn();
-  EXPECT_THAT(Answered(), ElementsAre(0, 1));
-  EXPECT_EQ(engine_.waiting_line().size(), 1u) << "the one behind it is not at the door";
+  RunTurn();
+  EXPECT_THAT(TakeIndexes(), ElementsAre(0, 1));
+  EXPECT_EQ(engine_.waiting_line().size(), 1u) << "the item behind it does not wait in line";
   CancelFirst();
-  Turn();
-  EXPECT_THAT(Answered(), ElementsAre(2));
-  Turn();
-  EXPECT_THAT(Answered(), ElementsAre(-4)) << "what it held up; and the next waits";
+  RunTurn();
+  EXPECT_THAT(TakeIndexes(), ElementsAre(2));
+  RunTurn();
+  EXPECT_THAT(TakeIndexes(), ElementsAre(-4))
+      << "the next item has failed, and the one after it waits";
   EXPECT_EQ(engine_.waiting_line().size(), 1u);
   CancelFirst();
-  Turn();
-  EXPECT_THAT(Answered(), ElementsAre(4));
+  RunTurn();
+  EXPECT_THAT(TakeIndexes(), ElementsAre(4));
 }
 
-TEST_F(SubmitStreamTest, CallerThatLeavesEndsItsWaitAndItsOwnerLivesUntilThen) {
+TEST_F(SubmitStreamTest, StopCancelsTheWaitAndKeepsTheOwnerAlive) {
   auto owner = std::make_shared<int>();
   const std::weak_ptr<int> alive = owner;
   stream_->Submit(Tasks(4));
-  Turn();
+  RunTurn();
   stream_->Submit(Tasks(1));
   stream_->Stop(std::move(owner));
   EXPECT_FALSE(alive.expired());
-  Turn();
-  EXPECT_THAT(Answered(), ElementsAre(0, 1, -3)) << "the one that waited is cancelled";
-  Turn();
+  RunTurn();
+  EXPECT_THAT(TakeIndexes(), ElementsAre(0, 1, -3)) << "the waiting item is cancelled";
+  RunTurn();
   EXPECT_TRUE(alive.expired());
   EXPECT_EQ(engine_.waiting_line().size(), 0u);
-  EXPECT_EQ(engine_.book().counts().pending, 2u) << "what was accepted stays";
+  EXPECT_EQ(engine_.book().counts().pending, 2u) << "accepted tasks stay";
   CancelFirst();
-  Turn();
+  RunTurn();
   EXPECT_EQ(engine_.book().counts().pending, 1u);
   EXPECT_THAT(posted_, IsEmpty());
   EXPECT_EQ(stream_.use_count(), 1);
 }
 
-TEST_F(SubmitStreamTest, WithoutRoomItWaitsAndIsToldWhenItMayGoOn) {
+TEST_F(SubmitStreamTest, FullInboxDelaysTheStreamUntilThereIsRoom) {
   has_room_ = false;
   EXPECT_FALSE(stream_->Submit(Tasks(1)));
-  std::exchange(when_room_, nullptr)();
-  EXPECT_EQ(rooms_, 0) << "there is still none";
+  std::exchange(on_room_, nullptr)();
+  EXPECT_EQ(room_notices_, 0) << "there is still no room";
   has_room_ = true;
-  std::exchange(when_room_, nullptr)();
-  EXPECT_EQ(rooms_, 1);
-  Turn();
-  EXPECT_THAT(Answered(), ElementsAre(0));
+  std::exchange(on_room_, nullptr)();
+  EXPECT_EQ(room_notices_, 1);
+  RunTurn();
+  EXPECT_THAT(TakeIndexes(), ElementsAre(0));
 }
 
-TEST_F(SubmitStreamTest, WhatIsNotOnDiskIsNotAccepted) {
+TEST_F(SubmitStreamTest, FailedCommitFailsItsItems) {
   stream_->Submit(Tasks(2));
   CommandPtr command = std::move(std::exchange(posted_, {}).front());
-  EXPECT_EQ(command->Decide(engine_, desk_, kNow), Command::Then::kSay);
-  command->Refuse(absl::UnavailableError("outcome unknown"));
-  EXPECT_THAT(Answered(), ElementsAre(-1, -2));
+  EXPECT_EQ(command->Decide(engine_, waiters_, kNow), Command::DecideResult::kReply);
+  command->Fail(absl::UnavailableError("outcome unknown"));
+  EXPECT_THAT(TakeIndexes(), ElementsAre(-1, -2));
 }
 
-TEST_F(SubmitStreamTest, AnswersKeepTheirOrderWhenTheStoreFailsWhileAnItemWaits) {
+TEST_F(SubmitStreamTest, FailedStoreKeepsTheOrderOfAnswers) {
   stream_->Submit(Tasks(4));
-  Turn();
-  EXPECT_THAT(Answered(), ElementsAre(0, 1));
+  RunTurn();
+  EXPECT_THAT(TakeIndexes(), ElementsAre(0, 1));
   stream_->Submit(Tasks(1));
-  std::exchange(posted_, {}).front()->Refuse(absl::UnavailableError("store"));
-  EXPECT_THAT(Answered(), IsEmpty()) << "others come before it";
-  desk_.RefuseAll(absl::UnavailableError("store"));
-  EXPECT_THAT(Answered(), ElementsAre(-3));
-  std::exchange(posted_, {}).front()->Refuse(absl::UnavailableError("store"));
-  EXPECT_THAT(Answered(), ElementsAre(-4, -5));
+  std::exchange(posted_, {}).front()->Fail(absl::UnavailableError("store"));
+  EXPECT_THAT(TakeIndexes(), IsEmpty()) << "earlier items come first";
+  waiters_.FailAll(absl::UnavailableError("store"));
+  EXPECT_THAT(TakeIndexes(), ElementsAre(-3));
+  std::exchange(posted_, {}).front()->Fail(absl::UnavailableError("store"));
+  EXPECT_THAT(TakeIndexes(), ElementsAre(-4, -5));
 }
 
-TEST_F(SubmitStreamTest, DrainAnswersTheOneThatWaitsAndThoseBehindIt) {
+TEST_F(SubmitStreamTest, DrainAnswersTheWaitingItemAndLaterItems) {
   stream_->Submit(Tasks(4));
-  Turn();
+  RunTurn();
   engine_.Drain("me", "", kNow);
-  Turn();
-  Turn();
-  EXPECT_THAT(Answered(), ElementsAre(0, 1, -3, -4));
-  EXPECT_THAT(refusal_, HasReason("QUEUE_DRAINING"));
+  RunTurn();
+  RunTurn();
+  EXPECT_THAT(TakeIndexes(), ElementsAre(0, 1, -3, -4));
+  EXPECT_THAT(last_error_, HasReason("QUEUE_DRAINING"));
 }
 
 }  // namespace

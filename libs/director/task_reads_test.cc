@@ -1,4 +1,4 @@
-#include "libs/director/task_reads.h"
+#include "libs/director/store_reader.h"
 
 #include <gtest/gtest.h>
 
@@ -13,38 +13,38 @@ namespace {
 
 using test::EngineFixture;
 
-// What is read of it when the engine was asked at `glance`, and the store is read now.
-core::Task Read(const EngineFixture& director, const Glance& glance) {
+// Returns the task as read now, with a summary that may be older.
+core::Task Read(const EngineFixture& director, const TaskSummary& summary) {
   test::MemoryEventStores stores;
   const std::unique_ptr<ports::EventStore> store = *stores.Open(ports::StoreAccess::kReadWrite);
   CHECK_OK(store->Commit(director.Stored()));
-  return TaskAt(*store, glance).value();
+  return ReadTask(*store, summary).value();
 }
 
-TEST(TaskReadsTest, PendingTaskHasThePlaceThatTheEngineSaw) {
+TEST(TaskReadsTest, PendingTaskHasThePositionOfItsSummary) {
   EngineFixture director;
   const core::QueueId first = director.Add();
   const core::QueueId task = director.Add();
   director.Cancel(first);
-  EXPECT_EQ(Read(director, *director.engine().Look(task)).position, 1u);
+  EXPECT_EQ(Read(director, *director.engine().Summarize(task)).position, 1u);
 }
 
-TEST(TaskReadsTest, PlaceAndStateAreOfOneMomentAlsoWhenTheTaskMovedSinceTheEngineSawIt) {
+TEST(TaskReadsTest, PositionAndStateMatchAfterALaterChange) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add();
   const core::QueueId other = director.Add();
-  const Glance dispatched = *director.engine().Look(task);
-  director.RefuseAsBusy(task);
+  const TaskSummary dispatched = *director.engine().Summarize(task);
+  director.AnswerBusy(task);
   EXPECT_EQ(Read(director, dispatched).position, 2u);
 
-  const Glance bounced = *director.engine().Look(task);
-  director.Report("a", 0);
+  const TaskSummary before = *director.engine().Summarize(task);
+  director.ReportLoad("a", 0);
   director.Add();
-  director.RefuseAsBusy(other);
-  director.Report("a", 0);
-  director.RefuseAsBusy(task);
-  EXPECT_EQ(Read(director, bounced).position, 3u);
+  director.AnswerBusy(other);
+  director.ReportLoad("a", 0);
+  director.AnswerBusy(task);
+  EXPECT_EQ(Read(director, before).position, 3u);
 }
 
 }  // namespace

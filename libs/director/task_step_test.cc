@@ -9,31 +9,33 @@
 namespace callboard::director {
 namespace {
 
-using core::TaskState;
+using core::LifecycleState;
 
-std::optional<CancelPhase> PhaseOf(core::TaskChange change, TaskState from) {
+std::optional<CancelPhase> PhaseOf(core::TaskChange change, LifecycleState from) {
   return CancelPhaseOf({.change = std::move(change)}, {.from = from});
 }
 
-TEST(TaskStepTest, CancelOfATaskInLineIsQueued) {
-  EXPECT_EQ(PhaseOf(core::Ended{.state = TaskState::kCancelled}, TaskState::kPending),
+TEST(TaskStepTest, CancelOfAPendingTaskIsQueued) {
+  EXPECT_EQ(PhaseOf(core::Ended{.state = LifecycleState::kCancelled}, LifecycleState::kPending),
             CancelPhase::kQueued);
 }
 
-TEST(TaskStepTest, CancelOfATaskThatAnAgentHasCountsWhenItIsAskedFor) {
-  EXPECT_EQ(PhaseOf(core::CancelRequested(), TaskState::kDispatching), CancelPhase::kDispatching);
-  EXPECT_EQ(PhaseOf(core::CancelRequested(), TaskState::kWorking), CancelPhase::kInFlight);
+TEST(TaskStepTest, CancelOfATaskInFlightCountsWhenRequested) {
+  EXPECT_EQ(PhaseOf(core::CancelRequested(), LifecycleState::kDispatching),
+            CancelPhase::kDispatching);
+  EXPECT_EQ(PhaseOf(core::CancelRequested(), LifecycleState::kWorking), CancelPhase::kInFlight);
 }
 
-TEST(TaskStepTest, EndOfACancelledRunIsNoSecondCancel) {
-  for (const TaskState from : {TaskState::kDispatching, TaskState::kWorking}) {
-    EXPECT_EQ(PhaseOf(core::Ended{.state = TaskState::kCancelled}, from), std::nullopt);
+TEST(TaskStepTest, EndOfACancelledRunIsNotASecondCancel) {
+  for (const LifecycleState from : {LifecycleState::kDispatching, LifecycleState::kWorking}) {
+    EXPECT_EQ(PhaseOf(core::Ended{.state = LifecycleState::kCancelled}, from), std::nullopt);
   }
 }
 
-TEST(TaskStepTest, OtherEndsAreNoCancels) {
-  EXPECT_EQ(PhaseOf(core::Ended{.state = TaskState::kFailed}, TaskState::kPending), std::nullopt);
-  EXPECT_EQ(PhaseOf(core::Accepted(), TaskState::kDispatching), std::nullopt);
+TEST(TaskStepTest, OtherEndsAreNotCancels) {
+  EXPECT_EQ(PhaseOf(core::Ended{.state = LifecycleState::kFailed}, LifecycleState::kPending),
+            std::nullopt);
+  EXPECT_EQ(PhaseOf(core::Accepted(), LifecycleState::kDispatching), std::nullopt);
 }
 
 }  // namespace

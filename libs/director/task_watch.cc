@@ -4,19 +4,20 @@
 #include <string>
 #include <utility>
 
-#include "libs/base/status_macros.h"
-#include "libs/core/life.h"
-#include "libs/director/task_reads.h"
+#include "libs/base/error.h"
+#include "libs/core/task_state.h"
+#include "libs/director/engine.h"
+#include "libs/director/store_reader.h"
 
 namespace callboard::director {
 namespace {
 
-// Tasks in a page of the list, and items that are shown at a time.
+// Tasks per page of the list, and items per update.
 constexpr size_t kPageTasks = 64;
-constexpr size_t kShownItems = 256;
-// What a watcher that does not read costs, about. With one more task after it, still below what a
-// message holds.
-constexpr size_t kShownBytes = 64 << 10;
+constexpr size_t kUpdateItems = 256;
+// Approximate memory that a client costs if it does not read. An update that exceeds it by one task
+// still fits into a message.
+constexpr size_t kUpdateBytes = 64 << 10;
 
 size_t BytesOf(const std::map<std::string, std::string>& entries) {
   size_t bytes = 0;
@@ -24,7 +25,7 @@ size_t BytesOf(const std::map<std::string, std::string>& entries) {
   return bytes;
 }
 
-// What a task takes in memory, about, and in a message at most.
+// The approximate memory size of a task, which is an upper bound of its size in a message.
 size_t BytesOf(const core::Task& task) {
   const core::TaskSpec& spec = task.spec;
   return sizeof(task) + spec.prompt.size() + spec.payload.size() + task.result.size() +
@@ -32,98 +33,99 @@ size_t BytesOf(const core::Task& task) {
          BytesOf(spec.required_labels) + (spec.project.has_value() ? spec.project->path.size() : 0);
 }
 
-bool IsEnded(core::TaskState state) {
-  return state == core::TaskState::kCompleted || state == core::TaskState::kFailed ||
-         state == core::TaskState::kCancelled;
+bool IsEnded(core::LifecycleState state) {
+  return state == core::LifecycleState::kCompleted || state == core::LifecycleState::kFailed ||
+         state == core::LifecycleState::kCancelled;
 }
 
-// Whether a piece that has grown by this item is to be shown before more comes.
-bool IsFull(const Watched& watched, size_t bytes) {
-  return watched.items.size() >= kShownItems || bytes >= kShownBytes;
+// Returns whether the update is large enough to be sent.
+bool IsFull(const WatchUpdate& update, size_t bytes) {
+  return update.items.size() >= kUpdateItems || bytes >= kUpdateBytes;
 }
 
 }  // namespace
 
-TaskWatch::TaskWatch(Desk desk, WatchQuery query, Viewer viewer)
-    : desk_(std::move(desk)), query_(std::move(query)), viewer_(std::move(viewer)) {}
+TaskWatch::TaskWatch(Deps deps, WatchQuery query, Callbacks callbacks)
+    : deps_(std::move(deps)), query_(std::move(query)), callbacks_(std::move(callbacks)) {}
 
 void TaskWatch::Begin() {
-  const absl::StatusOr<ChangeFeed::Followed> followed =
-      desk_.feed.Follow(shared_from_this(), query_.tasks, query_.from);
-  if (!followed.ok()) return End(followed.status());
-  // He may have left before.
-  if (over_) return desk_.feed.Unfollow(*this);
-  if (!followed->resumed) return ShowAll(followed->place, query_.resumes);
+  const absl::StatusOr<ChangeFeed::SubscribeResult> subscribed =
+      deps_.feed.Subscribe(shared_from_this(), query_.tasks, query_.from);
+  if (!subscribed.ok()) return End(subscribed.status());
+  // The client may have gone before.
+  if (finished_) return deps_.feed.Unsubscribe(*this);
+  if (!subscribed->resumed) return SendSnapshot(subscribed->cursor, query_.resumes);
   if (query_.tasks.empty()) return Next();
-  Look(/*show=*/false);
+  FindTasks(/*send_snapshot=*/false);
 }
 
 void TaskWatch::Stop() {
-  over_ = true;
-  desk_.feed.Unfollow(*this);
+  finished_ = true;
+  deps_.feed.Unsubscribe(*this);
 }
 
-void TaskWatch::OnLeftBehind() {
-  if (!over_.exchange(true)) viewer_.fall_behind();
+void TaskWatch::OnFellBehind() {
+  if (!finished_.exchange(true)) callbacks_.on_fell_behind();
 }
 
 void TaskWatch::Next() {
-  if (over_) return;
-  if (!glances_.empty()) return ReadTasks();
+  if (finished_) return;
+  if (!summaries_.empty()) return ReadTasks();
   if (next_page_.has_value()) return List(*std::exchange(next_page_, std::nullopt));
   if (changes_.empty()) {
-    ChangeFeed::Taken taken = desk_.feed.Take(*this, kShownItems);
-    if (taken.began_anew) return ShowAll(taken.place, /*reset=*/true);
-    if (taken.changes.empty()) {
-      if (!query_.tasks.empty() && live_.empty()) End(absl::OkStatus());
+    ChangeFeed::ChangeBatch batch = deps_.feed.TakeChanges(*this, kUpdateItems);
+    if (batch.was_reset) return SendSnapshot(batch.cursor, /*reset=*/true);
+    if (batch.changes.empty()) {
+      if (!query_.tasks.empty() && live_tasks_.empty()) End(absl::OkStatus());
       return;
     }
-    changes_.assign(taken.changes.begin(), taken.changes.end());
-    behind_changes_ = taken.place;
+    changes_.assign(batch.changes.begin(), batch.changes.end());
+    changes_cursor_ = batch.cursor;
   }
   ReadChanges();
 }
 
-void TaskWatch::ShowAll(FeedPlace place, bool reset) {
-  begun_at_ = place;
+void TaskWatch::SendSnapshot(FeedCursor cursor, bool reset) {
+  snapshot_cursor_ = cursor;
   reset_ = reset;
   changes_.clear();
-  if (!query_.tasks.empty()) return Look(/*show=*/true);
+  if (!query_.tasks.empty()) return FindTasks(/*send_snapshot=*/true);
   List({.page_size = kPageTasks});
 }
 
-void TaskWatch::Look(bool show) {
+void TaskWatch::FindTasks(bool send_snapshot) {
   const auto look = [tasks = query_.tasks](DirectorEngine& engine,
-                                           Moment) -> absl::StatusOr<std::deque<Glance>> {
-    std::deque<Glance> glances;
+                                           Moment) -> absl::StatusOr<std::deque<TaskSummary>> {
+    std::deque<TaskSummary> summaries;
     for (const core::QueueId& id : tasks) {
-      ASSIGN_OR_RETURN(Glance glance, engine.Look(id));
-      glances.push_back(std::move(glance));
+      ASSIGN_OR_RETURN(TaskSummary summary, engine.Summarize(id));
+      summaries.push_back(std::move(summary));
     }
-    return glances;
+    return summaries;
   };
-  desk_.post(CallCommand<std::deque<Glance>>(
-      Command::Need::kRead, look,
-      [self = shared_from_this(), show](absl::StatusOr<std::deque<Glance>> glances) {
-        if (!glances.ok()) return self->End(glances.status());
-        self->live_.clear();
-        for (const Glance& glance : *glances) {
-          if (!IsEnded(glance.state)) self->live_.insert(glance.queue_id);
+  deps_.post(CallCommand<std::deque<TaskSummary>>(
+      Command::Access::kRead, look,
+      [self = shared_from_this(),
+       send_snapshot](absl::StatusOr<std::deque<TaskSummary>> summaries) {
+        if (!summaries.ok()) return self->End(summaries.status());
+        self->live_tasks_.clear();
+        for (const TaskSummary& summary : *summaries) {
+          if (!IsEnded(summary.state)) self->live_tasks_.insert(summary.queue_id);
         }
-        if (show) self->glances_ = *std::move(glances);
+        if (send_snapshot) self->summaries_ = *std::move(summaries);
         self->Next();
       }));
 }
 
 void TaskWatch::List(const ListQuery& query) {
-  desk_.post(CallCommand<ListPage>(
-      Command::Need::kRead,
+  deps_.post(CallCommand<ListPage>(
+      Command::Access::kRead,
       [query](DirectorEngine& engine, Moment) -> absl::StatusOr<ListPage> {
         return engine.List(query);
       },
       [self = shared_from_this()](const absl::StatusOr<ListPage>& page) {
         if (!page.ok()) return self->End(page.status());
-        for (const ListPage::Item& item : page->tasks) self->glances_.push_back(item.glance);
+        for (const ListPage::Item& item : page->tasks) self->summaries_.push_back(item.summary);
         if (page->next.has_value()) {
           self->next_page_ = ListQuery{.page_size = kPageTasks, .after = page->next};
         }
@@ -132,82 +134,82 @@ void TaskWatch::List(const ListQuery& query) {
 }
 
 void TaskWatch::ReadTasks() {
-  desk_.read([self = shared_from_this()](absl::StatusOr<const ports::EventStore*> store) {
+  deps_.read([self = shared_from_this()](absl::StatusOr<const ports::EventStore*> store) {
     if (!store.ok()) return self->End(store.status());
-    self->ShowTasks(**store);
+    self->SendTasks(**store);
   });
 }
 
 void TaskWatch::ReadChanges() {
-  desk_.read([self = shared_from_this()](absl::StatusOr<const ports::EventStore*> store) {
+  deps_.read([self = shared_from_this()](absl::StatusOr<const ports::EventStore*> store) {
     if (!store.ok()) return self->End(store.status());
-    self->ShowChanges(**store);
+    self->SendChanges(**store);
   });
 }
 
-void TaskWatch::ShowTasks(const ports::EventStore& store) {
-  Watched watched = {.reset = reset_};
+void TaskWatch::SendTasks(const ports::EventStore& store) {
+  WatchUpdate update = {.reset = reset_};
   size_t bytes = 0;
-  while (!glances_.empty() && !IsFull(watched, bytes)) {
-    absl::StatusOr<core::Task> task = TaskAt(store, glances_.front());
-    glances_.pop_front();
+  while (!summaries_.empty() && !IsFull(update, bytes)) {
+    absl::StatusOr<core::Task> task = ReadTask(store, summaries_.front());
+    summaries_.pop_front();
     if (absl::IsNotFound(task.status())) continue;
     if (!task.ok()) return End(task.status());
     bytes += BytesOf(*task);
-    watched.items.push_back({std::make_shared<const core::Task>(*std::move(task))});
+    update.items.push_back({std::make_shared<const core::Task>(*std::move(task))});
   }
-  if (glances_.empty() && !next_page_.has_value()) {
-    watched.place = std::exchange(begun_at_, std::nullopt);
-  } else if (watched.items.empty()) {
+  if (summaries_.empty() && !next_page_.has_value()) {
+    update.cursor = std::exchange(snapshot_cursor_, std::nullopt);
+  } else if (update.items.empty()) {
     return Next();
   }
   reset_ = false;
-  Show(std::move(watched));
+  SendUpdate(std::move(update));
 }
 
-void TaskWatch::ShowChanges(const ports::EventStore& store) {
-  Watched watched;
+void TaskWatch::SendChanges(const ports::EventStore& store) {
+  WatchUpdate update;
   size_t bytes = 0;
   std::vector<core::TaskRecord> records;
   std::shared_ptr<const core::Task> task;
-  while (!changes_.empty() && !IsFull(watched, bytes)) {
+  while (!changes_.empty() && !IsFull(update, bytes)) {
     const Change change = changes_.front();
     changes_.pop_front();
-    watched.place = {{behind_changes_.epoch, change.number}};
+    update.cursor = {{changes_cursor_.epoch, change.number}};
     if (task == nullptr || task->queue_id != change.queue_id) {
       absl::StatusOr<std::vector<core::TaskRecord>> read = store.TaskRecords(change.queue_id);
       if (!read.ok()) return End(read.status());
       records = *std::move(read);
-      // Forgotten since.
+      // The task was forgotten since.
       if (records.empty()) continue;
-      task = std::make_shared<const core::Task>(TaskAsOf(records));
+      task = std::make_shared<const core::Task>(TaskFromRecords(records));
     }
     const auto record = std::find_if(records.begin(), records.end(), [&change](const auto& one) {
       return one.event.number == change.event;
     });
     if (record == records.end()) continue;
-    for (core::TaskEvent& event : core::EventsFrom({&*record, 1})) {
+    for (core::TaskEvent& event : core::BuildEvents({&*record, 1})) {
       bytes += BytesOf(*task) + event.why.size();
-      watched.items.push_back({task, std::move(event)});
+      update.items.push_back({task, std::move(event)});
     }
   }
-  if (changes_.empty()) watched.place = behind_changes_;
-  // What happened was overwritten by what happened then, or is forgotten.
-  if (watched.items.empty()) return Next();
-  Show(std::move(watched));
+  if (changes_.empty()) update.cursor = changes_cursor_;
+  // The events were replaced by later ones, or forgotten.
+  if (update.items.empty()) return Next();
+  SendUpdate(std::move(update));
 }
 
-void TaskWatch::Show(Watched watched) {
-  if (over_) return;
-  for (const Watched::Item& item : watched.items) {
-    if (IsEnded(item.task->state)) live_.erase(item.task->queue_id);
+void TaskWatch::SendUpdate(WatchUpdate update) {
+  if (finished_) return;
+  for (const WatchUpdate::Item& item : update.items) {
+    if (IsEnded(item.task->state)) live_tasks_.erase(item.task->queue_id);
   }
-  viewer_.show(std::move(watched));
+  callbacks_.on_update(std::move(update));
 }
 
 void TaskWatch::End(absl::Status status) {
-  desk_.feed.Unfollow(*this);
-  if (!over_.exchange(true)) viewer_.end(std::move(status));
+  deps_.feed.Unsubscribe(*this);
+  if (!finished_.exchange(true)) callbacks_.on_end(std::move(status));
 }
 
 }  // namespace callboard::director

@@ -20,98 +20,100 @@
 namespace callboard::director {
 
 struct WatchQuery {
-  // All when empty.
+  // Empty: all tasks.
   std::vector<core::QueueId> tasks = {};
-  // Whether something was seen before; and what it is to go on from, if that can be known.
+  // Whether the client has received updates before, and the cursor to resume from, if it is valid.
   bool resumes = false;
-  std::optional<FeedPlace> from = {};
+  std::optional<FeedCursor> from = {};
 };
 
-// What is shown at a time: tasks as they are, or what happened to them. Bounded in number and in
-// bytes.
-struct Watched {
+// One message to the client: tasks as they are, or changes. Bounded in number and in bytes.
+struct WatchUpdate {
   struct Item {
-    // As it is by then: after the event, and maybe after later ones. Shared by items of one task.
+    // The state at the time of reading: after the event, and possibly after later ones. Shared by
+    // items of the same task.
     std::shared_ptr<const core::Task> task;
-    // Absent for a task that is shown because it is there.
+    // Absent in a snapshot.
     std::optional<core::TaskEvent> event = {};
   };
   std::vector<Item> items = {};
-  // What was shown before is void: the tasks follow as they are.
+  // Earlier updates are void: a new snapshot follows.
   bool reset = false;
-  // To go on from after this; absent before the last of the tasks as they are.
-  std::optional<FeedPlace> place = {};
+  // Cursor to resume after this update; absent until the snapshot is complete.
+  std::optional<FeedCursor> cursor = {};
 };
 
-// Shows tasks to somebody: first as they are, or from where he left off, then each change. One
-// piece at a time: the next is read, in a lane, when there is room for it (GoOn()). Until then
-// nothing but the feed remembers what it has missed.
+// A client's subscription to changes of tasks: first a snapshot of the tasks, or a resumption, then
+// each change. Sends one update at a time: it reads the next one, in a lane, after Continue().
+// Until then only the feed keeps the changes that the client has not received.
 //
-//   Begin() ─► Look()/List() ─► ReadTasks() ─► … ─► Next() ◄─► ReadChanges()
-//                    ▲                               │ the store was opened anew
-//                    └───────────────────────────────┘
+//   Begin() ─► FindTasks()/List() ─► ReadTasks() ─► … ─► Next() ◄─► ReadChanges()
+//                     ▲                                    │ the store was opened again
+//                     └────────────────────────────────────┘
 //
-// Each step follows from the one before: no two run at once, on whatever thread; only Stop() and
-// OnLeftBehind() may come at any time.
-class TaskWatch final : public Follower, public std::enable_shared_from_this<TaskWatch> {
+// Steps never overlap, on whichever thread they run: each one starts the next. Only Stop() and
+// OnFellBehind() may come at any time.
+class TaskWatch final : public FeedSubscriber, public std::enable_shared_from_this<TaskWatch> {
  public:
-  // Gets the store, or why there is none.
-  using Reading = std::function<void(absl::StatusOr<const ports::EventStore*>)>;
-  // What it needs of its driver, which outlives it.
-  struct Desk {
+  // Receives the store, or the reason why there is none.
+  using ReadCallback = std::function<void(absl::StatusOr<const ports::EventStore*>)>;
+  // Dependencies, provided by the driver, which outlives the watch.
+  struct Deps {
     ChangeFeed& feed;
-    std::function<void(Reading)> read;
+    std::function<void(ReadCallback)> read;
     std::function<void(CommandPtr)> post;
   };
-  // Who watches. Is shown no more after `end` or `fall_behind`, of which one comes at most.
-  struct Viewer {
-    std::function<void(Watched)> show;
-    // OK when all of the named tasks have ended.
-    std::function<void(absl::Status)> end;
-    // It was so slow that what it missed is forgotten.
-    std::function<void()> fall_behind;
+  // Called on any thread. At most one of `on_end` and `on_fell_behind` is called, and no update
+  // follows.
+  struct Callbacks {
+    std::function<void(WatchUpdate)> on_update;
+    // OK when all named tasks have ended.
+    std::function<void(absl::Status)> on_end;
+    // The client was too slow: changes that it has not received are no longer in memory.
+    std::function<void()> on_fell_behind;
   };
 
-  TaskWatch(Desk desk, WatchQuery query, Viewer viewer);
+  TaskWatch(Deps deps, WatchQuery query, Callbacks callbacks);
 
-  // NOT_FOUND/TASK_NOT_FOUND ends it when one of the tasks does not exist.
+  // Ends with NOT_FOUND/TASK_NOT_FOUND when one of the tasks does not exist.
   void Begin();
-  // There is room for more. REQUIRES: something was shown since the last call.
-  void GoOn() { Next(); }
-  // He has left.
+  // Requests the next update. REQUIRES: an update was sent since the last call.
+  void Continue() { Next(); }
+  // The client has gone.
   void Stop();
 
  private:
   void OnChanges() override { Next(); }
-  void OnLeftBehind() override;
+  void OnFellBehind() override;
 
   void Next();
-  // Starts to show the tasks as they are.
-  void ShowAll(FeedPlace place, bool reset);
-  void Look(bool show);
+  // Starts to send all tasks as they are.
+  void SendSnapshot(FeedCursor cursor, bool reset);
+  void FindTasks(bool send_snapshot);
   void List(const ListQuery& query);
   void ReadTasks();
   void ReadChanges();
-  void ShowTasks(const ports::EventStore& store);
-  void ShowChanges(const ports::EventStore& store);
-  void Show(Watched watched);
+  void SendTasks(const ports::EventStore& store);
+  void SendChanges(const ports::EventStore& store);
+  void SendUpdate(WatchUpdate update);
   void End(absl::Status status);
 
-  const Desk desk_;
+  const Deps deps_;
   const WatchQuery query_;
-  const Viewer viewer_;
-  std::atomic<bool> over_ = false;
+  const Callbacks callbacks_;
+  std::atomic<bool> finished_ = false;
 
-  // Of the tasks as they are: where the feed was before; those still to be read; the page after.
-  std::optional<FeedPlace> begun_at_;
+  // The snapshot: position of the feed before it, tasks that are still to be read, and the query of
+  // the next page.
+  std::optional<FeedCursor> snapshot_cursor_;
   bool reset_ = false;
-  std::deque<Glance> glances_;
+  std::deque<TaskSummary> summaries_;
   std::optional<ListQuery> next_page_;
-  // Changes still to be read, and the place behind them.
+  // Changes that are still to be read, and the position after them.
   std::deque<Change> changes_;
-  FeedPlace behind_changes_;
-  // Of the named tasks, those that have not ended.
-  std::set<core::QueueId> live_;
+  FeedCursor changes_cursor_;
+  // The named tasks that have not ended.
+  std::set<core::QueueId> live_tasks_;
 };
 
 }  // namespace callboard::director

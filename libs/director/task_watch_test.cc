@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "libs/base/check.h"
-#include "libs/testing/fake_random.h"
+#include "libs/director/engine.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/memory_event_store.h"
 #include "libs/testing/status_matchers.h"
 
@@ -26,7 +27,7 @@ using ::testing::SizeIs;
 
 const Moment kNow = {.wall = absl::UnixEpoch() + absl::Hours(1), .monotonic = absl::Hours(1)};
 
-// An engine over its store, turn by turn on the test's own thread, and somebody who watches.
+// An engine with a store, whose turns run on the test's thread, and a watching client.
 class TaskWatchTest : public testing::Test {
  protected:
   TaskWatchTest() {
@@ -39,51 +40,53 @@ class TaskWatchTest : public testing::Test {
     core::Submission submission;
     submission.spec.prompt = prompt;
     const Decision decision =
-        engine_.Submit(Submitter("me", std::move(submission), kNow.wall), kNow);
+        engine_.Submit(MakeSubmitter("me", std::move(submission), kNow.wall), kNow);
     Commit();
-    return std::get<Submitted>(decision).queue_id;
+    return std::get<SubmitResult>(decision).queue_id;
   }
   void Cancel(core::QueueId id) {
     CHECK_OK(engine_.Cancel(id, "me", "", kNow).status());
     Commit();
   }
 
-  // What one who watches has seen.
-  struct Seen {
+  // Everything that one client has received.
+  struct Client {
     std::shared_ptr<TaskWatch> watch = {};
-    std::vector<Watched> pieces = {};
+    std::vector<WatchUpdate> updates = {};
     std::optional<absl::Status> end = {};
     bool fell_behind = false;
   };
-  std::unique_ptr<Seen> Watch(WatchQuery query = {}) {
-    auto seen = std::make_unique<Seen>();
-    const auto read = [this](const TaskWatch::Reading& reading) {
-      if (!read_error_.ok()) return reading(read_error_);
-      reading(store_.get());
+  std::unique_ptr<Client> Watch(WatchQuery query = {}) {
+    auto client = std::make_unique<Client>();
+    const auto read = [this](const TaskWatch::ReadCallback& callback) {
+      if (!read_error_.ok()) return callback(read_error_);
+      callback(store_.get());
     };
     const auto post = [this](CommandPtr command) {
-      command->Decide(engine_, desk_, kNow);
+      command->Decide(engine_, waiters_, kNow);
       Commit();
-      command->Say();
+      command->SendReply();
     };
-    TaskWatch::Viewer viewer = {
-        .show = [seen = seen.get()](Watched watched) { seen->pieces.push_back(watched); },
-        .end = [seen = seen.get()](absl::Status status) { seen->end = status; },
-        .fall_behind = [seen = seen.get()] { seen->fell_behind = true; }};
-    seen->watch = std::make_shared<TaskWatch>(TaskWatch::Desk{feed_, read, post}, std::move(query),
-                                              std::move(viewer));
-    seen->watch->Begin();
-    return seen;
+    TaskWatch::Callbacks callbacks = {
+        .on_update = [client =
+                          client.get()](WatchUpdate update) { client->updates.push_back(update); },
+        .on_end = [client = client.get()](absl::Status status) { client->end = status; },
+        .on_fell_behind = [client = client.get()] { client->fell_behind = true; }};
+    client->watch = std::make_shared<TaskWatch>(TaskWatch::Deps{feed_, read, post},
+                                                std::move(query), std::move(callbacks));
+    client->watch->Begin();
+    return client;
   }
-  // Lets him see all that there is.
-  static void SeeAll(Seen& seen) {
-    for (size_t shown = 0; shown < seen.pieces.size() && !seen.end.has_value(); ++shown) {
-      if (shown + 1 == seen.pieces.size()) seen.watch->GoOn();
+  // Lets the client receive everything that is available.
+  static void ReceiveAll(Client& client) {
+    for (size_t received = 0; received < client.updates.size() && !client.end.has_value();
+         ++received) {
+      if (received + 1 == client.updates.size()) client.watch->Continue();
     }
   }
-  static std::vector<TaskEventKind> Kinds(const Watched& watched) {
+  static std::vector<TaskEventKind> Kinds(const WatchUpdate& update) {
     std::vector<TaskEventKind> kinds;
-    for (const Watched::Item& item : watched.items) kinds.push_back(item.event->kind);
+    for (const WatchUpdate::Item& item : update.items) kinds.push_back(item.event->kind);
     return kinds;
   }
 
@@ -101,160 +104,160 @@ class TaskWatchTest : public testing::Test {
   test::MemoryEventStores stores_;
   std::unique_ptr<ports::EventStore> store_ = *stores_.Open(ports::StoreAccess::kReadWrite);
   DirectorEngine engine_{{.queue = {.max_size = 0}}, random_};
-  WaiterDesk desk_;
+  WaiterTable waiters_;
 };
 
-TEST_F(TaskWatchTest, AllTasksAreShownAsTheyAreAndThenEachChange) {
+TEST_F(TaskWatchTest, SnapshotOfAllTasksIsFollowedByChanges) {
   const core::QueueId first = Add("first");
   Add("second");
-  const auto seen = Watch();
-  ASSERT_THAT(seen->pieces, SizeIs(1));
-  ASSERT_THAT(seen->pieces[0].items, SizeIs(2));
-  EXPECT_EQ(seen->pieces[0].items[1].task->spec.prompt, "second");
-  EXPECT_EQ(seen->pieces[0].items[1].task->position, 2u);
-  EXPECT_EQ(seen->pieces[0].items[1].event, std::nullopt);
-  EXPECT_FALSE(seen->pieces[0].reset);
-  EXPECT_TRUE(seen->pieces[0].place.has_value());
-  seen->watch->GoOn();
-  ASSERT_THAT(seen->pieces, SizeIs(1)) << "there is nothing else yet";
+  const auto client = Watch();
+  ASSERT_THAT(client->updates, SizeIs(1));
+  ASSERT_THAT(client->updates[0].items, SizeIs(2));
+  EXPECT_EQ(client->updates[0].items[1].task->spec.prompt, "second");
+  EXPECT_EQ(client->updates[0].items[1].task->position, 2u);
+  EXPECT_EQ(client->updates[0].items[1].event, std::nullopt);
+  EXPECT_FALSE(client->updates[0].reset);
+  EXPECT_TRUE(client->updates[0].cursor.has_value());
+  client->watch->Continue();
+  ASSERT_THAT(client->updates, SizeIs(1)) << "there are no changes yet";
   Cancel(first);
-  ASSERT_THAT(seen->pieces, SizeIs(2));
-  EXPECT_THAT(Kinds(seen->pieces[1]), ElementsAre(TaskEventKind::kCanceled));
-  EXPECT_EQ(seen->pieces[1].items[0].task->state, core::TaskState::kCancelled);
+  ASSERT_THAT(client->updates, SizeIs(2));
+  EXPECT_THAT(Kinds(client->updates[1]), ElementsAre(TaskEventKind::kCanceled));
+  EXPECT_EQ(client->updates[1].items[0].task->state, core::LifecycleState::kCancelled);
 }
 
-TEST_F(TaskWatchTest, EmptyQueueIsShownSoThatThereIsAPlaceToGoOnFrom) {
-  const auto seen = Watch();
-  ASSERT_THAT(seen->pieces, SizeIs(1));
-  EXPECT_THAT(seen->pieces[0].items, IsEmpty());
-  EXPECT_TRUE(seen->pieces[0].place.has_value());
+TEST_F(TaskWatchTest, EmptyQueueSendsAnEmptySnapshotWithACursor) {
+  const auto client = Watch();
+  ASSERT_THAT(client->updates, SizeIs(1));
+  EXPECT_THAT(client->updates[0].items, IsEmpty());
+  EXPECT_TRUE(client->updates[0].cursor.has_value());
 }
 
-TEST_F(TaskWatchTest, FirstRecordIsShownAsTwoEvents) {
-  const auto seen = Watch();
-  seen->watch->GoOn();
+TEST_F(TaskWatchTest, FirstRecordIsSentAsTwoEvents) {
+  const auto client = Watch();
+  client->watch->Continue();
   Add();
-  ASSERT_THAT(seen->pieces, SizeIs(2));
+  ASSERT_THAT(client->updates, SizeIs(2));
   EXPECT_THAT(
-      Kinds(seen->pieces[1]),
+      Kinds(client->updates[1]),
       ElementsAre(TaskEventKind::kSubmitted, TaskEventKind::kAdmitted, TaskEventKind::kDenied));
-  EXPECT_EQ(seen->pieces[1].items[1].task->position, 1u);
+  EXPECT_EQ(client->updates[1].items[1].task->position, 1u);
 }
 
-TEST_F(TaskWatchTest, NothingIsReadWhileThereIsNoRoom) {
-  const auto seen = Watch();
+TEST_F(TaskWatchTest, NothingIsReadBeforeContinue) {
+  const auto client = Watch();
   for (int i = 0; i < 3; ++i) Add();
-  EXPECT_THAT(seen->pieces, SizeIs(1));
-  seen->watch->GoOn();
-  EXPECT_THAT(seen->pieces, SizeIs(2)) << "the rest comes together";
+  EXPECT_THAT(client->updates, SizeIs(1));
+  client->watch->Continue();
+  EXPECT_THAT(client->updates, SizeIs(2)) << "the other changes are one update";
 }
 
-TEST_F(TaskWatchTest, WatchGoesOnFromItsPlace) {
+TEST_F(TaskWatchTest, WatchResumesFromItsCursor) {
   const auto before = Watch();
   const core::QueueId task = Add();
-  const auto seen = Watch({.resumes = true, .from = before->pieces[0].place});
-  ASSERT_THAT(seen->pieces, SizeIs(1));
-  EXPECT_FALSE(seen->pieces[0].reset);
-  EXPECT_EQ(seen->pieces[0].items[0].task->queue_id, task);
-  EXPECT_EQ(seen->pieces[0].items[0].event->kind, TaskEventKind::kSubmitted);
+  const auto client = Watch({.resumes = true, .from = before->updates[0].cursor});
+  ASSERT_THAT(client->updates, SizeIs(1));
+  EXPECT_FALSE(client->updates[0].reset);
+  EXPECT_EQ(client->updates[0].items[0].task->queue_id, task);
+  EXPECT_EQ(client->updates[0].items[0].event->kind, TaskEventKind::kSubmitted);
 }
 
-TEST_F(TaskWatchTest, PlaceThatIsForgottenIsAReset) {
+TEST_F(TaskWatchTest, ForgottenCursorCausesAReset) {
   const auto before = Watch();
   for (int i = 0; i < 9; ++i) Add();
   EXPECT_TRUE(before->fell_behind);
-  for (const std::optional<FeedPlace>& from : {before->pieces[0].place, {}}) {
-    const auto seen = Watch({.resumes = true, .from = from});
-    ASSERT_THAT(seen->pieces, SizeIs(1));
-    EXPECT_TRUE(seen->pieces[0].reset);
-    EXPECT_THAT(seen->pieces[0].items, SizeIs(9));
+  for (const std::optional<FeedCursor>& from : {before->updates[0].cursor, {}}) {
+    const auto client = Watch({.resumes = true, .from = from});
+    ASSERT_THAT(client->updates, SizeIs(1));
+    EXPECT_TRUE(client->updates[0].reset);
+    EXPECT_THAT(client->updates[0].items, SizeIs(9));
   }
 }
 
-TEST_F(TaskWatchTest, StoreThatIsOpenedAnewIsAReset) {
-  const auto seen = Watch();
+TEST_F(TaskWatchTest, ReopenedStoreCausesAReset) {
+  const auto client = Watch();
   Add();
-  SeeAll(*seen);
+  ReceiveAll(*client);
   feed_.Begin(9);
-  ASSERT_THAT(seen->pieces, SizeIs(3));
-  EXPECT_TRUE(seen->pieces[2].reset);
-  EXPECT_THAT(seen->pieces[2].items, SizeIs(1));
-  EXPECT_EQ(seen->pieces[2].place->epoch, 9u);
+  ASSERT_THAT(client->updates, SizeIs(3));
+  EXPECT_TRUE(client->updates[2].reset);
+  EXPECT_THAT(client->updates[2].items, SizeIs(1));
+  EXPECT_EQ(client->updates[2].cursor->epoch, 9u);
 }
 
 TEST_F(TaskWatchTest, NamedTasksAreWatchedUntilAllHaveEnded) {
   const core::QueueId first = Add();
   const core::QueueId second = Add();
-  const auto seen = Watch({.tasks = {first, second}});
-  EXPECT_THAT(seen->pieces[0].items, SizeIs(2));
-  SeeAll(*seen);
+  const auto client = Watch({.tasks = {first, second}});
+  EXPECT_THAT(client->updates[0].items, SizeIs(2));
+  ReceiveAll(*client);
   for (int i = 0; i < 20; ++i) Add();
-  EXPECT_THAT(seen->pieces, SizeIs(1)) << "others are none of its business";
-  EXPECT_FALSE(seen->fell_behind);
+  EXPECT_THAT(client->updates, SizeIs(1)) << "changes of other tasks are not sent";
+  EXPECT_FALSE(client->fell_behind);
   Cancel(first);
-  SeeAll(*seen);
-  EXPECT_FALSE(seen->end.has_value());
+  ReceiveAll(*client);
+  EXPECT_FALSE(client->end.has_value());
   Cancel(second);
-  SeeAll(*seen);
-  ASSERT_TRUE(seen->end.has_value());
-  EXPECT_THAT(*seen->end, IsOk());
-  EXPECT_THAT(seen->pieces, SizeIs(3));
+  ReceiveAll(*client);
+  ASSERT_TRUE(client->end.has_value());
+  EXPECT_THAT(*client->end, IsOk());
+  EXPECT_THAT(client->updates, SizeIs(3));
 }
 
-TEST_F(TaskWatchTest, WatchOfEndedTasksThatGoesOnShowsWhatWasMissedAndEnds) {
+TEST_F(TaskWatchTest, ResumedWatchOfEndedTasksSendsMissedChangesAndEnds) {
   const core::QueueId task = Add();
   const auto before = Watch({.tasks = {task}});
   Cancel(task);
-  const auto seen = Watch({.tasks = {task}, .resumes = true, .from = before->pieces[0].place});
-  ASSERT_THAT(seen->pieces, SizeIs(1));
-  EXPECT_THAT(Kinds(seen->pieces[0]), ElementsAre(TaskEventKind::kCanceled));
-  SeeAll(*seen);
-  EXPECT_THAT(*seen->end, IsOk());
+  const auto client = Watch({.tasks = {task}, .resumes = true, .from = before->updates[0].cursor});
+  ASSERT_THAT(client->updates, SizeIs(1));
+  EXPECT_THAT(Kinds(client->updates[0]), ElementsAre(TaskEventKind::kCanceled));
+  ReceiveAll(*client);
+  EXPECT_THAT(*client->end, IsOk());
 }
 
 TEST_F(TaskWatchTest, UnknownTaskEndsTheWatch) {
-  const auto seen = Watch({.tasks = {core::QueueId(core::Ulid(1, 1))}});
-  EXPECT_THAT(*seen->end, HasReason("TASK_NOT_FOUND"));
+  const auto client = Watch({.tasks = {core::QueueId(core::Ulid(1, 1))}});
+  EXPECT_THAT(*client->end, HasReason("TASK_NOT_FOUND"));
 }
 
-TEST_F(TaskWatchTest, LargeTasksAreShownAFewAtATimeAndOnlyTheLastPieceHasAPlace) {
+TEST_F(TaskWatchTest, SnapshotOfLargeTasksHasACursorInTheLastUpdate) {
   for (int i = 0; i < 3; ++i) Add(std::string(40'000, 'x'));
-  const auto seen = Watch();
-  SeeAll(*seen);
-  ASSERT_THAT(seen->pieces, SizeIs(2));
-  EXPECT_THAT(seen->pieces[0].items, SizeIs(2));
-  EXPECT_FALSE(seen->pieces[0].place.has_value());
-  EXPECT_THAT(seen->pieces[1].items, SizeIs(1));
-  EXPECT_TRUE(seen->pieces[1].place.has_value());
+  const auto client = Watch();
+  ReceiveAll(*client);
+  ASSERT_THAT(client->updates, SizeIs(2));
+  EXPECT_THAT(client->updates[0].items, SizeIs(2));
+  EXPECT_FALSE(client->updates[0].cursor.has_value());
+  EXPECT_THAT(client->updates[1].items, SizeIs(1));
+  EXPECT_TRUE(client->updates[1].cursor.has_value());
 }
 
-TEST_F(TaskWatchTest, ManyTasksAreShownPageByPage) {
+TEST_F(TaskWatchTest, ManyTasksAreSentInPages) {
   for (int i = 0; i < 600; ++i) Add();
-  const auto seen = Watch();
-  SeeAll(*seen);
+  const auto client = Watch();
+  ReceiveAll(*client);
   size_t tasks = 0;
-  for (const Watched& piece : seen->pieces) {
+  for (const WatchUpdate& piece : client->updates) {
     tasks += piece.items.size();
     EXPECT_LE(piece.items.size(), 64u);
   }
   EXPECT_EQ(tasks, 600u);
 }
 
-TEST_F(TaskWatchTest, WhoLeavesIsShownNothingMore) {
-  const auto seen = Watch();
-  seen->watch->GoOn();
-  seen->watch->Stop();
+TEST_F(TaskWatchTest, StoppedWatchSendsNothing) {
+  const auto client = Watch();
+  client->watch->Continue();
+  client->watch->Stop();
   Add();
-  EXPECT_THAT(seen->pieces, SizeIs(1));
-  EXPECT_EQ(seen->watch.use_count(), 1);
+  EXPECT_THAT(client->updates, SizeIs(1));
+  EXPECT_EQ(client->watch.use_count(), 1);
 }
 
-TEST_F(TaskWatchTest, StoreThatCannotBeReadEndsTheWatch) {
-  const auto seen = Watch();
-  seen->watch->GoOn();
+TEST_F(TaskWatchTest, UnreadableStoreEndsTheWatch) {
+  const auto client = Watch();
+  client->watch->Continue();
   read_error_ = absl::UnavailableError("closed");
   Add();
-  EXPECT_EQ(*seen->end, read_error_);
+  EXPECT_EQ(*client->end, read_error_);
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 namespace callboard::director {
 namespace {
 
-// An entry of a map beside its two texts.
+// Size of a map entry without its two strings.
 constexpr uint64_t kNodeBytes = 96;
 
-// Null for a caller without one.
+// Returns null for a caller without a request id.
 const std::string* RequestOf(const Caller& caller) {
   if (caller.wants_ticket() || caller.submission->spec.request_id.empty()) return nullptr;
   return &caller.submission->spec.request_id;
@@ -34,11 +34,11 @@ uint64_t WaitingLine::BytesOf(const Caller& caller) {
   return bytes;
 }
 
-std::vector<WaiterId> WaitingLine::WithRequest(const std::string& identity,
-                                               const std::string& request_id) const {
+std::vector<WaiterId> WaitingLine::FindByRequestId(const std::string& identity,
+                                                   const std::string& request_id) const {
   std::vector<WaiterId> waiters;
-  for (auto next = requested_.lower_bound({identity, request_id, WaiterId()});
-       next != requested_.end() && std::get<0>(*next) == identity &&
+  for (auto next = by_request_.lower_bound({identity, request_id, WaiterId()});
+       next != by_request_.end() && std::get<0>(*next) == identity &&
        std::get<1>(*next) == request_id;
        ++next) {
     waiters.push_back(std::get<2>(*next));
@@ -46,10 +46,10 @@ std::vector<WaiterId> WaitingLine::WithRequest(const std::string& identity,
   return waiters;
 }
 
-Caller Submitter(std::string identity, core::Submission&& submission, absl::Time arrived) {
+Caller MakeSubmitter(std::string identity, core::Submission&& submission, absl::Time arrived) {
   const bool has_id = !submission.spec.request_id.empty();
   const core::Fingerprint fingerprint =
-      has_id ? core::FingerprintOf(submission.spec) : core::Fingerprint();
+      has_id ? core::ComputeFingerprint(submission.spec) : core::Fingerprint();
   return {.identity = std::move(identity),
           .arrived = arrived,
           .submission = std::make_shared<core::Submission>(std::move(submission)),
@@ -61,12 +61,12 @@ std::optional<WaiterId> WaitingLine::Add(Caller&& caller) {
   if (has_too_many() || (size() > 0 && bytes_ + bytes > bytes_max_)) return std::nullopt;
   bytes_ += bytes;
   if (caller.wants_ticket()) {
-    ++wanting_tickets_;
-    ++wanting_by_identity_[caller.identity];
+    ++ticket_request_count_;
+    ++ticket_requests_by_identity_[caller.identity];
   }
   const WaiterId id(++last_id_);
   if (const std::string* request = RequestOf(caller)) {
-    requested_.emplace(caller.identity, *request, id);
+    by_request_.emplace(caller.identity, *request, id);
   }
   (caller.is_scheduler() ? schedulers_ : others_).emplace(id, std::move(caller));
   return id;
@@ -80,31 +80,31 @@ std::optional<Caller> WaitingLine::Remove(WaiterId id) {
     line->erase(found);
     bytes_ -= BytesOf(caller);
     if (const std::string* request = RequestOf(caller)) {
-      requested_.erase({caller.identity, *request, id});
+      by_request_.erase({caller.identity, *request, id});
     }
     if (caller.wants_ticket()) {
-      --wanting_tickets_;
-      const auto wanting = wanting_by_identity_.find(caller.identity);
-      if (--wanting->second == 0) wanting_by_identity_.erase(wanting);
+      --ticket_request_count_;
+      const auto wanting = ticket_requests_by_identity_.find(caller.identity);
+      if (--wanting->second == 0) ticket_requests_by_identity_.erase(wanting);
     }
     return caller;
   }
   return std::nullopt;
 }
 
-std::optional<WaiterId> WaitingLine::Next(bool scheduler_may) const {
+std::optional<WaiterId> WaitingLine::Next(bool allow_scheduler) const {
   std::optional<WaiterId> next;
   if (!others_.empty()) next = others_.begin()->first;
-  if (scheduler_may && !schedulers_.empty()) {
+  if (allow_scheduler && !schedulers_.empty()) {
     const WaiterId first = schedulers_.begin()->first;
     if (!next.has_value() || first < *next) next = first;
   }
   return next;
 }
 
-uint32_t WaitingLine::WantingTickets(const std::string& identity) const {
-  const auto found = wanting_by_identity_.find(identity);
-  return found == wanting_by_identity_.end() ? 0 : found->second;
+uint32_t WaitingLine::TicketRequestCount(const std::string& identity) const {
+  const auto found = ticket_requests_by_identity_.find(identity);
+  return found == ticket_requests_by_identity_.end() ? 0 : found->second;
 }
 
 void Tickets::Add(const std::string& name, Ticket ticket) {
@@ -125,13 +125,13 @@ void Tickets::Expire(absl::Duration now) {
 
 void Tickets::Clear() { tickets_.clear(); }
 
-uint32_t Tickets::HeldBy(const std::string& identity) const {
+uint32_t Tickets::CountHeldBy(const std::string& identity) const {
   return static_cast<uint32_t>(std::count_if(
       tickets_.begin(), tickets_.end(),
       [&identity](const auto& ticket) { return ticket.second.identity == identity; }));
 }
 
-absl::Duration Tickets::NextEnd() const {
+absl::Duration Tickets::NextExpiry() const {
   absl::Duration next = absl::InfiniteDuration();
   for (const auto& [name, ticket] : tickets_) next = std::min(next, ticket.until);
   return next;

@@ -13,25 +13,25 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/time/time.h"
-#include "libs/base/strong_id.h"
+#include "libs/base/value_types.h"
 #include "libs/core/fingerprint.h"
 #include "libs/core/task.h"
 
 namespace callboard::director {
 
-// A caller who waits. Ids grow in the order of arrival.
+// Identifies a caller that waits. Ids grow in the order of arrival.
 using WaiterId = base::StrongId<struct WaiterIdTag, uint64_t>;
 
-// A caller at the door: somebody who submits, or who asks for a ticket.
+// A caller that requests a place in the queue: for a task, or for a ticket.
 struct Caller {
   std::string identity;
-  // When the call arrived.
+  // Arrival time of the call.
   absl::Time arrived;
-  // Null for one who asks for a ticket. Shared with the task that it becomes.
+  // Null for a ticket request. Shared with the task that it becomes.
   std::shared_ptr<core::Submission> submission = {};
-  // Of what it submits; nobody asks for that of a task without a request id.
+  // Fingerprint of the submission; computed only if it has a request id.
   core::Fingerprint fingerprint = {};
-  // Of a task that is being tried again.
+  // The task that this submission repeats.
   std::optional<core::QueueId> redrive_of = {};
   absl::Duration ticket_lifetime = {};
 
@@ -41,10 +41,10 @@ struct Caller {
   }
 };
 
-Caller Submitter(std::string identity, core::Submission&& submission, absl::Time arrived);
+Caller MakeSubmitter(std::string identity, core::Submission&& submission, absl::Time arrived);
 
-// Callers without a place, first come first served, except that those of the scheduler are passed
-// by while its share of the queue is used up. Bounded in number and in what they hold in memory.
+// Callers that wait for a place, in order of arrival. Callers of the scheduler are skipped while
+// its share of the queue is used up. Bounded in number and in memory.
 //
 // Not thread-safe.
 class WaitingLine {
@@ -52,30 +52,30 @@ class WaitingLine {
   WaitingLine(uint32_t waiters_max, uint64_t bytes_max)
       : waiters_max_(waiters_max), bytes_max_(bytes_max) {}
 
-  // Nothing, and `caller` is as before, when the line has no room. However large it is, one may
-  // wait.
+  // Returns nothing and leaves `caller` unchanged when the line is full. An empty line accepts one
+  // caller of any size.
   std::optional<WaiterId> Add(Caller&& caller);
-  // Nothing when it is not in line.
+  // Returns nothing when `id` is not in line.
   std::optional<Caller> Remove(WaiterId id);
-  // The next in turn; nothing when nobody may come.
-  std::optional<WaiterId> Next(bool scheduler_may) const;
+  // Returns the next caller to admit; nothing when there is none.
+  std::optional<WaiterId> Next(bool allow_scheduler) const;
 
-  // Those who submit with the request id, in the order of their arrival.
-  std::vector<WaiterId> WithRequest(const std::string& identity,
-                                    const std::string& request_id) const;
+  // Returns the waiters that submit with this request id, in order of arrival.
+  std::vector<WaiterId> FindByRequestId(const std::string& identity,
+                                        const std::string& request_id) const;
 
-  // Whether their number, and not their size, keeps others out.
+  // Whether the line is full because of the number of waiters, not because of their size.
   bool has_too_many() const { return size() >= waiters_max_; }
-  // What the waiters hold in memory.
+  // Memory of the waiters.
   uint64_t bytes() const { return bytes_; }
   size_t size() const { return others_.size() + schedulers_.size(); }
-  uint32_t wanting_tickets() const { return wanting_tickets_; }
-  // Of this caller.
-  uint32_t WantingTickets(const std::string& identity) const;
+  uint32_t ticket_request_count() const { return ticket_request_count_; }
+  // Number of ticket requests of one caller.
+  uint32_t TicketRequestCount(const std::string& identity) const;
 
  private:
-  // By whom and with which request id, then by arrival.
-  using Requested = std::tuple<std::string, std::string, WaiterId>;
+  // Identity, request id, and order of arrival.
+  using RequestKey = std::tuple<std::string, std::string, WaiterId>;
 
   static uint64_t BytesOf(const Caller& caller);
 
@@ -83,14 +83,14 @@ class WaitingLine {
   const uint64_t bytes_max_;
   uint64_t bytes_ = 0;
   uint64_t last_id_ = 0;
-  uint32_t wanting_tickets_ = 0;
-  std::map<std::string, uint32_t> wanting_by_identity_;
+  uint32_t ticket_request_count_ = 0;
+  std::map<std::string, uint32_t> ticket_requests_by_identity_;
   absl::btree_map<WaiterId, Caller> others_;
   absl::btree_map<WaiterId, Caller> schedulers_;
-  absl::btree_set<Requested> requested_;
+  absl::btree_set<RequestKey> by_request_;
 };
 
-// Places that callers hold without a task yet. Not thread-safe.
+// Places that callers have reserved for a later submit. Not thread-safe.
 class Tickets {
  public:
   struct Ticket {
@@ -99,18 +99,18 @@ class Tickets {
   };
 
   void Add(const std::string& name, Ticket ticket);
-  // Whether it holds a place for this caller.
+  // Returns whether the ticket holds a place for this caller.
   bool IsValid(const std::string& name, const std::string& identity, absl::Duration now) const;
   // Does nothing when there is no such ticket.
   void Release(const std::string& name);
-  // Drops those that are over.
+  // Removes expired tickets.
   void Expire(absl::Duration now);
   void Clear();
 
   uint32_t size() const { return static_cast<uint32_t>(tickets_.size()); }
-  uint32_t HeldBy(const std::string& identity) const;
-  // When the first is over; never when there is none.
-  absl::Duration NextEnd() const;
+  uint32_t CountHeldBy(const std::string& identity) const;
+  // Returns the earliest expiry; infinite without tickets.
+  absl::Duration NextExpiry() const;
 
  private:
   std::map<std::string, Ticket> tickets_;

@@ -7,7 +7,7 @@
 namespace callboard::director {
 namespace {
 
-Caller Somebody(size_t prompt_bytes = 0, core::TaskSource source = core::TaskSource::kApi) {
+Caller MakeCaller(size_t prompt_bytes = 0, core::TaskSource source = core::TaskSource::kApi) {
   Caller caller = {.identity = "me",
                    .arrived = absl::UnixEpoch(),
                    .submission = std::make_shared<core::Submission>()};
@@ -15,64 +15,64 @@ Caller Somebody(size_t prompt_bytes = 0, core::TaskSource source = core::TaskSou
   caller.submission->spec.source = source;
   return caller;
 }
-Caller Reserving() { return {.identity = "me", .arrived = absl::UnixEpoch()}; }
+Caller MakeTicketCaller() { return {.identity = "me", .arrived = absl::UnixEpoch()}; }
 
-TEST(WaitingLineTest, ServesFirstComeFirst) {
+TEST(WaitingLineTest, ServesInOrderOfArrival) {
   WaitingLine line(10, 1 << 20);
-  const WaiterId first = *line.Add(Somebody());
-  const WaiterId second = *line.Add(Reserving());
+  const WaiterId first = *line.Add(MakeCaller());
+  const WaiterId second = *line.Add(MakeTicketCaller());
   EXPECT_EQ(line.Next(true), first);
   line.Remove(first);
   EXPECT_EQ(line.Next(true), second);
 }
 
-TEST(WaitingLineTest, SchedulerIsPassedByOnlyWhileItMayNotCome) {
+TEST(WaitingLineTest, SchedulerIsSkippedWhileItIsNotAllowed) {
   WaitingLine line(10, 1 << 20);
-  const WaiterId scheduler = *line.Add(Somebody(0, core::TaskSource::kScheduler));
-  EXPECT_EQ(line.Next(/*scheduler_may=*/false), std::nullopt);
-  const WaiterId other = *line.Add(Somebody());
-  EXPECT_EQ(line.Next(/*scheduler_may=*/false), other);
-  EXPECT_EQ(line.Next(/*scheduler_may=*/true), scheduler);
+  const WaiterId scheduler = *line.Add(MakeCaller(0, core::TaskSource::kScheduler));
+  EXPECT_EQ(line.Next(/*allow_scheduler=*/false), std::nullopt);
+  const WaiterId other = *line.Add(MakeCaller());
+  EXPECT_EQ(line.Next(/*allow_scheduler=*/false), other);
+  EXPECT_EQ(line.Next(/*allow_scheduler=*/true), scheduler);
 }
 
 TEST(WaitingLineTest, IsBoundedInNumber) {
   WaitingLine line(1, 1 << 20);
-  const WaiterId first = *line.Add(Somebody());
-  EXPECT_EQ(line.Add(Somebody()), std::nullopt);
+  const WaiterId first = *line.Add(MakeCaller());
+  EXPECT_EQ(line.Add(MakeCaller()), std::nullopt);
   line.Remove(first);
-  EXPECT_NE(line.Add(Somebody()), std::nullopt);
+  EXPECT_NE(line.Add(MakeCaller()), std::nullopt);
 }
 
-TEST(WaitingLineTest, IsBoundedInBytesAndGivesThemBack) {
+TEST(WaitingLineTest, IsBoundedInBytes) {
   WaitingLine line(10, 100'000);
-  const WaiterId large = *line.Add(Somebody(60'000));
-  EXPECT_EQ(line.Add(Somebody(60'000)), std::nullopt);
+  const WaiterId large = *line.Add(MakeCaller(60'000));
+  EXPECT_EQ(line.Add(MakeCaller(60'000)), std::nullopt);
   EXPECT_FALSE(line.has_too_many());
   line.Remove(large);
   EXPECT_EQ(line.bytes(), 0u);
-  EXPECT_NE(line.Add(Somebody(60'000)), std::nullopt);
+  EXPECT_NE(line.Add(MakeCaller(60'000)), std::nullopt);
 }
 
-TEST(WaitingLineTest, OneMayWaitHoweverLargeItIs) {
+TEST(WaitingLineTest, EmptyLineAcceptsACallerOfAnySize) {
   WaitingLine line(10, 100);
-  const WaiterId large = *line.Add(Somebody(60'000));
-  EXPECT_EQ(line.Add(Somebody(1)), std::nullopt);
+  const WaiterId large = *line.Add(MakeCaller(60'000));
+  EXPECT_EQ(line.Add(MakeCaller(1)), std::nullopt);
   line.Remove(large);
-  EXPECT_NE(line.Add(Somebody(60'000)), std::nullopt);
+  EXPECT_NE(line.Add(MakeCaller(60'000)), std::nullopt);
 }
 
-TEST(WaitingLineTest, CountsWhatIsHeld) {
+TEST(WaitingLineTest, CountsTheMemoryOfWaiters) {
   WaitingLine line(10, 5'000);
-  EXPECT_NE(line.Add(Somebody(1)), std::nullopt);
-  EXPECT_NE(line.Add(Somebody(1)), std::nullopt) << line.bytes();
-  EXPECT_NE(line.Add(Reserving()), std::nullopt) << line.bytes();
+  EXPECT_NE(line.Add(MakeCaller(1)), std::nullopt);
+  EXPECT_NE(line.Add(MakeCaller(1)), std::nullopt) << line.bytes();
+  EXPECT_NE(line.Add(MakeTicketCaller()), std::nullopt) << line.bytes();
 }
 
-TEST(WaitingLineTest, CountsEveryTextOfATask) {
+TEST(WaitingLineTest, CountsEveryStringOfATask) {
   WaitingLine line(10, 1 << 20);
-  line.Add(Somebody());
+  line.Add(MakeCaller());
   const uint64_t small = line.bytes();
-  Caller large = Somebody();
+  Caller large = MakeCaller();
   core::TaskSpec& spec = large.submission->spec;
   const std::string text(1000, 'x');
   for (std::string* field : {&spec.payload, &spec.model, &spec.session_id, &spec.request_id,
@@ -85,10 +85,10 @@ TEST(WaitingLineTest, CountsEveryTextOfATask) {
   EXPECT_GE(line.bytes(), 2 * small + 16'000);
 }
 
-TEST(WaitingLineTest, FindsThoseWithARequestId) {
+TEST(WaitingLineTest, FindsWaitersByRequestId) {
   WaitingLine line(10, 1 << 20);
   const auto named = [](const std::string& identity, const std::string& id) {
-    Caller caller = Somebody();
+    Caller caller = MakeCaller();
     caller.identity = identity;
     caller.submission->spec.request_id = id;
     return caller;
@@ -96,31 +96,31 @@ TEST(WaitingLineTest, FindsThoseWithARequestId) {
   const WaiterId first = *line.Add(named("me", "r"));
   line.Add(named("you", "r"));
   line.Add(named("me", "other"));
-  line.Add(Somebody());
+  line.Add(MakeCaller());
   const WaiterId second = *line.Add(named("me", "r"));
-  EXPECT_EQ(line.WithRequest("me", "r"), (std::vector<WaiterId>{first, second}));
+  EXPECT_EQ(line.FindByRequestId("me", "r"), (std::vector<WaiterId>{first, second}));
   line.Remove(first);
-  EXPECT_EQ(line.WithRequest("me", "r"), (std::vector<WaiterId>{second}));
-  EXPECT_TRUE(line.WithRequest("me", "").empty());
+  EXPECT_EQ(line.FindByRequestId("me", "r"), (std::vector<WaiterId>{second}));
+  EXPECT_TRUE(line.FindByRequestId("me", "").empty());
 }
 
-TEST(WaitingLineTest, CountsThoseWhoWantTickets) {
+TEST(WaitingLineTest, CountsTicketRequests) {
   WaitingLine line(10, 1 << 20);
-  const WaiterId id = *line.Add(Reserving());
-  line.Add(Somebody());
-  EXPECT_EQ(line.wanting_tickets(), 1u);
-  EXPECT_EQ(line.WantingTickets("me"), 1u);
+  const WaiterId id = *line.Add(MakeTicketCaller());
+  line.Add(MakeCaller());
+  EXPECT_EQ(line.ticket_request_count(), 1u);
+  EXPECT_EQ(line.TicketRequestCount("me"), 1u);
   line.Remove(id);
-  EXPECT_EQ(line.WantingTickets("me"), 0u);
+  EXPECT_EQ(line.TicketRequestCount("me"), 0u);
 }
 
-TEST(TicketsTest, IsValidForItsHolderUntilItsEnd) {
+TEST(TicketsTest, IsValidForItsHolderUntilItExpires) {
   Tickets tickets;
   tickets.Add("t", {"me", absl::Seconds(10)});
   EXPECT_TRUE(tickets.IsValid("t", "me", absl::Seconds(9)));
   EXPECT_FALSE(tickets.IsValid("t", "you", absl::Seconds(9)));
   EXPECT_FALSE(tickets.IsValid("t", "me", absl::Seconds(10)));
-  EXPECT_EQ(tickets.NextEnd(), absl::Seconds(10));
+  EXPECT_EQ(tickets.NextExpiry(), absl::Seconds(10));
   tickets.Expire(absl::Seconds(10));
   EXPECT_EQ(tickets.size(), 0u);
 }

@@ -1,4 +1,4 @@
-#include "libs/flow/abort.h"
+#include "libs/flow/limits.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace callboard::flow {
 namespace {
 
-TEST(AbortTest, AbortErrorIsKnownByItsReasonWhateverItSays) {
+TEST(AbortTest, ReasonIdentifiesAbortErrors) {
   EXPECT_TRUE(IsAbortError(AbortError()));
   EXPECT_TRUE(IsAbortError(AbortError("the operator pressed Ctrl-C")));
 }
@@ -15,10 +15,10 @@ TEST(AbortTest, AbortErrorIsKnownByItsReasonWhateverItSays) {
 TEST(AbortTest, OtherErrorsAreFailures) {
   EXPECT_FALSE(IsAbortError(absl::OkStatus()));
   EXPECT_FALSE(IsAbortError(absl::CancelledError("a peer went away")));
-  EXPECT_FALSE(IsAbortError(absl::AbortedError("somebody else won")));
+  EXPECT_FALSE(IsAbortError(absl::AbortedError("lost the race")));
 }
 
-TEST(AbortTest, CheckFailsFromTheStopRequestOn) {
+TEST(AbortTest, CheckFailsAfterTheStopRequest) {
   std::stop_source stop;
   EXPECT_TRUE(CheckNotAborted(stop.get_token()).ok());
   stop.request_stop();
@@ -26,7 +26,7 @@ TEST(AbortTest, CheckFailsFromTheStopRequestOn) {
   EXPECT_EQ(CheckNotAborted(stop.get_token(), "stopped").message(), "stopped");
 }
 
-TEST(AbortTest, TokenThatNobodyCanRequestNeverAborts) {
+TEST(AbortTest, TokenWithoutASourceNeverAborts) {
   EXPECT_TRUE(CheckNotAborted(std::stop_token()).ok());
 }
 

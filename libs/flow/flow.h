@@ -14,53 +14,56 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "libs/base/mutex.h"
-#include "libs/flow/flow_options.h"
+#include "libs/flow/limits.h"
 #include "libs/flow/turnstile.h"
-#include "libs/ports/clock.h"
-#include "libs/ports/executor.h"
+#include "libs/ports/environment.h"
 
 namespace callboard::flow {
 
 class Flow;
 class Lane;
 
-// Places in a lane for work that is yet to be built. Those that are not used are given back.
-class [[nodiscard]] Places {
+// Reserved places in a lane, for jobs that are not built yet. The destructor returns unused places
+// to the lane. Not thread-safe. The lane outlives it.
+class [[nodiscard]] LaneReservation {
  public:
-  Places(Places&& other) noexcept;
-  Places& operator=(Places&& other) = delete;
-  ~Places();
+  LaneReservation(LaneReservation&& other) noexcept;
+  LaneReservation& operator=(LaneReservation&& other) = delete;
+  ~LaneReservation();
 
   uint32_t count() const { return count_; }
 
-  // Puts the jobs into places, in their order. Each runs once, unless it is withdrawn; nothing of
-  // it is left when it counts as done. REQUIRES: there are as many places; called once at most.
+  // Adds the jobs to the lane, in their order, one per reserved place. Each job runs once, unless
+  // Lane::Withdraw(`owner`) drops it first. A job is destroyed before the lane counts it as done.
+  // REQUIRES: jobs.size() <= count(). Called at most once.
   void Run(absl::Span<ports::Executor::Job> jobs, const void* owner) &&;
-  // The same for one.
+  // Adds one job, without an owner.
   void Run(ports::Executor::Job job) &&;
 
  private:
   friend class Lane;
-  Places(Lane& lane, uint32_t count) : lane_(lane), count_(count) {}
+  LaneReservation(Lane& lane, uint32_t count) : lane_(lane), count_(count) {}
 
   Lane& lane_;
   uint32_t count_;
 };
 
 struct LaneCounts {
-  // Callers that have no place yet.
+  // Callers that wait for a place.
   uint32_t waiting = 0;
-  // Places whose work is not there yet.
+  // Places that are reserved and have no job yet.
   uint32_t reserved = 0;
-  // Work that waits for its turn.
+  // Jobs that wait to run.
   uint32_t pending = 0;
+  // Jobs that run.
   uint32_t in_flight = 0;
 };
 
-// A line of work that runs so many pieces at once and lets only so many wait: who brings more
-// waits, first come, first served, or is refused.
+// A bounded queue of jobs. At most `limit().concurrency` jobs run at a time, and at most
+// `limit().max_pending` are pending. When the lane is full, callers either wait for a place, first
+// come, first served, or get RESOURCE_EXHAUSTED.
 //
-// Thread-safe. Part of its Flow, and lives as long.
+// Thread-safe. Owned by its Flow.
 class Lane {
  public:
   Lane(Flow& flow, size_t index) : flow_(flow), index_(index) {}
@@ -72,46 +75,47 @@ class Lane {
   ports::Executor& executor();
   const ports::Clock& clock() const;
 
-  // Waits for a place, and returns up to `wanted` of them. AbortError() once `stop` is requested.
-  // Who has to wait at all waits for `wanted`, so that who brings much goes back and forth less.
+  // Reserves places. Returns the free ones, up to `wanted`, if there are any. Otherwise waits until
+  // `wanted` places are free, so that a caller with many jobs wakes up less often. Returns
+  // AbortError() once `stop` is requested.
   // REQUIRES: 0 < wanted <= limit().max_pending; MayWait().
-  absl::StatusOr<Places> Reserve(const std::stop_token& stop = {}, uint32_t wanted = 1);
-  // False in work of the same Flow, which could wait for itself.
+  absl::StatusOr<LaneReservation> Reserve(const std::stop_token& stop = {}, uint32_t wanted = 1);
+  // Returns false inside a job of the same Flow: the job could wait for itself.
   bool MayWait() const;
-  // One place; RESOURCE_EXHAUSTED/LANE_FULL instead of waiting.
-  absl::StatusOr<Places> TryReserve();
+  // Reserves one place. Returns RESOURCE_EXHAUSTED/LANE_FULL instead of waiting.
+  absl::StatusOr<LaneReservation> TryReserve();
 
-  // A place, and the work in it.
+  // Reserve() or TryReserve(), then Run(`job`).
   absl::Status Add(ports::Executor::Job job, const std::stop_token& stop = {});
   absl::Status TryAdd(ports::Executor::Job job);
 
-  // Drops the pending work of `owner`; returns how many pieces.
+  // Drops the pending jobs of `owner`. Returns their number.
   size_t Withdraw(const void* owner);
 
   LaneCounts counts() const;
 
  private:
-  friend class Places;
+  friend class LaneReservation;
 
   Flow& flow_;
   const size_t index_;
 };
 
-// The lanes of a process and what they share.
+// The lanes of a process, with the tokens that they share and the executor that runs their jobs.
 //
 // Thread-safe.
 class Flow {
  public:
-  // `executor` and `clock` outlive the flow. REQUIRES: lanes have names of their own.
+  // `executor` and `clock` outlive the flow. REQUIRES: the names of the lanes are distinct.
   Flow(FlowOptions options, ports::Executor& executor, const ports::Clock& clock);
-  // Waits until all work is done. REQUIRES: nobody brings more.
+  // Waits until all jobs are done. REQUIRES: no more jobs are added.
   ~Flow();
   Flow(const Flow&) = delete;
   Flow& operator=(const Flow&) = delete;
 
-  // Null when there is none of that name.
+  // Returns null if there is no lane with this name.
   Lane* Find(absl::string_view name);
-  // REQUIRES: there is one.
+  // REQUIRES: a lane with this name exists.
   Lane& lane(absl::string_view name);
 
   const std::deque<Lane>& lanes() const { return lanes_; }
@@ -119,19 +123,19 @@ class Flow {
 
  private:
   friend class Lane;
-  friend class Places;
+  friend class LaneReservation;
 
-  // A caller in line for a place.
+  // A caller that waits for places. Lives on the stack of its Reserve() call.
   struct Waiter {
     uint32_t wanted = 1;
     bool granted = false;
     base::CondVar changed = {};
   };
 
-  // Seldom more than one.
-  using Works = absl::InlinedVector<Work, 1>;
+  // Rarely holds more than one element.
+  using WorkList = absl::InlinedVector<Work, 1>;
 
-  // What lanes and places do, by the lane's index.
+  // Implementations of the methods of Lane and LaneReservation. `lane` is the lane's index.
   absl::StatusOr<uint32_t> Reserve(size_t lane, const std::stop_token& stop, uint32_t wanted);
   absl::Status TryReserve(size_t lane);
   void Release(size_t lane, uint32_t places);
@@ -139,14 +143,14 @@ class Flow {
   size_t Withdraw(size_t lane, const void* owner);
   LaneCounts Counts(size_t lane) const;
 
-  // Runs `work`, and after it what may run then, until nothing may.
-  void RunFrom(Work work);
-  // Takes out everything that may run now. Gives freed places to those who wait.
-  Works TakeReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Grant(size_t lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reserves up to `wanted` places, those that are free unless somebody waits for them.
-  uint32_t TakePlaces(size_t lane, uint32_t wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // For the order of work; plain lanes have no use for time.
+  // Runs `work` on this thread, and then, if the executor allows it, the work that became ready.
+  void RunWork(Work work);
+  // Takes all work that may run now from the turnstile. Grants the freed places to waiters.
+  WorkList TakeReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GrantToWaiters(size_t lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reserves the free places, up to `wanted`, and returns their number: 0 if callers already wait.
+  uint32_t ReserveFree(size_t lane, uint32_t wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the time for the turnstile, or zero for plain lanes, whose order does not depend on it.
   absl::Duration Now() const;
   void Start(Work work);
 
@@ -158,10 +162,10 @@ class Flow {
   std::deque<Lane> lanes_;
 
   mutable base::Mutex mutex_;
-  base::CondVar became_idle_;
+  base::CondVar idle_;
   Turnstile turnstile_ ABSL_GUARDED_BY(mutex_);
-  // Of each lane, first come first.
-  std::vector<std::deque<Waiter*>> waiting_ ABSL_GUARDED_BY(mutex_);
+  // The waiters of each lane, the oldest first.
+  std::vector<std::deque<Waiter*>> waiters_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace callboard::flow

@@ -1,4 +1,4 @@
-// The examples of docs/FLOW.md: a guard holds the two together.
+// The examples of docs/FLOW.md. A style guard checks that both are equal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,15 +15,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
-#include "libs/flow/abort.h"
 #include "libs/flow/flow.h"
+#include "libs/flow/limits.h"
 #include "libs/flow/parallel_limit.h"
 #include "libs/flow/run_with_queue.h"
 #include "libs/flow/thread_pool.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/file_text.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/fake_environment.h"
+#include "libs/testing/files.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::flow {
@@ -90,7 +88,7 @@ TEST_F(FlowExampleTest, ManyItemsThroughALane) {
   };
   const RunResults<size_t> uploaded = RunWithQueue(
       flow.lane("uploads"), files, upload,
-      {.on_failure = OnFailure::kGoOn,
+      {.on_failure = OnFailure::kContinue,
        .retries = 3,
        .backoff = absl::Seconds(1),
        .is_transient = absl::IsUnavailable,
@@ -104,7 +102,7 @@ TEST_F(FlowExampleTest, ManyItemsThroughALane) {
   EXPECT_THAT(reports, ElementsAre(Pair("missing", "no file missing")));
 }
 
-TEST_F(FlowExampleTest, LaneThatIsFull) {
+TEST_F(FlowExampleTest, FullLane) {
   ThreadPool pool(1);
   Flow flow({.lanes = {{.name = "thumbnails", .limit = {1, 2}}}}, pool, clock_);
   Lane& thumbnails = flow.lane("thumbnails");
@@ -112,16 +110,16 @@ TEST_F(FlowExampleTest, LaneThatIsFull) {
   const auto make_thumbnail = [&made] { ++made; };
   const std::stop_token stop;
 
-  // Waits for a place, first come, first served; AbortError() when somebody stops it.
+  // Waits for a place, first come, first served. Returns AbortError() when `stop` is requested.
   EXPECT_THAT(thumbnails.Add(make_thumbnail, stop), IsOk());
 
-  // Or would rather know.
+  // Does not wait.
   if (const absl::Status full = thumbnails.TryAdd(make_thumbnail); !full.ok()) {
-    EXPECT_EQ(base::DetailsOf(full).reason, "LANE_FULL");
+    EXPECT_EQ(base::GetErrorDetails(full).reason, "LANE_FULL");
   }
 
-  // Or has something heavy to build, and does so once there is a place for it.
-  absl::StatusOr<Places> place = thumbnails.Reserve(stop);
+  // Reserves a place before it builds a large job.
+  absl::StatusOr<LaneReservation> place = thumbnails.Reserve(stop);
   ASSERT_THAT(place, IsOk());
   const std::string heavy(1 << 20, 'x');
   std::move(*place).Run([heavy, &made] { made += static_cast<int>(heavy.size() >> 20); });

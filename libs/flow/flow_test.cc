@@ -10,10 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "libs/flow/abort.h"
+#include "libs/flow/limits.h"
 #include "libs/flow/thread_pool.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/manual_executor.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::flow {
@@ -30,10 +29,10 @@ FlowOptions OneLane(uint32_t concurrency, uint32_t max_pending) {
   return {.lanes = {{.name = "work", .limit = {concurrency, max_pending}}}};
 }
 
-// Without threads: work runs when somebody waits, or when the test says so.
+// Runs without threads: jobs run while a caller waits, or when the test runs them.
 class FlowTest : public testing::Test {
  protected:
-  ports::Executor::Job Note(int number) {
+  ports::Executor::Job Append(int number) {
     return [this, number] { ran_.push_back(number); };
   }
 
@@ -42,7 +41,7 @@ class FlowTest : public testing::Test {
   std::vector<int> ran_;
 };
 
-TEST_F(FlowTest, LanesTakeTheirLimitsAsTheyAre) {
+TEST_F(FlowTest, LanesUseTheGivenLimits) {
   Flow flow({.lanes = StandardLanes({.cpu = {32, 5}, .io = {12, 7}, .proc = {3, 9}})}, executor_,
             clock_);
   EXPECT_EQ(flow.lane("io").limit(), (LaneLimit{12, 7}));
@@ -51,88 +50,87 @@ TEST_F(FlowTest, LanesTakeTheirLimitsAsTheyAre) {
   EXPECT_EQ(flow.Find("gpu"), nullptr);
 }
 
-TEST_F(FlowTest, FullLaneRefusesWhoDoesNotWaitAndSaysWhich) {
+TEST_F(FlowTest, TryAddToAFullLaneReturnsAnErrorWithTheLane) {
   Flow flow(OneLane(1, 2), executor_, clock_);
   Lane& lane = flow.lane("work");
-  for (int i = 1; i <= 3; ++i) ASSERT_THAT(lane.TryAdd(Note(i)), IsOk());
-  const absl::Status refused = lane.TryAdd(Note(4));
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
-                                "lane work is at capacity (2 pending)"));
-  EXPECT_THAT(refused, HasReason("LANE_FULL"));
+  for (int i = 1; i <= 3; ++i) ASSERT_THAT(lane.TryAdd(Append(i)), IsOk());
+  const absl::Status full = lane.TryAdd(Append(4));
+  EXPECT_THAT(
+      full, StatusIs(absl::StatusCode::kResourceExhausted, "lane work is at capacity (2 pending)"));
+  EXPECT_THAT(full, HasReason("LANE_FULL"));
   executor_.RunAll();
   EXPECT_THAT(ran_, ElementsAre(1, 2, 3));
 }
 
-TEST_F(FlowTest, CountsTellPendingFromInFlightAndReserved) {
+TEST_F(FlowTest, CountsDistinguishPendingInFlightAndReserved) {
   Flow flow(OneLane(1, 3), executor_, clock_);
   Lane& lane = flow.lane("work");
-  ASSERT_THAT(lane.TryAdd(Note(1)), IsOk());
-  ASSERT_THAT(lane.TryAdd(Note(2)), IsOk());
+  ASSERT_THAT(lane.TryAdd(Append(1)), IsOk());
+  ASSERT_THAT(lane.TryAdd(Append(2)), IsOk());
   {
-    const absl::StatusOr<Places> place = lane.TryReserve();
+    const absl::StatusOr<LaneReservation> place = lane.TryReserve();
     ASSERT_THAT(place, IsOk());
     EXPECT_EQ(lane.counts().in_flight, 1u);
     EXPECT_EQ(lane.counts().pending, 1u);
     EXPECT_EQ(lane.counts().reserved, 1u);
   }
-  EXPECT_EQ(lane.counts().reserved, 0u) << "an unused place is given back";
+  EXPECT_EQ(lane.counts().reserved, 0u) << "an unused place is returned";
 }
 
-TEST_F(FlowTest, WhoWaitsGetsAPlaceWhenWorkIsOver) {
+TEST_F(FlowTest, WaiterGetsAPlaceWhenAJobEnds) {
   Flow flow(OneLane(1, 1), executor_, clock_);
   Lane& lane = flow.lane("work");
-  for (int i = 1; i <= 5; ++i) ASSERT_THAT(lane.Add(Note(i)), IsOk());
-  EXPECT_THAT(ran_, ElementsAre(1, 2, 3)) << "as much as the last had to wait for";
+  for (int i = 1; i <= 5; ++i) ASSERT_THAT(lane.Add(Append(i)), IsOk());
+  EXPECT_THAT(ran_, ElementsAre(1, 2, 3)) << "the last Add() waited for these";
   executor_.RunAll();
   EXPECT_THAT(ran_, ElementsAre(1, 2, 3, 4, 5));
 }
 
-TEST_F(FlowTest, StopEndsTheWaitWithAnAbortErrorAndNothingIsAdded) {
+TEST_F(FlowTest, StopEndsTheWaitAndAddsNothing) {
   Flow flow(OneLane(1, 1), executor_, clock_);
   Lane& lane = flow.lane("work");
   std::stop_source stop;
   ASSERT_THAT(lane.Add([&] { stop.request_stop(); }), IsOk());
-  ASSERT_THAT(lane.Add(Note(1)), IsOk());
-  // The stop is requested by the work whose end makes room: the place that was granted is given
-  // back.
-  EXPECT_TRUE(IsAbortError(lane.Add(Note(2), stop.get_token())));
+  ASSERT_THAT(lane.Add(Append(1)), IsOk());
+  // The job that requests the stop also makes room when it ends. Add() returns the granted place.
+  EXPECT_TRUE(IsAbortError(lane.Add(Append(2), stop.get_token())));
   EXPECT_EQ(lane.counts().waiting, 0u);
   EXPECT_EQ(lane.counts().reserved, 0u);
   executor_.RunAll();
   EXPECT_THAT(ran_, ElementsAre(1));
 }
 
-TEST_F(FlowTest, WhoWantsManyPlacesGetsWhatThereIsOrWaitsForAll) {
+TEST_F(FlowTest, ReserveReturnsFreePlacesOrWaitsForAllWanted) {
   Flow flow(OneLane(1, 4), executor_, clock_);
   Lane& lane = flow.lane("work");
-  for (int i = 1; i <= 4; ++i) ASSERT_THAT(lane.TryAdd(Note(i)), IsOk());
-  const absl::StatusOr<Places> some = lane.Reserve({}, 3);
+  for (int i = 1; i <= 4; ++i) ASSERT_THAT(lane.TryAdd(Append(i)), IsOk());
+  const absl::StatusOr<LaneReservation> some = lane.Reserve({}, 3);
   ASSERT_THAT(some, IsOk());
   EXPECT_EQ(some->count(), 1u) << "one was free";
   EXPECT_THAT(ran_, IsEmpty());
-  const absl::StatusOr<Places> all = lane.Reserve({}, 3);
+  const absl::StatusOr<LaneReservation> all = lane.Reserve({}, 3);
   ASSERT_THAT(all, IsOk());
   EXPECT_EQ(all->count(), 3u);
   EXPECT_THAT(ran_, ElementsAre(1, 2, 3));
 }
 
-TEST_F(FlowTest, RequestedStopRefusesAtOnce) {
+TEST_F(FlowTest, AddFailsAfterAStopRequest) {
   Flow flow(OneLane(1, 1), executor_, clock_);
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_TRUE(IsAbortError(flow.lane("work").Add(Note(1), stop.get_token())));
+  EXPECT_TRUE(IsAbortError(flow.lane("work").Add(Append(1), stop.get_token())));
   executor_.RunAll();
   EXPECT_THAT(ran_, IsEmpty());
 }
 
-TEST_F(FlowTest, WithdrawnWorkIsDroppedAndItsPlacesAreFree) {
+TEST_F(FlowTest, WithdrawDropsJobsAndFreesTheirPlaces) {
   Flow flow(OneLane(1, 3), executor_, clock_);
   Lane& lane = flow.lane("work");
   const int owner = 0;
-  ASSERT_THAT(lane.TryAdd(Note(1)), IsOk());
+  ASSERT_THAT(lane.TryAdd(Append(1)), IsOk());
   const auto kept_by_work = std::make_shared<int>(0);
   for (int i = 2; i <= 4; ++i) {
-    absl::StatusOr<Places> place = lane.TryReserve();
+    absl::StatusOr<LaneReservation> place = lane.TryReserve();
     ASSERT_THAT(place, IsOk());
     ports::Executor::Job job = [kept_by_work] { FAIL(); };
     std::move(*place).Run(absl::MakeSpan(&job, 1), &owner);
@@ -144,49 +142,51 @@ TEST_F(FlowTest, WithdrawnWorkIsDroppedAndItsPlacesAreFree) {
   EXPECT_THAT(ran_, ElementsAre(1));
 }
 
-TEST_F(FlowTest, WithdrawnWorkNoLongerKeepsTokensFromOthers) {
+TEST_F(FlowTest, WithdrawnJobNoLongerReservesTokens) {
   Flow flow({.lanes = {{.name = "small", .limit = {2, 8}, .demand = {.memory = 1}},
                        {.name = "big", .limit = {1, 8}, .demand = {.memory = 2}}},
              .tokens = Tokens{.memory = 2},
              .starvation = absl::Seconds(5)},
             executor_, clock_);
   const int owner = 0;
-  ASSERT_THAT(flow.lane("small").TryAdd(Note(1)), IsOk());
-  absl::StatusOr<Places> place = flow.lane("big").TryReserve();
-  ports::Executor::Job big = Note(2);
+  ASSERT_THAT(flow.lane("small").TryAdd(Append(1)), IsOk());
+  absl::StatusOr<LaneReservation> place = flow.lane("big").TryReserve();
+  ports::Executor::Job big = Append(2);
   std::move(*place).Run(absl::MakeSpan(&big, 1), &owner);
   clock_.Advance(absl::Seconds(5));
-  ASSERT_THAT(flow.lane("small").TryAdd(Note(3)), IsOk());
+  ASSERT_THAT(flow.lane("small").TryAdd(Append(3)), IsOk());
   EXPECT_EQ(executor_.size(), 1u) << "one token is kept for the big one";
   flow.lane("big").Withdraw(&owner);
   EXPECT_EQ(executor_.size(), 2u);
 }
 
-TEST_F(FlowTest, NothingOfAPieceOfWorkIsLeftWhenItCountsAsDone) {
+TEST_F(FlowTest, JobIsDestroyedBeforeItCountsAsDone) {
   Flow flow(OneLane(1, 1), executor_, clock_);
   Lane& lane = flow.lane("work");
-  struct OnGone {
-    ~OnGone() { in_flight = lane->counts().in_flight; }
+  struct RecordOnDestroy {
+    ~RecordOnDestroy() { in_flight = lane->counts().in_flight; }
     Lane* lane;
     uint32_t& in_flight;
   };
   uint32_t in_flight = 0;
-  ASSERT_THAT(lane.Add([gone = std::make_unique<OnGone>(OnGone{&lane, in_flight})] {}), IsOk());
+  ASSERT_THAT(lane.Add([recorder = std::make_unique<RecordOnDestroy>(
+                            RecordOnDestroy{&lane, in_flight})] {}),
+              IsOk());
   in_flight = 0;
   executor_.RunAll();
   EXPECT_EQ(in_flight, 1u);
   EXPECT_EQ(lane.counts().in_flight, 0u);
 }
 
-TEST_F(FlowTest, FlowWaitsForItsWorkBeforeItIsGone) {
+TEST_F(FlowTest, DestructorWaitsForAllJobs) {
   {
     Flow flow(OneLane(2, 10), executor_, clock_);
-    for (int i = 1; i <= 6; ++i) ASSERT_THAT(flow.lane("work").Add(Note(i)), IsOk());
+    for (int i = 1; i <= 6; ++i) ASSERT_THAT(flow.lane("work").Add(Append(i)), IsOk());
   }
   EXPECT_EQ(ran_.size(), 6u);
 }
 
-TEST(FlowDeathTest, WorkMayNotWaitForAPlaceInItsOwnFlow) {
+TEST(FlowDeathTest, JobMustNotWaitForAPlaceInItsOwnFlow) {
   test::FakeClock clock;
   test::ManualExecutor executor(clock);
   EXPECT_DEATH(
@@ -196,10 +196,10 @@ TEST(FlowDeathTest, WorkMayNotWaitForAPlaceInItsOwnFlow) {
         lane.TryAdd([&lane] { lane.Add([] {}).IgnoreError(); }).IgnoreError();
         executor.RunAll();
       },
-      "may not wait for a place in its own flow");
+      "must not wait for a place in its own flow");
 }
 
-TEST(FlowDeathTest, LanesHaveNamesOfTheirOwn) {
+TEST(FlowDeathTest, LaneNamesAreDistinct) {
   test::FakeClock clock;
   test::ManualExecutor executor(clock);
   const FlowOptions options = {.lanes = {{.name = "a"}, {.name = "a"}}};
@@ -208,7 +208,7 @@ TEST(FlowDeathTest, LanesHaveNamesOfTheirOwn) {
 
 // ---- With threads -------------------------------------------------------------------------------
 
-TEST(FlowThreadsTest, WaitersAreServedInTheOrderTheyCame) {
+TEST(FlowThreadsTest, WaitersAreServedInOrderOfArrival) {
   test::FakeClock clock;
   ThreadPool pool(1);
   Flow flow(OneLane(1, 1), pool, clock);
@@ -230,12 +230,12 @@ TEST(FlowThreadsTest, WaitersAreServedInTheOrderTheyCame) {
   EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4));
 }
 
-// A caller that waits for `wanted` places in another thread.
-class WaitingCaller {
+// A thread that waits for `wanted` places.
+class WaitingThread {
  public:
-  WaitingCaller(Lane& lane, uint32_t wanted, std::stop_token stop = {})
+  WaitingThread(Lane& lane, uint32_t wanted, std::stop_token stop = {})
       : before_(lane.counts().waiting), thread_([this, &lane, wanted, stop = std::move(stop)] {
-          const absl::StatusOr<Places> places = lane.Reserve(stop, wanted);
+          const absl::StatusOr<LaneReservation> places = lane.Reserve(stop, wanted);
           granted_ = places.ok();
         }) {
     while (lane.counts().waiting < before_ + 1) std::this_thread::yield();
@@ -251,7 +251,7 @@ class WaitingCaller {
   std::thread thread_;
 };
 
-// A lane that nothing leaves by itself: its one piece of work is under way until the test ends it.
+// A lane whose only running job blocks until the end of the test.
 class HeldLaneTest : public testing::Test {
  protected:
   HeldLaneTest() {
@@ -270,37 +270,37 @@ class HeldLaneTest : public testing::Test {
   Lane& lane_ = flow_.lane("work");
 };
 
-TEST_F(HeldLaneTest, PlaceThatIsGivenBackGoesToWhoWaits) {
-  absl::StatusOr<Places> held = lane_.Reserve({}, 2);
-  WaitingCaller caller(lane_, 1);
-  { const Places gone = *std::move(held); }
+TEST_F(HeldLaneTest, ReturnedPlaceGoesToAWaiter) {
+  absl::StatusOr<LaneReservation> held = lane_.Reserve({}, 2);
+  WaitingThread caller(lane_, 1);
+  { const LaneReservation gone = *std::move(held); }
   EXPECT_TRUE(caller.Granted());
 }
 
-TEST_F(HeldLaneTest, PlaceOfWithdrawnWorkGoesToWhoWaits) {
+TEST_F(HeldLaneTest, PlaceOfAWithdrawnJobGoesToAWaiter) {
   const int owner = 0;
   ports::Executor::Job jobs[2] = {[] {}, [] {}};
-  absl::StatusOr<Places> places = lane_.Reserve({}, 2);
+  absl::StatusOr<LaneReservation> places = lane_.Reserve({}, 2);
   std::move(*places).Run(absl::MakeSpan(jobs), &owner);
-  WaitingCaller caller(lane_, 1);
+  WaitingThread caller(lane_, 1);
   lane_.Withdraw(&owner);
   EXPECT_TRUE(caller.Granted());
 }
 
-TEST_F(HeldLaneTest, WhoLeavesTheLineMakesWayForThoseBehind) {
-  absl::StatusOr<Places> one = lane_.Reserve();
-  const absl::StatusOr<Places> other = lane_.Reserve();
+TEST_F(HeldLaneTest, StoppedWaiterMakesRoomForTheNext) {
+  absl::StatusOr<LaneReservation> one = lane_.Reserve();
+  const absl::StatusOr<LaneReservation> other = lane_.Reserve();
   std::stop_source stop;
-  WaitingCaller big(lane_, 2, stop.get_token());
-  WaitingCaller small(lane_, 1);
-  { const Places gone = *std::move(one); }
-  EXPECT_THAT(lane_.TryReserve(), HasReason("LANE_FULL")) << "who waits was here before";
+  WaitingThread big(lane_, 2, stop.get_token());
+  WaitingThread small(lane_, 1);
+  { const LaneReservation gone = *std::move(one); }
+  EXPECT_THAT(lane_.TryReserve(), HasReason("LANE_FULL")) << "waiting callers came first";
   stop.request_stop();
   EXPECT_FALSE(big.Granted());
   EXPECT_TRUE(small.Granted());
 }
 
-TEST(FlowThreadsTest, ManyCallersNeverExceedALimitAndAllWorkRunsOnce) {
+TEST(FlowThreadsTest, ConcurrentCallersStayWithinLimitsAndEachJobRunsOnce) {
   constexpr int kCallers = 8;
   constexpr int kEach = 500;
   test::FakeClock clock;
@@ -334,7 +334,7 @@ TEST(FlowThreadsTest, ManyCallersNeverExceedALimitAndAllWorkRunsOnce) {
   EXPECT_LE(most, 4);
 }
 
-TEST(FlowThreadsTest, StopWakesWhoWaits) {
+TEST(FlowThreadsTest, StopWakesAWaiter) {
   test::FakeClock clock;
   ThreadPool pool(1);
   Flow flow(OneLane(1, 1), pool, clock);

@@ -2,17 +2,37 @@
 
 #include <algorithm>
 
+#include "libs/base/error.h"
+
 namespace callboard::flow {
+namespace {
+
+constexpr absl::string_view kReason = "ABORT";
+
+}  // namespace
+
+absl::Status AbortError(absl::string_view message) {
+  return base::WithReason(absl::CancelledError(message), kReason);
+}
+
+bool IsAbortError(const absl::Status& status) {
+  return absl::IsCancelled(status) && base::GetErrorDetails(status).reason == kReason;
+}
+
+absl::Status CheckNotAborted(const std::stop_token& stop, absl::string_view message) {
+  return stop.stop_requested() ? AbortError(message) : absl::OkStatus();
+}
+
 namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 
-// Pending work for each piece that runs: enough to go on with while more is fetched.
+// Pending jobs per running job: enough to keep the lane busy while callers bring more.
 constexpr uint32_t kPendingPerRunning = 4;
-// A thread that waits for one piece of I/O can have others under way.
+// One thread can have several I/O operations in progress.
 constexpr uint32_t kIoPerPoolThread = 4;
 
-LaneLimit WithPending(uint32_t concurrency, uint32_t pending_min) {
+LaneLimit MakeLaneLimit(uint32_t concurrency, uint32_t pending_min) {
   return {concurrency, std::max(pending_min, concurrency * kPendingPerRunning)};
 }
 
@@ -22,10 +42,10 @@ uint32_t MemoryCap(uint64_t memory_bytes) {
   return 64;
 }
 
-uint32_t Threads(const ThreadSettings& settings, const Machine& machine) {
-  const uint32_t by_default = settings.low_resource ? 1 : machine.processors;
+uint32_t ComputeThreads(const ThreadSettings& settings, const Machine& machine) {
+  const uint32_t default_threads = settings.low_resource ? 1 : machine.processors;
   const uint32_t threads =
-      std::clamp(settings.threads == 0 ? by_default : settings.threads, 1u, kThreadsMax);
+      std::clamp(settings.threads == 0 ? default_threads : settings.threads, 1u, kThreadsMax);
   return settings.io_oversubscribe ? threads : std::min(threads, IoCap(machine));
 }
 
@@ -36,14 +56,29 @@ uint32_t IoCap(const Machine& machine) {
   return std::min({kIoMax, pool_threads * kIoPerPoolThread, MemoryCap(machine.memory_bytes)});
 }
 
-Limits LimitsFor(const ThreadSettings& settings, const Machine& machine) {
-  const uint32_t threads = Threads(settings, machine);
+Limits ComputeLimits(const ThreadSettings& settings, const Machine& machine) {
+  const uint32_t threads = ComputeThreads(settings, machine);
   const uint32_t processes = settings.low_resource ? 1 : std::clamp(machine.processors, 1u, 4u);
-  return {.cpu = WithPending(threads, 16),
-          .io = WithPending(std::min(threads, kIoMax), 8),
-          .proc = WithPending(processes, kPendingPerRunning)};
+  return {.cpu = MakeLaneLimit(threads, 16),
+          .io = MakeLaneLimit(std::min(threads, kIoMax), 8),
+          .proc = MakeLaneLimit(processes, kPendingPerRunning)};
 }
 
-LaneLimit NamedLaneLimit(uint32_t concurrency) { return WithPending(concurrency, 16); }
+LaneLimit NamedLaneLimit(uint32_t concurrency) { return MakeLaneLimit(concurrency, 16); }
+
+std::vector<LaneOptions> StandardLanes(const Limits& limits) {
+  return {{.name = "io", .limit = limits.io, .demand = {.io = 1}},
+          {.name = "cpu", .limit = limits.cpu, .demand = {.cpu = 1}},
+          // Jobs that wait for processes use little CPU and I/O, so they need no tokens.
+          {.name = "proc", .limit = limits.proc}};
+}
+
+Tokens ComputeTokens(const Limits& limits, const Machine& machine) {
+  const auto gigabytes =
+      static_cast<uint32_t>(std::min<uint64_t>(machine.memory_bytes >> 30, 1024));
+  return {.cpu = limits.cpu.concurrency,
+          .io = limits.io.concurrency,
+          .memory = std::max(1u, gigabytes)};
+}
 
 }  // namespace callboard::flow

@@ -1,38 +1,67 @@
-// How much a process may do at once, derived in one place from what was set and from the machine.
-// Everybody else takes these values as they are.
+// The bounds of concurrent work: its cancellation, the limits of a process, and the options of a
+// Flow.
+
 #ifndef CALLBOARD_LIBS_FLOW_LIMITS_H_
 #define CALLBOARD_LIBS_FLOW_LIMITS_H_
 
 #include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace callboard::flow {
 
-// What the process may use of the machine it runs on.
+// ---- Cancellation ----
+//
+// One std::stop_token is passed down the call chain. Stopped work returns an AbortError(), which
+// callers can tell from a failure.
+
+// Returns CANCELLED with the reason ABORT.
+absl::Status AbortError(absl::string_view message = "aborted");
+
+// Returns whether `status` is an AbortError(); the message does not matter. CANCELLED with another
+// reason is a failure, for example of an RPC whose peer left.
+bool IsAbortError(const absl::Status& status);
+
+// Returns AbortError() once `stop` has been requested. Long work calls this before each step, and
+// right before it makes a result visible, such as promoting a finished file.
+absl::Status CheckNotAborted(const std::stop_token& stop, absl::string_view message = "aborted");
+
+// ---- Limits of a process ----
+//
+// Computed from its settings and the machine. All other code uses these values unchanged.
+
+// The resources of the machine that the process may use.
 struct Machine {
   uint32_t processors = 1;
   uint64_t memory_bytes = 0;
-  // Threads that the operating system can keep busy with I/O; as many as processors unless known.
+  // Threads that the operating system can keep busy with I/O; the number of processors if unknown.
   uint32_t pool_threads = 1;
 };
 
 struct ThreadSettings {
-  // 0: as many as processors, or one where resources are low.
+  // 0 means one per processor, or 1 with `low_resource`.
   uint32_t threads = 0;
-  // Lifts the cap that follows from pool and memory.
+  // Ignores the caps by pool threads and memory.
   bool io_oversubscribe = false;
-  // Uses as little as possible.
+  // Uses as few resources as possible.
   bool low_resource = false;
 };
 
-// No setting asks for more.
+// The largest number of threads that a setting can request.
 inline constexpr uint32_t kThreadsMax = 1024;
-// Beyond it more I/O at once gains nothing, whatever the machine.
+// More concurrent I/O gains nothing on any machine.
 inline constexpr uint32_t kIoMax = 64;
 
 struct LaneLimit {
-  // Pieces of work that run at once.
+  // Jobs that run at a time.
   uint32_t concurrency = 1;
-  // Pieces of work that wait for their turn; who has more waits or is refused.
+  // Jobs that wait to run. Callers with more jobs wait or get RESOURCE_EXHAUSTED.
   uint32_t max_pending = 1;
 
   friend bool operator==(const LaneLimit&, const LaneLimit&) = default;
@@ -41,20 +70,59 @@ struct LaneLimit {
 struct Limits {
   LaneLimit cpu = {};
   LaneLimit io = {};
-  // For work that waits for processes: files that keep `io` busy do not hold it up.
+  // For jobs that wait for processes. A separate lane, so that file I/O does not delay them.
   LaneLimit proc = {};
 
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
-// The most I/O at once that helps: four pieces for each thread of the pool, fewer where memory is
-// short.
+// Returns the most concurrent I/O that is useful: four operations per pool thread, fewer if memory
+// is short.
 uint32_t IoCap(const Machine& machine);
 
-Limits LimitsFor(const ThreadSettings& settings, const Machine& machine);
+Limits ComputeLimits(const ThreadSettings& settings, const Machine& machine);
 
-// Of a lane by any other name that runs `concurrency` pieces of work at once.
+// Returns the limit of a lane that is not a standard lane and runs `concurrency` jobs at a time.
 LaneLimit NamedLaneLimit(uint32_t concurrency);
+
+// ---- Options of a Flow ----
+
+// Jobs of a higher priority run first, until a lane of a lower priority starves.
+enum class Priority { kLow, kNormal, kHigh };
+
+// Shares of the resources that all lanes of a process have in common.
+struct Tokens {
+  uint32_t cpu = 0;
+  uint32_t io = 0;
+  uint32_t memory = 0;
+
+  friend bool operator==(const Tokens&, const Tokens&) = default;
+};
+
+struct LaneOptions {
+  std::string name = {};
+  LaneLimit limit = {};
+  Priority priority = Priority::kNormal;
+  // Tokens that each job holds while it runs. Capped at `FlowOptions::tokens`, so that no lane
+  // waits forever.
+  Tokens demand = {};
+};
+
+struct FlowOptions {
+  std::vector<LaneOptions> lanes = {};
+  // The tokens of the process. If unset, lanes are plain: each observes only its own limit.
+  std::optional<Tokens> tokens = {};
+  // A lane starves if it has pending jobs and none of them was started for this long. Then one of
+  // its jobs goes before every priority, and tokens are kept free for it.
+  absl::Duration starvation = absl::Seconds(5);
+};
+
+// Returns the lanes io, cpu and proc.
+std::vector<LaneOptions> StandardLanes(const Limits& limits);
+
+// Returns as many cpu and io tokens as the standard lanes run jobs at a time, and one memory token
+// per GiB.
+Tokens ComputeTokens(const Limits& limits, const Machine& machine);
 
 }  // namespace callboard::flow
 

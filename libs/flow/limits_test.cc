@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "libs/flow/flow_options.h"
-
 namespace callboard::flow {
 namespace {
 
@@ -13,29 +11,29 @@ Machine BigMachine(uint32_t processors) {
   return {.processors = processors, .memory_bytes = 64 * kGiB, .pool_threads = processors};
 }
 
-TEST(LimitsTest, ThreadsAreAsManyAsProcessorsUnlessSet) {
-  EXPECT_EQ(LimitsFor({}, BigMachine(6)).cpu.concurrency, 6u);
-  EXPECT_EQ(LimitsFor({.threads = 3}, BigMachine(6)).cpu.concurrency, 3u);
-  EXPECT_EQ(LimitsFor({}, Machine{.processors = 0}).cpu.concurrency, 1u);
+TEST(LimitsTest, ThreadsDefaultToTheNumberOfProcessors) {
+  EXPECT_EQ(ComputeLimits({}, BigMachine(6)).cpu.concurrency, 6u);
+  EXPECT_EQ(ComputeLimits({.threads = 3}, BigMachine(6)).cpu.concurrency, 3u);
+  EXPECT_EQ(ComputeLimits({}, Machine{.processors = 0}).cpu.concurrency, 1u);
 }
 
-TEST(LimitsTest, ManyThreadsAreCutToFourPerThreadOfASmallPool) {
+TEST(LimitsTest, ThreadsAreCappedAtFourPerPoolThread) {
   const Machine machine = {.processors = 64, .memory_bytes = 64 * kGiB, .pool_threads = 4};
-  const Limits limits = LimitsFor({.threads = 64}, machine);
+  const Limits limits = ComputeLimits({.threads = 64}, machine);
   EXPECT_EQ(limits.io.concurrency, 16u);
   EXPECT_EQ(limits.cpu.concurrency, 16u);
 }
 
-TEST(LimitsTest, OversubscriptionLiftsTheCapButNotThePlatforms) {
+TEST(LimitsTest, OversubscriptionLiftsThePoolCapButNotThePlatformCap) {
   const Machine machine = {.processors = 64, .memory_bytes = 8 * kGiB, .pool_threads = 4};
-  const Limits limits = LimitsFor({.threads = 200, .io_oversubscribe = true}, machine);
+  const Limits limits = ComputeLimits({.threads = 200, .io_oversubscribe = true}, machine);
   EXPECT_EQ(limits.cpu.concurrency, 200u);
   EXPECT_EQ(limits.io.concurrency, 64u);
-  EXPECT_EQ(LimitsFor({.threads = 9999, .io_oversubscribe = true}, machine).cpu.concurrency,
+  EXPECT_EQ(ComputeLimits({.threads = 9999, .io_oversubscribe = true}, machine).cpu.concurrency,
             kThreadsMax);
 }
 
-TEST(LimitsTest, IoCapIsTheLeastOfPlatformPoolAndMemory) {
+TEST(LimitsTest, IoCapIsTheSmallestOfPlatformPoolAndMemory) {
   struct Case {
     uint32_t pool_threads;
     uint64_t memory_bytes;
@@ -51,32 +49,32 @@ TEST(LimitsTest, IoCapIsTheLeastOfPlatformPoolAndMemory) {
   }
 }
 
-TEST(LimitsTest, PendingIsFourTimesWhatRunsAndNeverTooLittle) {
-  const Limits few = LimitsFor({.threads = 1}, BigMachine(1));
+TEST(LimitsTest, PendingIsFourTimesConcurrencyWithAMinimum) {
+  const Limits few = ComputeLimits({.threads = 1}, BigMachine(1));
   EXPECT_EQ(few.io, (LaneLimit{1, 8}));
   EXPECT_EQ(few.cpu, (LaneLimit{1, 16}));
   EXPECT_EQ(NamedLaneLimit(1), (LaneLimit{1, 16}));
-  const Limits many = LimitsFor({.threads = 20}, BigMachine(20));
+  const Limits many = ComputeLimits({.threads = 20}, BigMachine(20));
   EXPECT_EQ(many.io, (LaneLimit{20, 80}));
   EXPECT_EQ(many.cpu, (LaneLimit{20, 80}));
   EXPECT_EQ(NamedLaneLimit(20), (LaneLimit{20, 80}));
 }
 
-TEST(LimitsTest, ProcessesAreAtMostFourAtOnce) {
-  EXPECT_EQ(LimitsFor({}, BigMachine(1)).proc, (LaneLimit{1, 4}));
-  EXPECT_EQ(LimitsFor({}, BigMachine(3)).proc, (LaneLimit{3, 12}));
-  EXPECT_EQ(LimitsFor({}, BigMachine(64)).proc, (LaneLimit{4, 16}));
+TEST(LimitsTest, ProcessLaneRunsAtMostFourJobs) {
+  EXPECT_EQ(ComputeLimits({}, BigMachine(1)).proc, (LaneLimit{1, 4}));
+  EXPECT_EQ(ComputeLimits({}, BigMachine(3)).proc, (LaneLimit{3, 12}));
+  EXPECT_EQ(ComputeLimits({}, BigMachine(64)).proc, (LaneLimit{4, 16}));
 }
 
-TEST(LimitsTest, LowResourcesMeanOneThreadPerLaneUnlessSet) {
-  const Limits low = LimitsFor({.low_resource = true}, BigMachine(8));
+TEST(LimitsTest, LowResourceMeansOneThreadPerLaneByDefault) {
+  const Limits low = ComputeLimits({.low_resource = true}, BigMachine(8));
   EXPECT_EQ(low.cpu.concurrency, 1u);
   EXPECT_EQ(low.io.concurrency, 1u);
   EXPECT_EQ(low.proc.concurrency, 1u);
-  EXPECT_EQ(LimitsFor({.threads = 2, .low_resource = true}, BigMachine(8)).cpu.concurrency, 2u);
+  EXPECT_EQ(ComputeLimits({.threads = 2, .low_resource = true}, BigMachine(8)).cpu.concurrency, 2u);
 }
 
-TEST(FlowOptionsTest, StandardLanesTakeTheLimitsAsTheyAre) {
+TEST(FlowOptionsTest, StandardLanesUseTheGivenLimits) {
   const Limits limits = {.cpu = {32, 5}, .io = {12, 7}, .proc = {3, 9}};
   const std::vector<LaneOptions> lanes = StandardLanes(limits);
   ASSERT_EQ(lanes.size(), 3u);
@@ -90,9 +88,9 @@ TEST(FlowOptionsTest, StandardLanesTakeTheLimitsAsTheyAre) {
 
 TEST(FlowOptionsTest, TokensFollowTheLimitsAndMemory) {
   const Limits limits = {.cpu = {6, 24}, .io = {12, 48}};
-  EXPECT_EQ(TokensFor(limits, {.memory_bytes = 24 * kGiB}),
+  EXPECT_EQ(ComputeTokens(limits, {.memory_bytes = 24 * kGiB}),
             (Tokens{.cpu = 6, .io = 12, .memory = 24}));
-  EXPECT_EQ(TokensFor(limits, {.memory_bytes = kGiB / 2}).memory, 1u);
+  EXPECT_EQ(ComputeTokens(limits, {.memory_bytes = kGiB / 2}).memory, 1u);
 }
 
 }  // namespace

@@ -14,41 +14,42 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "libs/base/check.h"
+#include "libs/base/error.h"
 #include "libs/base/mutex.h"
-#include "libs/base/status_macros.h"
-#include "libs/flow/abort.h"
-#include "libs/flow/item_source.h"
+#include "libs/flow/limits.h"
 #include "libs/flow/queue_run.h"
-#include "libs/ports/executor.h"
+#include "libs/flow/run_with_queue.h"
+#include "libs/ports/environment.h"
 
 namespace callboard::flow {
 
-enum class Order { kAsTheyCome, kAsGiven };
+enum class Order { kCompletion, kInput };
 
 struct ParallelOptions {
-  // How many results may exist at a time: being built, built, or in the consumer's hands.
+  // Results that may exist at a time: being built, built, or in use by the consumer.
   size_t limit = 1;
-  Order order = Order::kAsTheyCome;
+  Order order = Order::kCompletion;
   std::stop_token stop = {};
 };
 
-// Builds a result from each item of a source, several at a time, and hands them out one by one. An
-// item is taken from the source, and what is heavy built, only once there is room for the result.
+// Builds a result from each item of a source, several at a time, and returns the results one by
+// one. Takes an item from the source, and starts to build its result, only when there is room for
+// the result. This bounds the memory of large results.
 //
 //   ParallelLimit images(executor, files, decode, {.limit = 8});
 //   while (std::optional<absl::StatusOr<Image>> image = images.Next()) { ... }
 //
-// `build(item, stop)` returns absl::StatusOr<Result>; what it throws is an error too. An item that
-// fails does not end the others: who has enough of it lets the ParallelLimit end, which requests
-// `stop`, waits for what is under way and takes nothing more.
+// `build(item, stop)` returns absl::StatusOr<Result>; an exception becomes an error. If an item
+// fails, the others continue. To end early, destroy the ParallelLimit: it requests `stop`, waits
+// for running builds and starts no others.
 //
-// For one thread, which is none of the executor's. `executor` outlives it, and so does a `source`
-// that has a name.
+// Used by one thread, which is not a thread of the executor. `executor` outlives the ParallelLimit,
+// and so does a `source` that is passed as an lvalue.
 template <class Source, class Build>
 class ParallelLimit {
   using Items = internal::ItemSource<std::remove_reference_t<Source>>;
   using Item = typename Items::Item;
-  using Held = typename Items::Held;
+  using StoredItem = typename Items::StoredItem;
 
  public:
   using Result = typename std::invoke_result_t<Build&, const Item&, std::stop_token>::value_type;
@@ -60,7 +61,7 @@ class ParallelLimit {
         build_(std::move(build)),
         source_(std::forward<Source>(source)),
         items_(source_),
-        stopped_by_caller_(options_.stop, [this] { Stop(); }) {
+        caller_stop_(options_.stop, [this] { Stop(); }) {
     CHECK_GT(options_.limit, 0u);
   }
   ~ParallelLimit() {
@@ -71,34 +72,35 @@ class ParallelLimit {
   ParallelLimit(const ParallelLimit&) = delete;
   ParallelLimit& operator=(const ParallelLimit&) = delete;
 
-  // Waits for the next result, or error of an item; nothing after the last. Once it was stopped:
-  // AbortError(), then nothing. The result of the last call no longer counts.
+  // Waits for the next result or error of an item. Returns nullopt after the last one. After a stop
+  // request, returns AbortError() once, then nullopt. The result of the previous call stops
+  // counting towards the limit.
   std::optional<absl::StatusOr<Result>> Next() {
-    StartMore();
+    StartBuilds();
     base::MutexLock lock(mutex_);
     while (!stopping_.stop_requested()) {
       if (const auto first = ready_.begin();
           first != ready_.end() &&
-          (options_.order == Order::kAsTheyCome || first->first == handed_out_)) {
-        ++handed_out_;
+          (options_.order == Order::kCompletion || first->first == returned_)) {
+        ++returned_;
         return std::move(ready_.extract(first).mapped());
       }
       if (building_ == 0) return std::nullopt;
       executor_.Wait(mutex_, changed_, absl::InfiniteDuration());
     }
-    if (std::exchange(told_, true)) return std::nullopt;
+    if (std::exchange(abort_reported_, true)) return std::nullopt;
     return AbortError();
   }
 
  private:
-  void StartMore() {
-    while (more_ && !stopping_.stop_requested() && HasRoom()) {
-      std::optional<Held> item = items_.Next();
+  void StartBuilds() {
+    while (has_more_ && !stopping_.stop_requested() && HasRoom()) {
+      std::optional<StoredItem> item = items_.Next();
       if (!item.has_value()) {
-        more_ = false;
+        has_more_ = false;
         return;
       }
-      auto held = std::make_unique<Held>(*std::move(item));
+      auto held = std::make_unique<StoredItem>(*std::move(item));
       {
         base::MutexLock lock(mutex_);
         ++building_;
@@ -113,19 +115,20 @@ class ParallelLimit {
     return building_ + ready_.size() < options_.limit;
   }
 
-  // When it is over, the ParallelLimit may be gone.
-  void BuildOne(uint64_t index, std::unique_ptr<Held> item) {
+  // Builds one result, on a thread of the executor. The ParallelLimit may be destroyed as soon as
+  // this has decremented `building_`.
+  void BuildOne(uint64_t index, std::unique_ptr<StoredItem> item) {
     std::optional<absl::StatusOr<Result>> result;
-    const absl::Status status = internal::Guarded([&] {
+    const absl::Status status = internal::CatchExceptions([&] {
       RETURN_IF_ERROR(CheckNotAborted(stopping_.get_token()));
-      const Item& built_from = *item;
-      result.emplace(build_(built_from, stopping_.get_token()));
+      const Item& input = *item;
+      result.emplace(build_(input, stopping_.get_token()));
       return absl::OkStatus();
     });
     if (!result.has_value()) result.emplace(status);
     item.reset();
     base::MutexLock lock(mutex_);
-    ready_.emplace(options_.order == Order::kAsGiven ? index : built_++, *std::move(result));
+    ready_.emplace(options_.order == Order::kInput ? index : built_++, *std::move(result));
     --building_;
     changed_.NotifyAll();
   }
@@ -140,24 +143,24 @@ class ParallelLimit {
   const ParallelOptions options_;
   Build build_;
 
-  // Of the consumer's thread. A source that would be gone is kept here, another one is referred to.
+  // Used by the consumer's thread only. Holds an rvalue source; refers to an lvalue source.
   Source source_;
   Items items_;
-  bool more_ = true;
+  bool has_more_ = true;
   uint64_t started_ = 0;
-  bool told_ = false;
+  bool abort_reported_ = false;
 
   std::stop_source stopping_;
   base::Mutex mutex_;
   base::CondVar changed_;
   size_t building_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t built_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t handed_out_ ABSL_GUARDED_BY(mutex_) = 0;
-  // By index, or by the order in which they came.
+  uint64_t returned_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Keyed by index of the item, or by order of completion.
   std::map<uint64_t, absl::StatusOr<Result>> ready_ ABSL_GUARDED_BY(mutex_);
 
-  // Ends first: it may be under way in another thread.
-  std::stop_callback<std::function<void()>> stopped_by_caller_;
+  // Destroyed first: its destructor waits for a callback that runs on another thread.
+  std::stop_callback<std::function<void()>> caller_stop_;
 };
 
 template <class Source, class Build>

@@ -13,10 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "libs/flow/abort.h"
+#include "libs/flow/limits.h"
 #include "libs/flow/thread_pool.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/manual_executor.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::flow {
@@ -33,9 +32,9 @@ std::vector<int> Numbers(int count) {
   return numbers;
 }
 
-absl::StatusOr<int> Itself(int item, const std::stop_token&) { return item; }
+absl::StatusOr<int> Identity(int item, const std::stop_token&) { return item; }
 
-// All values, in the order they were handed out. REQUIRES: none fails.
+// Returns all values in the order of Next(). REQUIRES: no item fails.
 template <class Results>
 std::vector<int> Drain(Results& results) {
   std::vector<int> all;
@@ -50,60 +49,60 @@ class ParallelLimitTest : public testing::Test {
   const std::vector<int> numbers_ = Numbers(20);
 };
 
-TEST_F(ParallelLimitTest, ResultsComeAsTheyAreReady) {
-  ParallelLimit results(executor_, numbers_, Itself, {.limit = 6});
+TEST_F(ParallelLimitTest, ResultsAreReturnedInOrderOfCompletion) {
+  ParallelLimit results(executor_, numbers_, Identity, {.limit = 6});
   const std::vector<int> all = Drain(results);
   EXPECT_THAT(all, UnorderedElementsAreArray(numbers_));
   EXPECT_NE(all, numbers_);
 }
 
-TEST_F(ParallelLimitTest, ResultsComeInTheOrderOfTheItemsIfAsked) {
-  ParallelLimit results(executor_, numbers_, Itself, {.limit = 6, .order = Order::kAsGiven});
+TEST_F(ParallelLimitTest, ResultsCanBeReturnedInOrderOfTheItems) {
+  ParallelLimit results(executor_, numbers_, Identity, {.limit = 6, .order = Order::kInput});
   EXPECT_EQ(Drain(results), numbers_);
 }
 
-TEST_F(ParallelLimitTest, NoMoreThanTheLimitExistAtOnceEvenIfTheConsumerIsSlow) {
-  for (const Order order : {Order::kAsTheyCome, Order::kAsGiven}) {
-    int exist = 0;
-    int most = 0;
+TEST_F(ParallelLimitTest, SlowConsumerDoesNotExceedTheLimit) {
+  for (const Order order : {Order::kCompletion, Order::kInput}) {
+    int existing = 0;
+    int exist_max = 0;
     const auto build = [&](int, const std::stop_token&) -> absl::StatusOr<std::shared_ptr<int>> {
-      most = std::max(most, ++exist);
-      return std::shared_ptr<int>(new int(0), [&exist](int* heavy) {
-        --exist;
+      exist_max = std::max(exist_max, ++existing);
+      return std::shared_ptr<int>(new int(0), [&existing](int* heavy) {
+        --existing;
         delete heavy;
       });
     };
     ParallelLimit results(executor_, numbers_, build, {.limit = 4, .order = order});
-    int handed_out = 0;
+    int returned = 0;
     while (auto next = results.Next()) {
-      ++handed_out;
+      ++returned;
       executor_.RunAll();
-      EXPECT_LE(exist, 4) << "the one in hand included";
+      EXPECT_LE(existing, 4) << "includes the result in use by the consumer";
       next.reset();
     }
-    EXPECT_EQ(handed_out, 20);
-    EXPECT_EQ(most, 4);
+    EXPECT_EQ(returned, 20);
+    EXPECT_EQ(exist_max, 4);
   }
 }
 
-TEST_F(ParallelLimitTest, ItemsAreTakenFromTheSourceOnlyWhenThereIsRoom) {
+TEST_F(ParallelLimitTest, ItemsAreReadOnlyWhenThereIsRoom) {
   int pulled = 0;
   const auto source = [&]() -> std::optional<int> { return ++pulled; };
-  ParallelLimit results(executor_, source, Itself, {.limit = 3});
-  EXPECT_EQ(pulled, 0) << "nobody has asked yet";
+  ParallelLimit results(executor_, source, Identity, {.limit = 3});
+  EXPECT_EQ(pulled, 0) << "Next() was not called yet";
   ASSERT_TRUE(results.Next().has_value());
   EXPECT_EQ(pulled, 3);
   ASSERT_TRUE(results.Next().has_value());
   EXPECT_EQ(pulled, 4);
 }
 
-TEST_F(ParallelLimitTest, FailureOfAnItemIsHandedOutAndTheOthersGoOn) {
+TEST_F(ParallelLimitTest, FailedItemReturnsItsErrorAndTheOthersContinue) {
   const auto build = [](int item, const std::stop_token&) -> absl::StatusOr<int> {
     if (item == 1) return absl::DataLossError("torn");
     if (item == 2) throw std::runtime_error("worn");
     return item;
   };
-  ParallelLimit results(executor_, Numbers(4), build, {.limit = 2, .order = Order::kAsGiven});
+  ParallelLimit results(executor_, Numbers(4), build, {.limit = 2, .order = Order::kInput});
   EXPECT_EQ(**results.Next(), 0);
   EXPECT_THAT(*results.Next(), StatusIs(absl::StatusCode::kDataLoss, "torn"));
   EXPECT_THAT(*results.Next(), StatusIs(absl::StatusCode::kInternal, "threw: worn"));
@@ -112,16 +111,16 @@ TEST_F(ParallelLimitTest, FailureOfAnItemIsHandedOutAndTheOthersGoOn) {
   EXPECT_FALSE(results.Next().has_value());
 }
 
-TEST_F(ParallelLimitTest, StopIsToldOnceAsAnAbortError) {
+TEST_F(ParallelLimitTest, StopIsReturnedOnceAsAnAbortError) {
   std::stop_source stop;
-  ParallelLimit results(executor_, numbers_, Itself, {.limit = 2, .stop = stop.get_token()});
+  ParallelLimit results(executor_, numbers_, Identity, {.limit = 2, .stop = stop.get_token()});
   ASSERT_TRUE(results.Next().has_value());
   stop.request_stop();
   EXPECT_TRUE(IsAbortError(results.Next()->status()));
   EXPECT_FALSE(results.Next().has_value());
 }
 
-TEST_F(ParallelLimitTest, WhoLeavesEarlyStopsWhatIsUnderWayAndWaitsForIt) {
+TEST_F(ParallelLimitTest, DestructorStopsRunningBuildsAndWaitsForThem) {
   ThreadPool pool(2);
   std::atomic<int> under_way = 0;
   std::atomic<int> built = 0;
@@ -142,7 +141,7 @@ TEST_F(ParallelLimitTest, WhoLeavesEarlyStopsWhatIsUnderWayAndWaitsForIt) {
   EXPECT_EQ(built, 2);
 }
 
-TEST_F(ParallelLimitTest, StopWakesWhoWaitsForAResult) {
+TEST_F(ParallelLimitTest, StopWakesAWaitingConsumer) {
   ThreadPool pool(1);
   std::stop_source stop;
   std::atomic<bool> building = false;
@@ -157,15 +156,15 @@ TEST_F(ParallelLimitTest, StopWakesWhoWaitsForAResult) {
     while (!building) std::this_thread::yield();
     stop.request_stop();
   });
-  EXPECT_TRUE(IsAbortError(results.Next()->status())) << "although what it builds is not done";
+  EXPECT_TRUE(IsAbortError(results.Next()->status())) << "does not wait for the running build";
   stopper.join();
   open = true;
   open.notify_all();
 }
 
-TEST_F(ParallelLimitTest, ThreadsBuildSideBySide) {
+TEST_F(ParallelLimitTest, ThreadsBuildInParallel) {
   ThreadPool pool(3);
-  ParallelLimit results(pool, Numbers(3000), Itself, {.limit = 3, .order = Order::kAsGiven});
+  ParallelLimit results(pool, Numbers(3000), Identity, {.limit = 3, .order = Order::kInput});
   EXPECT_EQ(Drain(results), Numbers(3000));
 }
 

@@ -7,72 +7,71 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
 
 namespace callboard::flow::internal {
 
-absl::Status Guarded(absl::FunctionRef<absl::Status()> call) {
+absl::Status CatchExceptions(absl::FunctionRef<absl::Status()> call) {
   try {
     return call();
   } catch (const std::exception& thrown) {
     return absl::InternalError(absl::StrCat("threw: ", thrown.what()));
   } catch (...) {
-    return absl::InternalError("threw something that is no std::exception");
+    return absl::InternalError("threw an object that is not a std::exception");
   }
 }
 
 RunReport QueueRun::Run(Source source) {
-  CHECK(lane_.MayWait()) << "work may not wait for a run in its own flow: lane " << lane_.name();
+  CHECK(lane_.MayWait()) << "a job must not wait for a run in its own flow: lane " << lane_.name();
   absl::Status source_status;
   {
-    const std::stop_callback on_stop(options_.stop, [this] { ending_.request_stop(); });
-    source_status = BringAll(source);
+    const std::stop_callback on_stop(options_.stop, [this] { run_stop_.request_stop(); });
+    source_status = SubmitAll(source);
   }
-  Settle();
-  RunReport report = Report();
+  WaitForAttempts();
+  RunReport report = BuildReport();
   if (report.status.ok()) report.status = source_status;
   return report;
 }
 
-absl::Status QueueRun::BringAll(Source source) {
-  const std::stop_callback wake(ending_.get_token(), [this] {
+absl::Status QueueRun::SubmitAll(Source source) {
+  const std::stop_callback wake(run_stop_.get_token(), [this] {
     base::MutexLock lock(mutex_);
     changed_.NotifyAll();
   });
-  const uint32_t at_once = traits_.reads_ahead ? std::max(1u, lane_.limit().max_pending / 2) : 1;
+  const uint32_t batch_size = traits_.reads_ahead ? std::max(1u, lane_.limit().max_pending / 2) : 1;
   absl::Status status;
   while (status.ok() && WaitForWork()) {
-    bool goes_on = true;
-    status = Guarded([&] {
-      // A source that waits is read while nothing is held for it.
-      if (!traits_.reads_ahead) PullSome(source, 1);
-      goes_on = BringSome(source, at_once);
+    bool keep_going = true;
+    status = CatchExceptions([&] {
+      // A source that may block is read while no place is reserved.
+      if (!traits_.reads_ahead) PullItems(source, 1);
+      keep_going = SubmitBatch(source, batch_size);
       return absl::OkStatus();
     });
-    if (!goes_on) break;
+    if (!keep_going) break;
   }
-  if (!status.ok()) ending_.request_stop();
+  if (!status.ok()) run_stop_.request_stop();
   items_.clear();
   return base::Annotate(status, "the source of items");
 }
 
-bool QueueRun::BringSome(Source source, uint32_t count) {
+bool QueueRun::SubmitBatch(Source source, uint32_t count) {
   if (!traits_.reads_ahead && items_.empty()) return true;
-  absl::StatusOr<Places> places = lane_.Reserve(ending_.get_token(), count);
+  absl::StatusOr<LaneReservation> places = lane_.Reserve(run_stop_.get_token(), count);
   if (!places.ok()) return false;
-  PullSome(source, places->count());
+  PullItems(source, places->count());
   std::vector<ports::Executor::Job> jobs;
   jobs.reserve(items_.size());
   for (std::unique_ptr<ItemWork>& item : items_) {
-    jobs.emplace_back([this, item = std::move(item)]() mutable { Attempt(std::move(item)); });
+    jobs.emplace_back([this, item = std::move(item)]() mutable { RunAttempt(std::move(item)); });
   }
   items_.clear();
-  brought_ += jobs.size();
+  submitted_ += jobs.size();
   std::move(*places).Run(absl::MakeSpan(jobs), this);
   return true;
 }
 
-void QueueRun::PullSome(Source source, size_t count) {
+void QueueRun::PullItems(Source source, size_t count) {
   while (items_.size() < count) {
     std::unique_ptr<ItemWork> retry = TakeDueRetry();
     if (retry == nullptr) break;
@@ -81,7 +80,7 @@ void QueueRun::PullSome(Source source, size_t count) {
   size_t room = 0;
   {
     base::MutexLock lock(mutex_);
-    room = Room();
+    room = FreeCapacity();
   }
   for (; has_more_ && room > 0 && items_.size() < count; --room) {
     std::unique_ptr<ItemWork> item = source();
@@ -92,20 +91,20 @@ void QueueRun::PullSome(Source source, size_t count) {
   }
 }
 
-size_t QueueRun::Room() const {
+size_t QueueRun::FreeCapacity() const {
   const size_t items_max = size_t{lane_.limit().concurrency} + lane_.limit().max_pending;
   return items_max - std::min(items_max, pulled_ - finished_);
 }
 
 bool QueueRun::WaitForWork() {
   base::MutexLock lock(mutex_);
-  while (!ending_.stop_requested()) {
-    if (has_more_ && Room() > 0) return true;
+  while (!run_stop_.stop_requested()) {
+    if (has_more_ && FreeCapacity() > 0) return true;
     absl::Duration until_due = absl::InfiniteDuration();
     if (!retries_.empty()) {
       until_due = retries_.begin()->first - lane_.clock().MonotonicNow();
       if (until_due <= absl::ZeroDuration()) return true;
-    } else if (!has_more_ && over_ == brought_) {
+    } else if (!has_more_ && ended_attempts_ == submitted_) {
       return false;
     }
     lane_.executor().Wait(mutex_, changed_, until_due);
@@ -124,47 +123,47 @@ std::unique_ptr<ItemWork> QueueRun::TakeDueRetry() {
   return item;
 }
 
-void QueueRun::Settle() {
+void QueueRun::WaitForAttempts() {
   const size_t withdrawn = lane_.Withdraw(this);
   std::multimap<absl::Duration, std::unique_ptr<ItemWork>> dropped;
   base::MutexLock lock(mutex_);
-  while (over_ + withdrawn < brought_) {
+  while (ended_attempts_ + withdrawn < submitted_) {
     lane_.executor().Wait(mutex_, changed_, absl::InfiniteDuration());
   }
   dropped.swap(retries_);
 }
 
-ItemContext QueueRun::ContextOf(const ItemWork& item) const {
+ItemContext QueueRun::MakeContext(const ItemWork& item) const {
   return {.index = item.index, .attempt = item.attempt, .stop = options_.stop};
 }
 
-void QueueRun::Attempt(std::unique_ptr<ItemWork> item) {
-  if (ending_.stop_requested()) return Drop(std::move(item));
-  const ItemContext context = ContextOf(*item);
-  bool worth_a_retry = false;
-  absl::Status status = Guarded([&] {
-    absl::Status tried = item->Try(context);
-    if (!tried.ok()) worth_a_retry = IsWorthARetry(tried, *item);
-    return tried;
+void QueueRun::RunAttempt(std::unique_ptr<ItemWork> item) {
+  if (run_stop_.stop_requested()) return Drop(std::move(item));
+  const ItemContext context = MakeContext(*item);
+  bool should_retry = false;
+  absl::Status status = CatchExceptions([&] {
+    absl::Status result = item->RunWorker(context);
+    if (!result.ok()) should_retry = ShouldRetry(result, *item);
+    return result;
   });
-  if (worth_a_retry) {
-    // An attempt that will not come is no failure, whenever the end came.
-    if (ending_.stop_requested()) return Drop(std::move(item));
+  if (should_retry) {
+    // The run ends, so the retry will not happen. That is not a failure of the item.
+    if (run_stop_.stop_requested()) return Drop(std::move(item));
     return Retry(std::move(item), status);
   }
   if (status.ok() && traits_.has_on_result) {
-    base::MutexLock lock(callbacks_);
-    status = Guarded([&] { return item->OnResult(context); });
+    base::MutexLock lock(callback_mutex_);
+    status = CatchExceptions([&] { return item->OnResult(context); });
   }
   if (status.ok()) return Succeed(std::move(item));
-  // Stopped, which is not failed.
+  // The item was stopped; it has not failed.
   if (options_.stop.stop_requested() && IsAbortError(status)) return Drop(std::move(item));
   Fail(std::move(item), std::move(status));
 }
 
-bool QueueRun::IsWorthARetry(const absl::Status& error, const ItemWork& item) const {
+bool QueueRun::ShouldRetry(const absl::Status& error, const ItemWork& item) const {
   if (item.attempt > options_.retries) return false;
-  // One that heeds a stop is not asked again.
+  // The worker obeyed the stop request.
   if (options_.stop.stop_requested() && IsAbortError(error)) return false;
   return options_.is_transient == nullptr || options_.is_transient(error);
 }
@@ -172,7 +171,7 @@ bool QueueRun::IsWorthARetry(const absl::Status& error, const ItemWork& item) co
 absl::Duration QueueRun::Backoff(const absl::Status& error, const ItemWork& item) const {
   absl::Duration backoff = options_.backoff;
   for (uint32_t i = 1; i < item.attempt && backoff < options_.backoff_max; ++i) backoff *= 2;
-  backoff = base::DetailsOf(error).retry_after.value_or(backoff);
+  backoff = base::GetErrorDetails(error).retry_after.value_or(backoff);
   return std::min(backoff, options_.backoff_max);
 }
 
@@ -182,7 +181,7 @@ void QueueRun::Retry(std::unique_ptr<ItemWork> item, const absl::Status& error) 
   base::MutexLock lock(mutex_);
   retries_.emplace(due, std::move(item));
   has_retries_ = true;
-  ++over_;
+  ++ended_attempts_;
   changed_.NotifyAll();
 }
 
@@ -190,7 +189,7 @@ void QueueRun::Succeed(std::unique_ptr<ItemWork> item) {
   item.reset();
   base::MutexLock lock(mutex_);
   ++report_.succeeded;
-  CountFinished();
+  MarkFinished();
 }
 
 void QueueRun::Fail(std::unique_ptr<ItemWork> item, absl::Status error) {
@@ -201,46 +200,48 @@ void QueueRun::Fail(std::unique_ptr<ItemWork> item, absl::Status error) {
     is_first = report_.failed++ == 0;
     if (is_first) report_.status = error;
   }
-  // Before anybody is told, which may take its time.
-  if (options_.on_failure == OnFailure::kStop) ending_.request_stop();
+  // Before the callback, which may be slow.
+  if (options_.on_failure == OnFailure::kStop) run_stop_.request_stop();
   {
-    base::MutexLock lock(callbacks_);
-    const ItemContext context = ContextOf(*item);
-    const absl::Status told = Guarded([&] { return item->OnError(error, context); });
-    if (!told.ok()) error = base::Annotate(error, absl::StrCat("(on_error: ", told.message(), ")"));
+    base::MutexLock lock(callback_mutex_);
+    const ItemContext context = MakeContext(*item);
+    const absl::Status callback_status =
+        CatchExceptions([&] { return item->OnError(error, context); });
+    if (!callback_status.ok())
+      error = base::Annotate(error, absl::StrCat("(on_error: ", callback_status.message(), ")"));
   }
   item.reset();
   base::MutexLock lock(mutex_);
   if (is_first) report_.status = error;
-  if (first_failed_.error.ok() || index < first_failed_.index) first_failed_ = {index, error};
+  if (first_failure_.error.ok() || index < first_failure_.index) first_failure_ = {index, error};
   if (report_.errors.size() < options_.errors_max) {
     report_.errors.push_back({index, std::move(error)});
   }
-  CountFinished();
+  MarkFinished();
 }
 
 void QueueRun::Drop(std::unique_ptr<ItemWork> item) {
   item.reset();
   base::MutexLock lock(mutex_);
-  CountFinished();
+  MarkFinished();
 }
 
-void QueueRun::CountFinished() {
+void QueueRun::MarkFinished() {
   ++finished_;
-  ++over_;
+  ++ended_attempts_;
   changed_.NotifyAll();
 }
 
-RunReport QueueRun::Report() {
+RunReport QueueRun::BuildReport() {
   base::MutexLock lock(mutex_);
   std::sort(report_.errors.begin(), report_.errors.end(),
             [](const ItemError& a, const ItemError& b) { return a.index < b.index; });
   if (options_.stop.stop_requested()) {
     report_.status = options_.abort_error;
-  } else if (options_.on_failure == OnFailure::kGoOn && report_.failed > 0) {
+  } else if (options_.on_failure == OnFailure::kContinue && report_.failed > 0) {
     report_.status = base::Annotate(
-        first_failed_.error,
-        absl::StrCat(report_.failed, " of ", pulled_, " items failed; item ", first_failed_.index));
+        first_failure_.error, absl::StrCat(report_.failed, " of ", pulled_, " items failed; item ",
+                                           first_failure_.index));
   }
   return std::move(report_);
 }

@@ -1,4 +1,4 @@
-// What RunWithQueue() does that does not depend on the types of items and results.
+// The part of RunWithQueue() that does not depend on the types of items and results.
 #ifndef CALLBOARD_LIBS_FLOW_QUEUE_RUN_H_
 #define CALLBOARD_LIBS_FLOW_QUEUE_RUN_H_
 
@@ -15,26 +15,26 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
-#include "libs/flow/abort.h"
 #include "libs/flow/flow.h"
+#include "libs/flow/limits.h"
 
 namespace callboard::flow {
 
 enum class OnFailure {
-  // The first failure ends the run: nothing more is begun, what runs is waited for, and the first
-  // error is returned.
+  // The first failure ends the run: no more items are started, running ones are waited for, and the
+  // first error is returned.
   kStop,
-  // All items run; the error tells of all that failed.
-  kGoOn,
+  // All items run; the returned error has the number of failures.
+  kContinue,
 };
 
-// What workers and callbacks are told beside the item.
+// Passed to workers and callbacks together with the item.
 struct ItemContext {
-  // The item's place in the input, from 0.
+  // The item's index in the input, from 0.
   size_t index = 0;
   // 1 for the first attempt.
   uint32_t attempt = 1;
-  // Requested when the whole run is to stop; for the worker to hand on. Lives as long as the run.
+  // Requested when the caller stops the run; the worker passes it on. Lives as long as the run.
   const std::stop_token& stop;
 };
 
@@ -47,22 +47,23 @@ struct RunOptions {
   OnFailure on_failure = OnFailure::kStop;
   // Attempts after the first.
   uint32_t retries = 0;
-  // Before the first retry, and twice as long before each further one, up to `backoff_max`. An
-  // error that says itself how long to wait (base::WithRetryAfter) is heeded, up to the same bound.
+  // The delay before the first retry. Doubles before each further one, up to `backoff_max`. A delay
+  // that an error itself requests (base::WithRetryAfter) is used instead, with the same bound.
   absl::Duration backoff = absl::ZeroDuration();
   absl::Duration backoff_max = absl::Minutes(5);
-  // Errors that another attempt may mend; null: all.
+  // Returns whether an error may be retried. Null retries all errors.
   std::function<bool(const absl::Status&)> is_transient = {};
   std::stop_token stop = {};
-  // What a stopped run returns.
+  // The status of a stopped run.
   absl::Status abort_error = AbortError();
-  // Errors that are kept; further ones are counted only.
+  // Errors to keep; further ones are only counted.
   size_t errors_max = 1000;
 };
 
-// How a run went.
+// The outcome of a run.
 struct RunReport {
-  // OK; the first error; one that tells of all; `abort_error`; or why the source broke off.
+  // OK; the first error (kStop); an error with the number of failures (kContinue); `abort_error` if
+  // the run was stopped; or the exception of the source.
   absl::Status status;
   // In the order of the input, at most `errors_max`.
   std::vector<ItemError> errors = {};
@@ -72,36 +73,35 @@ struct RunReport {
 
 namespace internal {
 
-// An item and what is done with it.
+// An item, with the calls that its worker and callbacks need. Owned by the run or by one attempt.
 class ItemWork {
  public:
   virtual ~ItemWork() = default;
 
-  // Place in the input, and the number of the next attempt.
+  // The item's index in the input, and the number of its next attempt.
   size_t index = 0;
   uint32_t attempt = 1;
 
-  // The worker. Runs beside that of other items.
-  virtual absl::Status Try(const ItemContext& context) = 0;
-  // What follows it, for one item at a time.
+  // Calls the worker. Runs concurrently with other items.
+  virtual absl::Status RunWorker(const ItemContext& context) = 0;
+  // Call the callbacks, for one item at a time.
   virtual absl::Status OnResult(const ItemContext& context) = 0;
   virtual absl::Status OnError(const absl::Status& error, const ItemContext& context) = 0;
 };
 
-// One call of RunWithQueue(). Lives on the caller's stack: nothing of it is left in lane or
-// executor when Run() returns.
+// One call of RunWithQueue(). Lives on the caller's stack: when Run() returns, neither the lane nor
+// the executor refers to it.
 class QueueRun {
  public:
-  // The next item, null after the last. Called by the caller's thread only, when there is a place
-  // for what it returns.
+  // Returns the next item, null after the last. Called on the caller's thread only.
   using Source = absl::FunctionRef<std::unique_ptr<ItemWork>()>;
 
-  // What spares work where it is known.
+  // Properties that allow shortcuts.
   struct Traits {
-    // The source never waits, so that items may be read in groups. Of one that does, each item is
-    // brought before the next is read.
+    // The source never blocks, so items may be read in batches. If it may block, each item is
+    // submitted before the next is read.
     bool reads_ahead = false;
-    // OnResult() has something to do.
+    // OnResult() does something.
     bool has_on_result = true;
   };
 
@@ -113,71 +113,75 @@ class QueueRun {
   RunReport Run(Source source);
 
  private:
-  // Brings items until there are no more, one failed or the run is stopped. The source's error.
-  absl::Status BringAll(Source source);
-  // Brings up to `count` of them at once; false when the run ends.
-  bool BringSome(Source source, uint32_t count);
-  // Fills `items_` up to `count`.
-  void PullSome(Source source, size_t count);
-  // Waits for what is under way, after what is still pending was dropped.
-  void Settle();
-  // Waits until there is something to bring; false at the end.
+  // Submits items until the source is empty, an item failed or the run is stopped. Returns the
+  // error of the source.
+  absl::Status SubmitAll(Source source);
+  // Reserves up to `count` places and submits as many items. Returns false if the run ends.
+  bool SubmitBatch(Source source, uint32_t count);
+  // Fills `items_` up to `count`, with due retries first.
+  void PullItems(Source source, size_t count);
+  // Drops pending attempts and retries, and waits for running attempts.
+  void WaitForAttempts();
+  // Waits until there is an item or a due retry to submit. Returns false at the end of the run.
   bool WaitForWork();
-  // How many more items may exist: those in their backoff count.
-  size_t Room() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A retry that is due; else null.
+  // Returns how many more items may exist. Items in backoff count as existing.
+  size_t FreeCapacity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns a due retry, or null.
   std::unique_ptr<ItemWork> TakeDueRetry();
 
-  // One attempt at an item, in a lane's thread; and how it can end. Once it is over, the run may be
-  // gone.
-  void Attempt(std::unique_ptr<ItemWork> item);
+  // Runs one attempt, as a job of the lane. It ends in exactly one of the four methods below, after
+  // which the run may be destroyed.
+  void RunAttempt(std::unique_ptr<ItemWork> item);
   void Retry(std::unique_ptr<ItemWork> item, const absl::Status& error);
   void Succeed(std::unique_ptr<ItemWork> item);
   void Fail(std::unique_ptr<ItemWork> item, absl::Status error);
   void Drop(std::unique_ptr<ItemWork> item);
-  void CountFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MarkFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Whether another attempt may mend it.
-  bool IsWorthARetry(const absl::Status& error, const ItemWork& item) const;
+  bool ShouldRetry(const absl::Status& error, const ItemWork& item) const;
   absl::Duration Backoff(const absl::Status& error, const ItemWork& item) const;
-  ItemContext ContextOf(const ItemWork& item) const;
-  RunReport Report();
+  ItemContext MakeContext(const ItemWork& item) const;
+  RunReport BuildReport();
 
   // Constant after construction.
   Lane& lane_;
   const RunOptions& options_;
   const Traits traits_;
 
-  // Requested when nothing more is to begin: by `options_.stop` or by a failure.
-  std::stop_source ending_;
+  // Requested when nothing more may start: after `options_.stop`, a failure with kStop, or an error
+  // of the source.
+  std::stop_source run_stop_;
 
-  // Of the caller's thread. Whether the source may have more; what was taken from it; attempts that
-  // were put into the lane; and what is about to be.
+  // Used by the caller's thread only.
+  // Whether the source may have more items.
   bool has_more_ = true;
+  // Items taken from the source.
   size_t pulled_ = 0;
-  size_t brought_ = 0;
+  // Attempts submitted to the lane.
+  size_t submitted_ = 0;
+  // Items to submit next.
   std::vector<std::unique_ptr<ItemWork>> items_;
 
-  // Callbacks are for one item at a time.
-  base::Mutex callbacks_;
+  // Held while a callback runs, so that callbacks run for one item at a time.
+  base::Mutex callback_mutex_;
 
   base::Mutex mutex_;
   base::CondVar changed_;
-  // Attempts that are over; each that was brought ends here or is withdrawn.
-  size_t over_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Items of which no attempt will come.
+  // Attempts that have ended. Each submitted attempt ends here or is withdrawn.
+  size_t ended_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Items without further attempts.
   size_t finished_ ABSL_GUARDED_BY(mutex_) = 0;
-  // By the time they are due.
+  // Items in backoff, by the time at which their retry is due.
   std::multimap<absl::Duration, std::unique_ptr<ItemWork>> retries_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_retries_ = false;
-  // Its status is the first error, until it is reported.
+  // `status` holds the first error until BuildReport().
   RunReport report_ ABSL_GUARDED_BY(mutex_);
-  // The failed item that stands first in the input.
-  ItemError first_failed_ ABSL_GUARDED_BY(mutex_);
+  // The failed item with the smallest index.
+  ItemError first_failure_ ABSL_GUARDED_BY(mutex_);
 };
 
-// `call()`, with whatever it throws as an error.
-absl::Status Guarded(absl::FunctionRef<absl::Status()> call);
+// Returns `call()`. An exception becomes an error.
+absl::Status CatchExceptions(absl::FunctionRef<absl::Status()> call);
 
 }  // namespace internal
 }  // namespace callboard::flow

@@ -11,13 +11,65 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "libs/flow/item_source.h"
 #include "libs/flow/queue_run.h"
+
+namespace callboard::flow::internal {
+
+// Iterates over the items of a run. `Source` is a container or another range, or a function that
+// returns the next item as an optional, empty after the last. It outlives the ItemSource.
+//
+// Workers see an `Item`. A `StoredItem` is what is kept until then: a reference if the range keeps
+// its items anyway, otherwise the item.
+template <class Source>
+class ItemSource {
+  using Iterator = decltype(std::begin(std::declval<Source&>()));
+  using Reference = decltype(*std::declval<Iterator&>());
+  static constexpr bool kHasStableItems =
+      std::forward_iterator<Iterator> && std::is_lvalue_reference_v<Reference>;
+
+ public:
+  using Item = std::remove_cvref_t<Reference>;
+  using StoredItem = std::conditional_t<kHasStableItems, std::reference_wrapper<const Item>, Item>;
+  // Whether Next() never blocks.
+  static constexpr bool kNeverBlocks = kHasStableItems;
+
+  explicit ItemSource(Source& range) : next_(std::begin(range)), end_(std::end(range)) {}
+
+  std::optional<StoredItem> Next() {
+    if (next_ == end_) return std::nullopt;
+    std::optional<StoredItem> item(*next_);
+    ++next_;
+    return item;
+  }
+
+ private:
+  Iterator next_;
+  decltype(std::end(std::declval<Source&>())) end_;
+};
+
+template <class Source>
+requires std::is_invocable_v<Source&>
+class ItemSource<Source> {
+ public:
+  using Item = typename std::invoke_result_t<Source&>::value_type;
+  using StoredItem = Item;
+  static constexpr bool kNeverBlocks = false;
+
+  explicit ItemSource(Source& next) : next_(next) {}
+
+  std::optional<StoredItem> Next() { return next_(); }
+
+ private:
+  Source& next_;
+};
+
+}  // namespace callboard::flow::internal
 
 namespace callboard::flow {
 
-// How a run went, and what the workers returned: results in the order of the input, empty where an
-// item failed or did not run. Of a source that is a function, only of what was taken from it.
+// The outcome of a run, with the results of the workers in the order of the input, empty where an
+// item failed or did not run. If the source is a function, `results` covers the items that were
+// taken from it.
 template <class Result>
 struct RunResults : RunReport {
   std::vector<std::optional<Result>> results = {};
@@ -25,13 +77,13 @@ struct RunResults : RunReport {
 template <>
 struct RunResults<void> : RunReport {};
 
-// Called for one item at a time, in the threads of the workers; either may be null. An error that
-// one returns, or an exception, is the item's failure.
+// Callbacks of a run. Called for one item at a time, on the threads of the workers. Either may be
+// null. If a callback returns an error or throws, the item has failed.
 template <class Item, class Result>
 struct RunCallbacks {
-  // For items that succeeded.
+  // Called for each item that succeeded.
   std::function<absl::Status(const Item&, const Result&, const ItemContext&)> on_result = {};
-  // Once for each item that failed, after its last attempt.
+  // Called once for each item that failed, after its last attempt.
   std::function<absl::Status(const Item&, const absl::Status&, const ItemContext&)> on_error = {};
 };
 template <class Item>
@@ -43,42 +95,42 @@ struct RunCallbacks<Item, void> {
 namespace internal {
 
 template <class Returned>
-struct ResultOf;
+struct UnwrapResult;
 template <>
-struct ResultOf<absl::Status> {
+struct UnwrapResult<absl::Status> {
   using Type = void;
 };
 template <class Value>
-struct ResultOf<absl::StatusOr<Value>> {
+struct UnwrapResult<absl::StatusOr<Value>> {
   using Type = Value;
 };
 
 template <class Source, class Worker>
 using WorkerResult =
-    typename ResultOf<std::invoke_result_t<Worker&, const typename ItemSource<Source>::Item&,
-                                           const ItemContext&>>::Type;
+    typename UnwrapResult<std::invoke_result_t<Worker&, const typename ItemSource<Source>::Item&,
+                                               const ItemContext&>>::Type;
 
-// What the items of a run have in common.
+// The state that the items of a run share. Outlives them.
 template <class Item, class Result, class Worker>
-struct RunParts {
+struct TypedRun {
   Worker& worker;
   const RunCallbacks<Item, Result>& callbacks;
-  // Touched by one item at a time.
+  // Used by one item at a time.
   RunResults<Result>& outcome;
 };
 
-template <class Held, class Item, class Result, class Worker>
+template <class StoredItem, class Item, class Result, class Worker>
 class TypedItemWork final : public ItemWork {
  public:
-  TypedItemWork(Held item, const RunParts<Item, Result, Worker>& parts)
-      : item_(std::forward<Held>(item)), parts_(parts) {}
+  TypedItemWork(StoredItem item, const TypedRun<Item, Result, Worker>& typed_run)
+      : item_(std::forward<StoredItem>(item)), run_(typed_run) {}
 
-  absl::Status Try(const ItemContext& context) override {
+  absl::Status RunWorker(const ItemContext& context) override {
     const Item& item = item_;
     if constexpr (std::is_void_v<Result>) {
-      return parts_.worker(item, context);
+      return run_.worker(item, context);
     } else {
-      absl::StatusOr<Result> result = parts_.worker(item, context);
+      absl::StatusOr<Result> result = run_.worker(item, context);
       if (!result.ok()) return result.status();
       result_ = *std::move(result);
       return absl::OkStatus();
@@ -86,14 +138,14 @@ class TypedItemWork final : public ItemWork {
   }
 
   absl::Status OnResult(const ItemContext& context) override {
-    const auto& on_result = parts_.callbacks.on_result;
+    const auto& on_result = run_.callbacks.on_result;
     if constexpr (std::is_void_v<Result>) {
       return on_result ? on_result(item_, context) : absl::OkStatus();
     } else {
       if (on_result) {
-        if (absl::Status told = on_result(item_, *result_, context); !told.ok()) return told;
+        if (absl::Status status = on_result(item_, *result_, context); !status.ok()) return status;
       }
-      std::vector<std::optional<Result>>& results = parts_.outcome.results;
+      std::vector<std::optional<Result>>& results = run_.outcome.results;
       if (results.size() <= index) results.resize(index + 1);
       results[index] = std::move(result_);
       return absl::OkStatus();
@@ -101,38 +153,37 @@ class TypedItemWork final : public ItemWork {
   }
 
   absl::Status OnError(const absl::Status& error, const ItemContext& context) override {
-    const auto& on_error = parts_.callbacks.on_error;
+    const auto& on_error = run_.callbacks.on_error;
     return on_error ? on_error(item_, error, context) : absl::OkStatus();
   }
 
  private:
-  struct Nothing {};
+  struct NoResult {};
 
-  const Held item_;
-  const RunParts<Item, Result, Worker>& parts_;
-  std::conditional_t<std::is_void_v<Result>, Nothing, std::optional<Result>> result_;
+  const StoredItem item_;
+  const TypedRun<Item, Result, Worker>& run_;
+  std::conditional_t<std::is_void_v<Result>, NoResult, std::optional<Result>> result_;
 };
 
 }  // namespace internal
 
-// Calls `worker(item, context)` for every item of `source`, in `lane`, and returns when no call is
-// under way or will come.
+// Calls `worker(item, context)` for every item of `source`, in `lane`. Returns when no call is in
+// progress and none will follow.
 //
 //   RunResults<Digest> digests = RunWithQueue(
 //       io, files, [](const std::string& file, const ItemContext& context) { return Hash(file); },
-//       {.on_failure = OnFailure::kGoOn, .retries = 2, .stop = stop});
+//       {.on_failure = OnFailure::kContinue, .retries = 2, .stop = stop});
 //
-// `source` is a range, or a function that returns an optional. However long it is, no more items
-// exist at a time than the lane may hold, in flight, pending or in their backoff. A function may
-// wait for its next item: meanwhile it holds no place, but retries and the end of the run wait for
-// it, so that it should heed the same stop token. A source that throws ends the run with that
-// error. A worker returns absl::StatusOr<Result>, or absl::Status when there is no result; what it
-// throws is an error too.
+// `source` is a range, or a function that returns an optional. No more items exist at a time than
+// the lane may hold, in flight, pending or in backoff. A function may block until it has its next
+// item. Meanwhile it holds no place, but retries and the end of the run wait for it, so it should
+// observe the same stop token. If the source throws, the run ends with that error. A worker returns
+// absl::StatusOr<Result>, or absl::Status if there is no result; an exception becomes an error.
 //
-// A stop request ends the run as a failure does under OnFailure::kStop, whatever `on_failure` is;
-// an item whose worker then returns an AbortError() has not failed.
+// A stop request ends the run as a failure does with OnFailure::kStop, also with kContinue. An item
+// whose worker then returns an AbortError() has not failed.
 //
-// REQUIRES: not called from work of the lane's Flow.
+// REQUIRES: not called from a job of the lane's Flow.
 template <class Source, class Worker>
 RunResults<internal::WorkerResult<Source, Worker>> RunWithQueue(
     Lane& lane, Source&& source, Worker worker, const RunOptions& options = {},
@@ -140,26 +191,26 @@ RunResults<internal::WorkerResult<Source, Worker>> RunWithQueue(
                        internal::WorkerResult<Source, Worker>>& callbacks = {}) {
   using Items = internal::ItemSource<std::remove_reference_t<Source>>;
   using Item = typename Items::Item;
-  using Held = typename Items::Held;
+  using StoredItem = typename Items::StoredItem;
   using Result = internal::WorkerResult<Source, Worker>;
   RunResults<Result> outcome;
-  const internal::RunParts<Item, Result, Worker> parts = {worker, callbacks, outcome};
+  const internal::TypedRun<Item, Result, Worker> typed_run = {worker, callbacks, outcome};
   Items items(source);
   size_t pulled = 0;
   const auto next = [&]() -> std::unique_ptr<internal::ItemWork> {
-    std::optional<Held> item = items.Next();
+    std::optional<StoredItem> item = items.Next();
     if (!item.has_value()) return nullptr;
     ++pulled;
-    return std::make_unique<internal::TypedItemWork<Held, Item, Result, Worker>>(*std::move(item),
-                                                                                 parts);
+    return std::make_unique<internal::TypedItemWork<StoredItem, Item, Result, Worker>>(
+        *std::move(item), typed_run);
   };
   internal::QueueRun run(
       lane, options,
-      {.reads_ahead = Items::kNeverWaits,
+      {.reads_ahead = Items::kNeverBlocks,
        .has_on_result = !std::is_void_v<Result> || callbacks.on_result != nullptr});
   static_cast<RunReport&>(outcome) = run.Run(next);
   if constexpr (!std::is_void_v<Result>) {
-    if constexpr (Items::kNeverWaits) pulled = std::distance(std::begin(source), std::end(source));
+    if constexpr (Items::kNeverBlocks) pulled = std::distance(std::begin(source), std::end(source));
     outcome.results.resize(pulled);
   }
   return outcome;

@@ -1,4 +1,4 @@
-// RunWithQueue() against a plain loop, with work in any order that a seed can think of.
+// Compares RunWithQueue() with a plain loop. The seed chooses the order in which attempts run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,16 +9,14 @@
 #include <stop_token>
 #include <vector>
 
-#include "libs/flow/abort.h"
+#include "libs/flow/limits.h"
 #include "libs/flow/run_with_queue.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/fake_random.h"
-#include "libs/testing/manual_executor.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::flow {
 namespace {
 
-// What a random run does: how many attempts of each item fail, and when somebody stops it.
+// A random run: its options, the failing attempts of each item, and the attempt that stops the run.
 struct Script {
   RunOptions options;
   std::vector<uint32_t> failing_attempts;
@@ -27,7 +25,7 @@ struct Script {
 
 Script RandomScript(test::FakeRandom& random) {
   Script script;
-  script.options.on_failure = random.Chance(0.5) ? OnFailure::kStop : OnFailure::kGoOn;
+  script.options.on_failure = random.Chance(0.5) ? OnFailure::kStop : OnFailure::kContinue;
   script.options.retries = static_cast<uint32_t>(random.Below(3));
   script.options.backoff = absl::Seconds(random.Below(3));
   for (size_t i = 0; i < random.Below(30); ++i) {
@@ -38,7 +36,7 @@ Script RandomScript(test::FakeRandom& random) {
   return script;
 }
 
-TEST(RunWithQueuePropertyTest, RunDoesWhatALoopWouldWhateverTheOrder) {
+TEST(RunWithQueuePropertyTest, RunEqualsALoopForEveryOrder) {
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
     SCOPED_TRACE(seed);
     test::FakeRandom random(seed);
@@ -55,11 +53,11 @@ TEST(RunWithQueuePropertyTest, RunDoesWhatALoopWouldWhateverTheOrder) {
     bool returned = false;
     std::map<size_t, int> results;
     std::map<size_t, int> errors;
-    const auto worker = [&](uint32_t failing,
+    const auto worker = [&](uint32_t failing_attempts,
                             const ItemContext& context) -> absl::StatusOr<size_t> {
       EXPECT_FALSE(returned);
       if (attempts++ == script.stop_at_attempt) stop.request_stop();
-      if (context.attempt <= failing) return absl::DataLossError("broken");
+      if (context.attempt <= failing_attempts) return absl::DataLossError("broken");
       return context.index;
     };
     const RunResults<size_t> run =
@@ -75,25 +73,28 @@ TEST(RunWithQueuePropertyTest, RunDoesWhatALoopWouldWhateverTheOrder) {
                             return absl::OkStatus();
                           }});
     returned = true;
-    EXPECT_EQ(executor.size(), 0u) << "something is left";
+    EXPECT_EQ(executor.size(), 0u) << "jobs remain in the executor";
 
-    // What a loop over the items gives, without a stop.
-    std::map<size_t, int> good;
-    std::map<size_t, int> bad;
+    // The outcome of a loop over the items, without a stop.
+    std::map<size_t, int> expected_results;
+    std::map<size_t, int> expected_errors;
     for (size_t i = 0; i < script.failing_attempts.size(); ++i) {
-      (script.failing_attempts[i] <= script.options.retries ? good : bad)[i] = 1;
+      (script.failing_attempts[i] <= script.options.retries ? expected_results
+                                                            : expected_errors)[i] = 1;
     }
     const bool stopped = stop.stop_requested();
     EXPECT_EQ(IsAbortError(run.status), stopped);
-    if (!stopped && (script.options.on_failure == OnFailure::kGoOn || bad.empty())) {
-      EXPECT_EQ(results, good);
-      EXPECT_EQ(errors, bad);
-      EXPECT_EQ(run.status.ok(), bad.empty());
+    if (!stopped &&
+        (script.options.on_failure == OnFailure::kContinue || expected_errors.empty())) {
+      EXPECT_EQ(results, expected_results);
+      EXPECT_EQ(errors, expected_errors);
+      EXPECT_EQ(run.status.ok(), expected_errors.empty());
       EXPECT_EQ(run.results.size(), script.failing_attempts.size());
     } else {
-      EXPECT_TRUE(std::includes(good.begin(), good.end(), results.begin(), results.end()));
+      EXPECT_TRUE(std::includes(expected_results.begin(), expected_results.end(), results.begin(),
+                                results.end()));
       EXPECT_TRUE(stopped || !errors.empty());
-      // A stop ends the attempts of an item, which then fails before it should.
+      // A stop ends the retries of an item, so items may fail that would otherwise succeed.
       for (const auto& [index, count] : errors) EXPECT_EQ(count, 1);
     }
     EXPECT_EQ(run.failed, errors.size());

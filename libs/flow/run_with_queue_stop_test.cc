@@ -1,4 +1,4 @@
-// How runs are stopped, and how they read their source.
+// Tests of RunWithQueue(): stop requests, and reading from the source.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "libs/flow/abort.h"
+#include "libs/flow/limits.h"
 #include "libs/flow/run_with_queue.h"
 #include "libs/flow/thread_pool.h"
 #include "libs/testing/run_fixture.h"
@@ -35,26 +35,26 @@ using RunWithQueueSourceTest = test::RunFixture;
 
 // ---- Abort --------------------------------------------------------------------------------------
 
-TEST_F(RunWithQueueStopTest, StopEndsSchedulingClearsTheQueueAndReturnsAnAbortError) {
-  LaneHas(1, 4);
-  for (const OnFailure on_failure : {OnFailure::kStop, OnFailure::kGoOn}) {
+TEST_F(RunWithQueueStopTest, StopDropsPendingItemsAndReturnsAnAbortError) {
+  SetLaneLimit(1, 4);
+  for (const OnFailure on_failure : {OnFailure::kStop, OnFailure::kContinue}) {
     std::stop_source stop;
-    std::vector<int> began;
+    std::vector<int> started;
     const auto worker = [&](int item, const ItemContext&) -> absl::Status {
-      began.push_back(item);
+      started.push_back(item);
       if (item == 2) stop.request_stop();
       return absl::OkStatus();
     };
     const RunResults<void> run = RunWithQueue(lane(), Numbers(1000), worker,
                                               {.on_failure = on_failure, .stop = stop.get_token()});
     EXPECT_TRUE(IsAbortError(run.status)) << run.status;
-    EXPECT_THAT(began, ElementsAre(0, 1, 2));
+    EXPECT_THAT(started, ElementsAre(0, 1, 2));
     EXPECT_EQ(lane().counts().pending, 0u);
     EXPECT_EQ(run.failed, 0u);
   }
 }
 
-TEST_F(RunWithQueueStopTest, RunThatIsStoppedBeforeItBeginsTakesNoItem) {
+TEST_F(RunWithQueueStopTest, RunStoppedBeforeItsStartReadsNoItem) {
   std::stop_source stop;
   stop.request_stop();
   int pulled = 0;
@@ -74,33 +74,33 @@ TEST_F(RunWithQueueStopTest, AbortErrorCanBeChosen) {
   EXPECT_EQ(run.status.message(), "Ctrl-C");
 }
 
-TEST_F(RunWithQueueStopTest, WorkerThatHeedsTheStopHasNotFailed) {
+TEST_F(RunWithQueueStopTest, ItemWhoseWorkerObeysTheStopHasNotFailed) {
   std::stop_source stop;
-  int told = 0;
+  int error_calls = 0;
   const auto worker = [&](int, const ItemContext& context) -> absl::Status {
     stop.request_stop();
     return CheckNotAborted(context.stop);
   };
   const RunResults<void> run =
       RunWithQueue(lane(), Numbers(3), worker,
-                   {.on_failure = OnFailure::kGoOn, .retries = 3, .stop = stop.get_token()},
+                   {.on_failure = OnFailure::kContinue, .retries = 3, .stop = stop.get_token()},
                    {.on_error = [&](int, const absl::Status&, const ItemContext&) {
-                     ++told;
+                     ++error_calls;
                      return absl::OkStatus();
                    }});
   EXPECT_TRUE(IsAbortError(run.status));
   EXPECT_EQ(run.failed, 0u);
-  EXPECT_EQ(told, 0);
+  EXPECT_EQ(error_calls, 0);
 }
 
-TEST_F(RunWithQueueStopTest, AbortErrorWithoutAStopIsAFailureLikeOthers) {
+TEST_F(RunWithQueueStopTest, AbortErrorWithoutAStopIsAFailure) {
   const auto worker = [](int, const ItemContext&) -> absl::Status { return AbortError("mine"); };
   const RunResults<void> run = RunWithQueue(lane(), Numbers(1), worker);
   EXPECT_EQ(run.failed, 1u);
   EXPECT_EQ(run.status.message(), "mine");
 }
 
-TEST_F(RunWithQueueStopTest, StopEndsABackoffAtOnceAndNothingComesAfterTheReturn) {
+TEST_F(RunWithQueueStopTest, StopEndsABackoffAndNothingRunsAfterTheReturn) {
   std::stop_source stop;
   ThreadPool pool(2);
   Flow flow({.lanes = {{.name = "work", .limit = {1, 1}}}}, pool, clock_);
@@ -111,7 +111,7 @@ TEST_F(RunWithQueueStopTest, StopEndsABackoffAtOnceAndNothingComesAfterTheReturn
     return absl::UnavailableError("never");
   };
   std::thread stopper([&] {
-    // Until the item is in its backoff, and the caller has nothing to do but wait.
+    // Waits until the item is in backoff and the caller can only wait.
     while (attempts == 0 || flow.lane("work").counts().in_flight > 0) std::this_thread::yield();
     stop.request_stop();
   });
@@ -126,19 +126,19 @@ TEST_F(RunWithQueueStopTest, StopEndsABackoffAtOnceAndNothingComesAfterTheReturn
   stopper.join();
   EXPECT_TRUE(IsAbortError(run.status));
   EXPECT_EQ(attempts, 1);
-  EXPECT_EQ(item.use_count(), 1) << "nothing of the run is left";
+  EXPECT_EQ(item.use_count(), 1) << "the run keeps no copy of the item";
 }
 
 // ---- Sources and backpressure -------------------------------------------------------------------
 
-TEST_F(RunWithQueueSourceTest, SourceIsReadOnlyWhenTheLaneHasAPlace) {
-  LaneHas(2, 4);
+TEST_F(RunWithQueueSourceTest, SourceIsReadOnlyWhenTheLaneHasRoom) {
+  SetLaneLimit(2, 4);
   int pulled = 0;
   int finished = 0;
-  int most = 0;
+  int most_seen = 0;
   const auto source = [&]() -> std::optional<int> {
     if (pulled == 10'000) return std::nullopt;
-    most = std::max(most, ++pulled - finished);
+    most_seen = std::max(most_seen, ++pulled - finished);
     return pulled;
   };
   const auto worker = [&](int, const ItemContext&) -> absl::Status {
@@ -147,42 +147,42 @@ TEST_F(RunWithQueueSourceTest, SourceIsReadOnlyWhenTheLaneHasAPlace) {
   };
   const RunResults<void> run = RunWithQueue(lane(), source, worker);
   EXPECT_EQ(run.succeeded, 10'000u);
-  EXPECT_LE(most, 2 + 4);
+  EXPECT_LE(most_seen, 2 + 4);
 }
 
-TEST_F(RunWithQueueSourceTest, LongRunKeepsNothingOfItemsThatAreOver) {
-  LaneHas(2, 64);
-  // Counts items that exist.
+TEST_F(RunWithQueueSourceTest, LongRunKeepsNoFinishedItems) {
+  SetLaneLimit(2, 64);
+  // Counts the items that exist.
   struct Counted {
-    explicit Counted(int& exist) : exist(&exist) { ++exist; }
-    Counted(Counted&& other) noexcept : exist(other.exist) { ++*exist; }
-    ~Counted() { --*exist; }
-    int* exist;
+    explicit Counted(int& existing) : existing(&existing) { ++existing; }
+    Counted(Counted&& other) noexcept : existing(other.existing) { ++*existing; }
+    ~Counted() { --*existing; }
+    int* existing;
   };
-  int exist = 0;
-  int most = 0;
+  int existing = 0;
+  int most_seen = 0;
   int pulled = 0;
   const auto source = [&]() -> std::optional<Counted> {
-    most = std::max(most, exist);
+    most_seen = std::max(most_seen, existing);
     if (pulled++ == 100'000) return std::nullopt;
-    return std::optional<Counted>(std::in_place, exist);
+    return std::optional<Counted>(std::in_place, existing);
   };
   const RunResults<void> run = RunWithQueue(
       lane(), source,
       [](const Counted&, const ItemContext&) -> absl::Status { return absl::OkStatus(); });
   EXPECT_EQ(run.succeeded, 100'000u);
-  EXPECT_LE(most, 2 + 64);
-  EXPECT_EQ(exist, 0);
+  EXPECT_LE(most_seen, 2 + 64);
+  EXPECT_EQ(existing, 0);
 }
 
-TEST_F(RunWithQueueSourceTest, ItemsInTheirBackoffCountToo) {
-  LaneHas(2, 4);
+TEST_F(RunWithQueueSourceTest, ItemsInBackoffCountTowardsTheLimit) {
+  SetLaneLimit(2, 4);
   int pulled = 0;
   int unfinished = 0;
-  int most = 0;
+  int most_seen = 0;
   const auto source = [&]() -> std::optional<int> {
     if (pulled == 200) return std::nullopt;
-    most = std::max(most, ++unfinished);
+    most_seen = std::max(most_seen, ++unfinished);
     return pulled++;
   };
   const auto worker = [&](int, const ItemContext& context) -> absl::Status {
@@ -193,11 +193,11 @@ TEST_F(RunWithQueueSourceTest, ItemsInTheirBackoffCountToo) {
   const RunResults<void> run =
       RunWithQueue(lane(), source, worker, {.retries = 1, .backoff = absl::Seconds(1)});
   EXPECT_EQ(run.succeeded, 200u);
-  EXPECT_LE(most, 2 + 4);
+  EXPECT_LE(most_seen, 2 + 4);
 }
 
-TEST_F(RunWithQueueSourceTest, SourceThatWaitsHoldsNoPlace) {
-  LaneHas(1, 1);
+TEST_F(RunWithQueueSourceTest, BlockingSourceHoldsNoPlace) {
+  SetLaneLimit(1, 1);
   bool pulled = false;
   const auto source = [&]() -> std::optional<int> {
     EXPECT_EQ(lane().counts().reserved, 0u);
@@ -215,7 +215,7 @@ TEST_F(RunWithQueueSourceTest, ItemsOfARangeAreNotCopied) {
   EXPECT_THAT(RunWithQueue(lane(), items, worker).results, ElementsAre(3));
 }
 
-TEST_F(RunWithQueueSourceTest, RangeThatIsReadOnceWillDo) {
+TEST_F(RunWithQueueSourceTest, SinglePassRangeIsSupported) {
   std::istringstream text("one two three");
   struct Words {
     std::istream_iterator<std::string> begin() const { return first; }
@@ -230,7 +230,7 @@ TEST_F(RunWithQueueSourceTest, RangeThatIsReadOnceWillDo) {
                           Optional(std::string("three"))));
 }
 
-TEST_F(RunWithQueueSourceTest, RunsShareALaneAndEachDropsOnlyItsOwn) {
+TEST_F(RunWithQueueSourceTest, RunsShareALaneAndEachDropsOnlyItsOwnItems) {
   ThreadPool pool(4);
   Flow flow({.lanes = {{.name = "work", .limit = {2, 4}}}}, pool, clock_);
   RunResults<void> failing;

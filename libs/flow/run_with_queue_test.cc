@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "libs/base/error.h"
-#include "libs/flow/abort.h"
+#include "libs/flow/limits.h"
 #include "libs/flow/thread_pool.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/manual_executor.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/run_fixture.h"
 #include "libs/testing/status_matchers.h"
 
@@ -48,37 +47,37 @@ TEST_F(RunWithQueueTest, ResultsAreInTheOrderOfTheInput) {
   const RunResults<int> run = RunWithQueue(flow.lane("work"), Numbers(5), worker);
   EXPECT_THAT(run.status, IsOk());
   EXPECT_THAT(run.results, ElementsAre(0, 10, 20, 30, 40));
-  EXPECT_NE(finished, Numbers(5)) << "although they came in another one";
+  EXPECT_NE(finished, Numbers(5)) << "the items finished in another order";
   EXPECT_EQ(run.succeeded, 5u);
 }
 
-TEST_F(RunWithQueueTest, NoItemsAreASuccess) {
+TEST_F(RunWithQueueTest, RunWithoutItemsSucceeds) {
   EXPECT_THAT(RunWithQueue(lane(), Numbers(0), TenfoldOfEven).status, IsOk());
 }
 
-TEST_F(RunWithQueueTest, FirstFailureStopsSchedulingAndIsReturned) {
-  LaneHas(1, 2);
-  std::vector<int> began;
+TEST_F(RunWithQueueTest, FirstFailureStopsTheRunAndIsReturned) {
+  SetLaneLimit(1, 2);
+  std::vector<int> started;
   const auto worker = [&](int item, const ItemContext&) -> absl::Status {
-    began.push_back(item);
+    started.push_back(item);
     return item == 3 ? Broken(item) : absl::OkStatus();
   };
   const RunResults<void> run = RunWithQueue(lane(), Numbers(1000), worker);
   EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss, "broken 3"));
-  EXPECT_THAT(began, ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(lane().counts().pending, 0u) << "what was pending is dropped";
+  EXPECT_THAT(started, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(lane().counts().pending, 0u) << "pending items are dropped";
 }
 
-TEST_F(RunWithQueueTest, WhatIsUnderWayWhenOneFailsIsWaitedFor) {
-  // Each of the two threads of the pool holds an item when the first fails.
+TEST_F(RunWithQueueTest, RunningItemsFinishAfterAFailure) {
+  // Both threads of the pool run an item when the first one fails.
   ThreadPool pool(2);
   Flow flow({.lanes = {{.name = "work", .limit = {2, 4}}}}, pool, clock_);
   std::atomic<bool> failed = false;
-  std::atomic<int> began = 0;
+  std::atomic<int> started = 0;
   std::atomic<bool> finished = false;
   const auto worker = [&](int item, const ItemContext&) -> absl::Status {
-    ++began;
-    while (began < 2) std::this_thread::yield();
+    ++started;
+    while (started < 2) std::this_thread::yield();
     if (item == 0) {
       failed = true;
       return Broken(item);
@@ -93,14 +92,14 @@ TEST_F(RunWithQueueTest, WhatIsUnderWayWhenOneFailsIsWaitedFor) {
   EXPECT_EQ(run.succeeded, 1u);
 }
 
-TEST_F(RunWithQueueTest, FirstErrorIsTheFirstInTimeAndItsCallbackHoldsUpNoEnd) {
+TEST_F(RunWithQueueTest, RunEndsAtTheFirstErrorInTimeBeforeItsCallback) {
   ThreadPool pool(2);
   Flow flow({.lanes = {{.name = "work", .limit = {2, 2}}}}, pool, clock_);
   std::atomic<bool> first_failed = false;
-  std::atomic<int> began = 0;
+  std::atomic<int> started = 0;
   const auto worker = [&](int item, const ItemContext&) -> absl::Status {
-    ++began;
-    while (began < 2) std::this_thread::yield();
+    ++started;
+    while (started < 2) std::this_thread::yield();
     while (item == 1 && !first_failed) std::this_thread::yield();
     return Broken(item);
   };
@@ -112,11 +111,11 @@ TEST_F(RunWithQueueTest, FirstErrorIsTheFirstInTimeAndItsCallbackHoldsUpNoEnd) {
                    }});
   EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss, "broken 0"));
   EXPECT_EQ(run.failed, 2u);
-  EXPECT_EQ(began, 2) << "nothing was begun after it";
+  EXPECT_EQ(started, 2) << "no item starts after the first failure";
 }
 
-TEST_F(RunWithQueueTest, ResultsHaveAPlaceForEveryItemOfARangeAlsoForThoseThatDidNotRun) {
-  LaneHas(1, 1);
+TEST_F(RunWithQueueTest, ResultsHaveAnEntryForEveryItemOfARange) {
+  SetLaneLimit(1, 1);
   const auto worker = [](int item, const ItemContext&) -> absl::StatusOr<int> {
     if (item == 1) return Broken(1);
     return item;
@@ -125,11 +124,11 @@ TEST_F(RunWithQueueTest, ResultsHaveAPlaceForEveryItemOfARangeAlsoForThoseThatDi
   EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, std::nullopt, std::nullopt, std::nullopt));
 }
 
-TEST_F(RunWithQueueTest, BestEffortRunsAllItemsAndTellsOfAllErrors) {
+TEST_F(RunWithQueueTest, BestEffortRunsAllItemsAndReturnsAllErrors) {
   std::vector<int> delivered;
   std::vector<int> failed;
   const RunResults<int> run =
-      RunWithQueue(lane(), Numbers(6), TenfoldOfEven, {.on_failure = OnFailure::kGoOn},
+      RunWithQueue(lane(), Numbers(6), TenfoldOfEven, {.on_failure = OnFailure::kContinue},
                    {.on_result =
                         [&](int item, int result, const ItemContext&) {
                           EXPECT_EQ(result, item * 10);
@@ -152,35 +151,35 @@ TEST_F(RunWithQueueTest, BestEffortRunsAllItemsAndTellsOfAllErrors) {
   EXPECT_EQ(run.errors[1].error, Broken(3));
 }
 
-TEST_F(RunWithQueueTest, ErrorsBeyondTheLimitAreCountedOnly) {
+TEST_F(RunWithQueueTest, ErrorsBeyondTheLimitAreOnlyCounted) {
   const auto worker = [](int item, const ItemContext&) -> absl::Status { return Broken(item); };
-  const RunResults<void> run =
-      RunWithQueue(lane(), Numbers(50), worker, {.on_failure = OnFailure::kGoOn, .errors_max = 3});
+  const RunResults<void> run = RunWithQueue(lane(), Numbers(50), worker,
+                                            {.on_failure = OnFailure::kContinue, .errors_max = 3});
   EXPECT_EQ(run.failed, 50u);
   EXPECT_EQ(run.errors.size(), 3u);
-  const RunResults<int> uncounted = RunWithQueue(lane(), Numbers(3), TenfoldOfEven,
-                                                 {.on_failure = OnFailure::kGoOn, .errors_max = 0});
+  const RunResults<int> uncounted = RunWithQueue(
+      lane(), Numbers(3), TenfoldOfEven, {.on_failure = OnFailure::kContinue, .errors_max = 0});
   EXPECT_THAT(uncounted.status,
               StatusIs(absl::StatusCode::kDataLoss, "1 of 3 items failed; item 1: broken 1"));
   EXPECT_THAT(run.status,
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("50 of 50 items failed")));
 }
 
-TEST_F(RunWithQueueTest, ExceptionOfAWorkerIsItsItemsFailure) {
+TEST_F(RunWithQueueTest, ExceptionOfAWorkerFailsItsItem) {
   const auto worker = [](int item, const ItemContext&) -> absl::StatusOr<int> {
     if (item == 1) throw std::runtime_error("no such page");
     if (item == 2) throw 42;
     return item;
   };
   const RunResults<int> run =
-      RunWithQueue(lane(), Numbers(3), worker, {.on_failure = OnFailure::kGoOn});
+      RunWithQueue(lane(), Numbers(3), worker, {.on_failure = OnFailure::kContinue});
   ASSERT_EQ(run.errors.size(), 2u);
   EXPECT_THAT(run.errors[0].error, StatusIs(absl::StatusCode::kInternal, "threw: no such page"));
   EXPECT_THAT(run.errors[1].error, StatusIs(absl::StatusCode::kInternal));
   EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, std::nullopt));
 }
 
-TEST_F(RunWithQueueTest, ExceptionOfIsTransientIsItsItemsFailureToo) {
+TEST_F(RunWithQueueTest, ExceptionOfIsTransientFailsItsItem) {
   const auto worker = [](int item, const ItemContext&) -> absl::Status { return Broken(item); };
   const RunResults<void> run = RunWithQueue(
       lane(), Numbers(1), worker, {.retries = 3, .is_transient = [](const absl::Status&) -> bool {
@@ -190,7 +189,7 @@ TEST_F(RunWithQueueTest, ExceptionOfIsTransientIsItsItemsFailureToo) {
   EXPECT_EQ(run.failed, 1u);
 }
 
-TEST_F(RunWithQueueTest, SourceThatThrowsEndsTheRunAfterWhatIsUnderWay) {
+TEST_F(RunWithQueueTest, ExceptionOfTheSourceEndsTheRunAfterRunningItems) {
   ThreadPool pool(2);
   Flow flow({.lanes = {{.name = "work", .limit = {2, 4}}}}, pool, clock_);
   int pulled = 0;
@@ -212,7 +211,7 @@ TEST_F(RunWithQueueTest, SourceThatThrowsEndsTheRunAfterWhatIsUnderWay) {
   EXPECT_EQ(flow.lane("work").counts().pending, 0u);
 }
 
-TEST(RunWithQueueDeathTest, WorkMayNotWaitForARunInItsOwnFlow) {
+TEST(RunWithQueueDeathTest, JobMustNotWaitForARunInItsOwnFlow) {
   test::FakeClock clock;
   test::ManualExecutor executor(clock);
   EXPECT_DEATH(
@@ -222,44 +221,44 @@ TEST(RunWithQueueDeathTest, WorkMayNotWaitForARunInItsOwnFlow) {
         lane.TryAdd([&lane] { RunWithQueue(lane, Numbers(2), TenfoldOfEven); }).IgnoreError();
         executor.RunAll();
       },
-      "may not wait for a run in its own flow");
+      "must not wait for a run in its own flow");
 }
 
 // ---- Callbacks ----------------------------------------------------------------------------------
 
-TEST_F(RunWithQueueTest, ErrorOfOnResultIsTheItemsFailureToldOnce) {
-  std::vector<int> told;
+TEST_F(RunWithQueueTest, ErrorOfOnResultFailsTheItemOnce) {
+  std::vector<int> error_calls;
   const RunResults<int> run = RunWithQueue(
       lane(), Numbers(3), [](int item, const ItemContext&) -> absl::StatusOr<int> { return item; },
-      {.on_failure = OnFailure::kGoOn, .retries = 5},
+      {.on_failure = OnFailure::kContinue, .retries = 5},
       {.on_result = [](int item, int,
                        const ItemContext&) { return item == 1 ? Broken(1) : absl::OkStatus(); },
        .on_error =
            [&](int item, const absl::Status&, const ItemContext&) {
-             told.push_back(item);
+             error_calls.push_back(item);
              return absl::OkStatus();
            }});
-  EXPECT_THAT(told, ElementsAre(1));
+  EXPECT_THAT(error_calls, ElementsAre(1));
   EXPECT_THAT(run.results, ElementsAre(0, std::nullopt, 2));
   EXPECT_EQ(run.failed, 1u);
   EXPECT_EQ(run.succeeded, 2u);
 }
 
-TEST_F(RunWithQueueTest, ErrorOfOnErrorIsPartOfTheItemsFailureAndNotToldAgain) {
-  int told = 0;
+TEST_F(RunWithQueueTest, ErrorOfOnErrorIsAddedToTheItemsError) {
+  int error_calls = 0;
   const RunResults<int> run =
       RunWithQueue(lane(), std::vector<int>{1}, TenfoldOfEven, {},
                    {.on_error = [&](int, const absl::Status&, const ItemContext&) -> absl::Status {
-                     ++told;
+                     ++error_calls;
                      throw std::runtime_error("the log is full");
                    }});
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(error_calls, 1);
   EXPECT_EQ(run.failed, 1u);
   EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kDataLoss,
                                    AllOf(HasSubstr("broken 1"), HasSubstr("the log is full"))));
 }
 
-TEST_F(RunWithQueueTest, CallbacksComeForOneItemAtATime) {
+TEST_F(RunWithQueueTest, CallbacksRunForOneItemAtATime) {
   ThreadPool pool(4);
   Flow flow({.lanes = {{.name = "work", .limit = {4, 16}}}}, pool, clock_);
   std::atomic<int> inside = 0;
@@ -270,13 +269,14 @@ TEST_F(RunWithQueueTest, CallbacksComeForOneItemAtATime) {
     --inside;
     return absl::OkStatus();
   };
-  RunWithQueue(flow.lane("work"), Numbers(2000), TenfoldOfEven, {.on_failure = OnFailure::kGoOn},
+  RunWithQueue(flow.lane("work"), Numbers(2000), TenfoldOfEven,
+               {.on_failure = OnFailure::kContinue},
                {.on_result = [&](int, int, const ItemContext&) { return alone(); },
                 .on_error = [&](int, const absl::Status&, const ItemContext&) { return alone(); }});
   EXPECT_EQ(unguarded, 2000);
 }
 
-TEST_F(RunWithQueueTest, ContextTellsIndexAttemptAndToken) {
+TEST_F(RunWithQueueTest, ContextHasIndexAttemptAndToken) {
   std::stop_source stop;
   std::vector<size_t> indexes;
   const std::vector<std::string> words = {"a", "b", "c"};
@@ -293,7 +293,7 @@ TEST_F(RunWithQueueTest, ContextTellsIndexAttemptAndToken) {
 
 // ---- Retries ------------------------------------------------------------------------------------
 
-TEST_F(RunWithQueueTest, FailedItemIsTriedAgainAfterABackoffThatDoubles) {
+TEST_F(RunWithQueueTest, FailedItemIsRetriedWithDoublingBackoff) {
   std::vector<absl::Duration> tried;
   const auto worker = [&](int item, const ItemContext& context) -> absl::StatusOr<int> {
     tried.push_back(clock_.MonotonicNow());
@@ -309,7 +309,7 @@ TEST_F(RunWithQueueTest, FailedItemIsTriedAgainAfterABackoffThatDoubles) {
   EXPECT_EQ(tried[3] - tried[2], absl::Seconds(8));
 }
 
-TEST_F(RunWithQueueTest, BackoffGrowsNoLongerThanItsBound) {
+TEST_F(RunWithQueueTest, BackoffGrowsUpToItsMaximum) {
   std::vector<absl::Duration> tried;
   const auto worker = [&](int, const ItemContext&) -> absl::Status {
     tried.push_back(clock_.MonotonicNow());
@@ -323,21 +323,21 @@ TEST_F(RunWithQueueTest, BackoffGrowsNoLongerThanItsBound) {
 }
 
 TEST_F(RunWithQueueTest, ItemFailsWithTheErrorOfItsLastAttempt) {
-  int told = 0;
+  int error_calls = 0;
   const auto worker = [](int, const ItemContext& context) -> absl::Status {
     return absl::UnavailableError(absl::StrCat("attempt ", context.attempt));
   };
   const RunResults<void> run =
       RunWithQueue(lane(), std::vector<int>{1}, worker, {.retries = 2},
                    {.on_error = [&](int, const absl::Status&, const ItemContext&) {
-                     ++told;
+                     ++error_calls;
                      return absl::OkStatus();
                    }});
   EXPECT_THAT(run.status, StatusIs(absl::StatusCode::kUnavailable, "attempt 3"));
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(error_calls, 1);
 }
 
-TEST_F(RunWithQueueTest, ErrorThatIsNotTransientIsNotTriedAgain) {
+TEST_F(RunWithQueueTest, PermanentErrorIsNotRetried) {
   int attempts = 0;
   const auto worker = [&](int, const ItemContext&) -> absl::Status {
     ++attempts;
@@ -349,7 +349,7 @@ TEST_F(RunWithQueueTest, ErrorThatIsNotTransientIsNotTriedAgain) {
   EXPECT_EQ(attempts, 1);
 }
 
-TEST_F(RunWithQueueTest, ErrorThatSaysHowLongToWaitIsHeededUpToTheBound) {
+TEST_F(RunWithQueueTest, RetryDelayOfAnErrorIsUsedUpToTheMaximum) {
   for (const auto& [asked, waited] : std::map<absl::Duration, absl::Duration>{
            {absl::Seconds(7), absl::Seconds(7)}, {absl::Hours(9), absl::Minutes(1)}}) {
     std::vector<absl::Duration> tried;
@@ -365,8 +365,8 @@ TEST_F(RunWithQueueTest, ErrorThatSaysHowLongToWaitIsHeededUpToTheBound) {
   }
 }
 
-TEST_F(RunWithQueueTest, ItemInBackoffHoldsUpNobody) {
-  LaneHas(1, 1);
+TEST_F(RunWithQueueTest, ItemInBackoffDoesNotDelayOthers) {
+  SetLaneLimit(1, 1);
   std::vector<int> order;
   const auto worker = [&](int item, const ItemContext& context) -> absl::Status {
     order.push_back(item);

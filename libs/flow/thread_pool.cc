@@ -17,27 +17,27 @@ ThreadPool::~ThreadPool() {
     base::MutexLock lock(mutex_);
     stopping_ = true;
     threads.swap(threads_);
-    something_to_run_.NotifyAll();
+    job_available_.NotifyAll();
   }
   for (std::thread& thread : threads) thread.join();
 }
 
 void ThreadPool::Run(Job job) {
   base::MutexLock lock(mutex_);
-  waiting_.push_back(std::move(job));
-  if (waiting_.size() <= resting_) {
-    something_to_run_.NotifyOne();
+  jobs_.push_back(std::move(job));
+  if (jobs_.size() <= idle_threads_) {
+    job_available_.NotifyOne();
   } else if (threads_.size() >= threads_max_ || stopping_ || !StartThread()) {
-    overdue_ = true;
+    has_backlog_ = true;
   }
 }
 
 bool ThreadPool::StartThread() {
   try {
-    threads_.emplace_back([this] { RunAll(); });
+    threads_.emplace_back([this] { RunJobs(); });
     return true;
   } catch (const std::system_error& error) {
-    // Fewer threads will do, as long as there is one.
+    // Fewer threads are enough, as long as there is one.
     CHECK(!threads_.empty()) << error.what();
     return false;
   }
@@ -51,24 +51,24 @@ void ThreadPool::Wait(base::Mutex& mutex, base::CondVar& changed, absl::Duration
   }
 }
 
-void ThreadPool::RunAll() {
+void ThreadPool::RunJobs() {
   while (true) {
     Job job;
     {
       base::MutexLock lock(mutex_);
-      ++resting_;
-      while (waiting_.empty() && !stopping_) something_to_run_.Wait(mutex_);
-      --resting_;
-      if (waiting_.empty()) return;
-      job = std::move(waiting_.front());
-      waiting_.pop_front();
-      overdue_ = waiting_.size() > resting_;
+      ++idle_threads_;
+      while (jobs_.empty() && !stopping_) job_available_.Wait(mutex_);
+      --idle_threads_;
+      if (jobs_.empty()) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+      has_backlog_ = jobs_.size() > idle_threads_;
     }
     job();
   }
 }
 
-size_t ThreadsFor(const FlowOptions& options) {
+size_t TotalConcurrency(const FlowOptions& options) {
   size_t threads = 0;
   for (const LaneOptions& lane : options.lanes) threads += lane.limit.concurrency;
   return threads;

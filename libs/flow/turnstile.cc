@@ -13,15 +13,15 @@ bool Covers(const Tokens& free, const Tokens& demand) {
   return free.cpu >= demand.cpu && free.io >= demand.io && free.memory >= demand.memory;
 }
 
-Tokens AtMost(const Tokens& a, const Tokens& b) {
+Tokens Min(const Tokens& a, const Tokens& b) {
   return {std::min(a.cpu, b.cpu), std::min(a.io, b.io), std::min(a.memory, b.memory)};
 }
 
-Tokens Less(const Tokens& a, const Tokens& b) {
+Tokens Subtract(const Tokens& a, const Tokens& b) {
   return {a.cpu - b.cpu, a.io - b.io, a.memory - b.memory};
 }
 
-Tokens More(const Tokens& a, const Tokens& b) {
+Tokens Add(const Tokens& a, const Tokens& b) {
   return {a.cpu + b.cpu, a.io + b.io, a.memory + b.memory};
 }
 
@@ -34,8 +34,8 @@ Turnstile::Turnstile(FlowOptions options)
   for (LaneOptions& lane : options.lanes) {
     CHECK_GT(lane.limit.concurrency, 0u) << lane.name;
     CHECK_GT(lane.limit.max_pending, 0u) << lane.name;
-    lane.demand = AtMost(lane.demand, free_);
-    lanes_.push_back({.options = std::move(lane), .line = {}});
+    lane.demand = Min(lane.demand, free_);
+    lanes_.push_back({.options = std::move(lane), .queue = {}});
   }
 }
 
@@ -56,67 +56,67 @@ void Turnstile::Release(size_t lane, uint32_t places) {
 void Turnstile::Push(Work work, absl::Duration now) {
   Release(work.lane);
   LaneState& lane = lanes_[work.lane];
-  lane.line.push_back({std::move(work), now, ++last_number_});
-  ++held_;
+  lane.queue.push_back({std::move(work), now, ++last_sequence_});
+  ++unfinished_;
 }
 
 bool Turnstile::IsStarved(const LaneState& lane, absl::Duration now) const {
-  return now - std::max(lane.line.front().since, lane.taken_at) >= starvation_;
+  return now - std::max(lane.queue.front().pushed_at, lane.last_start) >= starvation_;
 }
 
-bool Turnstile::GoesBefore(const LaneState& a, const LaneState& b, absl::Duration now) const {
+bool Turnstile::RunsBefore(const LaneState& a, const LaneState& b, absl::Duration now) const {
   const bool a_starved = IsStarved(a, now);
   const bool b_starved = IsStarved(b, now);
   if (a_starved != b_starved) return a_starved;
   if (!a_starved && a.options.priority != b.options.priority) {
     return a.options.priority > b.options.priority;
   }
-  return a.line.front().number < b.line.front().number;
+  return a.queue.front().sequence < b.queue.front().sequence;
 }
 
 std::optional<Work> Turnstile::Next(absl::Duration now) {
   absl::InlinedVector<LaneState*, 8> ready;
   for (LaneState& lane : lanes_) {
-    if (lane.line.empty() || lane.running >= lane.options.limit.concurrency) continue;
+    if (lane.queue.empty() || lane.running >= lane.options.limit.concurrency) continue;
     if (plain_) return Take(lane, now);
     ready.push_back(&lane);
   }
   std::sort(ready.begin(), ready.end(),
-            [&](const LaneState* a, const LaneState* b) { return GoesBefore(*a, *b, now); });
+            [&](const LaneState* a, const LaneState* b) { return RunsBefore(*a, *b, now); });
   Tokens left = free_;
   for (LaneState* lane : ready) {
     const Tokens& demand = lane->options.demand;
     if (Covers(left, demand)) return Take(*lane, now);
-    if (IsStarved(*lane, now)) left = Less(left, AtMost(left, demand));
+    if (IsStarved(*lane, now)) left = Subtract(left, Min(left, demand));
   }
   return std::nullopt;
 }
 
 Work Turnstile::Take(LaneState& lane, absl::Duration now) {
-  lane.taken_at = now;
-  Work work = std::move(lane.line.front().work);
-  lane.line.pop_front();
+  lane.last_start = now;
+  Work work = std::move(lane.queue.front().work);
+  lane.queue.pop_front();
   ++lane.running;
-  free_ = Less(free_, lane.options.demand);
+  free_ = Subtract(free_, lane.options.demand);
   return work;
 }
 
 void Turnstile::Done(size_t lane) {
   CHECK_GT(lanes_[lane].running, 0u) << lanes_[lane].options.name;
   --lanes_[lane].running;
-  --held_;
-  free_ = More(free_, lanes_[lane].options.demand);
+  --unfinished_;
+  free_ = Add(free_, lanes_[lane].options.demand);
 }
 
 std::vector<Work> Turnstile::Withdraw(size_t lane, const void* owner) {
-  std::deque<Pending>& line = lanes_[lane].line;
-  const auto gone = std::stable_partition(
-      line.begin(), line.end(),
+  std::deque<Pending>& queue = lanes_[lane].queue;
+  const auto first_withdrawn = std::stable_partition(
+      queue.begin(), queue.end(),
       [owner](const Pending& pending) { return pending.work.owner != owner; });
   std::vector<Work> withdrawn;
-  for (auto it = gone; it != line.end(); ++it) withdrawn.push_back(std::move(it->work));
-  line.erase(gone, line.end());
-  held_ -= withdrawn.size();
+  for (auto it = first_withdrawn; it != queue.end(); ++it) withdrawn.push_back(std::move(it->work));
+  queue.erase(first_withdrawn, queue.end());
+  unfinished_ -= withdrawn.size();
   return withdrawn;
 }
 

@@ -8,87 +8,89 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "libs/flow/flow_options.h"
-#include "libs/ports/executor.h"
+#include "libs/flow/limits.h"
+#include "libs/ports/environment.h"
 
 namespace callboard::flow {
 
-// A piece of work in a lane.
+// A job in a lane.
 struct Work {
   size_t lane = 0;
-  // Whose it is, to find it again; may be null.
+  // Identifies the jobs that Withdraw() removes together. May be null.
   const void* owner = nullptr;
   ports::Executor::Job job = {};
 };
 
-// Lets work through in its order, as long as its lane has a place and its tokens are there.
+// Decides which job runs next: the first in order whose lane is below its concurrency and whose
+// tokens are free.
 //
-// The order: work of lanes that starve first, the longest waiting before others; then by band; then
-// first come, first served. A lane starves when its first piece has waited for `starvation`, and
-// nothing of the lane was let through for as long: so a low band that is overrun gets a piece now
-// and then, and does not go before everybody with all that it has. Work whose tokens are not there
-// is passed by, unless its lane starves: then nobody takes what it needs.
+// The order: jobs of starving lanes first, the longest waiting of them first; then by priority;
+// then first come, first served. A lane starves when its oldest pending job has waited for
+// `starvation` and no job of the lane was started for as long. So a lane of a low priority starts a
+// job from time to time, but its backlog does not go before all other lanes. A job whose tokens are
+// not free is passed over, unless its lane starves: then its tokens are kept free for it.
 //
-// Not thread-safe, and without a clock of its own: `now` never goes back.
+// Not thread-safe. Callers pass the time as `now`, which never decreases.
 //
-// Invariants, of every lane:
-//   (1) running <= concurrency
-//   (2) pending + reserved <= max_pending
-//   (3) the tokens of all that runs are at most what there is.
+// Invariants:
+//   (1) In every lane, running <= concurrency.
+//   (2) In every lane, pending + reserved <= max_pending.
+//   (3) The running jobs hold at most `FlowOptions::tokens`.
 class Turnstile {
  public:
   explicit Turnstile(FlowOptions options);
 
-  // Places for pending work that nobody has.
+  // Returns the number of places that are neither pending nor reserved.
   uint32_t Room(size_t lane) const;
-  // Takes places, for work that is not there yet. REQUIRES: there is room for them.
+  // Reserves places for jobs that are not built yet. REQUIRES: Room(lane) >= places.
   void Reserve(size_t lane, uint32_t places = 1);
-  // Gives them back.
+  // Returns reserved places. REQUIRES: reserved(lane) >= places.
   void Release(size_t lane, uint32_t places = 1);
 
-  // Puts work into a place that was reserved for it.
+  // Adds work in a reserved place. REQUIRES: reserved(work.lane) > 0.
   void Push(Work work, absl::Duration now);
-  // Takes the work out that may run now, which then runs until Done(); none when nothing may.
+  // Removes the work that runs next and counts it as running until Done(). Returns nullopt if no
+  // work may run now.
   std::optional<Work> Next(absl::Duration now);
   void Done(size_t lane);
-  // Takes out the pending work of `owner`.
+  // Removes the pending work of `owner` and returns it.
   std::vector<Work> Withdraw(size_t lane, const void* owner);
 
   uint32_t reserved(size_t lane) const { return lanes_[lane].reserved; }
-  uint32_t pending(size_t lane) const { return static_cast<uint32_t>(lanes_[lane].line.size()); }
+  uint32_t pending(size_t lane) const { return static_cast<uint32_t>(lanes_[lane].queue.size()); }
   uint32_t running(size_t lane) const { return lanes_[lane].running; }
-  // Nothing is pending, and nothing runs.
-  bool idle() const { return held_ == 0; }
+  // Returns whether no work is pending or running.
+  bool idle() const { return unfinished_ == 0; }
 
  private:
   struct Pending {
     Work work;
-    // When it came, in time and in line.
-    absl::Duration since;
-    uint64_t number = 0;
+    absl::Duration pushed_at;
+    // Orders work by arrival, across lanes.
+    uint64_t sequence = 0;
   };
   struct LaneState {
     LaneOptions options;
-    std::deque<Pending> line;
+    std::deque<Pending> queue;
     uint32_t reserved = 0;
     uint32_t running = 0;
-    // When something of it was last let through.
-    absl::Duration taken_at = -absl::InfiniteDuration();
+    // When work of this lane was last started.
+    absl::Duration last_start = -absl::InfiniteDuration();
   };
 
-  // Whether the first of a lane's line goes before that of another one's.
-  bool GoesBefore(const LaneState& a, const LaneState& b, absl::Duration now) const;
+  // Returns whether the first work of `a` runs before the first work of `b`.
+  bool RunsBefore(const LaneState& a, const LaneState& b, absl::Duration now) const;
   bool IsStarved(const LaneState& lane, absl::Duration now) const;
   Work Take(LaneState& lane, absl::Duration now);
 
   const bool plain_;
   const absl::Duration starvation_;
   std::deque<LaneState> lanes_;
-  // Tokens that nobody holds.
+  // Tokens that no running work holds.
   Tokens free_;
-  uint64_t last_number_ = 0;
-  // Pieces of work that are pending or run.
-  size_t held_ = 0;
+  uint64_t last_sequence_ = 0;
+  // The number of pending and running jobs.
+  size_t unfinished_ = 0;
 };
 
 }  // namespace callboard::flow

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::flow {
 namespace {
@@ -17,17 +17,17 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Work is known by a number; time is given in seconds.
+// Identifies work by a number. Times are in seconds.
 class TurnstileTest : public testing::Test {
  protected:
-  void Has(FlowOptions options) { turnstile_.emplace(std::move(options)); }
+  void Configure(FlowOptions options) { turnstile_.emplace(std::move(options)); }
 
   void Push(size_t lane, int number, int now = 0) {
     turnstile_->Reserve(lane);
     turnstile_->Push({.lane = lane, .job = [this, number] { ran_.push_back(number); }},
                      absl::Seconds(now));
   }
-  // Runs all that may run now, and returns their numbers; none of it is done.
+  // Starts all work that may run now and returns its numbers. Does not call Done().
   std::vector<int> Ready(int now = 0) {
     ran_.clear();
     while (std::optional<Work> work = turnstile_->Next(absl::Seconds(now))) work->job();
@@ -42,31 +42,31 @@ LaneOptions WithLimit(uint32_t concurrency, uint32_t max_pending = 100) {
   return {.name = "lane", .limit = {concurrency, max_pending}};
 }
 
-TEST_F(TurnstileTest, LaneRunsSoManyAtOnceFirstComeFirstServed) {
-  Has({.lanes = {WithLimit(2)}});
+TEST_F(TurnstileTest, LaneRunsUpToItsConcurrencyFirstComeFirstServed) {
+  Configure({.lanes = {WithLimit(2)}});
   for (int i = 1; i <= 4; ++i) Push(0, i);
   EXPECT_THAT(Ready(), ElementsAre(1, 2));
   turnstile_->Done(0);
   EXPECT_THAT(Ready(), ElementsAre(3));
 }
 
-TEST_F(TurnstileTest, PlainLanesMindOnlyThemselves) {
-  Has({.lanes = {WithLimit(1), WithLimit(1)}});
+TEST_F(TurnstileTest, PlainLanesObserveOnlyTheirOwnLimits) {
+  Configure({.lanes = {WithLimit(1), WithLimit(1)}});
   Push(0, 1);
   Push(0, 2);
   Push(1, 3);
   EXPECT_THAT(Ready(), ElementsAre(1, 3));
 }
 
-TEST_F(TurnstileTest, RoomIsWhatIsNeitherPendingNorReserved) {
-  Has({.lanes = {WithLimit(1, 3)}});
+TEST_F(TurnstileTest, RoomExcludesPendingAndReservedPlaces) {
+  Configure({.lanes = {WithLimit(1, 3)}});
   Push(0, 1);
   turnstile_->Reserve(0);
   EXPECT_EQ(turnstile_->Room(0), 1u);
   turnstile_->Release(0);
   EXPECT_EQ(turnstile_->Room(0), 2u);
   EXPECT_THAT(Ready(), ElementsAre(1));
-  EXPECT_EQ(turnstile_->Room(0), 3u) << "what runs is not pending";
+  EXPECT_EQ(turnstile_->Room(0), 3u) << "running work is not pending";
 }
 
 FlowOptions TwoLanes(Tokens tokens, LaneOptions first, LaneOptions second) {
@@ -74,8 +74,8 @@ FlowOptions TwoLanes(Tokens tokens, LaneOptions first, LaneOptions second) {
   return {.lanes = {first, second}, .tokens = tokens, .starvation = absl::Seconds(5)};
 }
 
-TEST_F(TurnstileTest, TokensAreSharedByLanes) {
-  Has(TwoLanes({.io = 2}, {.demand = {.io = 1}}, {.demand = {.io = 1}}));
+TEST_F(TurnstileTest, LanesShareTokens) {
+  Configure(TwoLanes({.io = 2}, {.demand = {.io = 1}}, {.demand = {.io = 1}}));
   Push(0, 1);
   Push(1, 2);
   Push(0, 3);
@@ -84,42 +84,42 @@ TEST_F(TurnstileTest, TokensAreSharedByLanes) {
   EXPECT_THAT(Ready(), ElementsAre(3));
 }
 
-TEST_F(TurnstileTest, HigherBandGoesFirst) {
-  Has(TwoLanes({.cpu = 1}, {.priority = Priority::kLow, .demand = {.cpu = 1}},
-               {.priority = Priority::kHigh, .demand = {.cpu = 1}}));
+TEST_F(TurnstileTest, HigherPriorityRunsFirst) {
+  Configure(TwoLanes({.cpu = 1}, {.priority = Priority::kLow, .demand = {.cpu = 1}},
+                     {.priority = Priority::kHigh, .demand = {.cpu = 1}}));
   Push(0, 1);
   Push(1, 2);
   EXPECT_THAT(Ready(), ElementsAre(2));
 }
 
-TEST_F(TurnstileTest, StarvedWorkGoesBeforeEveryBand) {
-  Has(TwoLanes({.cpu = 1}, {.priority = Priority::kLow, .demand = {.cpu = 1}},
-               {.priority = Priority::kHigh, .demand = {.cpu = 1}}));
+TEST_F(TurnstileTest, StarvingLaneGoesBeforeEveryPriority) {
+  Configure(TwoLanes({.cpu = 1}, {.priority = Priority::kLow, .demand = {.cpu = 1}},
+                     {.priority = Priority::kHigh, .demand = {.cpu = 1}}));
   Push(0, 1, 0);
   Push(1, 2, 3);
-  EXPECT_THAT(Ready(4), ElementsAre(2)) << "nobody has waited for 5 s";
+  EXPECT_THAT(Ready(4), ElementsAre(2)) << "no work has waited for 5 s";
   turnstile_->Done(1);
   Push(1, 3, 5);
   EXPECT_THAT(Ready(5), ElementsAre(1));
 }
 
-TEST_F(TurnstileTest, StarvingLaneGetsOnePieceAtATimeAndDoesNotGoBeforeAllOthers) {
-  Has(TwoLanes({.cpu = 1}, {.priority = Priority::kLow, .demand = {.cpu = 1}},
-               {.priority = Priority::kHigh, .demand = {.cpu = 1}}));
+TEST_F(TurnstileTest, StarvingLaneStartsOneJobAtATime) {
+  Configure(TwoLanes({.cpu = 1}, {.priority = Priority::kLow, .demand = {.cpu = 1}},
+                     {.priority = Priority::kHigh, .demand = {.cpu = 1}}));
   for (int i = 1; i <= 3; ++i) Push(0, i, 0);
   Push(1, 11, 9);
   Push(1, 12, 9);
   EXPECT_THAT(Ready(10), ElementsAre(1));
   turnstile_->Done(0);
-  EXPECT_THAT(Ready(10), ElementsAre(11)) << "2 has waited as long, but its lane was served";
+  EXPECT_THAT(Ready(10), ElementsAre(11)) << "2 has waited as long, but its lane just ran 1";
   turnstile_->Done(1);
   EXPECT_THAT(Ready(15), ElementsAre(2));
   turnstile_->Done(0);
   EXPECT_THAT(Ready(15), ElementsAre(12));
 }
 
-TEST_F(TurnstileTest, SmallWorkPassesBigWorkThatHasNoTokens) {
-  Has(TwoLanes({.memory = 4}, {.demand = {.memory = 4}}, {.demand = {.memory = 1}}));
+TEST_F(TurnstileTest, SmallJobPassesALargeJobWithoutFreeTokens) {
+  Configure(TwoLanes({.memory = 4}, {.demand = {.memory = 4}}, {.demand = {.memory = 1}}));
   Push(1, 1);
   EXPECT_THAT(Ready(), ElementsAre(1));
   Push(0, 2);
@@ -127,19 +127,19 @@ TEST_F(TurnstileTest, SmallWorkPassesBigWorkThatHasNoTokens) {
   EXPECT_THAT(Ready(), ElementsAre(3));
 }
 
-TEST_F(TurnstileTest, TokensAreKeptForBigWorkThatStarves) {
-  Has(TwoLanes({.memory = 4}, {.demand = {.memory = 4}}, {.demand = {.memory = 1}}));
+TEST_F(TurnstileTest, TokensAreKeptFreeForAStarvingLargeJob) {
+  Configure(TwoLanes({.memory = 4}, {.demand = {.memory = 4}}, {.demand = {.memory = 1}}));
   Push(1, 1);
   EXPECT_THAT(Ready(), ElementsAre(1));
   Push(0, 2, 0);
   Push(1, 3, 1);
-  EXPECT_THAT(Ready(5), IsEmpty()) << "3 would take what 2 waits for";
+  EXPECT_THAT(Ready(5), IsEmpty()) << "3 would take tokens that 2 waits for";
   turnstile_->Done(1);
   EXPECT_THAT(Ready(5), ElementsAre(2));
 }
 
-TEST_F(TurnstileTest, WorkThatWantsMoreThanThereIsRunsAlone) {
-  Has(TwoLanes({.memory = 2}, {.demand = {.memory = 100}}, {.demand = {.memory = 1}}));
+TEST_F(TurnstileTest, DemandAboveTheTotalRunsAlone) {
+  Configure(TwoLanes({.memory = 2}, {.demand = {.memory = 100}}, {.demand = {.memory = 1}}));
   Push(0, 1);
   Push(1, 2);
   EXPECT_THAT(Ready(), ElementsAre(1));
@@ -147,8 +147,8 @@ TEST_F(TurnstileTest, WorkThatWantsMoreThanThereIsRunsAlone) {
   EXPECT_THAT(Ready(), ElementsAre(2));
 }
 
-TEST_F(TurnstileTest, WithdrawnWorkNeverRunsAndTheOthersKeepTheirOrder) {
-  Has({.lanes = {WithLimit(10)}});
+TEST_F(TurnstileTest, WithdrawnJobsNeverRunAndTheOthersKeepTheirOrder) {
+  Configure({.lanes = {WithLimit(10)}});
   const int owners[2] = {};
   for (int i = 1; i <= 6; ++i) {
     turnstile_->Reserve(0);
@@ -158,37 +158,38 @@ TEST_F(TurnstileTest, WithdrawnWorkNeverRunsAndTheOthersKeepTheirOrder) {
   EXPECT_THAT(Ready(), ElementsAre(1, 3, 5));
 }
 
-// The same rules, written down as a search over everything that is pending.
+// The rules of Turnstile, as a search over all pending work.
 class NaiveTurnstile {
  public:
   explicit NaiveTurnstile(const FlowOptions& options) : options_(options) {
     running_.resize(options.lanes.size());
   }
 
-  void Push(size_t lane, int number, absl::Duration now) { line_.push_back({lane, number, now}); }
+  void Push(size_t lane, int number, absl::Duration now) { queue_.push_back({lane, number, now}); }
 
   std::optional<int> Next(absl::Duration now) {
     std::vector<size_t> candidates;
-    for (size_t i = 0; i < line_.size(); ++i) {
-      if (IsFirstOfItsLane(i) && running_[line_[i].lane] < limit(i).concurrency) {
+    for (size_t i = 0; i < queue_.size(); ++i) {
+      if (IsFirstOfItsLane(i) && running_[queue_[i].lane] < limit(i).concurrency) {
         candidates.push_back(i);
       }
     }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [&](size_t a, size_t b) { return Rank(line_[a], now) < Rank(line_[b], now); });
+    std::stable_sort(candidates.begin(), candidates.end(), [&](size_t a, size_t b) {
+      return Rank(queue_[a], now) < Rank(queue_[b], now);
+    });
     int cpu = Free(&Tokens::cpu);
     int memory = Free(&Tokens::memory);
     for (const size_t i : candidates) {
-      const int wants_cpu = Demand(line_[i].lane, &Tokens::cpu);
-      const int wants_memory = Demand(line_[i].lane, &Tokens::memory);
+      const int wants_cpu = Demand(queue_[i].lane, &Tokens::cpu);
+      const int wants_memory = Demand(queue_[i].lane, &Tokens::memory);
       if (wants_cpu <= cpu && wants_memory <= memory) {
-        const Entry taken = line_[i];
-        taken_at_[taken.lane] = now;
-        line_.erase(line_.begin() + static_cast<ptrdiff_t>(i));
-        ++running_[taken.lane];
-        return taken.number;
+        const Entry started = queue_[i];
+        last_start_[started.lane] = now;
+        queue_.erase(queue_.begin() + static_cast<ptrdiff_t>(i));
+        ++running_[started.lane];
+        return started.number;
       }
-      if (IsStarved(line_[i], now)) {
+      if (IsStarved(queue_[i], now)) {
         cpu = std::max(0, cpu - wants_cpu);
         memory = std::max(0, memory - wants_memory);
       }
@@ -201,18 +202,18 @@ class NaiveTurnstile {
   struct Entry {
     size_t lane;
     int number;
-    absl::Duration since;
+    absl::Duration pushed_at;
   };
 
-  const LaneLimit& limit(size_t i) const { return options_.lanes[line_[i].lane].limit; }
+  const LaneLimit& limit(size_t i) const { return options_.lanes[queue_[i].lane].limit; }
   bool IsFirstOfItsLane(size_t i) const {
-    return std::none_of(line_.begin(), line_.begin() + static_cast<ptrdiff_t>(i),
-                        [&](const Entry& e) { return e.lane == line_[i].lane; });
+    return std::none_of(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(i),
+                        [&](const Entry& e) { return e.lane == queue_[i].lane; });
   }
   bool IsStarved(const Entry& entry, absl::Duration now) const {
-    const auto taken = taken_at_.find(entry.lane);
-    return now - entry.since >= options_.starvation &&
-           (taken == taken_at_.end() || now - taken->second >= options_.starvation);
+    const auto started = last_start_.find(entry.lane);
+    return now - entry.pushed_at >= options_.starvation &&
+           (started == last_start_.end() || now - started->second >= options_.starvation);
   }
   int Rank(const Entry& entry, absl::Duration now) const {
     if (IsStarved(entry, now)) return -1;
@@ -230,9 +231,9 @@ class NaiveTurnstile {
   }
 
   const FlowOptions options_;
-  std::vector<Entry> line_;
+  std::vector<Entry> queue_;
   std::vector<uint32_t> running_;
-  std::map<size_t, absl::Duration> taken_at_;
+  std::map<size_t, absl::Duration> last_start_;
 };
 
 FlowOptions RandomOptions(test::FakeRandom& random) {
@@ -249,7 +250,7 @@ FlowOptions RandomOptions(test::FakeRandom& random) {
   return options;
 }
 
-TEST(TurnstilePropertyTest, OrderIsThatOfANaiveSearch) {
+TEST(TurnstilePropertyTest, OrderEqualsThatOfANaiveSearch) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     test::FakeRandom random(seed);
     const FlowOptions options = RandomOptions(random);

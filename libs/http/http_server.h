@@ -1,3 +1,5 @@
+// The HTTP server of every program, and the test for loopback addresses.
+
 #ifndef CALLBOARD_LIBS_HTTP_HTTP_SERVER_H_
 #define CALLBOARD_LIBS_HTTP_HTTP_SERVER_H_
 
@@ -16,9 +18,9 @@ namespace callboard::http {
 
 struct Request {
   std::string path;
-  // Without the question mark.
+  // The part of the target after the question mark.
   std::string query;
-  // What kinds of answer the client takes; empty when it does not say.
+  // The Accept header, or empty.
   std::string accept;
   std::string body;
 };
@@ -29,49 +31,52 @@ struct Response {
   std::string body;
 };
 
-// What every error looks like: {"error":"`message`"}.
+// Returns a response with the body {"error":"`message`"}, which all errors have.
 Response ErrorResponse(int status, absl::string_view message);
 
-// Answers a request; may be called on any thread, counts once, does nothing once the client is
-// gone.
-using Respond = std::function<void(Response)>;
+// Sends the response of a request. May be called on any thread. Only the first call counts, and
+// none after the client has disconnected.
+using ResponseCallback = std::function<void(Response)>;
 
-// Runs on the server's thread and must not block: what takes time answers later.
-using Handler = std::function<void(const Request&, Respond)>;
+// Handles a request. Runs on the server's thread and must not block: a slow handler returns and
+// responds later.
+using Handler = std::function<void(const Request&, ResponseCallback)>;
 
 // Handlers by path.
-using GetRoutes = std::map<std::string, Handler, std::less<>>;
+using RouteMap = std::map<std::string, Handler, std::less<>>;
 
 struct HttpServerOptions {
   // An IP address, or localhost.
   std::string host = "127.0.0.1";
-  // 0 takes a free one.
+  // 0 chooses a free port.
   uint16_t port = 0;
-  // For one more than these, the one that has kept us waiting for a request for the longest time is
-  // closed: somebody who holds connections and says nothing keeps nobody out. Where all of them
-  // wait for answers, the new one is closed.
+  // Open connections. For one more, the server closes the connection that has waited longest for a
+  // request, so that idle clients cannot keep others out. If no connection waits for a request, the
+  // server closes the new one.
   size_t connections_max = 512;
-  // The same goes for one whose descriptor is not below this: the process has others to do things
-  // with.
+  // The same happens for a connection whose descriptor is not below this: the process needs the
+  // remaining descriptors for other things.
   int descriptors_max = 1 << 20;
   size_t header_bytes_max = 16 * 1024;
   size_t body_bytes_max = 4 * 1024 * 1024;
-  // For a client to send a whole request or take a whole answer, and between two requests.
+  // The time for a client to send a whole request or to read a whole response, and the longest idle
+  // time between two requests.
   absl::Duration io_timeout = absl::Seconds(30);
-  // For a handler to answer; then the client gets 503.
-  absl::Duration answer_timeout = absl::Seconds(10);
+  // The time for a handler to respond. After it the client gets 503.
+  absl::Duration handler_timeout = absl::Seconds(10);
 };
 
-// A small HTTP/1.1 server on one thread of its own, for people, probes and scrapers.
+// A small HTTP/1.1 server for browsers, probes and scrapers. Runs on one thread of its own.
 //
-// While it listens on a loopback address it answers only requests whose Host is one too: a page
-// from elsewhere whose name was pointed at this machine gets 421.
+// A server that listens on a loopback address only serves requests whose Host header is a loopback
+// host too. Others get 421. This protects against DNS rebinding: a web page cannot reach the server
+// through a name of its own that resolves to this machine.
 class HttpServer {
  public:
-  // Serves `routes` until destruction. UNAVAILABLE when the address cannot be listened on.
+  // Serves `routes` until destruction. Returns UNAVAILABLE if it cannot listen on the address.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
-                                                           GetRoutes routes);
-  // Closes every connection, answered or not.
+                                                           RouteMap routes);
+  // Closes every connection, including those with unanswered requests.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -82,9 +87,14 @@ class HttpServer {
   class Listener;
   explicit HttpServer(std::shared_ptr<Listener> listener);
 
-  // Shared with its own pending operations, as Asio wants it.
+  // Shared with its pending operations, as usual with Asio.
   std::shared_ptr<Listener> listener_;
 };
+
+// Returns whether `host` is certain to be this machine: localhost, 127.0.0.0/8 or ::1. `host` is an
+// address or a name as in a URL (brackets allowed, no port). Other names are not resolved and
+// return false.
+bool IsLoopbackHost(absl::string_view host);
 
 }  // namespace callboard::http
 

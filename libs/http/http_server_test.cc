@@ -26,24 +26,24 @@ constexpr char kGetEcho[] = "GET /echo?a=1 HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n
 class HttpServerTest : public ::testing::Test {
  protected:
   void Start(HttpServerOptions options = {}) {
-    GetRoutes routes;
-    routes["/echo"] = [](const Request& request, const Respond& respond) {
+    RouteMap routes;
+    routes["/echo"] = [](const Request& request, const ResponseCallback& respond) {
       respond({.content_type = "text/plain", .body = request.query});
     };
-    routes["/held"] = [this](const Request&, Respond respond) {
+    routes["/held"] = [this](const Request&, ResponseCallback respond) {
       held_.set_value(std::move(respond));
     };
-    routes["/never"] = [](const Request&, const Respond&) {};
+    routes["/never"] = [](const Request&, const ResponseCallback&) {};
     absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(options, routes);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
 
-  std::promise<Respond> held_;
+  std::promise<ResponseCallback> held_;
   std::unique_ptr<HttpServer> server_;
 };
 
-TEST_F(HttpServerTest, AnswersRequestsOfOneConnectionInOrder) {
+TEST_F(HttpServerTest, RequestsOfAConnectionAreAnsweredInOrder) {
   Start();
   HttpConnection connection(server_->port());
   connection.Send(absl::StrCat(kGetEcho, kGetEcho));
@@ -54,11 +54,11 @@ TEST_F(HttpServerTest, AnswersRequestsOfOneConnectionInOrder) {
   }
 }
 
-TEST_F(HttpServerTest, AnswerMayComeLaterAndFromAnotherThread) {
+TEST_F(HttpServerTest, HandlerMayAnswerLaterFromAnotherThread) {
   Start();
   HttpConnection connection(server_->port());
   connection.Send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  const Respond respond = held_.get_future().get();
+  const ResponseCallback respond = held_.get_future().get();
   std::thread([respond] {
     respond({.body = "late"});
     respond({.body = "second answers are dropped"});
@@ -66,22 +66,22 @@ TEST_F(HttpServerTest, AnswerMayComeLaterAndFromAnotherThread) {
   EXPECT_THAT(connection.ReadResponse(), HasSubstr("late"));
 }
 
-TEST_F(HttpServerTest, AnswerAfterTheServerIsGoneIsDropped) {
+TEST_F(HttpServerTest, AnswerAfterShutdownIsDropped) {
   Start();
   HttpConnection connection(server_->port());
   connection.Send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  const Respond respond = held_.get_future().get();
+  const ResponseCallback respond = held_.get_future().get();
   server_.reset();
-  respond({.body = "nobody hears"});
+  respond({.body = "dropped"});
   EXPECT_EQ(connection.ReadResponse(), "");
 }
 
-TEST_F(HttpServerTest, HandlerThatNeverAnswersIs503) {
-  Start({.answer_timeout = absl::Milliseconds(1)});
+TEST_F(HttpServerTest, UnansweredRequestIs503) {
+  Start({.handler_timeout = absl::Milliseconds(1)});
   EXPECT_EQ(HttpGet(server_->port(), "/never").status, 503);
 }
 
-TEST_F(HttpServerTest, UnknownPathIs404AndOtherMethodIs405) {
+TEST_F(HttpServerTest, UnknownPathIs404AndUnsupportedMethodIs405) {
   Start();
   const HttpAnswer missing = HttpGet(server_->port(), "/nowhere\"");
   EXPECT_EQ(missing.status, 404);
@@ -91,7 +91,7 @@ TEST_F(HttpServerTest, UnknownPathIs404AndOtherMethodIs405) {
   EXPECT_THAT(connection.ReadResponse(), HasSubstr("Allow: GET, HEAD"));
 }
 
-TEST_F(HttpServerTest, HeadHasTheLengthButNoBody) {
+TEST_F(HttpServerTest, HeadReturnsTheLengthWithoutABody) {
   Start();
   HttpConnection connection(server_->port());
   connection.Send("HEAD /echo?abc HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -100,7 +100,7 @@ TEST_F(HttpServerTest, HeadHasTheLengthButNoBody) {
   EXPECT_THAT(connection.ReadResponse(), StartsWith("HTTP/1.1 200 OK"));
 }
 
-TEST_F(HttpServerTest, NameThatWasPointedAtLoopbackIsRefused) {
+TEST_F(HttpServerTest, ForeignHostNameOnLoopbackIs421) {
   Start();
   HttpConnection connection(server_->port());
   connection.Send("GET /echo HTTP/1.1\r\nHost: attacker.example:8080\r\n\r\n");
@@ -113,7 +113,7 @@ TEST_F(HttpServerTest, NameThatWasPointedAtLoopbackIsRefused) {
   EXPECT_THAT(connection.ReadResponse(), StartsWith("HTTP/1.1 200"));
 }
 
-TEST_F(HttpServerTest, OversizedOrMalformedRequestGetsAnErrorAndIsClosed) {
+TEST_F(HttpServerTest, InvalidRequestGetsAnErrorAndIsClosed) {
   Start({.header_bytes_max = 1024, .body_bytes_max = 10});
   const std::vector<std::pair<std::string, std::string>> cases = {
       {absl::StrCat("GET / HTTP/1.1\r\nX: ", std::string(4096, 'x'), "\r\n\r\n"), "431"},
@@ -130,11 +130,11 @@ TEST_F(HttpServerTest, OversizedOrMalformedRequestGetsAnErrorAndIsClosed) {
   }
 }
 
-TEST_F(HttpServerTest, WhoHasSaidNothingForTheLongestTimeMakesRoomForTheNext) {
+TEST_F(HttpServerTest, LongestIdleConnectionIsClosedForANewOne) {
   Start({.connections_max = 2});
   HttpConnection first(server_->port());
   HttpConnection second(server_->port());
-  // Both are there, and the first one waits anew.
+  // Both are connected, and `first` started its wait last.
   for (HttpConnection* const connection : {&second, &first}) {
     connection->Send(kGetEcho);
     EXPECT_THAT(connection->ReadResponse(), StartsWith("HTTP/1.1 200"));
@@ -147,11 +147,11 @@ TEST_F(HttpServerTest, WhoHasSaidNothingForTheLongestTimeMakesRoomForTheNext) {
   EXPECT_THAT(first.ReadResponse(), StartsWith("HTTP/1.1 200"));
 }
 
-TEST_F(HttpServerTest, ConnectionBeyondTheLimitIsClosedWhereAllWaitForAnswers) {
+TEST_F(HttpServerTest, NewConnectionIsClosedWhenNoneIsIdle) {
   Start({.connections_max = 1});
   HttpConnection first(server_->port());
   first.Send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  const Respond respond = held_.get_future().get();
+  const ResponseCallback respond = held_.get_future().get();
   HttpConnection second(server_->port());
   second.Send(kGetEcho);
   EXPECT_EQ(second.ReadResponse(), "");
@@ -159,20 +159,20 @@ TEST_F(HttpServerTest, ConnectionBeyondTheLimitIsClosedWhereAllWaitForAnswers) {
   EXPECT_THAT(first.ReadResponse(), StartsWith("HTTP/1.1 200"));
 }
 
-TEST_F(HttpServerTest, DescriptorsBeyondItsShareAreLeftToOthers) {
+TEST_F(HttpServerTest, ConnectionBeyondTheDescriptorShareIsClosed) {
   Start({.descriptors_max = 0});
   HttpConnection connection(server_->port());
   connection.Send(kGetEcho);
   EXPECT_EQ(connection.ReadResponse(), "");
 }
 
-TEST_F(HttpServerTest, SilentClientIsClosedWhenItsTimeIsUp) {
+TEST_F(HttpServerTest, SilentClientIsClosedAfterTheTimeout) {
   Start({.io_timeout = absl::Milliseconds(1)});
   HttpConnection connection(server_->port());
   EXPECT_EQ(connection.ReadResponse(), "");
 }
 
-TEST_F(HttpServerTest, TakenPortIsAnErrorThatNamesTheAddress) {
+TEST_F(HttpServerTest, PortInUseIsAnErrorThatNamesTheAddress) {
   Start();
   const auto second = HttpServer::Start({.port = server_->port()}, {});
   EXPECT_THAT(second, StatusIs(absl::StatusCode::kUnavailable,

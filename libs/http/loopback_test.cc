@@ -1,11 +1,11 @@
-#include "libs/http/loopback.h"
+#include "libs/http/http_server.h"
 
 #include <gtest/gtest.h>
 
 namespace callboard::http {
 namespace {
 
-TEST(LoopbackTest, OnlyAddressesOfThisMachineAreLoopback) {
+TEST(LoopbackTest, OnlyLoopbackAddressesMatch) {
   for (const char* host : {"localhost", "127.0.0.1", "127.1.2.3", "::1", "[::1]"}) {
     EXPECT_TRUE(IsLoopbackHost(host)) << host;
   }

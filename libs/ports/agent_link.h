@@ -10,43 +10,43 @@
 
 namespace callboard::ports {
 
-// The reason of a Session's end: a message was larger than its other end takes.
+// The reason for the end of a Session when a message was larger than the receiver accepts.
 inline constexpr char kMessageTooLarge[] = "MESSAGE_TOO_LARGE";
 
-// The director's end of its Sessions with the agents. What agents say comes in through an
-// AgentListener.
+// The director's end of its Sessions with agents. Messages from agents arrive at an AgentListener.
 //
-// Thread-safe. Nothing here waits, and nothing calls back into the director before it returns.
+// Thread-safe. The methods do not block, and do not call the listener before they return.
 class AgentLink {
  public:
   virtual ~AgentLink() = default;
 
-  // Says `items` in their order, together where they fit, after everything said before in this
-  // Session. A start for a Session that is gone is reported to the director as not written;
-  // everything else that cannot be said is dropped: the next Session begins with what the agent
-  // knows.
-  virtual void Say(core::SessionId session, std::vector<core::DirectorItem> items) = 0;
+  // Sends `items` in order, after all items sent before in this Session, in as few messages as
+  // possible. If the Session has ended, starts are reported with OnStartNotSent(). Other items are
+  // dropped, because the next Session begins with the dispatches that the agent knows of.
+  virtual void Send(core::SessionId session, std::vector<core::DirectorItem> items) = 0;
 
-  // Ends every Session. From now on agents are dialled in the name of `director_epoch`.
+  // Ends all Sessions and dials the agents again, now with `director_epoch`.
   virtual void Redial(uint64_t director_epoch) = 0;
 };
 
-// Hears what happens to Sessions, on threads of the link's. Nothing here may wait.
+// Receives the events of Sessions, on threads of the AgentLink. Implementations must not block.
 class AgentListener {
  public:
   virtual ~AgentListener() = default;
 
-  // The first of a Session. False when there is too much to do: the link comes back with it.
-  virtual bool OnOpened(core::SessionId session, const core::AgentOpened& opened) = 0;
-  // What came in one message, in its order. False as above; nothing of it was taken then.
+  // A Session was opened. Always the first call for a Session. Returns false if the director is
+  // overloaded; the link then repeats the call.
+  virtual bool OnSessionOpened(core::SessionId session, const core::SessionOpened& opened) = 0;
+  // Receives the items of one message, in order. Returns false, without having accepted any of
+  // them, if the director is overloaded; the link then repeats the call.
   virtual bool OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) = 0;
-  virtual void OnOutput(core::SessionId session, core::OutputWritten output) = 0;
-  // A Session that was opened is over. The reason in `why` is kMessageTooLarge where that ended it.
-  virtual void OnBroken(core::SessionId session, const absl::Status& why) = 0;
-  // A Session with an agent whose name is known could not be opened.
-  virtual void OnUnreachable(const std::string& name, const absl::Status& why) = 0;
-  // A start never left this process.
-  virtual void OnNotWritten(const core::FenceToken& token) = 0;
+  virtual void OnOutput(core::SessionId session, core::RunOutput output) = 0;
+  // An open Session has ended. `cause` has the reason kMessageTooLarge if a message was too large.
+  virtual void OnSessionClosed(core::SessionId session, const absl::Status& cause) = 0;
+  // A Session with the agent `name` could not be opened.
+  virtual void OnUnreachable(const std::string& name, const absl::Status& cause) = 0;
+  // A start was not sent.
+  virtual void OnStartNotSent(const core::FenceToken& token) = 0;
 };
 
 }  // namespace callboard::ports

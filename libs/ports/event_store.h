@@ -16,62 +16,65 @@
 
 namespace callboard::ports {
 
-// A copy of a store, from which another can be started.
+// A copy of a store that can be opened as a new store.
 struct Checkpoint {
   std::string path;
-  // The last commit that is in it.
+  // Sequence number of the last commit in the copy.
   uint64_t sequence = 0;
   uint64_t size_bytes = 0;
 };
 
-// An error when the record cannot be true.
-using RecordTaker = std::function<absl::Status(const core::Record&)>;
+// Visits one record. Returns an error if the record contradicts the ones before it.
+using RecordVisitor = std::function<absl::Status(const core::Record&)>;
 
-// The events: what the director has promised, and all that it needs to go on after a crash.
+// The durable store of the director's records. It contains everything that the director has
+// promised and that it needs to continue after a crash.
 //
-// Commit() has one caller, the director's thread; the rest is thread-safe.
+// Commit() may be called by one thread at a time, the director's. All other methods are
+// thread-safe.
 class EventStore {
  public:
-  // Releases the store, so that it can be opened again.
+  // Closes the store, so that it can be opened again.
   virtual ~EventStore() = default;
 
-  // Writes the records, all or none, in their order. When it returns OK they survive a crash of the
-  // machine. A record takes the place of an earlier one about the same thing: for a task, of those
-  // from its own number on, as its `replaces` says.
+  // Writes the records atomically and in order. After OK they survive a crash of the machine. A
+  // record overwrites an earlier one with the same key. A task record overwrites the records of its
+  // task from its own number on, as its `replaces` states.
   //
-  // After an error the outcome is unknown: the batch may be there at the next opening. The caller
-  // closes the store and opens it anew; no further Commit() succeeds on this one.
-  // RESOURCE_EXHAUSTED: the disk is full.
+  // After an error the outcome is unknown: the batch may exist when the store is opened again. The
+  // caller must close and reopen the store; all further calls on this one fail.
+  // RESOURCE_EXHAUSTED means that the disk is full.
   virtual absl::Status Commit(absl::Span<const core::Record> batch) = 0;
 
-  // Hands over every record that counts, until one is not taken. Those of a task come in the order
-  // of their numbers; beyond that there is no order. DATA_LOSS when what is stored cannot be
-  // trusted; else what `take` returned.
-  virtual absl::Status Load(const RecordTaker& take) const = 0;
+  // Calls `visit` for every current record, until it returns an error, and returns that error.
+  // Records of a task are visited in the order of their numbers; all other order is unspecified.
+  // Returns DATA_LOSS if the stored data is damaged.
+  virtual absl::Status Load(const RecordVisitor& visit) const = 0;
 
-  // The committed records of a task, oldest first; none for a task that it does not know.
+  // Returns the committed records of a task, oldest first. Empty for an unknown task.
   virtual absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const = 0;
-  // What was asked for, from the first of them; null for a task that it does not know.
+  // Returns the spec of a task, from its first record. Null for an unknown task.
   virtual absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const = 0;
 
-  // Copies all that is committed into a new folder, while commits go on. ALREADY_EXISTS when there
-  // is one of that name. REQUIRES: the name is one of a file.
+  // Copies all committed data into a new folder. Commits may continue meanwhile. Returns
+  // ALREADY_EXISTS if there is a checkpoint with that name. REQUIRES: `name` is a valid file name.
   virtual absl::StatusOr<Checkpoint> CreateCheckpoint(const std::string& name) const = 0;
 };
 
-// Reasons why a store is not opened (base::WithReason). Another process uses it.
+// Reasons for which a store cannot be opened (base::WithReason).
+// Another process has opened the store.
 inline constexpr absl::string_view kStoreLocked = "STORE_LOCKED";
-// What is stored cannot be trusted, or not be read by this version.
+// The stored data is damaged, or this version cannot read it.
 inline constexpr absl::string_view kStoreRefused = "STORE_REFUSED";
 
 enum class StoreAccess { kReadOnly, kReadWrite };
 
-// Where an EventStore comes from, again and again: a store that failed is closed and opened anew.
+// Opens the EventStore. The director uses it again after an error, to reopen the store.
 class EventStoreOpener {
  public:
   virtual ~EventStoreOpener() = default;
 
-  // REQUIRES: the store opened before is gone.
+  // REQUIRES: the previously opened store has been destroyed.
   virtual absl::StatusOr<std::unique_ptr<EventStore>> Open(StoreAccess access) = 0;
 };
 

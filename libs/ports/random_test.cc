@@ -1,11 +1,11 @@
-#include "libs/ports/random.h"
+#include "libs/ports/environment.h"
 
 #include <gtest/gtest.h>
 
 namespace callboard::ports {
 namespace {
 
-class Counting final : public Random {
+class CountingRandom final : public Random {
  public:
   uint64_t Next() override { return ++last_; }
 
@@ -14,7 +14,7 @@ class Counting final : public Random {
 };
 
 TEST(RandomTest, NamesHaveSixteenDigitsInLowerCase) {
-  Counting random;
+  CountingRandom random;
   EXPECT_EQ(NewName(random), "000000000000000a");
   EXPECT_EQ(NewName(random), "000000000000000b");
 }

@@ -1,4 +1,4 @@
-#include "libs/ports/rpc_span.h"
+#include "libs/ports/telemetry.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kSubmit[] = "callboard.v1.QueueService/SubmitTask";
 
-TEST(RpcSpanTest, SaysWhatWasCalledAndHowItEnded) {
+TEST(RpcSpanTest, ContainsMethodAndStatus) {
   const FinishedSpan span = RpcSpan(
       SpanKind::kClient, kSubmit,
       base::WithReason(absl::ResourceExhaustedError("queue is full: canary"), "QUEUE_FULL"));
@@ -30,7 +30,7 @@ TEST(RpcSpanTest, SaysWhatWasCalledAndHowItEnded) {
   EXPECT_EQ(span.status, absl::ResourceExhaustedError("RESOURCE_EXHAUSTED"));
 }
 
-TEST(RpcSpanTest, CallThatEndsWellIsNoError) {
+TEST(RpcSpanTest, SuccessfulCallIsNoError) {
   for (const SpanKind kind : {SpanKind::kClient, SpanKind::kServer}) {
     const FinishedSpan span = RpcSpan(kind, "a.B/C", absl::OkStatus());
     EXPECT_TRUE(span.status.ok());
@@ -38,7 +38,7 @@ TEST(RpcSpanTest, CallThatEndsWellIsNoError) {
   }
 }
 
-TEST(RpcSpanTest, ServerFailsOnlyForItsOwnSake) {
+TEST(RpcSpanTest, ServerSpanFailsOnlyForServerErrors) {
   for (const absl::StatusCode code :
        {absl::StatusCode::kUnknown, absl::StatusCode::kDeadlineExceeded,
         absl::StatusCode::kUnimplemented, absl::StatusCode::kInternal,
@@ -58,12 +58,12 @@ TEST(RpcSpanTest, ServerFailsOnlyForItsOwnSake) {
   }
 }
 
-TEST(RpcSpanTest, TypeOfAnErrorIsItsReasonOrItsCode) {
+TEST(RpcSpanTest, ErrorTypeIsTheReasonOrTheCode) {
   const absl::Status error = absl::UnavailableError("canary");
-  EXPECT_EQ(ErrorTypeOf(error), "UNAVAILABLE");
-  EXPECT_EQ(ErrorTypeOf(base::WithReason(error, "STORE_AWAY_2")), "STORE_AWAY_2");
-  EXPECT_EQ(ErrorTypeOf(base::WithReason(error, "my prompt is: canary")), "UNAVAILABLE");
-  EXPECT_EQ(ErrorTypeOf(base::WithReason(error, std::string(64, 'A'))), "UNAVAILABLE");
+  EXPECT_EQ(SpanErrorType(error), "UNAVAILABLE");
+  EXPECT_EQ(SpanErrorType(base::WithReason(error, "STORE_AWAY_2")), "STORE_AWAY_2");
+  EXPECT_EQ(SpanErrorType(base::WithReason(error, "my prompt is: canary")), "UNAVAILABLE");
+  EXPECT_EQ(SpanErrorType(base::WithReason(error, std::string(64, 'A'))), "UNAVAILABLE");
 }
 
 }  // namespace

@@ -16,65 +16,71 @@
 
 namespace callboard::ports {
 
-// What is to be run, and for how long at most.
-struct RunOrder {
+// A request to run a task.
+struct RunRequest {
   core::FenceToken token;
   // task-<ulid>-<dispatch>
   std::string task_id;
   core::SpecPtr spec;
-  // The span that the process is part of; none when it is not traced.
+  // The parent span of the process; SpanContext() if the run is not traced.
   core::SpanContext trace = {};
-  // From SIGTERM to SIGKILL.
+  // Time between SIGTERM and SIGKILL.
   absl::Duration kill_grace = absl::Seconds(10);
-  // The agent's monotonic time at which the processes are killed without being asked to, unless it
-  // is moved before: also while the agent itself is stopped.
+  // The agent's monotonic time at which the runner kills the processes, even if the agent's own
+  // process is stopped. SetFence() changes it.
   absl::Duration fence_at = absl::InfiniteDuration();
 };
 
 using core::OutputChunk;
 using core::OutputStream;
 
-// Hears of runs, on threads of the runner's, or while one is being started. Nothing here may wait.
-class RunWatcher {
+// Receives the events of runs, on threads of the TaskRunner or within TaskRunner::Start().
+// Implementations must not block.
+class RunObserver {
  public:
-  virtual ~RunWatcher() = default;
+  virtual ~RunObserver() = default;
 
-  // The task's first process runs. At most once, before OnEnded(); output may come before it.
+  // The first process of the task runs. Called at most once, before OnEnded(). OnOutput() may be
+  // called earlier.
   virtual void OnStarted(const core::FenceToken& token, int64_t pid) = 0;
-  // In order, and before OnEnded().
+  // Receives output, in order. Called only before OnEnded().
   virtual void OnOutput(const core::FenceToken& token, OutputChunk chunk) = 0;
-  // Once for every run, when nothing of it is left: no process, and what it made is in its place or
-  // gone. kCancelled when it was stopped, or killed at its fence.
+  // The run has ended. Called once for every run, after its last process has exited and its files
+  // have been moved to their place or deleted. The end is kCancelled if the run was stopped, or
+  // killed at its fence.
   virtual void OnEnded(const core::FenceToken& token, core::RunResult result) = 0;
 };
 
-// Runs tasks as processes. Thread-safe; nothing here waits.
+// Runs tasks as processes. Thread-safe. The methods do not block, except for the destructor.
 class TaskRunner {
  public:
-  // Kills what still runs, and waits until it is gone; the watcher hears of it.
+  // Kills all runs and waits until they have ended. The observer receives their ends.
   virtual ~TaskRunner() = default;
 
-  // Whether it can run such a task now. INVALID_ARGUMENT or FAILED_PRECONDITION: the task is wrong.
-  // UNIMPLEMENTED: the agent's own command cannot be run. RESOURCE_EXHAUSTED: there is no space for
-  // the run. core::MeaningOf() says what follows.
+  // Returns OK if the runner can run such a task now. Returns INVALID_ARGUMENT or
+  // FAILED_PRECONDITION if the task is invalid, UNIMPLEMENTED if the agent's configured command
+  // cannot be run, and RESOURCE_EXHAUSTED if there is no space for the run.
+  // core::ClassifyStartAnswer() defines the consequences.
   virtual absl::Status Check(const core::TaskSpec& spec) const = 0;
 
-  // Begins a run. One that cannot even begin ends as failed. REQUIRES: the token is new.
-  virtual void Start(RunOrder order) = 0;
-  // SIGTERM, and after the grace SIGKILL to all that is left. Nothing happens to a run that is
-  // over.
+  // Starts a run. A run that cannot be started is reported with OnEnded(). REQUIRES: the token has
+  // not been used before.
+  virtual void Start(RunRequest order) = 0;
+  // Sends SIGTERM to the run, and SIGKILL to all its processes after `kill_grace`. Does nothing if
+  // the run has ended.
   virtual void Stop(const core::FenceToken& token) = 0;
-  // SIGKILL to all of it at once.
+  // Sends SIGKILL to all processes of the run.
   virtual void Kill(const core::FenceToken& token) = 0;
-  // Moves the fence, later or earlier.
+  // Sets the fence to a later or earlier time.
   virtual void SetFence(const core::FenceToken& token, absl::Duration fence_at) = 0;
-  // So many bytes of output were delivered: the runner holds a bounded number of bytes that were
-  // not, and drops what comes beyond.
-  virtual void Delivered(const core::FenceToken& token, uint64_t bytes) = 0;
+  // Acknowledges `bytes` of output. The runner buffers a bounded number of unacknowledged bytes and
+  // drops output beyond that.
+  virtual void AcknowledgeOutput(const core::FenceToken& token, uint64_t bytes) = 0;
 };
 
-// Makes a runner that tells the watcher, which outlives it; its error when there is none to be had.
-using MakeRunner = std::function<absl::StatusOr<std::unique_ptr<TaskRunner>>(RunWatcher&)>;
+// Creates a runner that reports to the observer, or returns an error. The observer must outlive the
+// runner.
+using TaskRunnerFactory = std::function<absl::StatusOr<std::unique_ptr<TaskRunner>>(RunObserver&)>;
 
 }  // namespace callboard::ports
 

@@ -1,3 +1,5 @@
+// Tracing: the names of spans, the spans, their destination, and how they are begun.
+
 #ifndef CALLBOARD_LIBS_PORTS_TELEMETRY_H_
 #define CALLBOARD_LIBS_PORTS_TELEMETRY_H_
 
@@ -11,16 +13,91 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "libs/core/trace_context.h"
+#include "libs/core/trace.h"
+#include "libs/ports/environment.h"
+
+// Names of spans, span events and attributes. They follow one version of OpenTelemetry's
+// conventions for messaging, RPC and processes; names without a convention are our own. They are
+// all here so that an update of the conventions changes one place.
+namespace callboard::ports::span_names {
+
+inline constexpr char kSchemaUrl[] = "https://opentelemetry.io/schemas/1.29.0";
+
+// ---- Spans. The spans of calls have the name of the method ----
+
+// One attempt of the scheduler to submit the task of a due job.
+inline constexpr char kFire[] = "scheduler.fire";
+// The submit of a task that an operator redrives.
+inline constexpr char kRedrive[] = "queue.redrive";
+// One wait in line. The first one includes the wait for admission.
+inline constexpr char kWait[] = "queue.wait";
+// The cancel of a task, or of a submit that waits for a place.
+inline constexpr char kCancel[] = "queue.cancel";
+// From the dispatch of a task to an agent until the dispatch has ended.
+inline constexpr char kDispatch[] = "dispatch";
+inline constexpr char kRun[] = "agent.run";
+// From SIGTERM until no process of the run is left.
+inline constexpr char kKillGrace[] = "agent.kill_grace";
+// The start of a server, until its ports are open.
+inline constexpr char kServerStart[] = "server.start";
+
+// ---- Events ----
+
+inline constexpr char kWaiting[] = "waiting";
+inline constexpr char kPending[] = "pending";
+inline constexpr char kAccepted[] = "accepted";
+
+// ---- Attributes: conventions ----
+
+inline constexpr char kMessagingSystem[] = "messaging.system";
+inline constexpr char kMessagingSystemValue[] = "callboard";
+inline constexpr char kMessageId[] = "messaging.message.id";
+inline constexpr char kOperation[] = "messaging.operation.name";
+inline constexpr char kOperationType[] = "messaging.operation.type";
+inline constexpr char kTypeCreate[] = "create";
+inline constexpr char kTypeSend[] = "send";
+inline constexpr char kTypeProcess[] = "process";
+// A director has one queue.
+inline constexpr char kDestination[] = "messaging.destination.name";
+inline constexpr char kDestinationValue[] = "queue";
+inline constexpr char kRpcSystem[] = "rpc.system";
+inline constexpr char kRpcSystemValue[] = "grpc";
+inline constexpr char kRpcService[] = "rpc.service";
+inline constexpr char kRpcMethod[] = "rpc.method";
+inline constexpr char kRpcStatusCode[] = "rpc.grpc.status_code";
+inline constexpr char kServerAddress[] = "server.address";
+inline constexpr char kServerPort[] = "server.port";
+inline constexpr char kExitCode[] = "process.exit.code";
+// The cause of a failed span, from a closed set of names. Never an error message.
+inline constexpr char kErrorType[] = "error.type";
+
+// ---- Attributes: our own ----
+
+inline constexpr char kTaskId[] = "callboard.task.id";
+inline constexpr char kTaskState[] = "callboard.task.state";
+inline constexpr char kTaskReason[] = "callboard.task.reason";
+inline constexpr char kRedriveOf[] = "callboard.task.redrive_of";
+inline constexpr char kJob[] = "callboard.job.name";
+inline constexpr char kAgent[] = "callboard.agent.name";
+inline constexpr char kDispatchNumber[] = "callboard.dispatch.number";
+inline constexpr char kAttempt[] = "callboard.dispatch.attempt";
+// The outcome of a dispatch: accepted, busy, rejected, failed, cancelled.
+inline constexpr char kOutcome[] = "callboard.dispatch.outcome";
+// The phase of the cancelled task: waiting, queued, dispatching, in_flight.
+inline constexpr char kCancelPhase[] = "callboard.cancel.phase";
+inline constexpr char kRunEnd[] = "callboard.run.end";
+inline constexpr char kSignal[] = "callboard.run.signal";
+
+}  // namespace callboard::ports::span_names
 
 namespace callboard::ports {
 
-// Which side of a call or a hand-over a span tells of.
+// The role of a span in a call or in message passing, as OpenTelemetry defines it.
 enum class SpanKind { kInternal, kServer, kClient, kProducer, kConsumer };
 
 using AttributeValue = std::variant<std::string, int64_t, double, bool>;
 
-// Names are of span_names.h.
+// `name` is a constant of span_names.
 struct SpanAttribute {
   absl::string_view name;
   AttributeValue value;
@@ -32,73 +109,104 @@ struct SpanEvent {
   absl::Time at;
 };
 
-// A piece of work that is over. Never holds prompts, environment values or tokens.
+// A finished piece of work. Never contains prompts, environment values or tokens.
 struct FinishedSpan {
   std::string name;
   SpanKind kind = SpanKind::kInternal;
   core::SpanContext context = {};
-  // The span of the same trace that this one is part of; absent for the first of a trace.
+  // The parent span in the same trace; absent for the first span of a trace.
   std::optional<core::SpanId> parent = {};
   absl::Time start = {};
   absl::Time end = {};
   std::vector<SpanAttribute> attributes = {};
   std::vector<SpanEvent> events = {};
-  // An error marks the span as failed, and its message says how.
+  // An error marks the span as failed, with its message as the description.
   absl::Status status = {};
   // Spans of other traces that led to this one.
   std::vector<core::SpanContext> links = {};
 };
 
-// Where spans go.
+// The destination of spans.
 //
-// A span is told of once it is over, under ids that its owner chose when it began: whoever stored
-// them can end the span, also after a restart. There is no object for a span that is under way.
+// A span is emitted when it has ended, with ids that its owner chose when it began. There is no
+// object for a span in progress, so an owner that has stored the ids can end the span after a
+// restart.
 //
-// Thread-safe. Nothing here fails or, but for Flush(), waits: what cannot be delivered is lost, and
-// the work goes on.
+// Thread-safe. The methods never fail. Only Flush() and the destructor block. Spans that cannot be
+// delivered are lost.
 class Telemetry {
  public:
-  // Flushes, for as long as the implementation was told to.
+  // Flushes, with the timeout of the implementation.
   virtual ~Telemetry() = default;
 
-  // False when nothing is ever handed over: then nobody has to make spans.
-  virtual bool is_on() const = 0;
+  // Returns false if spans are never delivered. Callers then need not make spans.
+  virtual bool enabled() const = 0;
 
-  // Whether a trace that begins here is kept.
-  virtual bool Keeps(const core::TraceId& trace) const = 0;
+  // Decides whether a trace that begins in this process is recorded.
+  virtual bool ShouldSample(const core::TraceId& trace) const = 0;
 
-  // Whether what is done here for a span of somebody else's is kept.
-  virtual bool Joins(const core::SpanContext& caller) const = 0;
+  // Decides whether the children of a caller's span are recorded.
+  virtual bool ShouldJoin(const core::SpanContext& caller) const = 0;
 
-  // Whether it is worth the while to make a span of that context. False when its trace is not kept;
-  // or when the span would be lost, and then it is, as if it had been emitted.
-  virtual bool Wants(const core::SpanContext& context) = 0;
+  // Returns true if the caller should make the span `context`. Returns false if its trace is not
+  // recorded, or if the span would be lost. In the latter case counts the span as lost.
+  virtual bool ShouldRecord(const core::SpanContext& context) = 0;
 
-  // Hands over `span`, if its trace is kept.
+  // Delivers `span` if its trace is recorded.
   virtual void Emit(FinishedSpan span) = 0;
-  // The same for a span of a trace that is not made yet: `make` makes it, once, or never when it is
-  // lost; later, and on a thread that nobody waits for. It owns what it needs, and that is little.
+  // Like Emit(), but makes the span later: calls `make` at most once, on a background thread.
+  // `make` must own all data that it needs, and should be small.
   virtual void EmitLater(const core::SpanContext& context, std::function<FinishedSpan()> make) = 0;
 
-  // Spans that were lost so far.
+  // Number of spans lost so far.
   virtual uint64_t lost() const = 0;
 
-  // Returns when everything emitted before is delivered or lost, but after `timeout` at the latest.
+  // Waits until all spans emitted so far are delivered or lost, but at most `timeout`.
   virtual void Flush(absl::Duration timeout) = 0;
 };
 
-// For a process that nobody traces.
+// Discards all spans.
 class NoTelemetry final : public Telemetry {
  public:
-  bool is_on() const override { return false; }
-  bool Keeps(const core::TraceId&) const override { return false; }
-  bool Joins(const core::SpanContext&) const override { return false; }
-  bool Wants(const core::SpanContext&) override { return false; }
+  bool enabled() const override { return false; }
+  bool ShouldSample(const core::TraceId&) const override { return false; }
+  bool ShouldJoin(const core::SpanContext&) const override { return false; }
+  bool ShouldRecord(const core::SpanContext&) override { return false; }
   void Emit(FinishedSpan) override {}
   void EmitLater(const core::SpanContext&, std::function<FinishedSpan()>) override {}
   uint64_t lost() const override { return 0; }
   void Flush(absl::Duration) override {}
 };
+
+// The W3C key in the metadata of a call.
+inline constexpr char kTraceparent[] = "traceparent";
+
+// Dependencies of code that makes spans. They must outlive that code.
+struct Tracing {
+  Telemetry& telemetry;
+  const Clock& clock;
+  Random& random;
+};
+
+// Makes the first span of a new trace, and decides whether the trace is recorded.
+inline core::SpanContext BeginTrace(const Tracing& tracing) {
+  Random& random = tracing.random;
+  core::SpanContext first = core::NewTrace({random.Next(), random.Next(), random.Next()});
+  first.sampled = tracing.telemetry.ShouldSample(first.trace_id);
+  return first;
+}
+
+// Returns the error type that spans record: the reason of `error` (libs/base/error.h), or the name
+// of its code if there is no reason or the reason is not UPPER_SNAKE.
+std::string SpanErrorType(const absl::Status& error);
+
+// Makes the span of a finished call, for the client or the server. Sets neither the times nor the
+// error message, which may contain text of the caller. `method` is a full name such as
+// callboard.v1.QueueService/SubmitTask.
+//
+// A client span has failed if the call returned an error. A server span has failed only for errors
+// of the server, not for errors that the caller caused.
+FinishedSpan RpcSpan(SpanKind kind, absl::string_view method, const absl::Status& status);
 
 }  // namespace callboard::ports
 

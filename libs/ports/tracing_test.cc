@@ -1,9 +1,8 @@
-#include "libs/ports/tracing.h"
+#include "libs/ports/telemetry.h"
 
 #include <gtest/gtest.h>
 
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/recorded_spans.h"
 
 namespace callboard::ports {
@@ -17,13 +16,13 @@ class TracingTest : public testing::Test {
   const Tracing tracing_{spans_, clock_, random_};
 };
 
-TEST_F(TracingTest, EveryTraceThatBeginsHasANameOfItsOwn) {
+TEST_F(TracingTest, EveryTraceHasADifferentId) {
   EXPECT_FALSE(BeginTrace(tracing_).trace_id == BeginTrace(tracing_).trace_id);
 }
 
-TEST_F(TracingTest, WhetherATraceIsKeptIsDecidedWhenItBegins) {
+TEST_F(TracingTest, SamplingIsDecidedWhenATraceBegins) {
   EXPECT_TRUE(BeginTrace(tracing_).sampled);
-  spans_.SetKeeps(false);
+  spans_.SetSampling(false);
   EXPECT_FALSE(BeginTrace(tracing_).sampled);
 }
 

@@ -1,64 +1,66 @@
-#include "libs/scheduler/answer.h"
+#include "libs/scheduler/director_link.h"
 
 #include <gtest/gtest.h>
 
 #include "libs/base/error.h"
-#include "libs/scheduler/director_link.h"
 
 namespace callboard::scheduler {
 namespace {
 
-Answer Of(absl::StatusCode code, absl::string_view reason) {
+SubmitAnswer Classify(absl::StatusCode code, absl::string_view reason) {
   absl::Status status(code, "text");
-  return MeaningOf(reason.empty() ? status : base::WithReason(status, reason));
+  return ClassifyAnswer(reason.empty() ? status : base::WithReason(status, reason));
 }
 
-TEST(AnswerTest, WhatTheDirectorRefusesForGoodIsNotAskedAgain) {
+TEST(ClassifyAnswerTest, PermanentErrorsAreNotRetried) {
   for (const absl::StatusCode code :
        {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented,
         absl::StatusCode::kPermissionDenied, absl::StatusCode::kUnauthenticated,
         absl::StatusCode::kFailedPrecondition, absl::StatusCode::kNotFound}) {
-    EXPECT_EQ(Of(code, "ANY"), Answer::kRefused) << static_cast<int>(code);
+    EXPECT_EQ(Classify(code, "ANY"), SubmitAnswer::kRefused) << static_cast<int>(code);
   }
 }
 
-TEST(AnswerTest, WhatTheDirectorDidNotSayMayHaveHappened) {
+TEST(ClassifyAnswerTest, MissingAnswerMeansUnknown) {
   for (const absl::StatusCode code :
        {absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded,
         absl::StatusCode::kCancelled, absl::StatusCode::kUnknown, absl::StatusCode::kInternal,
         absl::StatusCode::kResourceExhausted}) {
-    EXPECT_EQ(Of(code, ""), Answer::kUnknown) << static_cast<int>(code);
+    EXPECT_EQ(Classify(code, ""), SubmitAnswer::kUnknown) << static_cast<int>(code);
   }
-  EXPECT_EQ(Of(absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN"), Answer::kUnknown);
+  EXPECT_EQ(Classify(absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN"), SubmitAnswer::kUnknown);
 }
 
-TEST(AnswerTest, ReasonsSayWhatBecameOfASubmit) {
+TEST(ClassifyAnswerTest, ReasonsDecideTheMeaning) {
   const auto kUnavailable = absl::StatusCode::kUnavailable;
-  EXPECT_EQ(MeaningOf(absl::OkStatus()), Answer::kAccepted);
-  EXPECT_EQ(Of(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED"), Answer::kOtherContent);
-  EXPECT_EQ(Of(absl::StatusCode::kFailedPrecondition, "OVERLAP"), Answer::kOverlap);
-  EXPECT_EQ(Of(absl::StatusCode::kResourceExhausted, "QUEUE_FULL"), Answer::kFull);
-  EXPECT_EQ(Of(absl::StatusCode::kResourceExhausted, "STORE_FULL"), Answer::kNotNow);
-  EXPECT_EQ(Of(kUnavailable, "QUEUE_DRAINING"), Answer::kDraining);
-  EXPECT_EQ(Of(kUnavailable, "OVERLOADED"), Answer::kNotNow);
-  EXPECT_EQ(Of(kUnavailable, kDirectorUnreachable), Answer::kNotSent);
+  EXPECT_EQ(ClassifyAnswer(absl::OkStatus()), SubmitAnswer::kAccepted);
+  EXPECT_EQ(Classify(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED"),
+            SubmitAnswer::kIdReused);
+  EXPECT_EQ(Classify(absl::StatusCode::kFailedPrecondition, "OVERLAP"), SubmitAnswer::kOverlap);
+  EXPECT_EQ(Classify(absl::StatusCode::kResourceExhausted, "QUEUE_FULL"), SubmitAnswer::kFull);
+  EXPECT_EQ(Classify(absl::StatusCode::kResourceExhausted, "STORE_FULL"), SubmitAnswer::kTryLater);
+  EXPECT_EQ(Classify(kUnavailable, "QUEUE_DRAINING"), SubmitAnswer::kDraining);
+  EXPECT_EQ(Classify(kUnavailable, "OVERLOADED"), SubmitAnswer::kTryLater);
+  EXPECT_EQ(Classify(kUnavailable, kDirectorUnreachable), SubmitAnswer::kNotSent);
 }
 
-TEST(AnswerTest, OnlyARefusalThatComesAfterTheLookForTheIdSaysThatThereIsNoTask) {
-  for (const Answer answer : {Answer::kOverlap, Answer::kFull, Answer::kDraining}) {
-    EXPECT_TRUE(SaysIdIsFree(answer));
+TEST(ClassifyAnswerTest, OnlyErrorsAfterTheIdLookupProveTheIdUnused) {
+  for (const SubmitAnswer answer :
+       {SubmitAnswer::kOverlap, SubmitAnswer::kFull, SubmitAnswer::kDraining}) {
+    EXPECT_TRUE(ProvesIdUnused(answer));
   }
-  for (const Answer answer : {Answer::kAccepted, Answer::kOtherContent, Answer::kNotNow,
-                              Answer::kNotSent, Answer::kRefused, Answer::kUnknown}) {
-    EXPECT_FALSE(SaysIdIsFree(answer));
+  for (const SubmitAnswer answer :
+       {SubmitAnswer::kAccepted, SubmitAnswer::kIdReused, SubmitAnswer::kTryLater,
+        SubmitAnswer::kNotSent, SubmitAnswer::kRefused, SubmitAnswer::kUnknown}) {
+    EXPECT_FALSE(ProvesIdUnused(answer));
   }
 }
 
-TEST(AnswerTest, TaskIsTakenFromTheMetadata) {
+TEST(ClassifyAnswerTest, QueueIdComesFromTheMetadata) {
   EXPECT_EQ(
-      QueueIdIn(base::WithReason(absl::AlreadyExistsError(""), "X", {{"queue_id", "queue-1"}})),
+      QueueIdFrom(base::WithReason(absl::AlreadyExistsError(""), "X", {{"queue_id", "queue-1"}})),
       "queue-1");
-  EXPECT_EQ(QueueIdIn(absl::AlreadyExistsError("")), "");
+  EXPECT_EQ(QueueIdFrom(absl::AlreadyExistsError("")), "");
 }
 
 }  // namespace

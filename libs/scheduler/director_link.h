@@ -1,52 +1,89 @@
+// The scheduler's connection to the director: the interface, the meaning of its answers, and a
+// wrapper that traces its calls.
+
 #ifndef CALLBOARD_LIBS_SCHEDULER_DIRECTOR_LINK_H_
 #define CALLBOARD_LIBS_SCHEDULER_DIRECTOR_LINK_H_
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/core/task.h"
+#include "libs/ports/telemetry.h"
 
 namespace callboard::scheduler {
 
-// How long a call may take: then it is answered, if only with DEADLINE_EXCEEDED, and the director
-// does nothing about it any more.
+// The meaning of an answer to a submit.
+enum class SubmitAnswer {
+  kAccepted,
+  // The request id belongs to a task with other content.
+  kIdReused,
+  // The director does not know the request id, and creates no task because another task of the job
+  // is live, the queue is full, or the queue is draining.
+  kOverlap,
+  kFull,
+  kDraining,
+  // This submit created no task. An earlier submit with the same request id may have.
+  kTryLater,
+  kNotSent,
+  // The task will never be accepted.
+  kRefused,
+  // The task may have been accepted.
+  kUnknown,
+};
+
+SubmitAnswer ClassifyAnswer(const absl::Status& status);
+// Returns the task that an error names; empty if it names none.
+std::string QueueIdFrom(const absl::Status& status);
+
+// Returns whether the request id had no task when the answer was given.
+constexpr bool ProvesIdUnused(SubmitAnswer answer) {
+  return answer == SubmitAnswer::kOverlap || answer == SubmitAnswer::kFull ||
+         answer == SubmitAnswer::kDraining;
+}
+
+// Deadline of a call. After it the call has an answer, at least DEADLINE_EXCEEDED, and the director
+// does not act on the call any more.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
-// How long a director that does not answer is left alone, doubled each time; and how long a probe
-// waits for its answer before the next one is sent. Both are short, so that a director that is back
-// is noticed within two seconds: the other second is the link's, to connect again.
+// The delay before an unreachable director is probed again: kProbeFirst, doubled each time, up to
+// kProbeLast; and the time that a probe waits for its answer before the next one is sent. Both are
+// short, so that the return of a director is noticed within two seconds, one of which the link
+// needs to connect again.
 inline constexpr absl::Duration kProbeFirst = absl::Milliseconds(250);
 inline constexpr absl::Duration kProbeLast = absl::Seconds(1);
 inline constexpr absl::Duration kProbeTimeout = absl::Seconds(1);
 
-// The reason (base::WithReason) of an UNAVAILABLE that says: nothing was sent.
+// The reason (base::WithReason) of an UNAVAILABLE error if nothing was sent.
 inline constexpr absl::string_view kDirectorUnreachable = "DIRECTOR_UNREACHABLE";
 
-// A task that the director, or an agent, has.
-struct Accepted {
+// A task that the director, or an agent, has accepted.
+struct AcceptedTask {
   std::string queue_id = {};
-  // It had it before.
+  // It was accepted by an earlier call with the same request id.
   bool deduplicated = false;
 
-  friend bool operator==(const Accepted&, const Accepted&) = default;
+  friend bool operator==(const AcceptedTask&, const AcceptedTask&) = default;
 };
 
-// How a task stands.
-struct TaskEnd {
+// The current state of a task.
+struct TaskStatus {
   std::string queue_id = {};
-  core::TaskState state = core::TaskState::kCompleted;
+  core::LifecycleState state = core::LifecycleState::kCompleted;
   std::optional<core::FailureReason> reason = {};
 };
 
-// The scheduler's way to the director, and to agents past it. Thread-safe; nothing here waits. Each
-// call is answered once, on any thread, also inside the call, in kCallTimeout at the latest; those
-// under way when it is destroyed are not answered any more. Errors keep their details
-// (base/error.h).
+// The scheduler's connection to the director, and to agents past the queue.
+//
+// Thread-safe. No method blocks. Each call is answered once, on any thread (possibly before the
+// method returns), and within kCallTimeout. Calls that are outstanding at destruction are not
+// answered. Errors keep their details (base/error.h).
 class DirectorLink {
  public:
   template <class T>
@@ -54,13 +91,46 @@ class DirectorLink {
 
   virtual ~DirectorLink() = default;
 
-  // SubmitTask. Either is part of the submission's trace.
-  virtual void Submit(const core::Submission& submission, Reply<Accepted> reply) = 0;
-  // GetTask of each; those that the director does not know are left out.
-  virtual void AskEnds(std::vector<std::string> queue_ids, Reply<std::vector<TaskEnd>> reply) = 0;
-  // StartTask on that agent; `queue_id` is what it calls the run.
+  // Calls SubmitTask, as part of the submission's trace.
+  virtual void Submit(const core::Submission& submission, Reply<AcceptedTask> reply) = 0;
+  // Calls GetTask for each task. The answer leaves out tasks that the director does not know.
+  virtual void GetTaskStatuses(std::vector<std::string> queue_ids,
+                               Reply<std::vector<TaskStatus>> reply) = 0;
+  // Calls StartTask on that agent, as part of the submission's trace. The answer's `queue_id` is
+  // the agent's task id.
   virtual void StartDirect(const std::string& agent_url, const core::Submission& submission,
-                           Reply<Accepted> reply) = 0;
+                           Reply<AcceptedTask> reply) = 0;
+};
+
+// A link that records a span for every submit and direct start, from the call to its answer. The
+// spans have no parent. All spans of one request id are in the same trace, which the task is part
+// of, even if an answer was lost or the scheduler was restarted in between.
+class TracedLink final : public DirectorLink {
+ public:
+  // `link` leads to the director at that address and outlives this object, which outlives all its
+  // outstanding calls.
+  TracedLink(DirectorLink& link, std::string director, const ports::Tracing& tracing)
+      : link_(link), director_(std::move(director)), tracing_(tracing) {}
+
+  void Submit(const core::Submission& submission, Reply<AcceptedTask> reply) override;
+  void GetTaskStatuses(std::vector<std::string> queue_ids,
+                       Reply<std::vector<TaskStatus>> reply) override {
+    link_.GetTaskStatuses(std::move(queue_ids), std::move(reply));
+  }
+  void StartDirect(const std::string& agent_url, const core::Submission& submission,
+                   Reply<AcceptedTask> reply) override;
+
+ private:
+  // Returns the submission with a trace, and a reply that ends the span.
+  std::pair<core::Submission, Reply<AcceptedTask>> StartSpan(const core::Submission& submission,
+                                                             Reply<AcceptedTask> reply);
+
+  // Returns the context of a new span in the trace of that request id.
+  core::SpanContext NewSpanContext(const std::string& request_id) const;
+
+  DirectorLink& link_;
+  const std::string director_;
+  const ports::Tracing tracing_;
 };
 
 }  // namespace callboard::scheduler

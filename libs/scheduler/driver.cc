@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
 
 namespace callboard::scheduler {
 namespace {
@@ -19,26 +18,26 @@ absl::Status Overloaded() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SchedulerDriver>> SchedulerDriver::Open(const World& world) {
-  std::unique_ptr<SchedulerDriver> driver(new SchedulerDriver(world));
+absl::StatusOr<std::unique_ptr<SchedulerDriver>> SchedulerDriver::Open(const Deps& deps) {
+  std::unique_ptr<SchedulerDriver> driver(new SchedulerDriver(deps));
   RETURN_IF_ERROR(driver->scheduler_.Open());
   driver->thread_ = std::thread([&driver = *driver] { driver.Run(); });
   return driver;
 }
 
-SchedulerDriver::SchedulerDriver(const World& world)
-    : inbox_(std::make_shared<Inbox>()), scheduler_(world, [inbox = inbox_](Call call) {
+SchedulerDriver::SchedulerDriver(const Deps& deps)
+    : inbox_(std::make_shared<Inbox>()), scheduler_(deps, [inbox = inbox_](Command command) {
         base::MutexLock lock(inbox->mutex);
         if (inbox->closed) return;
-        inbox->waiting.push_back(std::move(call));
-        inbox->something_to_do.NotifyOne();
+        inbox->waiting.push_back(std::move(command));
+        inbox->wake_up.NotifyOne();
       }) {}
 
 SchedulerDriver::~SchedulerDriver() {
   {
     base::MutexLock lock(inbox_->mutex);
     inbox_->stopping = true;
-    inbox_->something_to_do.NotifyOne();
+    inbox_->wake_up.NotifyOne();
   }
   if (thread_.joinable()) thread_.join();
 }
@@ -47,7 +46,7 @@ void SchedulerDriver::Run() {
   bool stopping = false;
   while (!stopping) {
     const absl::Duration wait = scheduler_.UntilNextTurn();
-    std::vector<Call> calls;
+    std::vector<Command> commands;
     std::optional<std::vector<core::Job>> jobs;
     {
       base::MutexLock lock(inbox_->mutex);
@@ -55,73 +54,74 @@ void SchedulerDriver::Run() {
         return !inbox_->waiting.empty() || inbox_->jobs.has_value() || inbox_->stopping;
       };
       if (wait == absl::InfiniteDuration()) {
-        while (!has_work()) inbox_->something_to_do.Wait(inbox_->mutex);
+        while (!has_work()) inbox_->wake_up.Wait(inbox_->mutex);
       } else {
-        inbox_->something_to_do.WaitFor(inbox_->mutex, wait, has_work);
+        inbox_->wake_up.WaitFor(inbox_->mutex, wait, has_work);
       }
-      calls.swap(inbox_->waiting);
+      commands.swap(inbox_->waiting);
       jobs.swap(inbox_->jobs);
       stopping = inbox_->closed = inbox_->stopping;
     }
     if (jobs.has_value()) scheduler_.SetJobs(*std::move(jobs));
-    scheduler_.RunTurn(std::move(calls));
+    scheduler_.RunTurn(std::move(commands));
   }
 }
 
-void SchedulerDriver::Add(Call call) {
+void SchedulerDriver::Add(Command command) {
   {
     base::MutexLock lock(inbox_->mutex);
-    if (inbox_->waiting.size() < kCallsWaitingMax && !inbox_->closed) {
-      inbox_->waiting.push_back(std::move(call));
-      inbox_->something_to_do.NotifyOne();
+    if (inbox_->waiting.size() < kCommandsWaitingMax && !inbox_->closed) {
+      inbox_->waiting.push_back(std::move(command));
+      inbox_->wake_up.NotifyOne();
       return;
     }
   }
-  call.refuse(Overloaded());
+  command.fail(Overloaded());
 }
 
 template <class T, class Decide>
-void SchedulerDriver::Ask(Decide decide, Reply<T> reply) {
+void SchedulerDriver::AddCommand(Decide decide, Reply<T> reply) {
   Add({.decide = [decide = std::move(decide), reply](SchedulerEngine& engine,
-                                                     core::Moment now) -> std::function<void()> {
+                                                     ports::Moment now) -> std::function<void()> {
          return [reply, answer = absl::StatusOr<T>(decide(engine, now))] { reply(answer); };
        },
-       .refuse = reply});
+       .fail = reply});
 }
 
 template <class T, class Decide, class Read>
-void SchedulerDriver::AskAndRead(Decide decide, Read read, Reply<T> reply) {
+void SchedulerDriver::AddCommandWithRead(Decide decide, Read read, Reply<T> reply) {
   Add({.decide = [this, decide = std::move(decide), read = std::move(read), reply](
-                     SchedulerEngine& engine, core::Moment now) -> std::function<void()> {
+                     SchedulerEngine& engine, ports::Moment now) -> std::function<void()> {
          return [this, read, reply, decided = decide(engine, now)] {
            reply(decided.ok() ? read(*decided, *scheduler_.ledger())
                               : absl::StatusOr<T>(decided.status()));
          };
        },
-       .refuse = reply});
+       .fail = reply});
 }
 
 void SchedulerDriver::SetJobs(std::vector<core::Job> jobs) {
   base::MutexLock lock(inbox_->mutex);
   inbox_->jobs = std::move(jobs);
-  inbox_->something_to_do.NotifyOne();
+  inbox_->wake_up.NotifyOne();
 }
 
 void SchedulerDriver::GetJob(std::string name, Reply<JobDetail> reply) {
-  AskAndRead<JobDetail>([name](SchedulerEngine& engine,
-                               core::Moment now) { return engine.GetJob(name, kShownMax, now); },
-                        [name](JobView view, const Ledger& ledger) -> absl::StatusOr<JobDetail> {
-                          ASSIGN_OR_RETURN(
-                              FiringPage page,
-                              ledger.ListFirings({.job = name, .page_size = kShownMax}));
-                          return JobDetail{std::move(view), std::move(page.firings)};
-                        },
-                        std::move(reply));
+  AddCommandWithRead<JobDetail>(
+      [name](SchedulerEngine& engine, ports::Moment now) {
+        return engine.GetJob(name, kOccurrencesShownMax, now);
+      },
+      [name](JobView view, const Ledger& ledger) -> absl::StatusOr<JobDetail> {
+        ASSIGN_OR_RETURN(FiringPage page,
+                         ledger.ListFirings({.job = name, .page_size = kOccurrencesShownMax}));
+        return JobDetail{std::move(view), std::move(page.firings)};
+      },
+      std::move(reply));
 }
 
 void SchedulerDriver::ListJobs(std::string after, size_t page_size, Reply<JobPage> reply) {
-  Ask<JobPage>(
-      [after = std::move(after), page_size](SchedulerEngine& engine, core::Moment now) {
+  AddCommand<JobPage>(
+      [after = std::move(after), page_size](SchedulerEngine& engine, ports::Moment now) {
         JobPage page = {.jobs = engine.ListJobs(after, page_size, now)};
         if (page.jobs.size() == page_size) page.next = page.jobs.back().job.name;
         return page;
@@ -130,58 +130,60 @@ void SchedulerDriver::ListJobs(std::string after, size_t page_size, Reply<JobPag
 }
 
 void SchedulerDriver::GetStatus(Reply<StatusView> reply) {
-  Ask<StatusView>([](SchedulerEngine& engine, core::Moment now) { return engine.Status(now); },
-                  std::move(reply));
+  AddCommand<StatusView>(
+      [](SchedulerEngine& engine, ports::Moment now) { return engine.Status(now); },
+      std::move(reply));
 }
 
 void SchedulerDriver::PreviewJob(PreviewQuery query, Reply<Preview> reply) {
-  Ask<Preview>(
-      [query = std::move(query)](SchedulerEngine& engine, core::Moment) -> absl::StatusOr<Preview> {
+  AddCommand<Preview>(
+      [query = std::move(query)](SchedulerEngine& engine,
+                                 ports::Moment) -> absl::StatusOr<Preview> {
         const core::Job* job = engine.FindJob(query.job);
         if (job == nullptr) return JobNotFound(query.job);
         return Preview{job->time_zone,
-                       core::OccurrencesOf(*job, query.from, query.until, query.limit)};
+                       core::ListOccurrences(*job, query.from, query.until, query.limit)};
       },
       std::move(reply));
 }
 
 void SchedulerDriver::ListFirings(const FiringQuery& query, Reply<FiringPage> reply) {
-  AskAndRead<FiringPage>(
-      [job = query.job](SchedulerEngine& engine, core::Moment) -> absl::StatusOr<bool> {
+  AddCommandWithRead<FiringPage>(
+      [job = query.job](SchedulerEngine& engine, ports::Moment) -> absl::StatusOr<bool> {
         if (!job.empty() && !engine.KnowsJob(job)) return JobNotFound(job);
         return true;
       },
       [query](bool, const Ledger& ledger) { return ledger.ListFirings(query); }, std::move(reply));
 }
 
-void SchedulerDriver::Trigger(TriggerQuery query, Reply<Accepted> reply) {
-  Add(scheduler_.TriggerCall(std::move(query), std::move(reply)));
+void SchedulerDriver::Trigger(TriggerQuery query, Reply<AcceptedTask> reply) {
+  Add(scheduler_.MakeTriggerCommand(std::move(query), std::move(reply)));
 }
 
 void SchedulerDriver::PauseJob(std::string name, Pause pause, Reply<JobView> reply) {
-  Ask<JobView>(
+  AddCommand<JobView>(
       [name = std::move(name), pause = std::move(pause)](
-          SchedulerEngine& engine, core::Moment now) -> absl::StatusOr<JobView> {
+          SchedulerEngine& engine, ports::Moment now) -> absl::StatusOr<JobView> {
         RETURN_IF_ERROR(engine.PauseJob(name, pause, now));
-        return engine.GetJob(name, kShownMax, now);
+        return engine.GetJob(name, kOccurrencesShownMax, now);
       },
       std::move(reply));
 }
 
-void SchedulerDriver::ResumeJob(std::string name, Reply<Resumed> reply) {
-  Ask<Resumed>(
+void SchedulerDriver::ResumeJob(std::string name, Reply<ResumeResult> reply) {
+  AddCommand<ResumeResult>(
       [name = std::move(name)](SchedulerEngine& engine,
-                               core::Moment now) -> absl::StatusOr<Resumed> {
+                               ports::Moment now) -> absl::StatusOr<ResumeResult> {
         ASSIGN_OR_RETURN(const uint64_t skipped, engine.ResumeJob(name, now));
-        ASSIGN_OR_RETURN(JobView view, engine.GetJob(name, kShownMax, now));
-        return Resumed{std::move(view), skipped};
+        ASSIGN_OR_RETURN(JobView view, engine.GetJob(name, kOccurrencesShownMax, now));
+        return ResumeResult{std::move(view), skipped};
       },
       std::move(reply));
 }
 
 void SchedulerDriver::StartBackfill(BackfillQuery query, Reply<Backfill> reply) {
-  Ask<Backfill>(
-      [query = std::move(query)](SchedulerEngine& engine, core::Moment now) {
+  AddCommand<Backfill>(
+      [query = std::move(query)](SchedulerEngine& engine, ports::Moment now) {
         return engine.StartBackfill(query, now);
       },
       std::move(reply));

@@ -13,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
-#include "libs/core/firing.h"
 #include "libs/core/job.h"
 #include "libs/scheduler/engine.h"
 #include "libs/scheduler/ledger.h"
@@ -21,21 +20,21 @@
 
 namespace callboard::scheduler {
 
-// A job with what became of its last occurrences, the last first.
+// A job with its last firings, newest first.
 struct JobDetail {
   JobView view;
-  std::vector<core::Firing> last = {};
+  std::vector<core::Firing> last_firings = {};
 };
 
-// By name. Where `next` is present there may be more behind it.
+// Jobs in order of their names. If `next` is present there may be more jobs after it.
 struct JobPage {
   std::vector<JobView> jobs = {};
   std::optional<std::string> next = {};
 };
 
-struct Resumed {
+struct ResumeResult {
   JobView view;
-  // Occurrences that fell into the pause, and will not run.
+  // Occurrences that the pause skipped. They will not run.
   uint64_t skipped = 0;
 };
 
@@ -46,7 +45,7 @@ struct PreviewQuery {
   size_t limit = 10;
 };
 
-// With what the time zone does to them; those that do not fire included.
+// Upcoming occurrences, including those that do not fire because of the time zone.
 struct Preview {
   std::string time_zone = {};
   std::vector<core::Occurrence> occurrences = {};
@@ -54,69 +53,70 @@ struct Preview {
 
 // A Scheduler and its thread, which also commits to and reads from the ledger.
 //
-// Thread-safe. No call blocks: each is answered through its callback, once, on the driver's thread
-// or, when it is refused, on the caller's: UNAVAILABLE/OVERLOADED when too many wait,
-// STORE_UNAVAILABLE or OUTCOME_UNKNOWN when the ledger fails. A callback must not block, nor
-// destroy the driver.
+// Thread-safe. No method blocks. Each call is answered once through its callback: on the driver's
+// thread or, if too many calls wait (UNAVAILABLE/OVERLOADED), on the caller's. If the ledger fails,
+// the answer is STORE_UNAVAILABLE or OUTCOME_UNKNOWN. A callback must not block or destroy the
+// driver.
 class SchedulerDriver {
  public:
   template <class T>
   using Reply = DirectorLink::Reply<T>;
 
-  // Calls that may wait for a turn; more are refused.
-  static constexpr size_t kCallsWaitingMax = 4096;
-  // How many occurrences a job shows, in both directions.
-  static constexpr size_t kShownMax = 10;
+  // Commands that may wait for a turn. Further calls fail.
+  static constexpr size_t kCommandsWaitingMax = 4096;
+  // A job shows this many past and this many next occurrences.
+  static constexpr size_t kOccurrencesShownMax = 10;
 
-  // Recovers before it returns. The ledger's error when it cannot be opened or trusted. Nothing
-  // happens before the first SetJobs().
-  static absl::StatusOr<std::unique_ptr<SchedulerDriver>> Open(const World& world);
-  // Takes one last turn, so that every call is answered.
+  // Restores the state and starts the thread. Returns the ledger's error if it cannot be opened or
+  // is damaged. No job runs before the first SetJobs().
+  static absl::StatusOr<std::unique_ptr<SchedulerDriver>> Open(const Deps& deps);
+  // Runs one last turn, so that every call is answered.
   ~SchedulerDriver();
   SchedulerDriver(const SchedulerDriver&) = delete;
   SchedulerDriver& operator=(const SchedulerDriver&) = delete;
 
-  // The jobs of the file, with the next turn. Never refused. REQUIRES: as SchedulerEngine's.
+  // Replaces the jobs in the next turn. Never fails. REQUIRES: as SchedulerEngine::SetJobs().
   void SetJobs(std::vector<core::Job> jobs);
 
-  // NOT_FOUND/JOB_NOT_FOUND, as all that name a job.
+  // All methods that take the name of a job return NOT_FOUND/JOB_NOT_FOUND if there is none.
   void GetJob(std::string name, Reply<JobDetail> reply);
   void ListJobs(std::string after, size_t page_size, Reply<JobPage> reply);
   void GetStatus(Reply<StatusView> reply);
   void PreviewJob(PreviewQuery query, Reply<Preview> reply);
-  // Of a job that is not in the file any more as well, for as long as it is remembered.
+  // Also lists the firings of a removed job while it is remembered.
   void ListFirings(const FiringQuery& query, Reply<FiringPage> reply);
-  // Each as SchedulerEngine's.
-  void Trigger(TriggerQuery query, Reply<Accepted> reply);
+  // These are documented in SchedulerEngine.
+  void Trigger(TriggerQuery query, Reply<AcceptedTask> reply);
   void PauseJob(std::string name, Pause pause, Reply<JobView> reply);
-  void ResumeJob(std::string name, Reply<Resumed> reply);
+  void ResumeJob(std::string name, Reply<ResumeResult> reply);
   void StartBackfill(BackfillQuery query, Reply<Backfill> reply);
 
  private:
-  // What waits for a turn. Outlives the driver in the hands of the director's link, and takes
-  // nothing any more then.
+  // Commands that wait for a turn. Shared with the callbacks of the director's link, which may
+  // outlive the driver. Commands that arrive after it is closed are dropped.
   struct Inbox {
     base::Mutex mutex;
-    base::CondVar something_to_do;
-    std::vector<Call> waiting ABSL_GUARDED_BY(mutex);
+    base::CondVar wake_up;
+    std::vector<Command> waiting ABSL_GUARDED_BY(mutex);
     std::optional<std::vector<core::Job>> jobs ABSL_GUARDED_BY(mutex);
     bool stopping ABSL_GUARDED_BY(mutex) = false;
     bool closed ABSL_GUARDED_BY(mutex) = false;
   };
 
-  explicit SchedulerDriver(const World& world);
+  explicit SchedulerDriver(const Deps& deps);
 
-  // Decides with `decide`, and answers what that returns.
+  // Queues a command that replies with the result of `decide`.
   template <class T, class Decide>
-  void Ask(Decide decide, Reply<T> reply);
-  // The same, and answers what `read` finds in the ledger after the turn.
+  void AddCommand(Decide decide, Reply<T> reply);
+  // Queues a command that passes the result of `decide` to `read`, which reads the ledger after the
+  // commit, and replies with its result.
   template <class T, class Decide, class Read>
-  void AskAndRead(Decide decide, Read read, Reply<T> reply);
-  void Add(Call call);
+  void AddCommandWithRead(Decide decide, Read read, Reply<T> reply);
+  void Add(Command command);
   void Run();
 
   const std::shared_ptr<Inbox> inbox_;
-  // Touched by the thread only.
+  // Used by thread_ only.
   Scheduler scheduler_;
   std::thread thread_;
 };

@@ -12,9 +12,9 @@
 
 #include "libs/base/check.h"
 #include "libs/testing/cron_jobs.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/fake_director_link.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/memory_ledger.h"
+#include "libs/testing/scheduler_fixture.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::scheduler {
@@ -35,16 +35,16 @@ class DriverTest : public testing::Test {
     CHECK_EQ(Answer<StatusView>([this](auto reply) { driver_->GetStatus(reply); })->jobs, 1u);
   }
 
-  // What the call is answered.
+  // Returns the answer to the call.
   template <class T, class CallDriver>
   absl::StatusOr<T> Answer(CallDriver call) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<T>>>();
     std::future<absl::StatusOr<T>> answer = promise->get_future();
     call(DirectorLink::Reply<T>(
-        [promise](absl::StatusOr<T> told) { promise->set_value(std::move(told)); }));
+        [promise](absl::StatusOr<T> reply) { promise->set_value(std::move(reply)); }));
     return answer.get();
   }
-  // Lets a minute pass, and the driver look at its clock.
+  // Advances the clock by a minute and makes the driver run a turn.
   void PassAMinute() {
     clock_.Advance(absl::Minutes(1));
     EXPECT_THAT(Answer<StatusView>([this](auto reply) { driver_->GetStatus(reply); }), IsOk());
@@ -61,12 +61,12 @@ class DriverTest : public testing::Test {
 
 TEST_F(DriverTest, OccurrenceIsSubmittedAndShown) {
   PassAMinute();
-  director_.Take().reply(Accepted{"queue-1"});
+  director_.Take().reply(AcceptedTask{"queue-1"});
   const auto detail = Get("job");
   ASSERT_THAT(detail, IsOk());
-  EXPECT_THAT(detail->view.next, SizeIs(SchedulerDriver::kShownMax));
-  ASSERT_THAT(detail->last, SizeIs(1));
-  EXPECT_EQ(detail->last[0].queue_id, "queue-1");
+  EXPECT_THAT(detail->view.next, SizeIs(SchedulerDriver::kOccurrencesShownMax));
+  ASSERT_THAT(detail->last_firings, SizeIs(1));
+  EXPECT_EQ(detail->last_firings[0].queue_id, "queue-1");
   EXPECT_EQ(detail->view.state.last_queue_id, "queue-1");
   const auto page =
       Answer<FiringPage>([this](auto reply) { driver_->ListFirings({.job = "job"}, reply); });
@@ -74,12 +74,13 @@ TEST_F(DriverTest, OccurrenceIsSubmittedAndShown) {
 }
 
 TEST_F(DriverTest, CallsAreAnswered) {
-  EXPECT_THAT(Get("nobody"), HasReason("JOB_NOT_FOUND"));
+  EXPECT_THAT(Get("unknown"), HasReason("JOB_NOT_FOUND"));
   const auto paused = Answer<JobView>(
       [this](auto reply) { driver_->PauseJob("job", {.by = "ann", .why = "why"}, reply); });
   EXPECT_EQ(paused->state.pause->by, "ann");
   PassAMinute();
-  const auto resumed = Answer<Resumed>([this](auto reply) { driver_->ResumeJob("job", reply); });
+  const auto resumed =
+      Answer<ResumeResult>([this](auto reply) { driver_->ResumeJob("job", reply); });
   EXPECT_EQ(resumed->skipped, 1u);
   const auto preview = Answer<Preview>([this](auto reply) {
     driver_->PreviewJob({.job = "job", .from = clock_.WallNow(), .limit = 3}, reply);
@@ -87,7 +88,7 @@ TEST_F(DriverTest, CallsAreAnswered) {
   EXPECT_EQ(preview->time_zone, "UTC");
   EXPECT_THAT(preview->occurrences, SizeIs(3));
   EXPECT_THAT(
-      Answer<FiringPage>([this](auto reply) { driver_->ListFirings({.job = "nobody"}, reply); }),
+      Answer<FiringPage>([this](auto reply) { driver_->ListFirings({.job = "unknown"}, reply); }),
       HasReason("JOB_NOT_FOUND"));
   const auto backfill = Answer<Backfill>([this](auto reply) {
     driver_->StartBackfill({.job = "job",
@@ -103,14 +104,14 @@ TEST_F(DriverTest, CallsAreAnswered) {
 }
 
 TEST_F(DriverTest, TriggerIsAnsweredByTheDirector) {
-  std::promise<absl::StatusOr<Accepted>> answer;
+  std::promise<absl::StatusOr<AcceptedTask>> answer;
   driver_->Trigger({.job = "job", .id = "t"},
-                   [&answer](absl::StatusOr<Accepted> told) { answer.set_value(told); });
-  director_.Take().reply(Accepted{"queue-1"});
+                   [&answer](absl::StatusOr<AcceptedTask> reply) { answer.set_value(reply); });
+  director_.Take().reply(AcceptedTask{"queue-1"});
   EXPECT_EQ(answer.get_future().get()->queue_id, "queue-1");
 }
 
-TEST_F(DriverTest, CallsBeyondTheBoundAreRefusedAtOnce) {
+TEST_F(DriverTest, CallsBeyondTheLimitAreRejected) {
   std::promise<void> begun;
   std::promise<void> go_on;
   driver_->GetStatus([&](const absl::StatusOr<StatusView>&) {
@@ -119,27 +120,26 @@ TEST_F(DriverTest, CallsBeyondTheBoundAreRefusedAtOnce) {
   });
   begun.get_future().wait();
   std::atomic<size_t> answered = 0;
-  for (size_t i = 0; i < SchedulerDriver::kCallsWaitingMax; ++i) {
+  for (size_t i = 0; i < SchedulerDriver::kCommandsWaitingMax; ++i) {
     driver_->GetStatus([&answered](const absl::StatusOr<StatusView>&) { ++answered; });
   }
-  absl::Status refusal;
-  driver_->GetStatus(
-      [&refusal](const absl::StatusOr<StatusView>& told) { refusal = told.status(); });
-  EXPECT_THAT(refusal, HasReason("OVERLOADED"));
+  absl::Status error;
+  driver_->GetStatus([&error](const absl::StatusOr<StatusView>& reply) { error = reply.status(); });
+  EXPECT_THAT(error, HasReason("OVERLOADED"));
   go_on.set_value();
   driver_.reset();
-  EXPECT_EQ(answered, SchedulerDriver::kCallsWaitingMax);
+  EXPECT_EQ(answered, SchedulerDriver::kCommandsWaitingMax);
 }
 
-TEST_F(DriverTest, AnswerThatComesAfterTheEndHurtsNobody) {
+TEST_F(DriverTest, AnswerAfterDestructionIsIgnored) {
   PassAMinute();
-  const auto asked = director_.Take();
+  const auto submit = director_.Take();
   driver_.reset();
-  asked.reply(Accepted{"queue-1"});
-  EXPECT_EQ(ledgers_.ledgered().intents.size(), 1u);
+  submit.reply(AcceptedTask{"queue-1"});
+  EXPECT_EQ(ledgers_.contents().intents.size(), 1u);
 }
 
-TEST(SchedulerDriverTest, LedgerThatIsRefusedIsTheCallersError) {
+TEST(SchedulerDriverTest, OpenReturnsTheErrorOfTheLedger) {
   test::FakeClock clock;
   test::MemoryLedgers ledgers;
   test::FakeDirectorLink director;

@@ -14,9 +14,9 @@ using core::FiringOutcome;
 using core::Job;
 using core::Occurrence;
 
-// The last occurrence up to `now`, if it is not decided yet.
+// Returns the last occurrence up to `now` if it is undecided.
 std::optional<Occurrence> LastUndecided(const Job& job, const DueQuery& query) {
-  std::optional<Occurrence> last = core::LastOf(job, query.now + absl::Nanoseconds(1));
+  std::optional<Occurrence> last = core::PreviousOccurrence(job, query.now + absl::Nanoseconds(1));
   if (!last.has_value() || last->at <= query.after) return std::nullopt;
   return last;
 }
@@ -27,7 +27,7 @@ bool MayFire(const Occurrence& occurrence, const DueQuery& query) {
 
 absl::Time DueAt(const Job& job, const Occurrence& occurrence, const DueQuery& query) {
   return query.jitter && MayFire(occurrence, query)
-             ? occurrence.at + core::JitterOf(job, occurrence)
+             ? occurrence.at + core::OccurrenceJitter(job, occurrence)
              : occurrence.at;
 }
 
@@ -35,38 +35,38 @@ std::string TimeText(absl::Time time) {
   return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
 }
 
-// What becomes of occurrences, asked from the last one back.
-class Verdicts {
+// Decides occurrences one after the other, starting with the last.
+class OccurrenceDecider {
  public:
-  Verdicts(const Job& job, const DueQuery& query) : job_(job), query_(query) {}
+  OccurrenceDecider(const Job& job, const DueQuery& query) : job_(job), query_(query) {}
 
-  // Null when it is to be run.
-  std::optional<Due::Row> Of(const Occurrence& occurrence) {
+  // Returns the row of an occurrence that does not run; nullopt if it runs.
+  std::optional<DueDecisions::Row> Decide(const Occurrence& occurrence) {
     switch (occurrence.kind) {
       case Occurrence::Kind::kFoldSuppressed:
-        return Due::Row{occurrence, FiringOutcome::kDstFoldSuppressed};
+        return DueDecisions::Row{occurrence, FiringOutcome::kDstFoldSuppressed};
       case Occurrence::Kind::kSkippedCalendar:
-        return Due::Row{occurrence, FiringOutcome::kSkippedCalendar, "",
-                        static_cast<uint64_t>(occurrence.merged)};
+        return DueDecisions::Row{occurrence, FiringOutcome::kSkippedCalendar, "",
+                                 static_cast<uint64_t>(occurrence.merged)};
       case Occurrence::Kind::kPlain:
       case Occurrence::Kind::kGapMoved:
         break;
     }
-    if (!MayFire(occurrence, query_)) return Due::Row{occurrence, FiringOutcome::kPaused};
+    if (!MayFire(occurrence, query_)) return DueDecisions::Row{occurrence, FiringOutcome::kPaused};
     const uint32_t later = missed_++;
     const absl::Duration age = query_.now - occurrence.at;
-    const Due::Row missed = {occurrence, FiringOutcome::kMissedWindow};
+    const DueDecisions::Row missed = {occurrence, FiringOutcome::kMissedWindow};
     switch (job_.catch_up.kind) {
       case CatchUp::Kind::kLatest:
-        if (age > kCatchUpAge) return missed;
+        if (age > kCatchUpAgeMax) return missed;
         if (later == 0) {
           last_ = occurrence.at;
           return std::nullopt;
         }
-        return Due::Row{occurrence, FiringOutcome::kCoalesced,
-                        absl::StrCat("into ", TimeText(last_))};
+        return DueDecisions::Row{occurrence, FiringOutcome::kCoalesced,
+                                 absl::StrCat("into ", TimeText(last_))};
       case CatchUp::Kind::kNone:
-        if (later == 0 && query_.now - DueAt(job_, occurrence, query_) <= kOnTime) {
+        if (later == 0 && query_.now - DueAt(job_, occurrence, query_) <= kOnTimeLimit) {
           return std::nullopt;
         }
         return missed;
@@ -84,13 +84,14 @@ class Verdicts {
   absl::Time last_;
 };
 
-// Lets the row stand for everything between the cursor and itself.
-void Summarize(const Job& job, const DueQuery& query, Due::Row& row) {
-  std::optional<Occurrence> earlier = core::LastOf(job, row.occurrence.at);
+// Makes `row` count all occurrences between the cursor and its own.
+void Summarize(const Job& job, const DueQuery& query, DueDecisions::Row& row) {
+  std::optional<Occurrence> earlier = core::PreviousOccurrence(job, row.occurrence.at);
   absl::Time first = row.occurrence.at;
-  for (; earlier.has_value() && earlier->at > query.after && row.more < kGapCountMax; ++row.more) {
+  for (; earlier.has_value() && earlier->at > query.after && row.more < kMissedCountMax;
+       ++row.more) {
     first = earlier->at;
-    earlier = core::LastOf(job, earlier->at);
+    earlier = core::PreviousOccurrence(job, earlier->at);
   }
   if (row.more == 0) return;
   const bool is_all = !earlier.has_value() || earlier->at <= query.after;
@@ -100,25 +101,25 @@ void Summarize(const Job& job, const DueQuery& query, Due::Row& row) {
 
 }  // namespace
 
-Due FindDue(const Job& job, const DueQuery& query) {
-  Due due = {.cursor = query.after};
+DueDecisions DecideOccurrences(const Job& job, const DueQuery& query) {
+  DueDecisions due = {.cursor = query.after};
   std::optional<Occurrence> occurrence = LastUndecided(job, query);
   if (!occurrence.has_value() || DueAt(job, *occurrence, query) > query.now) return due;
   due.cursor = occurrence->at;
-  Verdicts verdicts(job, query);
+  OccurrenceDecider decider(job, query);
   while (occurrence.has_value() && occurrence->at > query.after) {
-    std::optional<Due::Row> row = verdicts.Of(*occurrence);
+    std::optional<DueDecisions::Row> row = decider.Decide(*occurrence);
     if (!row.has_value()) {
       due.fires.push_back(*occurrence);
     } else {
       const std::string note = GapNote(*occurrence);
       absl::StrAppend(&row->detail, row->detail.empty() || note.empty() ? "" : "; ", note);
-      const bool is_last = due.rows.size() == kGapRowsMax;
+      const bool is_last = due.rows.size() == kMissedRowsMax;
       if (is_last) Summarize(job, query, *row);
       due.rows.push_back(*std::move(row));
       if (is_last) break;
     }
-    occurrence = core::LastOf(job, occurrence->at);
+    occurrence = core::PreviousOccurrence(job, occurrence->at);
   }
   std::reverse(due.rows.begin(), due.rows.end());
   std::reverse(due.fires.begin(), due.fires.end());
@@ -134,9 +135,9 @@ std::string GapNote(const Occurrence& occurrence) {
                                        : absl::StrCat("also for ", times, " of the gap before it");
 }
 
-absl::Time NextDue(const Job& job, const DueQuery& query) {
+absl::Time NextDueAt(const Job& job, const DueQuery& query) {
   std::optional<Occurrence> next = LastUndecided(job, query);
-  if (!next.has_value()) next = core::NextOf(job, query.after);
+  if (!next.has_value()) next = core::NextOccurrence(job, query.after);
   return next.has_value() ? DueAt(job, *next, query) : absl::InfiniteFuture();
 }
 

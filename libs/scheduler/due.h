@@ -7,57 +7,60 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "libs/core/firing.h"
 #include "libs/core/job.h"
 #include "libs/core/schedule.h"
 
 namespace callboard::scheduler {
 
-// An occurrence is on time, and so no matter of catch_up, for so long.
-inline constexpr absl::Duration kOnTime = absl::Minutes(1);
-// The last of those that were missed is run if it is not older. The director knows a request id for
-// as long, so that nothing that a predecessor or a second scheduler ran is run again.
-inline constexpr absl::Duration kCatchUpAge = absl::Hours(24);
-// Rows of one gap in the life of a job; one more row stands for all that came before.
-inline constexpr size_t kGapRowsMax = 1000;
-// How far those are counted.
-inline constexpr uint64_t kGapCountMax = 10'000;
+// An occurrence that is late by at most this much is on time, so that catch_up does not apply.
+inline constexpr absl::Duration kOnTimeLimit = absl::Minutes(1);
+// The last missed occurrence is run if it is not older than this. The director remembers a request
+// id for the same time, so an occurrence that an earlier or a second scheduler submitted does not
+// run again.
+inline constexpr absl::Duration kCatchUpAgeMax = absl::Hours(24);
+// Rows written for the missed occurrences of one outage. One more row summarizes all earlier ones.
+inline constexpr size_t kMissedRowsMax = 1000;
+// The summary row counts up to this many occurrences.
+inline constexpr uint64_t kMissedCountMax = 10'000;
 
-// Which occurrences are to be decided: those after the first and up to the second.
+// Selects the occurrences to be decided: those in (after, now].
 struct DueQuery {
   absl::Time after;
   absl::Time now;
-  // Those before it fall into a pause.
+  // Occurrences before this time are skipped by a pause.
   absl::Time paused_until = absl::InfinitePast();
-  // Whether a job's jitter is waited for.
+  // Delay occurrences by the job's jitter.
   bool jitter = true;
 };
 
-// What becomes of the occurrences whose time has come. Oldest first.
-struct Due {
+// The decisions about all due occurrences: those in `rows` do not run, those in `fires` do. Oldest
+// first.
+struct DueDecisions {
   struct Row {
     core::Occurrence occurrence;
     core::FiringOutcome outcome;
     std::string detail = {};
-    // As Firing's.
+    // As Firing::more.
     uint64_t more = 0;
   };
 
   std::vector<Row> rows = {};
   std::vector<core::Occurrence> fires = {};
-  // Everything up to here is decided.
+  // Every occurrence up to this time is decided.
   absl::Time cursor;
 };
 
-// Decides as the job's catch_up says. Nothing while the last one waits for its jitter.
-Due FindDue(const core::Job& job, const DueQuery& query);
+// Decides the due occurrences according to the job's catch_up. Decides nothing while the last one
+// waits for its jitter.
+DueDecisions DecideOccurrences(const core::Job& job, const DueQuery& query);
 
-// What the row of an occurrence says of wall times in a gap before it that have no row of their
-// own; empty when there are none.
+// Returns the note in an occurrence's row about the wall times in a clock gap before it, which have
+// no own rows. Empty if there are none.
 std::string GapNote(const core::Occurrence& occurrence);
 
-// When FindDue() has something to decide; `query.now` says what is missed already.
-absl::Time NextDue(const core::Job& job, const DueQuery& query);
+// Returns when DecideOccurrences() has something to decide. Occurrences up to `query.now` are
+// already missed.
+absl::Time NextDueAt(const core::Job& job, const DueQuery& query);
 
 }  // namespace callboard::scheduler
 

@@ -19,16 +19,16 @@ using test::CronJob;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<std::string> Rows(const Due& due) {
+std::vector<std::string> Rows(const DueDecisions& due) {
   std::vector<std::string> texts;
-  for (const Due::Row& row : due.rows) {
+  for (const DueDecisions::Row& row : due.rows) {
     texts.push_back(absl::StrCat(absl::FormatTime("%H:%M", row.occurrence.at, absl::UTCTimeZone()),
                                  " ", Name(row.outcome)));
   }
   return texts;
 }
 
-std::vector<std::string> Fires(const Due& due) {
+std::vector<std::string> Fires(const DueDecisions& due) {
   std::vector<std::string> texts;
   for (const core::Occurrence& fire : due.fires) {
     texts.push_back(absl::FormatTime("%H:%M", fire.at, absl::UTCTimeZone()));
@@ -36,105 +36,105 @@ std::vector<std::string> Fires(const Due& due) {
   return texts;
 }
 
-class DueTest : public testing::Test {
+class DecideOccurrencesTest : public testing::Test {
  protected:
-  Due Find(const std::string& after, const std::string& now) {
-    return FindDue(job_, {.after = At(after), .now = At(now)});
+  DueDecisions Decide(const std::string& after, const std::string& now) {
+    return DecideOccurrences(job_, {.after = At(after), .now = At(now)});
   }
 
   core::Job job_ = CronJob("job", "*/10 * * * *");
 };
 
-TEST_F(DueTest, NothingIsDueBeforeItsTime) {
-  const Due due = Find("2026-01-05 00:00:00", "2026-01-05 00:09:59");
+TEST_F(DecideOccurrencesTest, NothingIsDueBeforeItsTime) {
+  const DueDecisions due = Decide("2026-01-05 00:00:00", "2026-01-05 00:09:59");
   EXPECT_THAT(Rows(due), IsEmpty());
   EXPECT_THAT(Fires(due), IsEmpty());
   EXPECT_EQ(due.cursor, At("2026-01-05 00:00:00"));
-  EXPECT_EQ(NextDue(job_, {.after = due.cursor, .now = At("2026-01-05 00:09:59")}),
+  EXPECT_EQ(NextDueAt(job_, {.after = due.cursor, .now = At("2026-01-05 00:09:59")}),
             At("2026-01-05 00:10:00"));
 }
 
-TEST_F(DueTest, OccurrenceIsDueAtItsTimeAndOnce) {
-  const Due due = Find("2026-01-05 00:00:00", "2026-01-05 00:10:00");
+TEST_F(DecideOccurrencesTest, OccurrenceIsDueOnceAtItsTime) {
+  const DueDecisions due = Decide("2026-01-05 00:00:00", "2026-01-05 00:10:00");
   EXPECT_THAT(Fires(due), ElementsAre("00:10"));
   EXPECT_EQ(due.cursor, At("2026-01-05 00:10:00"));
-  EXPECT_THAT(Fires(Find("2026-01-05 00:10:00", "2026-01-05 00:10:00")), IsEmpty());
+  EXPECT_THAT(Fires(Decide("2026-01-05 00:10:00", "2026-01-05 00:10:00")), IsEmpty());
 }
 
-TEST_F(DueTest, LatestRunsTheLastOneAndTheOthersComeTogetherInIt) {
-  const Due due = Find("2026-01-05 00:00:00", "2026-01-05 00:35:00");
+TEST_F(DecideOccurrencesTest, LatestRunsTheLastAndCoalescesTheOthers) {
+  const DueDecisions due = Decide("2026-01-05 00:00:00", "2026-01-05 00:35:00");
   EXPECT_THAT(Fires(due), ElementsAre("00:30"));
   EXPECT_THAT(Rows(due), ElementsAre("00:10 coalesced", "00:20 coalesced"));
   EXPECT_EQ(due.rows.front().detail, "into 2026-01-05T00:30:00+00:00");
 }
 
-TEST_F(DueTest, LatestRunsNothingThatIsOlderThanADay) {
+TEST_F(DecideOccurrencesTest, LatestRunsNothingOlderThanADay) {
   job_ = CronJob("job", "0 0 * * *");
-  EXPECT_THAT(Fires(Find("2026-01-01 00:00:00", "2026-01-04 23:59:00")), ElementsAre("00:00"));
+  EXPECT_THAT(Fires(Decide("2026-01-01 00:00:00", "2026-01-04 23:59:00")), ElementsAre("00:00"));
   job_ = CronJob("job", "0 0 * * 1");
-  const Due due = Find("2026-01-01 00:00:00", "2026-01-06 00:00:01");
+  const DueDecisions due = Decide("2026-01-01 00:00:00", "2026-01-06 00:00:01");
   EXPECT_THAT(Fires(due), IsEmpty());
   EXPECT_THAT(Rows(due), ElementsAre("00:00 missed_window"));
 }
 
-TEST_F(DueTest, NoneRunsNothingThatIsLate) {
+TEST_F(DecideOccurrencesTest, NoneRunsNothingLate) {
   job_.catch_up = {CatchUp::Kind::kNone};
-  EXPECT_THAT(Rows(Find("2026-01-05 00:00:00", "2026-01-05 00:25:00")),
+  EXPECT_THAT(Rows(Decide("2026-01-05 00:00:00", "2026-01-05 00:25:00")),
               ElementsAre("00:10 missed_window", "00:20 missed_window"));
-  const Due due = Find("2026-01-05 00:00:00", "2026-01-05 00:21:00");
+  const DueDecisions due = Decide("2026-01-05 00:00:00", "2026-01-05 00:21:00");
   EXPECT_THAT(Fires(due), ElementsAre("00:20"));
   EXPECT_THAT(Rows(due), ElementsAre("00:10 missed_window"));
 }
 
-TEST_F(DueTest, AllRunsTheLastOnesInTheirOrder) {
+TEST_F(DecideOccurrencesTest, AllRunsTheLastOnesInOrder) {
   job_.catch_up = {CatchUp::Kind::kAll, 2};
-  const Due due = Find("2026-01-05 00:00:00", "2026-01-05 00:45:00");
+  const DueDecisions due = Decide("2026-01-05 00:00:00", "2026-01-05 00:45:00");
   EXPECT_THAT(Fires(due), ElementsAre("00:30", "00:40"));
   EXPECT_THAT(Rows(due), ElementsAre("00:10 missed_window", "00:20 missed_window"));
 }
 
-TEST_F(DueTest, PausedTimeIsNeverCaughtUp) {
+TEST_F(DecideOccurrencesTest, PausedOccurrencesAreNotCaughtUp) {
   job_.catch_up = {CatchUp::Kind::kAll, 10};
-  const Due due = FindDue(job_, {.after = At("2026-01-05 00:00:00"),
-                                 .now = At("2026-01-05 00:45:00"),
-                                 .paused_until = At("2026-01-05 00:30:00")});
+  const DueDecisions due = DecideOccurrences(job_, {.after = At("2026-01-05 00:00:00"),
+                                                    .now = At("2026-01-05 00:45:00"),
+                                                    .paused_until = At("2026-01-05 00:30:00")});
   EXPECT_THAT(Rows(due), ElementsAre("00:10 paused", "00:20 paused"));
   EXPECT_THAT(Fires(due), ElementsAre("00:30", "00:40"));
 }
 
-TEST_F(DueTest, JitterIsWaitedForUnlessNothingWillRun) {
+TEST_F(DecideOccurrencesTest, JitterDelaysOnlyOccurrencesThatRun) {
   job_.jitter = absl::Minutes(5);
   const absl::Time nominal = At("2026-01-05 00:10:00");
   const absl::Duration jitter =
-      core::JitterOf(job_, *core::NextOf(job_, nominal - absl::Seconds(1)));
+      core::OccurrenceJitter(job_, *core::NextOccurrence(job_, nominal - absl::Seconds(1)));
   ASSERT_GT(jitter, absl::Seconds(1));
   DueQuery query = {.after = At("2026-01-05 00:00:00"), .now = nominal + jitter - absl::Seconds(1)};
-  EXPECT_EQ(NextDue(job_, query), nominal + jitter);
-  EXPECT_THAT(Fires(FindDue(job_, query)), IsEmpty());
+  EXPECT_EQ(NextDueAt(job_, query), nominal + jitter);
+  EXPECT_THAT(Fires(DecideOccurrences(job_, query)), IsEmpty());
   query.jitter = false;
-  EXPECT_THAT(Fires(FindDue(job_, query)), ElementsAre("00:10"));
+  EXPECT_THAT(Fires(DecideOccurrences(job_, query)), ElementsAre("00:10"));
   query.jitter = true;
   query.now = nominal + jitter;
-  EXPECT_THAT(Fires(FindDue(job_, query)), ElementsAre("00:10"));
+  EXPECT_THAT(Fires(DecideOccurrences(job_, query)), ElementsAre("00:10"));
   query.now = nominal;
   query.paused_until = absl::InfiniteFuture();
-  EXPECT_THAT(Rows(FindDue(job_, query)), ElementsAre("00:10 paused"));
+  EXPECT_THAT(Rows(DecideOccurrences(job_, query)), ElementsAre("00:10 paused"));
 }
 
-TEST_F(DueTest, WhatTheClocksSuppressHasItsRowWhenItsTimeHasCome) {
-  // On 2026-10-25 at 01:00 UTC the clocks of Berlin go back from 3 to 2.
+TEST_F(DecideOccurrencesTest, SuppressedOccurrenceHasARowAtItsTime) {
+  // On 2026-10-25 at 01:00 UTC the clocks in Berlin go back from 03:00 to 02:00.
   job_ = CronJob("job", "30 2 * * *", "Europe/Berlin");
-  const Due due = Find("2026-10-24 12:00:00", "2026-10-25 01:30:00");
+  const DueDecisions due = Decide("2026-10-24 12:00:00", "2026-10-25 01:30:00");
   EXPECT_THAT(Rows(due), ElementsAre("01:30 dst_fold_suppressed"));
   EXPECT_THAT(Fires(due), ElementsAre("00:30"));
 }
 
-TEST_F(DueTest, TenYearsOfSecondsAreABoundedNumberOfRows) {
+TEST_F(DecideOccurrencesTest, TenYearsOfSecondsWriteABoundedNumberOfRows) {
   job_ = CronJob("job", "* * * * * *");
-  const Due due = Find("2016-01-05 00:00:00", "2026-01-05 00:00:00");
+  const DueDecisions due = Decide("2016-01-05 00:00:00", "2026-01-05 00:00:00");
   EXPECT_EQ(due.fires.size(), 1u);
-  ASSERT_EQ(due.rows.size(), kGapRowsMax + 1);
-  EXPECT_EQ(due.rows.front().more, kGapCountMax);
+  ASSERT_EQ(due.rows.size(), kMissedRowsMax + 1);
+  EXPECT_EQ(due.rows.front().more, kMissedCountMax);
   EXPECT_EQ(due.rows.front().detail,
             "into 2026-01-05T00:00:00+00:00; and more than 10000 more since "
             "2016-01-05T00:00:00+00:00");
@@ -142,11 +142,11 @@ TEST_F(DueTest, TenYearsOfSecondsAreABoundedNumberOfRows) {
   EXPECT_EQ(due.cursor, At("2026-01-05 00:00:00"));
 }
 
-TEST_F(DueTest, RowForManySaysHowManyAndSinceWhen) {
+TEST_F(DecideOccurrencesTest, SummaryRowHasCountAndStart) {
   job_ = CronJob("job", "* * * * * *");
-  const Due due = Find("2026-01-05 00:00:00", "2026-01-05 00:20:00");
-  ASSERT_EQ(due.rows.size(), kGapRowsMax + 1);
-  // All but the one that runs.
+  const DueDecisions due = Decide("2026-01-05 00:00:00", "2026-01-05 00:20:00");
+  ASSERT_EQ(due.rows.size(), kMissedRowsMax + 1);
+  // All occurrences except the one that runs.
   EXPECT_EQ(due.rows.size() + due.rows.front().more, 20u * 60 - 1);
   EXPECT_EQ(due.rows.front().detail,
             "into 2026-01-05T00:20:00+00:00; and 198 more since 2026-01-05T00:00:01+00:00");

@@ -14,101 +14,100 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "libs/base/strong_id.h"
-#include "libs/core/firing.h"
+#include "libs/base/value_types.h"
 #include "libs/core/job.h"
-#include "libs/core/moment.h"
 #include "libs/core/schedule.h"
 #include "libs/core/task.h"
-#include "libs/scheduler/answer.h"
+#include "libs/ports/environment.h"
 #include "libs/scheduler/director_link.h"
 #include "libs/scheduler/due.h"
 #include "libs/scheduler/ledger.h"
 
 namespace callboard::scheduler {
 
-// Rows of a job that are kept; beyond them the oldest go, so many at a time.
+// Rows kept for each job. When a job has more, its oldest rows are removed in batches.
 inline constexpr uint64_t kRowsPerJobMax = 10'000;
-inline constexpr uint64_t kTrimmedAtOnce = 100;
-// What one turn writes: beyond it jobs wait for the next.
+inline constexpr uint64_t kRowsTrimmedPerBatch = 100;
+// Changes that one turn writes. Jobs that would exceed it wait for the next turn.
 inline constexpr size_t kTurnChangesMax = 10'000;
-// How long a job that left the file is remembered, with its rows.
-inline constexpr absl::Duration kLeftJobMemory = absl::Hours(30 * 24);
-// Calls to the director that are under way.
+// How long a job that was removed from the file is remembered, with its rows.
+inline constexpr absl::Duration kRemovedJobRetention = absl::Hours(30 * 24);
+// Limit on concurrent calls to the director.
 inline constexpr size_t kCallsMax = 256;
-// How long an occurrence waits before it asks a full queue again, whatever that says: places come
-// and go in less than the queue can foretell.
+// Bounds on the delay before an occurrence is submitted again to a full queue. They limit the
+// director's retry_after, because places become free and are taken faster than it can predict.
 inline constexpr absl::Duration kFullRetryMin = absl::Milliseconds(100);
 inline constexpr absl::Duration kFullRetryMax = absl::Seconds(1);
-// How often, and at which distance, an agent is asked to start a task past the queue.
-inline constexpr int kDirectTriesMax = 3;
-inline constexpr absl::Duration kDirectRetry = absl::Seconds(1);
-// Of a backfill: the time between two occurrences, and the longest time until a refused one is
-// tried again.
+// How often an agent is called to start a task past the queue, and the delay between the calls.
+inline constexpr int kDirectStartsMax = 3;
+inline constexpr absl::Duration kDirectStartRetryDelay = absl::Seconds(1);
+// The time between two submits of a backfill, and the longest delay before one that was not
+// accepted is retried.
 inline constexpr absl::Duration kBackfillInterval = absl::Seconds(1);
 inline constexpr absl::Duration kBackfillRetryMax = absl::Seconds(30);
-// Tasks of a job whose end is waited for, and how often, and about how many, the director is asked.
-inline constexpr size_t kWatchedMax = 100;
-inline constexpr absl::Duration kAskEndsPeriod = absl::Seconds(2);
-inline constexpr size_t kAskEndsMax = 200;
-// Tasks of a job's triggers that are remembered: whoever repeats one of these triggers writes no
-// second row.
-inline constexpr size_t kTriggeredMax = 100;
-// Triggers of a job whose answer got lost, or is waited for; the director is asked about no more.
+// Tasks of a job whose end the scheduler tracks, the time between two status polls, and the tasks
+// in one poll.
+inline constexpr size_t kTrackedTasksMax = 100;
+inline constexpr absl::Duration kStatusPollPeriod = absl::Seconds(2);
+inline constexpr size_t kStatusPollTasksMax = 200;
+// Remembered tasks of a job's triggers. A repeated trigger writes no second row while its task is
+// among them.
+inline constexpr size_t kTriggeredTasksMax = 100;
+// Triggers of a job whose answer was lost or is outstanding. Older ones are not looked up.
 inline constexpr size_t kOpenTriggersMax = 100;
-// A wall clock that is set by more is told of.
+// A change of the wall clock by at least this much is reported.
 inline constexpr absl::Duration kClockStepMin = absl::Minutes(1);
 
-// Names a call to the director. Never reused.
+// Identifies an order. Never reused.
 using OrderId = base::StrongId<struct OrderIdTag, uint64_t>;
-// Names somebody who waits for a trigger.
+// Identifies a TriggerJob call that waits for its answer.
 using CallId = base::StrongId<struct CallIdTag, uint64_t>;
 
-// What is to be asked of the director, or of an agent.
+// An order is a call to the director or to an agent that the engine wants to be made.
 struct SubmitOrder {
   OrderId id;
   core::Submission submission;
 };
-struct AskEndsOrder {
+struct TaskStatusOrder {
   OrderId id;
   std::vector<std::string> queue_ids;
 };
-struct DirectOrder {
+struct DirectStartOrder {
   OrderId id;
   std::string agent_url;
   core::TaskSpec spec;
 };
-using Order = std::variant<SubmitOrder, AskEndsOrder, DirectOrder>;
+using Order = std::variant<SubmitOrder, TaskStatusOrder, DirectStartOrder>;
 
-// Something that an operator should hear of: an event of the log, and words for people.
+// Something that an operator should know: the name of a log event, and its details in English.
 struct Notice {
   std::string event;
   std::string job = {};
   std::string text = {};
 };
 
-// What follows from commands: to be committed first, and only then to be asked, said and told.
+// Effects of a turn. Commit `changes` before acting on anything else.
 struct Outcome {
-  struct Triggered {
+  struct TriggerAnswer {
     CallId call;
-    absl::StatusOr<Accepted> answer;
+    absl::StatusOr<AcceptedTask> answer;
   };
 
   std::vector<LedgerChange> changes = {};
   std::vector<Order> orders = {};
-  std::vector<Triggered> triggered = {};
+  std::vector<TriggerAnswer> trigger_answers = {};
   std::vector<Notice> notices = {};
 
   bool empty() const {
-    return changes.empty() && orders.empty() && triggered.empty() && notices.empty();
+    return changes.empty() && orders.empty() && trigger_answers.empty() && notices.empty();
   }
 };
 
 struct TriggerQuery {
   std::string job = {};
-  // Makes it repeatable.
+  // A repeated trigger with the same id returns the first task.
   std::string id = {};
-  // Also while a task of the job is live.
+  // Run the job even while a task of it is live.
   bool force = false;
 };
 
@@ -116,22 +115,22 @@ struct BackfillQuery {
   std::string job = {};
   std::string id = {};
   std::string by = {};
-  // From the first up to, not including, the second.
+  // The half-open interval [from, until).
   absl::Time from = {};
   absl::Time until = {};
-  // Only says what would be run.
+  // Return the occurrences without running them.
   bool dry_run = false;
 };
 
-// What can be seen of a job.
+// A job as clients see it.
 struct JobView {
   core::Job job;
   JobState state;
-  // The next ones that will run, as far as that is known.
+  // The next occurrences that will run, as far as is known.
   std::vector<core::Occurrence> next = {};
-  // How late the oldest is that is not decided.
+  // How late the oldest undecided occurrence is.
   absl::Duration overdue = {};
-  // The wall clock was set back: nothing happens before it shows this.
+  // Set when the wall clock was set back: the job does nothing before this time.
   std::optional<absl::Time> waits_until = {};
   uint32_t active_backfills = 0;
 };
@@ -140,258 +139,293 @@ struct StatusView {
   uint32_t jobs = 0;
   uint32_t paused_jobs = 0;
   bool director_reachable = true;
-  // How late the oldest occurrence is that is not decided; and when something is to be decided:
-  // once that is past, it is late.
+  // How late the oldest undecided occurrence is, and when the next decision is due. When that time
+  // has passed, the decision is late.
   absl::Duration overdue = {};
   absl::Time oldest_due = absl::InfiniteFuture();
-  // Infinite when there is none.
+  // InfiniteFuture when no occurrence is scheduled.
   absl::Time next_fire_at = absl::InfiniteFuture();
-  // Occurrences that are not decided, and calls under way.
+  // Undecided occurrences, and outstanding calls to the director.
   size_t open = 0;
   size_t calls = 0;
 };
 
-// NOT_FOUND/JOB_NOT_FOUND
+// Returns NOT_FOUND/JOB_NOT_FOUND.
 absl::Status JobNotFound(const std::string& name);
 
-// The rules of a scheduler: what becomes of each occurrence of each job, and what to remember so
-// that none is run twice or forgotten.
+// The rules of a scheduler. The engine decides the outcome of each occurrence of each job, and
+// stores what is needed so that no occurrence runs twice or is forgotten.
 //
-// Passive and pure: no threads, no I/O; time comes in as an argument. Not thread-safe. Nobody may
-// hear of anything in the outcome before its changes are on disk.
+// A passive state machine without threads and I/O; the caller passes the time. Not thread-safe. The
+// changes in an Outcome must be on disk before anything else in it takes effect.
 //
-// The way of an occurrence: Look() → DecideDue() → OpenAttempt(), whose intent is on disk before
-// the submit is sent → OnAttempt() → Conclude(), which writes its row. A submit whose end is not
-// known is never given up without asking the director whether it has the task: Settle().
+// Path of an occurrence:
+//   RunJobTimer() → DecideDue() → OpenAttempt() → OnSubmitAnswer() → Conclude()
+// OpenAttempt() stores an intent, which is on disk before the submit is sent. Conclude() writes the
+// row. If the result of a submit is unknown, ConcludeIfSettled() delays the row until a lookup has
+// found out whether the director has the task.
 class SchedulerEngine {
  public:
-  // `ledgered`: what the life before left. `last`: answers to orders up to it are not for this one.
-  SchedulerEngine(Ledgered ledgered, OrderId last, core::Moment now);
+  // Restores the state from `contents`. `last` is the last order id of an earlier engine; answers
+  // to orders up to it are ignored.
+  SchedulerEngine(LedgerContents contents, OrderId last, ports::Moment now);
   SchedulerEngine(const SchedulerEngine&) = delete;
   SchedulerEngine& operator=(const SchedulerEngine&) = delete;
 
-  // What has followed since the last time, with the orders that can be given now.
-  Outcome TakeOutcome(core::Moment now);
+  // Returns the effects since the last call, with the orders that can be issued now.
+  Outcome TakeOutcome(ports::Moment now);
   OrderId last_order() const { return last_order_; }
 
-  // The jobs that there are. Nothing happens before the first time. REQUIRES: each is CheckJob()ed,
-  // and names differ.
-  void SetJobs(std::vector<core::Job> jobs, core::Moment now);
+  // Replaces the set of jobs. The engine does nothing before the first call.
+  // REQUIRES: each job passed CheckJob(), and the names are distinct.
+  void SetJobs(std::vector<core::Job> jobs, ports::Moment now);
 
-  // ---- Answers; those to orders of earlier lives are ignored ----
+  // ---- Answers to orders. Answers to orders of an earlier engine are ignored. ----
 
-  // To a SubmitOrder and a DirectOrder.
-  void OnAccepted(OrderId order, const absl::StatusOr<Accepted>& answer, core::Moment now);
-  void OnEnds(OrderId order, const absl::StatusOr<std::vector<TaskEnd>>& answer, core::Moment now);
+  // The answer to a SubmitOrder or a DirectStartOrder.
+  void OnOrderAnswer(OrderId order, const absl::StatusOr<AcceptedTask>& answer, ports::Moment now);
+  void OnTaskStatuses(OrderId order, const absl::StatusOr<std::vector<TaskStatus>>& answer,
+                      ports::Moment now);
 
-  // ---- People ----
+  // ---- Calls by operators ----
 
-  // Answered in an outcome, as the director does; UNAVAILABLE/DIRECTOR_UNREACHABLE when it does
-  // not.
-  void Trigger(CallId call, const TriggerQuery& query, core::Moment now);
-  // Takes the place of an earlier pause; what was skipped in that counts on.
-  absl::Status PauseJob(const std::string& name, Pause pause, core::Moment now);
-  // How many occurrences fell into the pause. None of them runs.
-  absl::StatusOr<uint64_t> ResumeJob(const std::string& name, core::Moment now);
-  // The one of that id if there is one: ALREADY_EXISTS/BACKFILL_ID_REUSED when it is for something
-  // else. INVALID_ARGUMENT: too many occurrences. RESOURCE_EXHAUSTED/TOO_MANY_BACKFILLS.
-  absl::StatusOr<Backfill> StartBackfill(const BackfillQuery& query, core::Moment now);
+  // Runs the job once, now. The answer comes in a later Outcome: that of the director, or
+  // UNAVAILABLE/DIRECTOR_UNREACHABLE if the director does not answer.
+  void Trigger(CallId call, const TriggerQuery& query, ports::Moment now);
+  // Replaces an earlier pause, whose count of skipped occurrences is kept.
+  absl::Status PauseJob(const std::string& name, Pause pause, ports::Moment now);
+  // Returns the number of occurrences that were skipped by the pause. None of them will run.
+  absl::StatusOr<uint64_t> ResumeJob(const std::string& name, ports::Moment now);
+  // Starts a backfill, or returns the existing one with the same id.
+  // Errors: ALREADY_EXISTS/BACKFILL_ID_REUSED if the id belongs to a different backfill,
+  // INVALID_ARGUMENT for too many occurrences, RESOURCE_EXHAUSTED/TOO_MANY_BACKFILLS.
+  absl::StatusOr<Backfill> StartBackfill(const BackfillQuery& query, ports::Moment now);
 
   // ---- Time ----
 
-  // Does what is due.
-  void FireTimers(core::Moment now);
-  // At most a second while something waits for the wall clock, which may jump.
-  absl::Duration UntilNextTimer(core::Moment now) const;
+  // Runs all timers that are due.
+  void FireTimers(ports::Moment now);
+  // At most one second while a timer waits for the wall clock, because that clock may jump.
+  absl::Duration TimeUntilNextTimer(ports::Moment now) const;
 
   // ---- Reads ----
 
-  absl::StatusOr<JobView> GetJob(const std::string& name, size_t next, core::Moment now) const;
-  // By name, behind `after`.
-  std::vector<JobView> ListJobs(const std::string& after, size_t page_size, core::Moment now) const;
-  // Null when there is none.
+  absl::StatusOr<JobView> GetJob(const std::string& name, size_t next, ports::Moment now) const;
+  // Returns jobs in order of their names, starting after `after`.
+  std::vector<JobView> ListJobs(const std::string& after, size_t page_size,
+                                ports::Moment now) const;
+  // Returns null if the file has no such job.
   const core::Job* FindJob(const std::string& name) const;
-  // Also of one that left the file and is remembered.
+  // True also for a removed job that is still remembered.
   bool KnowsJob(const std::string& name) const { return jobs_.contains(name); }
-  StatusView Status(core::Moment now) const;
+  StatusView Status(ports::Moment now) const;
 
  private:
-  // What an occurrence becomes unless the director turns out to have its task.
-  struct Verdict {
+  // The outcome of an occurrence unless a lookup finds that the director has its task.
+  struct TentativeOutcome {
     core::FiringOutcome outcome;
     std::string queue_id = {};
     std::string detail = {};
   };
-  // An occurrence between its intent and its row.
+  // An occurrence that has an intent but no row yet.
   struct Attempt {
     bool moved = false;
     bool direct = false;
-    int direct_tries = 0;
-    // By the wall clock: how long it may be submitted, and wait for a place.
+    int direct_starts = 0;
+    // Deadlines by the wall clock: for submitting it, and for waiting for a place in the queue.
     absl::Time window_end = absl::InfiniteFuture();
     absl::Time full_until = {};
-    // By the monotonic one: not to be sent earlier.
+    // The next order is not issued before this time (monotonic clock).
     absl::Duration not_before = {};
-    // A submit that is not known to have come to nothing was sent, and has by then.
-    std::optional<absl::Duration> settled_at = {};
-    // A call about it is under way.
-    bool asked = false;
-    // How the job's tasks before it ended is known, as far as they have. Only waited for where
-    // failures in a row pause the job: another run would come too late.
-    bool ends_known = false;
-    std::optional<Verdict> verdict = {};
-    // Why it is not there yet.
+    // Set while the result of a sent submit is unknown. From this time on the submit can no longer
+    // reach the director, so a lookup is conclusive.
+    std::optional<absl::Duration> lookup_at = {};
+    // An order for this attempt is outstanding.
+    bool has_order = false;
+    // The statuses of the job's earlier tasks were polled. Needed only if the job pauses after
+    // failures in a row: otherwise one run too many could start.
+    bool prior_statuses_known = false;
+    std::optional<TentativeOutcome> tentative_outcome = {};
+    // Why it was not accepted so far.
     bool was_full = false;
-    std::string trouble = {};
+    std::string last_error = {};
   };
   struct Entry {
     JobState state;
-    // Absent when it is not in the file.
+    // Absent if the job is not in the file.
     std::optional<core::Job> job = {};
-    // By nominal time.
+    // Keyed by nominal time.
     std::map<absl::Time, Attempt> attempts = {};
-    // In the agenda.
-    absl::Time look_at = absl::InfiniteFuture();
+    // The job's entry in timers_.
+    absl::Time timer_at = absl::InfiniteFuture();
   };
-  // What a call to the director is about.
-  struct About {
-    enum class What { kSubmit, kAsk, kDirect, kTrigger, kAskTrigger, kBackfill, kEnds, kProbe };
-    What what;
-    // The job's, or the backfill's.
+  // The purpose of an outstanding order.
+  struct OrderContext {
+    enum class Kind {
+      kSubmit,
+      // Finds out whether the director has the task of an occurrence.
+      kLookup,
+      kStartDirect,
+      kTrigger,
+      // Finds out whether the director has the task of a trigger.
+      kTriggerLookup,
+      kBackfill,
+      kTaskStatuses,
+      // Finds out whether the director answers.
+      kProbe,
+    };
+    Kind kind;
+    // The name of the job, or the id of the backfill.
     std::string name = {};
     absl::Time nominal = {};
-    // The trigger's id, and who waits for it.
+    // The id of the trigger, and the call that waits for it.
     std::string trigger = {};
     CallId call = {};
-    // Whose ends it asks for.
+    // The tasks whose statuses are polled.
     std::set<std::string> queue_ids = {};
     absl::Duration sent_at = {};
   };
   struct BackfillPace {
-    bool asked = false;
+    bool has_order = false;
     absl::Duration not_before = {};
   };
-  // Whether the director is worth a call.
-  struct Link {
+  // The state of the link to the director. While it is not `up`, only probes are sent.
+  struct LinkState {
     bool up = true;
     bool reachable = true;
     int failures = 0;
-    // The probe that was sent last, and when to send the next one.
+    // The last probe, and when to send the next one.
     OrderId probe = {};
     absl::Duration probe_at = {};
-    // When it was heard again after it had been silent.
-    absl::Duration back_at = -absl::InfiniteDuration();
+    // When the director answered again after an outage.
+    absl::Duration reachable_since = -absl::InfiniteDuration();
   };
 
-  // engine.cc: jobs, time, and what is written down.
-  void Adopt(Entry& entry, core::Job job, core::Moment now);
-  void FollowFile(Entry& entry, core::Moment now);
-  void Leave(Entry& entry, core::Moment now);
-  void Look(Entry& entry, core::Moment now);
-  void Reschedule(Entry& entry, core::Moment now);
-  void NoteClock(core::Moment now);
-  DueQuery QueryOf(const Entry& entry, core::Moment now) const;
-  void DecideDue(Entry& entry, core::Moment now, bool jitter = true);
+  // ---- engine.cc: jobs, time and rows ----
+
+  void UpdateJob(Entry& entry, core::Job job, ports::Moment now);
+  // Starts or ends a pause if `paused` in the file has changed.
+  void ApplyPausedInFile(Entry& entry, ports::Moment now);
+  void RemoveJob(Entry& entry, ports::Moment now);
+  void RunJobTimer(Entry& entry, ports::Moment now);
+  void Reschedule(Entry& entry, ports::Moment now);
+  void DetectClockStep(ports::Moment now);
+  DueQuery DueQueryFor(const Entry& entry, ports::Moment now) const;
+  void DecideDue(Entry& entry, ports::Moment now, bool jitter = true);
   void WriteRow(Entry& entry, core::Firing row);
   void MarkChanged(const Entry& entry) { changed_.insert(entry.state.job); }
-  void Tell(std::string event, const std::string& job, std::string text);
+  void AddNotice(std::string event, const std::string& job, std::string text);
 
-  // engine_attempts.cc: from an intent to its row.
-  void OpenAttempt(Entry& entry, const core::Occurrence& occurrence, core::Moment now);
-  void Revive(Entry& entry, core::Moment now);
-  // Lets what waits do so for as long as the job says now, and no more `earlier`.
-  void FollowTimes(Entry& entry, const core::Job& earlier);
-  void SetVerdict(Attempt& attempt, Verdict verdict);
-  void SetVerdicts(Entry& entry, const Verdict& verdict, core::Moment now);
-  void CheckWindows(Entry& entry, core::Moment now);
-  // Writes its row if nothing of it is open any more.
-  void Settle(Entry& entry, absl::Time nominal, core::Moment now);
-  void Conclude(Entry& entry, absl::Time nominal, const Verdict& verdict, core::Moment now);
+  // ---- engine_attempts.cc: from an intent to its row ----
+
+  void OpenAttempt(Entry& entry, const core::Occurrence& occurrence, ports::Moment now);
+  void RestoreAttempts(Entry& entry, ports::Moment now);
+  // Adapts the deadlines of all attempts to the job, which has replaced `earlier`.
+  void UpdateDeadlines(Entry& entry, const core::Job& earlier);
+  void SetTentativeOutcome(Attempt& attempt, TentativeOutcome tentative_outcome);
+  void SetTentativeOutcomes(Entry& entry, const TentativeOutcome& tentative_outcome,
+                            ports::Moment now);
+  void ExpireAttempts(Entry& entry, ports::Moment now);
+  // Writes the row if the attempt has a tentative outcome and no order or lookup is outstanding.
+  void ConcludeIfSettled(Entry& entry, absl::Time nominal, ports::Moment now);
+  void Conclude(Entry& entry, absl::Time nominal, const TentativeOutcome& tentative_outcome,
+                ports::Moment now);
   void ConcludeFired(Entry& entry, absl::Time nominal, const std::string& queue_id,
-                     const std::string& detail, core::Moment now);
-  // No more of the job's occurrences may run.
-  void EndRuns(Entry& entry, core::Moment now);
-  void OnAttempt(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
-  void OnAsked(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
-  void OnDirect(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
-  // How the tasks before it ended is known, or could not be learned.
-  void OnEndsBefore(const About& about, const absl::Status& status, core::Moment now);
-  Entry* FindAttempt(const About& about);
+                     const std::string& detail, ports::Moment now);
+  // Ends all attempts, because no more occurrences of the job may run.
+  void AbandonAttempts(Entry& entry, ports::Moment now);
+  void OnSubmitAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
+                      ports::Moment now);
+  void OnLookupAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
+                      ports::Moment now);
+  void OnDirectStartAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
+                           ports::Moment now);
+  // The statuses of the job's earlier tasks are known, or could not be read.
+  void OnPriorTaskStatuses(const OrderContext& context, const absl::Status& status,
+                           ports::Moment now);
+  Entry* FindAttempt(const OrderContext& context);
 
-  // engine_orders.cc: what is asked of the director, and when.
-  // What the attempts of a job want to ask, and from when on; earlier ones are submitted first.
-  struct Wish {
+  // ---- engine_orders.cc: which orders are issued, and when ----
+
+  // An order that an attempt needs, and the earliest time for it.
+  struct PlannedOrder {
     absl::Time nominal;
-    About::What what;
+    OrderContext::Kind kind;
     absl::Duration at;
   };
-  std::vector<Wish> WishesOf(const Entry& entry) const;
-  void GiveOrders(core::Moment now);
-  // Only one, and one more when it is not answered soon: while it is not known whether the director
-  // is there. Does not wait for earlier calls, which may hang until kCallTimeout.
-  void GiveProbe(core::Moment now);
-  // The first call that is due anyway, in place of a probe; false when there is none.
-  bool GiveDueOrder(core::Moment now);
-  void GiveOrder(Entry& entry, const Wish& wish, core::Moment now);
-  // False when none is due.
-  bool GiveBackfillOrders(size_t most, core::Moment now);
-  void AskTriggers(core::Moment now);
-  void AskEnds(core::Moment now);
-  void AskEndsOf(About about, core::Moment now);
-  OrderId NewOrder(About about, core::Moment now);
-  // Learns from the end of a call whether the director is there.
-  void NoteLink(OrderId order, absl::Duration sent_at, const absl::Status& status,
-                core::Moment now);
+  // Returns the orders of a job's attempts. Of the occurrences to be submitted, only the earliest
+  // one has an order.
+  std::vector<PlannedOrder> PlanOrders(const Entry& entry) const;
+  void IssueOrders(ports::Moment now);
+  // Sends one order while the director may be unreachable, and another one if there is no answer
+  // within kProbeTimeout. Does not wait for earlier calls, which may hang until kCallTimeout.
+  void IssueProbe(ports::Moment now);
+  // Issues the first due order in place of a probe. Returns false if none is due.
+  bool IssueFirstDueOrder(ports::Moment now);
+  void IssueOrder(Entry& entry, const PlannedOrder& order, ports::Moment now);
+  // Issues at most `max_count` orders. Returns false if none is due.
+  bool IssueBackfillOrders(size_t max_count, ports::Moment now);
+  void IssueTriggerLookups(ports::Moment now);
+  void IssueStatusPoll(ports::Moment now);
+  void IssueStatusOrder(OrderContext context, ports::Moment now);
+  OrderId RegisterOrder(OrderContext context, ports::Moment now);
+  // Updates link_state_ from the result of a call.
+  void UpdateLinkState(OrderId order, absl::Duration sent_at, const absl::Status& status,
+                       ports::Moment now);
   absl::Duration NextOrderAt() const;
-  bool HasRoom() const { return calls_ < kCallsMax; }
+  bool HasCallCapacity() const { return director_calls_ < kCallsMax; }
 
-  // engine_calls.cc: what people ask for.
-  absl::StatusOr<Entry*> Find(const std::string& name);
-  void BeginPause(Entry& entry, Pause pause, core::Moment now);
-  // How many occurrences fell into it. REQUIRES: it is paused.
-  uint64_t EndPause(Entry& entry, core::Moment now);
-  void OnTriggered(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
-  void WriteTriggerRow(Entry& entry, const About& about, const absl::StatusOr<Accepted>& answer,
-                       core::Moment now);
-  // From before it is submitted until its task has its row, or the director says that there is
-  // none.
-  void OpenTrigger(Entry& entry, const std::string& id, core::Moment now);
+  // ---- engine_calls.cc: calls by operators, and the ends of tasks ----
+
+  absl::StatusOr<Entry*> FindEntry(const std::string& name);
+  void BeginPause(Entry& entry, Pause pause, ports::Moment now);
+  // Returns the number of occurrences that the pause skipped. REQUIRES: the job is paused.
+  uint64_t EndPause(Entry& entry, ports::Moment now);
+  void OnTriggerAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
+                       ports::Moment now);
+  void WriteTriggerRow(Entry& entry, const OrderContext& context,
+                       const absl::StatusOr<AcceptedTask>& answer, ports::Moment now);
+  // A trigger is open from before its submit until its task has a row, or until the director
+  // reports that it has no such task.
+  void OpenTrigger(Entry& entry, const std::string& id, ports::Moment now);
   void CloseTrigger(Entry& entry, const std::string& id);
-  void OnTriggerAsked(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
-  void OnBackfilled(const About& about, const absl::StatusOr<Accepted>& answer, core::Moment now);
+  void OnTriggerLookupAnswer(const OrderContext& context,
+                             const absl::StatusOr<AcceptedTask>& answer, ports::Moment now);
+  void OnBackfillAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
+                        ports::Moment now);
   void MakeRoomForBackfill();
-  void EndBackfill(Backfill& backfill, core::Moment now);
-  // Asks how the task ends from now on.
-  void WatchTask(Entry& entry, const std::string& queue_id);
-  // Whether the task is over.
-  bool NoteEnd(Entry& entry, const TaskEnd& end);
-  void PauseAfterFailures(Entry& entry, core::Moment now);
+  void EndBackfill(Backfill& backfill, ports::Moment now);
+  // Includes the task in the status polls from now on.
+  void TrackTask(Entry& entry, const std::string& queue_id);
+  // Returns whether the task has ended.
+  bool RecordTaskEnd(Entry& entry, const TaskStatus& end);
+  void PauseAfterFailures(Entry& entry, ports::Moment now);
 
-  // engine_views.cc
-  JobView View(const Entry& entry, size_t next, core::Moment now) const;
-  // When the first of what is not decided is due.
-  static absl::Time DueOf(const Entry& entry);
+  // ---- engine_views.cc ----
+
+  JobView View(const Entry& entry, size_t next, ports::Moment now) const;
+  // When the oldest undecided occurrence is due.
+  static absl::Time OldestUndecidedAt(const Entry& entry);
 
   std::map<std::string, Entry> jobs_;
-  // When to look at which job, by the wall clock.
-  std::set<std::pair<absl::Time, std::string>> agenda_;
-  // Those with attempts.
-  std::map<std::string, Entry*> open_;
+  // The next timer of each job that has one (wall clock).
+  std::set<std::pair<absl::Time, std::string>> timers_;
+  std::map<std::string, Entry*> jobs_with_attempts_;
   std::map<std::string, Backfill> backfills_;
-  std::map<std::string, BackfillPace> paces_;
-  // When to ask about which trigger of which job: no submit of it can arrive any more by then.
-  std::map<std::pair<std::string, std::string>, absl::Duration> trigger_asks_;
-  // Calls under way; to the director, so many.
-  std::map<OrderId, About> orders_;
-  size_t calls_ = 0;
+  std::map<std::string, BackfillPace> backfill_paces_;
+  // When to look up a trigger (job, id): from then on no submit of it can reach the director.
+  std::map<std::pair<std::string, std::string>, absl::Duration> trigger_lookups_;
+  // Outstanding orders, and how many of them are calls to the director.
+  std::map<OrderId, OrderContext> orders_;
+  size_t director_calls_ = 0;
   OrderId last_order_;
-  Link link_;
-  // Jobs with tasks whose end is not known; when to ask, and after which job to begin.
-  std::set<std::string> watching_;
-  absl::Duration ask_ends_at_;
-  std::string asked_last_;
-  core::Moment last_moment_;
-  // Jobs whose state is to be written.
+  LinkState link_state_;
+  // Jobs with tracked tasks; when to poll their statuses next, and the last job in the last poll.
+  std::set<std::string> jobs_with_tracked_tasks_;
+  absl::Duration next_poll_at_;
+  std::string last_polled_job_;
+  ports::Moment last_moment_;
+  // Jobs whose state must be written.
   std::set<std::string> changed_;
   Outcome outcome_;
 };

@@ -1,4 +1,4 @@
-// What becomes of an occurrence between its intent and its row.
+// Tests of attempts: occurrences between their intent and their row.
 #include "libs/scheduler/engine.h"
 #include "libs/testing/scheduler_fixture.h"
 #include "libs/testing/status_matchers.h"
@@ -15,25 +15,25 @@ using ::testing::IsEmpty;
 
 class EngineAttemptsTest : public test::SchedulerFixture {
  protected:
-  // Of one job, due at 00:01:00.
+  // Starts one job, which is due at 00:01:00.
   void StartDue(core::Job job) {
     Start({std::move(job)});
     Advance(absl::Seconds(30));
     ASSERT_EQ(calls_.size(), 1u);
   }
   bool IsQuestion() const { return NextSubmit().validate_only; }
-  // The director knows the request id of the question, or not.
-  void AnswerKnown(const std::string& queue_id) {
+  // Answers a lookup: the director knows the request id, or does not.
+  void AnswerLookupFound(const std::string& queue_id) {
     ASSERT_TRUE(IsQuestion());
     Answer(base::WithReason(absl::AlreadyExistsError("stands for another"), "REQUEST_ID_REUSED",
                             {{"queue_id", queue_id}}));
   }
-  void AnswerNotKnown() {
+  void AnswerLookupNotFound() {
     ASSERT_TRUE(IsQuestion());
-    Answer(Accepted{});
+    Answer(AcceptedTask{});
   }
 
-  // The last one that it missed is accepted; then it asks for the one that was under way.
+  // The last missed occurrence is accepted; then the unfinished attempt is looked up.
   void RestartTwoMinutesLater() {
     now_.wall += absl::Minutes(2);
     Start({minutely_});
@@ -49,27 +49,27 @@ class EngineAttemptsTest : public test::SchedulerFixture {
   const core::Job minutely_ = CronJob("job", "* * * * *");
 };
 
-TEST_F(EngineAttemptsTest, OverlapIsARowThatNamesTheTaskInTheWay) {
+TEST_F(EngineAttemptsTest, OverlapRowNamesTheLiveTask) {
   StartDue(minutely_);
   Answer(Overlap("queue-7"));
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_overlap queue-7"));
   EXPECT_EQ(State("job").last_queue_id, "");
 }
 
-TEST_F(EngineAttemptsTest, PermanentRefusalIsARowWithItsReason) {
+TEST_F(EngineAttemptsTest, PermanentErrorWritesARowWithTheReason) {
   StartDue(minutely_);
   Answer(absl::InvalidArgumentError("prompt is too long"));
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 refused"));
   EXPECT_EQ(Row("job", "2026-01-05 00:01:00").detail, "prompt is too long");
 }
 
-TEST_F(EngineAttemptsTest, DeduplicatedAnswerOfASecondSchedulerIsFiredWithItsTask) {
+TEST_F(EngineAttemptsTest, DeduplicatedAnswerIsFiredWithTheExistingTask) {
   StartDue(minutely_);
-  Answer(Accepted{"queue-5", /*deduplicated=*/true});
+  Answer(AcceptedTask{"queue-5", /*deduplicated=*/true});
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
 }
 
-TEST_F(EngineAttemptsTest, TaskOfOtherContentWasFiredByAnotherScheduler) {
+TEST_F(EngineAttemptsTest, TaskWithOtherContentCountsAsFired) {
   StartDue(minutely_);
   Answer(base::WithReason(absl::AlreadyExistsError("stands for another"), "REQUEST_ID_REUSED",
                           {{"queue_id", "queue-5"}}));
@@ -77,7 +77,7 @@ TEST_F(EngineAttemptsTest, TaskOfOtherContentWasFiredByAnotherScheduler) {
   EXPECT_THAT(Row("job", "2026-01-05 00:01:00").detail, HasSubstr("another scheduler"));
 }
 
-TEST_F(EngineAttemptsTest, OccurrenceInAGapOfTheClocksRunsAtTheTransition) {
+TEST_F(EngineAttemptsTest, OccurrenceInAClockGapRunsAtTheTransition) {
   // On 2026-03-29 at 01:00 UTC the clocks of Berlin go from 2 to 3.
   now_.wall = At("2026-03-29 00:00:00");
   Start({CronJob("job", "30 2 * * *", "Europe/Berlin")});
@@ -92,19 +92,19 @@ TEST_F(EngineAttemptsTest, OccurrenceInAGapOfTheClocksRunsAtTheTransition) {
 
 // ---- A full queue -------------------------------------------------------------------------------
 
-TEST_F(EngineAttemptsTest, FullQueueIsARowAtOnceUnlessTheJobWaits) {
+TEST_F(EngineAttemptsTest, FullQueueSkipsTheOccurrenceUnlessTheJobWaits) {
   StartDue(minutely_);
   Answer(Full());
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_queue_full"));
   EXPECT_EQ(Row("job", "2026-01-05 00:01:00").detail, "queue is at capacity (50 tasks)");
 }
 
-TEST_F(EngineAttemptsTest, JobThatWaitsAsksAFullQueueAgainEverySecondWhateverThatSays) {
+TEST_F(EngineAttemptsTest, WaitingJobRetriesAFullQueueEverySecond) {
   core::Job job = minutely_;
   job.queue_full_wait = absl::Seconds(30);
   StartDue(job);
   for (int i = 0; i < 3; ++i) {
-    // It says five seconds.
+    // Its retry_after is five seconds.
     Answer(Full());
     EXPECT_THAT(calls_, IsEmpty());
     AdvanceInSteps(kFullRetryMax);
@@ -116,7 +116,7 @@ TEST_F(EngineAttemptsTest, JobThatWaitsAsksAFullQueueAgainEverySecondWhateverTha
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1"));
 }
 
-TEST_F(EngineAttemptsTest, JobWaitsForAPlaceExactlyAsLongAsItSays) {
+TEST_F(EngineAttemptsTest, JobWaitsForAPlaceAsLongAsConfigured) {
   core::Job job = job_;
   job.queue_full_wait = absl::Milliseconds(2500);
   Start({job});
@@ -132,7 +132,7 @@ TEST_F(EngineAttemptsTest, JobWaitsForAPlaceExactlyAsLongAsItSays) {
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_queue_full"));
 }
 
-TEST_F(EngineAttemptsTest, JobWaitsForAPlaceNoLongerThanUntilItsNextOccurrence) {
+TEST_F(EngineAttemptsTest, JobWaitsForAPlaceUntilItsNextOccurrenceAtMost) {
   core::Job job = minutely_;
   job.queue_full_wait = absl::Hours(1);
   StartDue(job);
@@ -142,16 +142,16 @@ TEST_F(EngineAttemptsTest, JobWaitsForAPlaceNoLongerThanUntilItsNextOccurrence) 
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:02:00")));
 }
 
-// ---- A director that is not there ---------------------------------------------------------------
+// ---- An unreachable director --------------------------------------------------------------------
 
-TEST_F(EngineAttemptsTest, UnreachableDirectorIsAskedAgainUntilTheNextOccurrence) {
+TEST_F(EngineAttemptsTest, SubmitIsRetriedUntilTheNextOccurrence) {
   Start({job_});
   Advance(absl::Seconds(270));
   absl::Duration waited;
   for (int tries = 0; Rows("job").empty(); ++tries) {
     ASSERT_LT(tries, 1000);
     if (!calls_.empty()) Answer(Unreachable());
-    const absl::Duration step = engine_->UntilNextTimer(now_);
+    const absl::Duration step = engine_->TimeUntilNextTimer(now_);
     Advance(step);
     waited += step;
   }
@@ -160,7 +160,7 @@ TEST_F(EngineAttemptsTest, UnreachableDirectorIsAskedAgainUntilTheNextOccurrence
   EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail, "connection refused");
 }
 
-TEST_F(EngineAttemptsTest, DirectorThatIsAwayForLongIsStillLookedForEverySecond) {
+TEST_F(EngineAttemptsTest, UnreachableDirectorIsProbedEverySecond) {
   Start({job_});
   Advance(absl::Seconds(270));
   for (int i = 0; i < 20; ++i) {
@@ -170,7 +170,7 @@ TEST_F(EngineAttemptsTest, DirectorThatIsAwayForLongIsStillLookedForEverySecond)
   }
 }
 
-TEST_F(EngineAttemptsTest, DirectorThatIsBackGetsWhatIsStillDue) {
+TEST_F(EngineAttemptsTest, ReturningDirectorGetsWhatIsStillDue) {
   Start({job_});
   Advance(absl::Seconds(270));
   Answer(Unreachable());
@@ -185,7 +185,7 @@ TEST_F(EngineAttemptsTest, DirectorThatIsBackGetsWhatIsStillDue) {
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-1"));
 }
 
-TEST_F(EngineAttemptsTest, WhileTheDirectorIsAwayOneCallAtATimeLooksForIt) {
+TEST_F(EngineAttemptsTest, UnreachableDirectorIsProbedByOneCallAtATime) {
   std::vector<core::Job> jobs;
   for (int i = 0; i < 100; ++i) jobs.push_back(CronJob(absl::StrCat("job-", i), "0 * * * *"));
   Start(jobs);
@@ -197,7 +197,7 @@ TEST_F(EngineAttemptsTest, WhileTheDirectorIsAwayOneCallAtATimeLooksForIt) {
   for (int i = 0; i < 8; ++i) {
     ASSERT_THAT(calls_, IsEmpty());
     const absl::Duration before = now_.monotonic;
-    while (calls_.empty()) Advance(engine_->UntilNextTimer(now_));
+    while (calls_.empty()) Advance(engine_->TimeUntilNextTimer(now_));
     ASSERT_EQ(calls_.size(), 1u);
     EXPECT_GE(now_.monotonic - before, last);
     last = now_.monotonic - before;
@@ -209,14 +209,14 @@ TEST_F(EngineAttemptsTest, WhileTheDirectorIsAwayOneCallAtATimeLooksForIt) {
   EXPECT_EQ(calls_.size(), 99u);
 }
 
-TEST_F(EngineAttemptsTest, DirectorThatIsBackIsNoticedAlsoWhileEarlierCallsHang) {
+TEST_F(EngineAttemptsTest, ReturnOfTheDirectorIsNoticedWhileEarlierCallsHang) {
   Start({job_});
   Advance(absl::Seconds(270));
   Answer(NoAnswer());
   AdvanceInSteps(kProbeFirst);
   ASSERT_EQ(calls_.size(), 1u);
   EXPECT_FALSE(IsQuestion());
-  // Neither the submit nor the first question is answered; no other submit joins them.
+  // Neither the submit nor the first lookup is answered. No other submit is sent.
   for (size_t hanging = 2; hanging <= 3; ++hanging) {
     AdvanceInSteps(kProbeTimeout);
     ASSERT_EQ(calls_.size(), hanging);
@@ -225,11 +225,11 @@ TEST_F(EngineAttemptsTest, DirectorThatIsBackIsNoticedAlsoWhileEarlierCallsHang)
     EXPECT_EQ(NextRequestId(), "");
   }
   EXPECT_FALSE(engine_->Status(now_).director_reachable);
-  AnswerNotKnown();
+  AnswerLookupNotFound();
   EXPECT_TRUE(engine_->Status(now_).director_reachable);
 }
 
-TEST_F(EngineAttemptsTest, CallThatWasLostInAnOutageThatIsOverDoesNotBeginAnother) {
+TEST_F(EngineAttemptsTest, CallLostInAnEarlierOutageDoesNotStartAnother) {
   Start({job_});
   Advance(absl::Seconds(270));
   Answer(NoAnswer());
@@ -237,21 +237,21 @@ TEST_F(EngineAttemptsTest, CallThatWasLostInAnOutageThatIsOverDoesNotBeginAnothe
   AdvanceInSteps(kProbeTimeout);
   ASSERT_EQ(calls_.size(), 2u);
   std::swap(calls_.front(), calls_.back());
-  AnswerNotKnown();
+  AnswerLookupNotFound();
   ASSERT_EQ(calls_.size(), 1u);
   Answer(NoAnswer());
   EXPECT_TRUE(engine_->Status(now_).director_reachable);
-  // Its submit is made again at once, and settled with kCallTimeout as ever.
+  // The submit is repeated immediately, and looked up after kCallTimeout as usual.
   ASSERT_EQ(calls_.size(), 1u);
   Answer(Full());
   EXPECT_THAT(Rows("job"), IsEmpty());
   AdvanceInSteps(kCallTimeout);
   ASSERT_EQ(calls_.size(), 1u);
-  AnswerKnown("queue-5");
+  AnswerLookupFound("queue-5");
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
 }
 
-TEST_F(EngineAttemptsTest, DirectorThatIsAwayIsLookedForAlsoWhenNothingIsDue) {
+TEST_F(EngineAttemptsTest, UnreachableDirectorIsProbedWhenNothingIsDue) {
   Start({job_});
   engine_->Trigger(CallId(1), {.job = "job", .id = "t"}, now_);
   Commit();
@@ -260,20 +260,20 @@ TEST_F(EngineAttemptsTest, DirectorThatIsAwayIsLookedForAlsoWhenNothingIsDue) {
   ASSERT_EQ(calls_.size(), 1u);
   EXPECT_TRUE(IsQuestion());
   EXPECT_EQ(NextRequestId(), "");
-  AnswerNotKnown();
+  AnswerLookupNotFound();
   EXPECT_TRUE(engine_->Status(now_).director_reachable);
 }
 
-TEST_F(EngineAttemptsTest, NoneGivesUpAnOccurrenceThatWouldBeLate) {
+TEST_F(EngineAttemptsTest, NoneDropsAnOccurrenceThatWouldBeLate) {
   job_.catch_up = {CatchUp::Kind::kNone};
   Start({job_});
   Advance(absl::Seconds(270));
   Answer(Unreachable());
-  Advance(kOnTime);
+  Advance(kOnTimeLimit);
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_director_down"));
 }
 
-TEST_F(EngineAttemptsTest, AllKeepsTheLastOnesForADirectorThatIsAwayAndSubmitsThemInOrder) {
+TEST_F(EngineAttemptsTest, AllKeepsTheLastOnesDuringAnOutageAndSubmitsThemInOrder) {
   core::Job job = minutely_;
   job.catch_up = {CatchUp::Kind::kAll, 2};
   StartDue(job);
@@ -294,7 +294,7 @@ TEST_F(EngineAttemptsTest, AllKeepsTheLastOnesForADirectorThatIsAwayAndSubmitsTh
                           "00:03:00 fired queue-1", "00:04:00 fired queue-2"));
 }
 
-TEST_F(EngineAttemptsTest, OccurrenceThatWaitsGivesWayToTheNextOneOfAChangedSchedule) {
+TEST_F(EngineAttemptsTest, WaitingOccurrenceEndsAtTheNextOneOfAChangedSchedule) {
   struct Change {
     const char* job;
     const char* before;
@@ -302,7 +302,7 @@ TEST_F(EngineAttemptsTest, OccurrenceThatWaitsGivesWayToTheNextOneOfAChangedSche
   };
   const Change changes[] = {
       {"rarer", "0 * * * *", "0 6 * * *"},
-      // The new time of this day is over.
+      // The new time has passed for today.
       {"later", "0 10 * * *", "15 10 * * *"},
   };
   for (const auto& [job, before, after] : changes) {
@@ -322,7 +322,7 @@ TEST_F(EngineAttemptsTest, OccurrenceThatWaitsGivesWayToTheNextOneOfAChangedSche
   }
 }
 
-TEST_F(EngineAttemptsTest, OccurrencesThatWaitFollowAChangeOfCatchUp) {
+TEST_F(EngineAttemptsTest, WaitingOccurrencesFollowAChangeOfCatchUp) {
   core::Job job = minutely_;
   job.catch_up = {CatchUp::Kind::kAll, 2};
   StartDue(job);
@@ -338,7 +338,7 @@ TEST_F(EngineAttemptsTest, OccurrencesThatWaitFollowAChangeOfCatchUp) {
               ElementsAre("00:01:00 skipped_director_down", "00:02:00 skipped_director_down"));
 }
 
-TEST_F(EngineAttemptsTest, OccurrenceThatWaitsForAPlaceFollowsAChangeOfItsWait) {
+TEST_F(EngineAttemptsTest, WaitForAPlaceFollowsAChangeOfTheSetting) {
   const auto wait = [this](absl::Duration time) {
     job_.queue_full_wait = time;
     return job_;
@@ -356,24 +356,24 @@ TEST_F(EngineAttemptsTest, OccurrenceThatWaitsForAPlaceFollowsAChangeOfItsWait) 
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_queue_full"));
 }
 
-// ---- Submits whose end is not known -------------------------------------------------------------
+// ---- Submits with an unknown result -------------------------------------------------------------
 
-TEST_F(EngineAttemptsTest, SubmitWithoutAnAnswerIsMadeAgainAndFindsItsTask) {
+TEST_F(EngineAttemptsTest, UnansweredSubmitIsRetriedAndFindsItsTask) {
   Start({job_});
   Advance(absl::Seconds(270));
   Answer(NoAnswer());
   AdvanceInSteps(kProbeFirst);
   ASSERT_EQ(calls_.size(), 1u);
   EXPECT_FALSE(IsQuestion());
-  Answer(Accepted{"queue-5", /*deduplicated=*/true});
+  Answer(AcceptedTask{"queue-5", /*deduplicated=*/true});
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
 }
 
-TEST_F(EngineAttemptsTest, OccurrenceThatMayHaveRunIsNotGivenUpBeforeTheDirectorSaysSo) {
+TEST_F(EngineAttemptsTest, OccurrenceThatMayHaveRunIsLookedUpBeforeItIsDropped) {
   StartDue(minutely_);
   AdvanceInSteps(absl::Seconds(10));
   Answer(NoAnswer());
-  // Away until the next occurrence is due.
+  // The director is unreachable until the next occurrence is due.
   for (int i = 0; i < 60; ++i) {
     Advance(absl::Seconds(1));
     while (!calls_.empty()) Answer(NoAnswer());
@@ -383,11 +383,11 @@ TEST_F(EngineAttemptsTest, OccurrenceThatMayHaveRunIsNotGivenUpBeforeTheDirector
   ASSERT_EQ(calls_.size(), 1u);
   ASSERT_TRUE(IsQuestion());
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
-  AnswerKnown("queue-5");
+  AnswerLookupFound("queue-5");
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
 }
 
-TEST_F(EngineAttemptsTest, OccurrenceThatTheDirectorDoesNotKnowIsGivenUp) {
+TEST_F(EngineAttemptsTest, OccurrenceUnknownToTheDirectorIsDropped) {
   StartDue(minutely_);
   AdvanceInSteps(absl::Seconds(10));
   Answer(NoAnswer());
@@ -396,67 +396,67 @@ TEST_F(EngineAttemptsTest, OccurrenceThatTheDirectorDoesNotKnowIsGivenUp) {
     while (!calls_.empty()) Answer(NoAnswer());
   }
   AdvanceInSteps(kProbeLast);
-  AnswerNotKnown();
+  AnswerLookupNotFound();
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_director_down"));
 }
 
-TEST_F(EngineAttemptsTest, RefusalCountsOnlyWhenNoEarlierSubmitCanArriveAnyMore) {
+TEST_F(EngineAttemptsTest, ErrorCountsOnlyWhenNoEarlierSubmitCanArrive) {
   Start({job_});
   Advance(absl::Seconds(270));
   Answer(absl::UnavailableError("connection reset"));
   AdvanceInSteps(kProbeFirst);
-  // The first one may still be on its way.
+  // The first submit may still reach the director.
   Answer(Full());
   EXPECT_THAT(Rows("job"), IsEmpty());
   AdvanceInSteps(kCallTimeout - kProbeFirst - absl::Milliseconds(2));
   EXPECT_THAT(calls_, IsEmpty());
   AdvanceInSteps(absl::Milliseconds(2));
   ASSERT_EQ(calls_.size(), 1u);
-  AnswerKnown("queue-5");
+  AnswerLookupFound("queue-5");
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
 }
 
-TEST_F(EngineAttemptsTest, NextOccurrenceDoesNotWaitForOneThatIsAskedFor) {
+TEST_F(EngineAttemptsTest, NextOccurrenceDoesNotWaitForALookup) {
   StartDue(minutely_);
   Advance(absl::Seconds(59));
   Answer(absl::UnavailableError("connection reset"));
   Advance(absl::Seconds(1));
   ASSERT_EQ(calls_.size(), 1u);
   EXPECT_TRUE(IsQuestion());
-  AnswerNotKnown();
+  AnswerLookupNotFound();
   ASSERT_EQ(calls_.size(), 1u);
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:02:00")));
 }
 
 // ---- Restarts -----------------------------------------------------------------------------------
 
-TEST_F(EngineAttemptsTest, RestartSubmitsAgainWhatIsStillDue) {
+TEST_F(EngineAttemptsTest, RestartResubmitsWhatIsStillDue) {
   StartDue(minutely_);
   Start({minutely_});
   ASSERT_EQ(calls_.size(), 1u);
   EXPECT_FALSE(IsQuestion());
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
-  Answer(Accepted{"queue-5", /*deduplicated=*/true});
+  Answer(AcceptedTask{"queue-5", /*deduplicated=*/true});
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
-  EXPECT_THAT(disk_.ledgered().intents, IsEmpty());
+  EXPECT_THAT(disk_.contents().intents, IsEmpty());
 }
 
-TEST_F(EngineAttemptsTest, RestartAsksForWhatIsOver) {
+TEST_F(EngineAttemptsTest, RestartLooksUpExpiredAttempts) {
   StartDue(minutely_);
   RestartTwoMinutesLater();
-  AnswerKnown("queue-5");
+  AnswerLookupFound("queue-5");
   EXPECT_EQ(Rows("job").front(), "00:01:00 fired queue-5");
 }
 
-TEST_F(EngineAttemptsTest, RestartCatchesUpAsIfItHadNeverBeenSentWhatTheDirectorDoesNotKnow) {
+TEST_F(EngineAttemptsTest, RestartCatchesUpWhatTheDirectorDoesNotKnow) {
   StartDue(minutely_);
   RestartTwoMinutesLater();
-  AnswerNotKnown();
+  AnswerLookupNotFound();
   EXPECT_THAT(Rows("job"),
               ElementsAre("00:01:00 coalesced", "00:02:00 coalesced", "00:03:00 fired queue-1"));
 }
 
-TEST_F(EngineAttemptsTest, RestartAfterMoreThanADayNeverSubmitsWhatMayHaveRun) {
+TEST_F(EngineAttemptsTest, RestartAfterADayDoesNotSubmitWhatMayHaveRun) {
   core::Job job = CronJob("job", "0 0 * * 1");
   job.catch_up = {CatchUp::Kind::kAll, 5};
   now_.wall = At("2026-01-04 23:59:00");
@@ -466,31 +466,31 @@ TEST_F(EngineAttemptsTest, RestartAfterMoreThanADayNeverSubmitsWhatMayHaveRun) {
   now_.wall += absl::Hours(30);
   Start({job});
   AdvanceInSteps(kCallTimeout);
-  AnswerNotKnown();
+  AnswerLookupNotFound();
   EXPECT_THAT(Rows("job"), ElementsAre("00:00:00 missed_window"));
   EXPECT_THAT(Row("job", "2026-01-05 00:00:00").detail, HasSubstr("too long ago"));
 }
 
-TEST_F(EngineAttemptsTest, AnswersToAnEarlierLifeAreIgnored) {
+TEST_F(EngineAttemptsTest, AnswersToAnEarlierEngineAreIgnored) {
   StartDue(minutely_);
   const OrderId old = std::get<SubmitOrder>(calls_.front()).id;
   Start({minutely_});
-  engine_->OnAccepted(old, Overlap("queue-9"), now_);
+  engine_->OnOrderAnswer(old, Overlap("queue-9"), now_);
   Turn();
   EXPECT_THAT(Rows("job"), IsEmpty());
 }
 
-TEST_F(EngineAttemptsTest, JobThatLeavesTheFileSettlesWhatIsOpen) {
+TEST_F(EngineAttemptsTest, RemovedJobLooksUpItsOpenAttempts) {
   StartDue(minutely_);
   SetJobs({});
   EXPECT_THAT(Rows("job"), IsEmpty());
   Answer(NoAnswer());
-  AwaitQuestion();
-  AnswerKnown("queue-5");
+  AdvanceToLookup();
+  AnswerLookupFound("queue-5");
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
 }
 
-// ---- Past the queue -----------------------------------------------------------------------------
+// ---- Direct starts, past the queue --------------------------------------------------------------
 
 class DirectTest : public EngineAttemptsTest {
  protected:
@@ -503,38 +503,38 @@ class DirectTest : public EngineAttemptsTest {
     now_.wall += absl::Minutes(5);
     Turn();
   }
-  const DirectOrder& Direct() const { return std::get<DirectOrder>(calls_.front()); }
+  const DirectStartOrder& Direct() const { return std::get<DirectStartOrder>(calls_.front()); }
 };
 
-TEST_F(DirectTest, TaskIsStartedOnTheAgentWhenTheDirectorWasNeverReached) {
+TEST_F(DirectTest, TaskStartsOnTheAgentIfTheDirectorWasNotReached) {
   MissDirector(Unreachable());
   ASSERT_EQ(calls_.size(), 1u);
   EXPECT_EQ(Direct().agent_url, "grpc://agent:7071");
   EXPECT_EQ(Direct().spec.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
-  EXPECT_TRUE(disk_.ledgered().intents.begin()->second.direct);
-  Answer(Accepted{"task-1"});
+  EXPECT_TRUE(disk_.contents().intents.begin()->second.direct);
+  Answer(AcceptedTask{"task-1"});
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired"));
   EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail, "direct, past the queue: task-1");
 }
 
-TEST_F(DirectTest, TaskThatMayBeWithTheDirectorIsNotStartedOnTheAgent) {
+TEST_F(DirectTest, TaskThatTheDirectorMayHaveIsNotStartedOnTheAgent) {
   MissDirector(NoAnswer());
-  EXPECT_FALSE(Bring<DirectOrder>());
-  // It comes back with a submit of the next one, and is then asked for this one.
+  EXPECT_FALSE(MoveToFront<DirectStartOrder>());
+  // The director returns: it gets a submit of the next occurrence, then a lookup of this one.
   AdvanceInSteps(kProbeFirst);
   Accept();
-  AwaitQuestion();
-  EXPECT_FALSE(Bring<DirectOrder>());
-  AnswerKnown("queue-5");
+  AdvanceToLookup();
+  EXPECT_FALSE(MoveToFront<DirectStartOrder>());
+  AnswerLookupFound("queue-5");
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5", "00:10:00 fired queue-1"));
 }
 
-TEST_F(DirectTest, AfterARestartItGoesToTheAgentAndNoMoreToTheDirector) {
+TEST_F(DirectTest, AfterARestartADirectStartStaysDirect) {
   MissDirector(Unreachable());
   Start({job_});
   ASSERT_FALSE(calls_.empty());
   EXPECT_EQ(Direct().spec.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
-  Answer(Accepted{"task-1", /*deduplicated=*/true});
+  Answer(AcceptedTask{"task-1", /*deduplicated=*/true});
   EXPECT_EQ(Rows("job").front(), "00:05:00 fired");
 }
 
@@ -544,19 +544,20 @@ TEST_F(DirectTest, NoMoreThanMaxRunsAreStartedOnTheAgent) {
   now_.wall += absl::Minutes(5);
   Turn();
   size_t starts = 0;
-  for (const Order& order : calls_) starts += std::holds_alternative<DirectOrder>(order) ? 1 : 0;
+  for (const Order& order : calls_)
+    starts += std::holds_alternative<DirectStartOrder>(order) ? 1 : 0;
   EXPECT_EQ(starts, 1u);
-  ASSERT_TRUE(Bring<DirectOrder>());
-  Answer(Accepted{"task-1"});
-  EXPECT_FALSE(Bring<DirectOrder>());
+  ASSERT_TRUE(MoveToFront<DirectStartOrder>());
+  Answer(AcceptedTask{"task-1"});
+  EXPECT_FALSE(MoveToFront<DirectStartOrder>());
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired", "00:10:00 skipped_director_down",
                                        "00:15:00 missed_window"));
 }
 
-TEST_F(DirectTest, AgentThatCannotBeReachedEitherIsGivenUp) {
+TEST_F(DirectTest, UnreachableAgentIsTriedABoundedNumberOfTimes) {
   MissDirector(Unreachable());
-  for (int i = 0; i < kDirectTriesMax; ++i) {
-    ASSERT_TRUE(Bring<DirectOrder>()) << i;
+  for (int i = 0; i < kDirectStartsMax; ++i) {
+    ASSERT_TRUE(MoveToFront<DirectStartOrder>()) << i;
     Answer(absl::UnavailableError("no agent"));
     now_.monotonic += absl::Seconds(1);
     Turn();

@@ -1,4 +1,4 @@
-// What people ask for: triggers, pauses, backfills; and how tasks end.
+// Calls by operators (triggers, pauses, backfills), and the ends of tasks.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@ using core::FiringOutcome;
 
 namespace {
 
-// Of a trigger or a backfill.
+// Checks the id of a trigger or a backfill.
 absl::Status CheckCallName(absl::string_view field, const std::string& name) {
   const absl::Status status = core::CheckName(name, core::kCallNameBytesMax, field);
   return status.ok() ? status : base::InvalidField(field, status.message());
@@ -22,7 +22,7 @@ absl::Status CheckCallName(absl::string_view field, const std::string& name) {
 
 }  // namespace
 
-absl::StatusOr<SchedulerEngine::Entry*> SchedulerEngine::Find(const std::string& name) {
+absl::StatusOr<SchedulerEngine::Entry*> SchedulerEngine::FindEntry(const std::string& name) {
   const auto found = jobs_.find(name);
   if (found == jobs_.end() || !found->second.job.has_value()) return JobNotFound(name);
   return &found->second;
@@ -30,141 +30,146 @@ absl::StatusOr<SchedulerEngine::Entry*> SchedulerEngine::Find(const std::string&
 
 // ---- Triggers -----------------------------------------------------------------------------------
 
-void SchedulerEngine::Trigger(CallId call, const TriggerQuery& query, core::Moment now) {
-  const absl::StatusOr<Entry*> entry = Find(query.job);
+void SchedulerEngine::Trigger(CallId call, const TriggerQuery& query, ports::Moment now) {
+  const absl::StatusOr<Entry*> entry = FindEntry(query.job);
   const absl::Status status = entry.ok() ? CheckCallName("trigger_id", query.id) : entry.status();
   if (!status.ok()) {
-    outcome_.triggered.push_back({call, status});
+    outcome_.trigger_answers.push_back({call, status});
     return;
   }
   const core::Job& job = *(*entry)->job;
   const core::OverlapPolicy overlap = query.force ? core::OverlapPolicy::kAllow : job.overlap;
   OpenTrigger(**entry, query.id, now);
-  const OrderId id = NewOrder({.what = About::What::kTrigger,
-                               .name = job.name,
-                               .nominal = absl::FromUnixSeconds(absl::ToUnixSeconds(now.wall)),
-                               .trigger = query.id,
-                               .call = call},
-                              now);
+  const OrderId id = RegisterOrder({.kind = OrderContext::Kind::kTrigger,
+                                    .name = job.name,
+                                    .nominal = absl::FromUnixSeconds(absl::ToUnixSeconds(now.wall)),
+                                    .trigger = query.id,
+                                    .call = call},
+                                   now);
   outcome_.orders.emplace_back(SubmitOrder{
-      id, core::SubmissionOf(job, core::TriggerRequestId(job.name, query.id), overlap)});
+      id, core::MakeJobSubmission(job, core::TriggerRequestId(job.name, query.id), overlap)});
 }
 
-void SchedulerEngine::OpenTrigger(Entry& entry, const std::string& id, core::Moment now) {
+void SchedulerEngine::OpenTrigger(Entry& entry, const std::string& id, ports::Moment now) {
   std::vector<std::string>& open = entry.state.open_triggers;
   if (std::find(open.begin(), open.end(), id) == open.end()) {
     if (open.size() == kOpenTriggersMax) CloseTrigger(entry, std::string(open.front()));
     open.push_back(id);
     MarkChanged(entry);
   }
-  trigger_asks_[{entry.state.job, id}] = now.monotonic + kCallTimeout;
+  trigger_lookups_[{entry.state.job, id}] = now.monotonic + kCallTimeout;
 }
 
 void SchedulerEngine::CloseTrigger(Entry& entry, const std::string& id) {
-  trigger_asks_.erase({entry.state.job, id});
+  trigger_lookups_.erase({entry.state.job, id});
   if (std::erase(entry.state.open_triggers, id) > 0) MarkChanged(entry);
 }
 
-void SchedulerEngine::OnTriggered(const About& about, const absl::StatusOr<Accepted>& answer,
-                                  core::Moment now) {
-  if (const auto found = jobs_.find(about.name); found != jobs_.end()) {
-    WriteTriggerRow(found->second, about, answer, now);
+void SchedulerEngine::OnTriggerAnswer(const OrderContext& context,
+                                      const absl::StatusOr<AcceptedTask>& answer,
+                                      ports::Moment now) {
+  if (const auto found = jobs_.find(context.name); found != jobs_.end()) {
+    WriteTriggerRow(found->second, context, answer, now);
   }
-  absl::StatusOr<Accepted> told = answer;
-  if (MeaningOf(answer.status()) == Answer::kUnknown) {
-    told = base::WithRetryAfter(
+  absl::StatusOr<AcceptedTask> reply = answer;
+  if (ClassifyAnswer(answer.status()) == SubmitAnswer::kUnknown) {
+    reply = base::WithRetryAfter(
         base::WithReason(absl::UnavailableError(absl::StrCat(
                              "the director did not answer; retry with the same trigger_id (",
                              absl::string_view(answer.status().message()), ")")),
                          kDirectorUnreachable),
         kProbeFirst);
   }
-  outcome_.triggered.push_back({about.call, std::move(told)});
+  outcome_.trigger_answers.push_back({context.call, std::move(reply)});
 }
 
-void SchedulerEngine::WriteTriggerRow(Entry& entry, const About& about,
-                                      const absl::StatusOr<Accepted>& answer, core::Moment now) {
+void SchedulerEngine::WriteTriggerRow(Entry& entry, const OrderContext& context,
+                                      const absl::StatusOr<AcceptedTask>& answer,
+                                      ports::Moment now) {
   JobState& state = entry.state;
-  const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status());
+  const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdFrom(answer.status());
   FiringOutcome outcome = FiringOutcome::kFired;
-  switch (MeaningOf(answer.status())) {
-    case Answer::kAccepted:
-    case Answer::kOtherContent: {
-      CloseTrigger(entry, about.trigger);
-      std::vector<std::string>& triggered = state.triggered;
+  switch (ClassifyAnswer(answer.status())) {
+    case SubmitAnswer::kAccepted:
+    case SubmitAnswer::kIdReused: {
+      CloseTrigger(entry, context.trigger);
+      std::vector<std::string>& triggered = state.triggered_tasks;
       const bool has_row =
           std::find(triggered.begin(), triggered.end(), queue_id) != triggered.end();
       if (has_row) return;
       triggered.push_back(queue_id);
-      if (triggered.size() > kTriggeredMax) triggered.erase(triggered.begin());
+      if (triggered.size() > kTriggeredTasksMax) triggered.erase(triggered.begin());
       break;
     }
-    case Answer::kOverlap:
+    case SubmitAnswer::kOverlap:
       outcome = FiringOutcome::kSkippedOverlap;
       break;
-    case Answer::kFull:
+    case SubmitAnswer::kFull:
       outcome = FiringOutcome::kSkippedQueueFull;
       break;
-    case Answer::kDraining:
-    case Answer::kNotNow:
-    case Answer::kNotSent:
+    case SubmitAnswer::kDraining:
+    case SubmitAnswer::kTryLater:
+    case SubmitAnswer::kNotSent:
       outcome = FiringOutcome::kSkippedDirectorDown;
       break;
-    case Answer::kRefused:
+    case SubmitAnswer::kRefused:
       outcome = FiringOutcome::kRefused;
       break;
-    case Answer::kUnknown:
-      // It may have a task: AskTriggers().
+    case SubmitAnswer::kUnknown:
+      // It may have a task; IssueTriggerLookups() finds out.
       return;
   }
   WriteRow(entry, {.job = state.job,
-                   .nominal = about.nominal,
-                   .trigger = about.trigger,
+                   .nominal = context.nominal,
+                   .trigger = context.trigger,
                    .outcome = outcome,
                    .decided_at = now.wall,
                    .queue_id = queue_id,
-                   .request_id = core::TriggerRequestId(state.job, about.trigger),
-                   .detail = absl::StrCat("trigger ", about.trigger, answer.ok() ? "" : ": ",
+                   .request_id = core::TriggerRequestId(state.job, context.trigger),
+                   .detail = absl::StrCat("trigger ", context.trigger, answer.ok() ? "" : ": ",
                                           absl::string_view(answer.status().message()))});
-  if (core::HasRun(outcome)) WatchTask(entry, queue_id);
+  if (core::HasTask(outcome)) TrackTask(entry, queue_id);
 }
 
-void SchedulerEngine::OnTriggerAsked(const About& about, const absl::StatusOr<Accepted>& answer,
-                                     core::Moment now) {
-  const auto found = jobs_.find(about.name);
+void SchedulerEngine::OnTriggerLookupAnswer(const OrderContext& context,
+                                            const absl::StatusOr<AcceptedTask>& answer,
+                                            ports::Moment now) {
+  const auto found = jobs_.find(context.name);
   if (found == jobs_.end()) return;
-  const Answer meaning = MeaningOf(answer.status());
-  if (meaning == Answer::kOtherContent || (answer.ok() && answer->deduplicated)) {
-    const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status());
-    return WriteTriggerRow(found->second, about, Accepted{queue_id, /*deduplicated=*/true}, now);
+  const SubmitAnswer meaning = ClassifyAnswer(answer.status());
+  if (meaning == SubmitAnswer::kIdReused || (answer.ok() && answer->deduplicated)) {
+    const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdFrom(answer.status());
+    return WriteTriggerRow(found->second, context, AcceptedTask{queue_id, /*deduplicated=*/true},
+                           now);
   }
-  const std::pair trigger(about.name, about.trigger);
-  // It was repeated since, and is asked about again after that.
-  if (trigger_asks_.contains(trigger)) return;
-  if (meaning == Answer::kUnknown || meaning == Answer::kNotSent || meaning == Answer::kNotNow) {
-    trigger_asks_[trigger] = now.monotonic + kProbeLast;
+  const std::pair trigger(context.name, context.trigger);
+  // The trigger was repeated in the meantime, which scheduled another lookup.
+  if (trigger_lookups_.contains(trigger)) return;
+  if (meaning == SubmitAnswer::kUnknown || meaning == SubmitAnswer::kNotSent ||
+      meaning == SubmitAnswer::kTryLater) {
+    trigger_lookups_[trigger] = now.monotonic + kProbeLast;
   } else {
-    CloseTrigger(found->second, about.trigger);
+    CloseTrigger(found->second, context.trigger);
   }
 }
 
 // ---- Pauses -------------------------------------------------------------------------------------
 
-absl::Status SchedulerEngine::PauseJob(const std::string& name, Pause pause, core::Moment now) {
-  const absl::StatusOr<Entry*> entry = Find(name);
+absl::Status SchedulerEngine::PauseJob(const std::string& name, Pause pause, ports::Moment now) {
+  const absl::StatusOr<Entry*> entry = FindEntry(name);
   if (!entry.ok()) return entry.status();
   if (pause.until <= now.wall) {
     return base::InvalidField("until", "until must be in the future");
   }
-  NoteClock(now);
-  // What came before it is not part of it.
+  DetectClockStep(now);
+  // Earlier occurrences are not part of the pause.
   DecideDue(**entry, now);
   BeginPause(**entry, std::move(pause), now);
   Reschedule(**entry, now);
   return absl::OkStatus();
 }
 
-void SchedulerEngine::BeginPause(Entry& entry, Pause pause, core::Moment now) {
+void SchedulerEngine::BeginPause(Entry& entry, Pause pause, ports::Moment now) {
   JobState& state = entry.state;
   pause.since = now.wall;
   pause.skipped = 0;
@@ -173,22 +178,22 @@ void SchedulerEngine::BeginPause(Entry& entry, Pause pause, core::Moment now) {
     pause.skipped = state.pause->skipped;
   }
   state.pause = std::move(pause);
-  for (auto& [nominal, attempt] : entry.attempts) attempt.direct_tries = kDirectTriesMax;
-  SetVerdicts(entry, {FiringOutcome::kPaused}, now);
+  for (auto& [nominal, attempt] : entry.attempts) attempt.direct_starts = kDirectStartsMax;
+  SetTentativeOutcomes(entry, {FiringOutcome::kPaused}, now);
   MarkChanged(entry);
 }
 
-absl::StatusOr<uint64_t> SchedulerEngine::ResumeJob(const std::string& name, core::Moment now) {
-  const absl::StatusOr<Entry*> entry = Find(name);
+absl::StatusOr<uint64_t> SchedulerEngine::ResumeJob(const std::string& name, ports::Moment now) {
+  const absl::StatusOr<Entry*> entry = FindEntry(name);
   if (!entry.ok()) return entry.status();
-  NoteClock(now);
+  DetectClockStep(now);
   const uint64_t skipped = (*entry)->state.pause.has_value() ? EndPause(**entry, now) : 0;
   Reschedule(**entry, now);
   return skipped;
 }
 
-uint64_t SchedulerEngine::EndPause(Entry& entry, core::Moment now) {
-  // What fell into it is over.
+uint64_t SchedulerEngine::EndPause(Entry& entry, ports::Moment now) {
+  // Occurrences during the pause do not run.
   DecideDue(entry, now);
   const uint64_t skipped = entry.state.pause->skipped;
   entry.state.pause.reset();
@@ -200,17 +205,18 @@ uint64_t SchedulerEngine::EndPause(Entry& entry, core::Moment now) {
 // ---- Backfills ----------------------------------------------------------------------------------
 
 absl::StatusOr<Backfill> SchedulerEngine::StartBackfill(const BackfillQuery& query,
-                                                        core::Moment now) {
-  const absl::StatusOr<Entry*> entry = Find(query.job);
+                                                        ports::Moment now) {
+  const absl::StatusOr<Entry*> entry = FindEntry(query.job);
   if (!entry.ok()) return entry.status();
   absl::Status status = CheckCallName("backfill_id", query.id);
   if (!status.ok()) return status;
   if (const auto known = backfills_.find(query.id); known != backfills_.end()) {
     const Backfill& same = known->second;
     if (same.job == query.job && same.from == query.from && same.until == query.until) return same;
-    return base::WithReason(absl::AlreadyExistsError(absl::StrCat(
-                                "backfill ", base::Echoed(query.id), " is for something else")),
-                            "BACKFILL_ID_REUSED");
+    return base::WithReason(
+        absl::AlreadyExistsError(absl::StrCat("backfill ", base::EscapeForError(query.id),
+                                              " is for another job or time range")),
+        "BACKFILL_ID_REUSED");
   }
   Backfill backfill = {.id = query.id,
                        .job = query.job,
@@ -218,10 +224,11 @@ absl::StatusOr<Backfill> SchedulerEngine::StartBackfill(const BackfillQuery& que
                        .from = query.from,
                        .until = query.until,
                        .began_at = now.wall};
-  // What is not decided yet happens by itself.
+  // Occurrences after the cursor are not part of a backfill: the schedule will run them.
   const absl::Time last = std::min(query.until - absl::Nanoseconds(1), (*entry)->state.cursor);
-  for (auto next = core::NextOf(*(*entry)->job, query.from - absl::Nanoseconds(1));
-       next.has_value() && next->at <= last; next = core::NextOf(*(*entry)->job, next->at)) {
+  for (auto next = core::NextOccurrence(*(*entry)->job, query.from - absl::Nanoseconds(1));
+       next.has_value() && next->at <= last;
+       next = core::NextOccurrence(*(*entry)->job, next->at)) {
     if (!next->Fires() || (*entry)->attempts.contains(next->at)) continue;
     if (backfill.occurrences.size() == core::kBackfillOccurrencesMax) {
       return base::WithReason(absl::InvalidArgumentError(absl::StrCat(
@@ -243,7 +250,7 @@ absl::StatusOr<Backfill> SchedulerEngine::StartBackfill(const BackfillQuery& que
   if (added.occurrences.empty()) {
     EndBackfill(added, now);
   } else {
-    paces_[query.id] = {.not_before = now.monotonic};
+    backfill_paces_[query.id] = {.not_before = now.monotonic};
     outcome_.changes.emplace_back(added);
   }
   return added;
@@ -261,115 +268,118 @@ void SchedulerEngine::MakeRoomForBackfill() {
   backfills_.erase(oldest);
 }
 
-void SchedulerEngine::EndBackfill(Backfill& backfill, core::Moment now) {
+void SchedulerEngine::EndBackfill(Backfill& backfill, ports::Moment now) {
   backfill.ended_at = now.wall;
-  paces_.erase(backfill.id);
+  backfill_paces_.erase(backfill.id);
   outcome_.changes.emplace_back(backfill);
-  Tell("backfill_ended", backfill.job,
-       absl::StrCat(backfill.id, ": ", backfill.done, " of ", backfill.occurrences.size()));
+  AddNotice("backfill_ended", backfill.job,
+            absl::StrCat(backfill.id, ": ", backfill.done, " of ", backfill.occurrences.size()));
 }
 
-void SchedulerEngine::OnBackfilled(const About& about, const absl::StatusOr<Accepted>& answer,
-                                   core::Moment now) {
-  const auto pace = paces_.find(about.name);
-  if (pace == paces_.end()) return;
-  Backfill& backfill = backfills_.at(about.name);
-  const Answer meaning = MeaningOf(answer.status());
+void SchedulerEngine::OnBackfillAnswer(const OrderContext& context,
+                                       const absl::StatusOr<AcceptedTask>& answer,
+                                       ports::Moment now) {
+  const auto pace = backfill_paces_.find(context.name);
+  if (pace == backfill_paces_.end()) return;
+  Backfill& backfill = backfills_.at(context.name);
+  const SubmitAnswer meaning = ClassifyAnswer(answer.status());
   pace->second = {.not_before = now.monotonic + kBackfillInterval};
-  const bool has_task = meaning == Answer::kAccepted || meaning == Answer::kOtherContent;
-  if (!has_task && meaning != Answer::kRefused) {
-    // It waits for as long as it takes.
+  const bool has_task = meaning == SubmitAnswer::kAccepted || meaning == SubmitAnswer::kIdReused;
+  if (!has_task && meaning != SubmitAnswer::kRefused) {
+    // A backfill has no deadline: it retries until it succeeds.
     const absl::Duration wait =
-        base::DetailsOf(answer.status()).retry_after.value_or(kBackfillInterval);
+        base::GetErrorDetails(answer.status()).retry_after.value_or(kBackfillInterval);
     pace->second.not_before =
         now.monotonic + std::clamp(wait, kBackfillInterval, kBackfillRetryMax);
     return;
   }
   Entry& entry = jobs_.at(backfill.job);
-  const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdIn(answer.status());
-  WriteRow(entry, {.job = backfill.job,
-                   .nominal = about.nominal,
-                   .outcome = has_task ? FiringOutcome::kFired : FiringOutcome::kRefused,
-                   .decided_at = now.wall,
-                   .queue_id = queue_id,
-                   .request_id = core::BackfillRequestId(backfill.job, backfill.id, about.nominal),
-                   .detail = absl::StrCat("backfill ", backfill.id, answer.ok() ? "" : ": ",
-                                          absl::string_view(answer.status().message()))});
-  if (has_task) WatchTask(entry, queue_id);
+  const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdFrom(answer.status());
+  WriteRow(entry,
+           {.job = backfill.job,
+            .nominal = context.nominal,
+            .outcome = has_task ? FiringOutcome::kFired : FiringOutcome::kRefused,
+            .decided_at = now.wall,
+            .queue_id = queue_id,
+            .request_id = core::BackfillRequestId(backfill.job, backfill.id, context.nominal),
+            .detail = absl::StrCat("backfill ", backfill.id, answer.ok() ? "" : ": ",
+                                   absl::string_view(answer.status().message()))});
+  if (has_task) TrackTask(entry, queue_id);
   ++backfill.done;
   if (backfill.done == backfill.occurrences.size()) return EndBackfill(backfill, now);
   outcome_.changes.emplace_back(backfill);
 }
 
-// ---- How tasks end ------------------------------------------------------------------------------
+// ---- Ends of tasks ------------------------------------------------------------------------------
 
-void SchedulerEngine::WatchTask(Entry& entry, const std::string& queue_id) {
-  std::vector<std::string>& watched = entry.state.watched;
-  const bool is_watched = std::find(watched.begin(), watched.end(), queue_id) != watched.end();
-  if (queue_id.empty() || is_watched) return;
-  watched.push_back(queue_id);
-  if (watched.size() > kWatchedMax) watched.erase(watched.begin());
-  watching_.insert(entry.state.job);
+void SchedulerEngine::TrackTask(Entry& entry, const std::string& queue_id) {
+  std::vector<std::string>& tracked = entry.state.tracked_tasks;
+  const bool is_tracked = std::find(tracked.begin(), tracked.end(), queue_id) != tracked.end();
+  if (queue_id.empty() || is_tracked) return;
+  tracked.push_back(queue_id);
+  if (tracked.size() > kTrackedTasksMax) tracked.erase(tracked.begin());
+  jobs_with_tracked_tasks_.insert(entry.state.job);
   MarkChanged(entry);
 }
 
-void SchedulerEngine::OnEnds(OrderId order, const absl::StatusOr<std::vector<TaskEnd>>& answer,
-                             core::Moment now) {
+void SchedulerEngine::OnTaskStatuses(OrderId order,
+                                     const absl::StatusOr<std::vector<TaskStatus>>& answer,
+                                     ports::Moment now) {
   const auto found = orders_.find(order);
   if (found == orders_.end()) return;
-  const About about = std::move(found->second);
+  const OrderContext context = std::move(found->second);
   orders_.erase(found);
-  --calls_;
-  NoteLink(order, about.sent_at, answer.status(), now);
-  std::map<std::string, TaskEnd> ends;
+  --director_calls_;
+  UpdateLinkState(order, context.sent_at, answer.status(), now);
+  std::map<std::string, TaskStatus> ends;
   if (answer.ok()) {
-    for (const TaskEnd& end : *answer) ends[end.queue_id] = end;
+    for (const TaskStatus& end : *answer) ends[end.queue_id] = end;
   }
-  std::vector<std::string> names(watching_.begin(), watching_.end());
+  std::vector<std::string> names(jobs_with_tracked_tasks_.begin(), jobs_with_tracked_tasks_.end());
   for (const std::string& name : names) {
     if (!answer.ok()) break;
     Entry& entry = jobs_.at(name);
-    std::vector<std::string>& watched = entry.state.watched;
-    const auto is_over = [&](const std::string& id) {
-      if (!about.queue_ids.contains(id)) return false;
+    std::vector<std::string>& tracked = entry.state.tracked_tasks;
+    const auto has_ended = [&](const std::string& id) {
+      if (!context.queue_ids.contains(id)) return false;
       const auto end = ends.find(id);
-      // One that the director does not know any more says nothing.
-      return end == ends.end() || NoteEnd(entry, end->second);
+      // The director has forgotten the task, so its end will never be known.
+      return end == ends.end() || RecordTaskEnd(entry, end->second);
     };
-    if (std::erase_if(watched, is_over) == 0) continue;
-    if (watched.empty()) watching_.erase(name);
+    if (std::erase_if(tracked, has_ended) == 0) continue;
+    if (tracked.empty()) jobs_with_tracked_tasks_.erase(name);
     MarkChanged(entry);
     PauseAfterFailures(entry, now);
   }
-  if (!about.name.empty()) OnEndsBefore(about, answer.status(), now);
+  if (!context.name.empty()) OnPriorTaskStatuses(context, answer.status(), now);
 }
 
-void SchedulerEngine::PauseAfterFailures(Entry& entry, core::Moment now) {
-  const uint32_t most = entry.job.has_value() ? entry.job->pause_after_failures : 0;
-  if (most == 0 || entry.state.failures_in_row < most || entry.state.pause.has_value()) return;
+void SchedulerEngine::PauseAfterFailures(Entry& entry, ports::Moment now) {
+  const uint32_t limit = entry.job.has_value() ? entry.job->pause_after_failures : 0;
+  if (limit == 0 || entry.state.failures_in_row < limit || entry.state.pause.has_value()) return;
   const std::string why = absl::StrCat(entry.state.failures_in_row, " failures in a row");
-  Tell("job_paused", entry.state.job, why);
+  AddNotice("job_paused", entry.state.job, why);
   BeginPause(entry, {.by = "scheduler", .why = why}, now);
   Reschedule(entry, now);
 }
 
-bool SchedulerEngine::NoteEnd(Entry& entry, const TaskEnd& end) {
+bool SchedulerEngine::RecordTaskEnd(Entry& entry, const TaskStatus& end) {
   switch (end.state) {
-    case core::TaskState::kPending:
-    case core::TaskState::kDispatching:
-    case core::TaskState::kWorking:
+    case core::LifecycleState::kPending:
+    case core::LifecycleState::kDispatching:
+    case core::LifecycleState::kWorking:
       return false;
-    case core::TaskState::kCompleted:
+    case core::LifecycleState::kCompleted:
       entry.state.failures_in_row = 0;
       break;
-    case core::TaskState::kFailed:
-      // Nothing of it ran because others took its place.
+    case core::LifecycleState::kFailed:
+      // Another task replaced it before it ran, so it is not a failure of the job.
       if (end.reason != core::FailureReason::kCoalesced &&
           end.reason != core::FailureReason::kEvicted) {
         ++entry.state.failures_in_row;
       }
       break;
-    case core::TaskState::kCancelled:
+    case core::LifecycleState::kCancelled:
       break;
   }
   entry.state.last_run_state = end.state;

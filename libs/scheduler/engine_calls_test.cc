@@ -1,4 +1,4 @@
-// Triggers, pauses, backfills, and failures in a row.
+// Tests of triggers, pauses, backfills, and failures in a row.
 #include "libs/scheduler/engine.h"
 #include "libs/testing/scheduler_fixture.h"
 #include "libs/testing/status_matchers.h"
@@ -38,7 +38,7 @@ class EngineCallsTest : public test::SchedulerFixture {
 
 // ---- Triggers -----------------------------------------------------------------------------------
 
-TEST_F(EngineCallsTest, TriggerWorksWhilePausedAndObeysOverlapUnlessForced) {
+TEST_F(EngineCallsTest, TriggerRunsAPausedJobAndObeysOverlapUnlessForced) {
   Start({minutely_});
   PauseJob();
   engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
@@ -55,7 +55,7 @@ TEST_F(EngineCallsTest, TriggerWorksWhilePausedAndObeysOverlapUnlessForced) {
   EXPECT_EQ(triggered_[1]->queue_id, "queue-1");
 }
 
-TEST_F(EngineCallsTest, TriggerLeavesARowAndIsTheLastOfItsJob) {
+TEST_F(EngineCallsTest, TriggerWritesARowAndIsTheJobsLastFiring) {
   Start({minutely_});
   now_.wall = At("2026-01-05 00:01:00");
   Turn();
@@ -67,16 +67,16 @@ TEST_F(EngineCallsTest, TriggerLeavesARowAndIsTheLastOfItsJob) {
   EXPECT_EQ(Row("job", "2026-01-05 00:01:00", "t1").request_id, "trigger/job/t1");
   EXPECT_EQ(State("job").last_queue_id, "queue-2");
   EXPECT_EQ(State("job").runs, 1u);
-  EXPECT_THAT(View("job").state.watched, ElementsAre("queue-1", "queue-2"));
-  // Repeated, it is the same trigger and has the same row.
+  EXPECT_THAT(View("job").state.tracked_tasks, ElementsAre("queue-1", "queue-2"));
+  // A repeated trigger has the same row.
   engine_->Trigger(CallId(2), {.job = "job", .id = "t1"}, now_);
   Commit();
-  Answer(Accepted{"queue-2", /*deduplicated=*/true});
+  Answer(AcceptedTask{"queue-2", /*deduplicated=*/true});
   Advance(absl::Seconds(5));
   EXPECT_THAT(Rows("job"), SizeIs(2));
 }
 
-TEST_F(EngineCallsTest, AnswerThatComesLateHasTheRowOfTheTriggerThatWasRepeatedMeanwhile) {
+TEST_F(EngineCallsTest, LateAnswerAndRepeatedTriggerShareOneRow) {
   Start({minutely_});
   engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
   Commit();
@@ -85,18 +85,18 @@ TEST_F(EngineCallsTest, AnswerThatComesLateHasTheRowOfTheTriggerThatWasRepeatedM
   Commit();
   ASSERT_EQ(calls_.size(), 2u);
   std::swap(calls_.front(), calls_.back());
-  Answer(Accepted{"queue-7", /*deduplicated=*/true});
-  Answer(Accepted{"queue-7"});
+  Answer(AcceptedTask{"queue-7", /*deduplicated=*/true});
+  Answer(AcceptedTask{"queue-7"});
   EXPECT_THAT(Rows("job"), ElementsAre("00:00:35 t1 fired queue-7"));
 }
 
-TEST_F(EngineCallsTest, TriggerThatMakesNoTaskLeavesARowThatSaysWhy) {
+TEST_F(EngineCallsTest, TriggerWithoutATaskWritesARowWithTheReason) {
   Start({minutely_});
-  for (const absl::Status& refusal :
+  for (const absl::Status& error :
        {Overlap("queue-9"), Full(), absl::InvalidArgumentError("no such lane"), Draining()}) {
     engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
     Commit();
-    Answer(refusal);
+    Answer(error);
     Advance(absl::Seconds(1));
   }
   EXPECT_THAT(Rows("job"),
@@ -108,7 +108,7 @@ TEST_F(EngineCallsTest, TriggerThatMakesNoTaskLeavesARowThatSaysWhy) {
   EXPECT_EQ(State("job").last_queue_id, "");
 }
 
-TEST_F(EngineCallsTest, RepeatedTriggerWhoseAnswerGotLostHasItsRowThen) {
+TEST_F(EngineCallsTest, RepeatingATriggerWithALostAnswerWritesItsRow) {
   Start({minutely_});
   engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
   Commit();
@@ -116,12 +116,12 @@ TEST_F(EngineCallsTest, RepeatedTriggerWhoseAnswerGotLostHasItsRowThen) {
   EXPECT_THAT(Rows("job"), IsEmpty());
   engine_->Trigger(CallId(2), {.job = "job", .id = "t1"}, now_);
   Commit();
-  while (NextRequestId() != "trigger/job/t1") Answer(Accepted{});
-  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  while (NextRequestId() != "trigger/job/t1") Answer(AcceptedTask{});
+  Answer(AcceptedTask{"queue-7", /*deduplicated=*/true});
   EXPECT_THAT(Rows("job"), ElementsAre("00:00:30 t1 fired queue-7"));
 }
 
-TEST_F(EngineCallsTest, TriggerWhoseAnswerGotLostHasItsRowOnceTheDirectorSaysThatItHasItsTask) {
+TEST_F(EngineCallsTest, TriggerWithALostAnswerGetsItsRowByLookup) {
   Start({CronJob("job", "0 0 * * *")});
   engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
   engine_->Trigger(CallId(2), {.job = "job", .id = "t2"}, now_);
@@ -129,7 +129,7 @@ TEST_F(EngineCallsTest, TriggerWhoseAnswerGotLostHasItsRowOnceTheDirectorSaysTha
   EXPECT_THAT(State("job").open_triggers, ElementsAre("t1", "t2"));
   Answer(NoAnswer());
   Accept();
-  // The scheduler dies with the third.
+  // The scheduler is killed during the third.
   engine_->Trigger(CallId(3), {.job = "job", .id = "t3"}, now_);
   Commit();
   Start({CronJob("job", "0 0 * * *")});
@@ -139,23 +139,23 @@ TEST_F(EngineCallsTest, TriggerWhoseAnswerGotLostHasItsRowOnceTheDirectorSaysTha
   ASSERT_EQ(calls_.size(), 2u);
   EXPECT_TRUE(NextSubmit().validate_only);
   EXPECT_EQ(NextRequestId(), "trigger/job/t1");
-  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  Answer(AcceptedTask{"queue-7", /*deduplicated=*/true});
   EXPECT_EQ(NextRequestId(), "trigger/job/t3");
-  Answer(Accepted{});
+  Answer(AcceptedTask{});
   Advance(kCallTimeout);
   EXPECT_THAT(calls_, IsEmpty());
   EXPECT_THAT(Rows("job"), ElementsAre("00:00:30 t2 fired queue-1", "00:00:40 t1 fired queue-7"));
   EXPECT_THAT(State("job").open_triggers, IsEmpty());
-  EXPECT_THAT(State("job").watched, ElementsAre("queue-1", "queue-7"));
+  EXPECT_THAT(State("job").tracked_tasks, ElementsAre("queue-1", "queue-7"));
 }
 
-TEST_F(EngineCallsTest, TriggerThatIsRepeatedIsAskedAboutWhenNoneOfItsCallsCanArriveAnyMore) {
+TEST_F(EngineCallsTest, RepeatedTriggerIsLookedUpWhenNoCallCanArrive) {
   Start({CronJob("job", "0 0 * * *")});
   engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
   Commit();
   Answer(absl::UnavailableError("connection reset"));
   AdvanceInSteps(absl::Seconds(4));
-  while (!calls_.empty()) Answer(Accepted{});
+  while (!calls_.empty()) Answer(AcceptedTask{});
   engine_->Trigger(CallId(2), {.job = "job", .id = "t1"}, now_);
   Commit();
   Answer(Full());
@@ -164,17 +164,17 @@ TEST_F(EngineCallsTest, TriggerThatIsRepeatedIsAskedAboutWhenNoneOfItsCallsCanAr
   AdvanceInSteps(absl::Milliseconds(1));
   ASSERT_EQ(calls_.size(), 1u);
   Answer(Unreachable());
-  AwaitQuestion();
+  AdvanceToLookup();
   EXPECT_EQ(NextRequestId(), "trigger/job/t1");
-  Answer(Accepted{"queue-7", /*deduplicated=*/true});
+  Answer(AcceptedTask{"queue-7", /*deduplicated=*/true});
   EXPECT_THAT(Rows("job"),
               ElementsAre("00:00:34 t1 skipped_queue_full", "00:00:45 t1 fired queue-7"));
 }
 
-TEST_F(EngineCallsTest, TriggerThatIsNotAnsweredCanBeRepeated) {
+TEST_F(EngineCallsTest, UnansweredTriggerCanBeRepeated) {
   Start({minutely_});
   engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
-  engine_->Trigger(CallId(2), {.job = "nobody", .id = "t1"}, now_);
+  engine_->Trigger(CallId(2), {.job = "unknown", .id = "t1"}, now_);
   engine_->Trigger(CallId(3), {.job = "job", .id = "a/b"}, now_);
   Commit();
   Answer(NoAnswer());
@@ -186,7 +186,7 @@ TEST_F(EngineCallsTest, TriggerThatIsNotAnsweredCanBeRepeated) {
 
 // ---- Pauses -------------------------------------------------------------------------------------
 
-TEST_F(EngineCallsTest, OccurrencesOfAPauseHaveTheirRowsAndAreNeverRun) {
+TEST_F(EngineCallsTest, PausedOccurrencesHaveRowsAndNeverRun) {
   Start({minutely_});
   PauseJob();
   EXPECT_EQ(View("job").state.pause->by, "ann");
@@ -199,7 +199,7 @@ TEST_F(EngineCallsTest, OccurrencesOfAPauseHaveTheirRowsAndAreNeverRun) {
   EXPECT_EQ(calls_.size(), 1u);
 }
 
-TEST_F(EngineCallsTest, PauseSurvivesARestartAndCoversItsTime) {
+TEST_F(EngineCallsTest, PauseSurvivesARestart) {
   Start({minutely_});
   PauseJob(At("2026-01-05 00:03:00"));
   now_.wall = At("2026-01-05 00:04:10");
@@ -210,7 +210,7 @@ TEST_F(EngineCallsTest, PauseSurvivesARestartAndCoversItsTime) {
   EXPECT_FALSE(State("job").pause.has_value());
 }
 
-TEST_F(EngineCallsTest, PauseEndsByItself) {
+TEST_F(EngineCallsTest, PauseEndsAtItsTime) {
   Start({minutely_});
   PauseJob(At("2026-01-05 00:02:30"));
   AdvanceInSteps(absl::Minutes(3));
@@ -220,7 +220,7 @@ TEST_F(EngineCallsTest, PauseEndsByItself) {
   EXPECT_THAT(engine_->PauseJob("job", {.until = now_.wall}, now_), HasReason("INVALID_FIELD"));
 }
 
-TEST_F(EngineCallsTest, OccurrenceThatWaitsForItsJitterDoesNotRunInAPause) {
+TEST_F(EngineCallsTest, OccurrenceDelayedByJitterDoesNotRunDuringAPause) {
   core::Job job = CronJob("job", "0 * * * *");
   job.jitter = absl::Minutes(50);
   Start({job});
@@ -234,7 +234,7 @@ TEST_F(EngineCallsTest, OccurrenceThatWaitsForItsJitterDoesNotRunInAPause) {
   EXPECT_THAT(calls_, IsEmpty());
 }
 
-TEST_F(EngineCallsTest, WhatIsNotSubmittedYetWhenAPauseBeginsFallsIntoIt) {
+TEST_F(EngineCallsTest, PauseIncludesOccurrencesNotSubmittedYet) {
   Start({minutely_});
   Advance(absl::Seconds(30));
   Answer(Unreachable());
@@ -242,34 +242,34 @@ TEST_F(EngineCallsTest, WhatIsNotSubmittedYetWhenAPauseBeginsFallsIntoIt) {
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 paused"));
 }
 
-TEST_F(EngineCallsTest, WhatWasSubmittedBeforeAPauseHasRun) {
+TEST_F(EngineCallsTest, OccurrenceSubmittedBeforeAPauseHasRun) {
   Start({minutely_});
   Advance(absl::Seconds(30));
   PauseJob();
   EXPECT_THAT(Rows("job"), IsEmpty());
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1"));
-  // Or may have: then the director is asked.
+  // If it may have run, it is looked up.
   Resume();
   Advance(absl::Seconds(60));
   PauseJob();
   Answer(absl::UnavailableError("connection reset"));
-  AwaitQuestion();
-  Answer(Accepted{});
+  AdvanceToLookup();
+  Answer(AcceptedTask{});
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 paused"));
 }
 
-TEST_F(EngineCallsTest, WhatWasUnderWayWhenAPauseBeganIsNotSubmittedAgainAfterARestart) {
+TEST_F(EngineCallsTest, AttemptInAPauseIsNotResubmittedAfterARestart) {
   Start({minutely_});
   Advance(absl::Seconds(30));
   PauseJob();
   Start({minutely_});
-  AwaitQuestion();
-  Answer(Accepted{});
+  AdvanceToLookup();
+  Answer(AcceptedTask{});
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 paused"));
 }
 
-TEST_F(EngineCallsTest, OperatorsWordHoldsUntilTheFileChangesItsOwn) {
+TEST_F(EngineCallsTest, OperatorsPauseHoldsUntilTheFileChanges) {
   core::Job paused = minutely_;
   paused.paused = true;
   Start({paused});
@@ -286,7 +286,7 @@ TEST_F(EngineCallsTest, OperatorsWordHoldsUntilTheFileChangesItsOwn) {
   EXPECT_EQ(View("job").state.pause->by, "ann");
 }
 
-TEST_F(EngineCallsTest, PauseThatTheFileLiftedWhileTheSchedulerWasDownIsNotCaughtUp) {
+TEST_F(EngineCallsTest, PauseLiftedInTheFileDuringDowntimeIsNotCaughtUp) {
   core::Job paused = minutely_;
   paused.paused = true;
   Start({paused});
@@ -302,19 +302,19 @@ class FailuresTest : public EngineCallsTest {
  protected:
   FailuresTest() { job_.pause_after_failures = 2; }
 
-  // Runs once more; what the director says of it is known before the next one is due.
-  void RunOnce(core::TaskState state, std::optional<core::FailureReason> reason = {}) {
+  // Runs the job once more. The status of its task is known before the next occurrence is due.
+  void RunOnce(core::LifecycleState state, std::optional<core::FailureReason> reason = {}) {
     Advance(absl::Seconds(1));
     ASSERT_EQ(calls_.size(), 1u);
     Accept();
     End(absl::StrCat("queue-", last_task_), state, reason);
   }
-  void FailOnce() { RunOnce(core::TaskState::kFailed, core::FailureReason::kExecFailed); }
+  void FailOnce() { RunOnce(core::LifecycleState::kFailed, core::FailureReason::kExecFailed); }
 
   core::Job job_ = CronJob("job", "* * * * * *");
 };
 
-TEST_F(FailuresTest, SoManyFailuresInARowPauseTheJobAlsoOverARestart) {
+TEST_F(FailuresTest, FailuresInARowPauseTheJobAcrossARestart) {
   Start({job_});
   FailOnce();
   Start({job_});
@@ -328,7 +328,7 @@ TEST_F(FailuresTest, SoManyFailuresInARowPauseTheJobAlsoOverARestart) {
   EXPECT_EQ(State("job").failures_in_row, 0u);
 }
 
-TEST_F(FailuresTest, JobDoesNotRunAgainBeforeTheEndsOfItsTasksAreKnown) {
+TEST_F(FailuresTest, JobDoesNotRunBeforeItsTaskStatusesAreKnown) {
   Start({job_});
   FailOnce();
   FailOnce();
@@ -338,19 +338,19 @@ TEST_F(FailuresTest, JobDoesNotRunAgainBeforeTheEndsOfItsTasksAreKnown) {
               ElementsAre("00:00:31 fired queue-1", "00:00:32 fired queue-2", "00:00:33 paused"));
 }
 
-TEST_F(FailuresTest, SuccessBeginsTheCountAnewAndWhatDidNotRunDoesNotCount) {
+TEST_F(FailuresTest, SuccessResetsTheCountAndReplacedTasksDoNotCount) {
   Start({job_});
   FailOnce();
-  RunOnce(core::TaskState::kCompleted);
-  RunOnce(core::TaskState::kFailed, core::FailureReason::kCoalesced);
-  RunOnce(core::TaskState::kCancelled);
+  RunOnce(core::LifecycleState::kCompleted);
+  RunOnce(core::LifecycleState::kFailed, core::FailureReason::kCoalesced);
+  RunOnce(core::LifecycleState::kCancelled);
   FailOnce();
-  Advance(kAskEndsPeriod);
+  Advance(kStatusPollPeriod);
   EXPECT_FALSE(View("job").state.pause.has_value());
   EXPECT_EQ(State("job").failures_in_row, 1u);
 }
 
-TEST_F(FailuresTest, TriggeredTasksCountToo) {
+TEST_F(FailuresTest, TriggeredTasksCount) {
   Start({minutely_});
   minutely_.pause_after_failures = 2;
   SetJobs({minutely_});
@@ -358,46 +358,46 @@ TEST_F(FailuresTest, TriggeredTasksCountToo) {
     engine_->Trigger(CallId(1), {.job = "job", .id = id}, now_);
     Commit();
     Accept();
-    End(absl::StrCat("queue-", last_task_), core::TaskState::kFailed);
+    End(absl::StrCat("queue-", last_task_), core::LifecycleState::kFailed);
   }
-  Advance(kAskEndsPeriod);
+  Advance(kStatusPollPeriod);
   EXPECT_TRUE(View("job").state.pause.has_value());
 }
 
-TEST_F(FailuresTest, RepeatedTriggerHasTheSameRowAndItsFailureCountsOnce) {
+TEST_F(FailuresTest, FailureOfARepeatedTriggerCountsOnce) {
   minutely_.pause_after_failures = 10;
   Start({minutely_});
   for (const char* id : {"t1", "t2"}) {
     engine_->Trigger(CallId(1), {.job = "job", .id = id}, now_);
     Commit();
     Accept();
-    End(absl::StrCat("queue-", last_task_), core::TaskState::kFailed);
-    Advance(kAskEndsPeriod);
+    End(absl::StrCat("queue-", last_task_), core::LifecycleState::kFailed);
+    Advance(kStatusPollPeriod);
   }
   Start({minutely_});
   engine_->Trigger(CallId(1), {.job = "job", .id = "t1"}, now_);
   Commit();
-  Answer(Accepted{"queue-1", /*deduplicated=*/true});
-  Advance(kAskEndsPeriod);
+  Answer(AcceptedTask{"queue-1", /*deduplicated=*/true});
+  Advance(kStatusPollPeriod);
   EXPECT_THAT(Rows("job"), SizeIs(2));
   EXPECT_EQ(State("job").last_queue_id, "queue-2");
   EXPECT_EQ(State("job").failures_in_row, 2u);
 }
 
-TEST_F(FailuresTest, LiveTasksAreShownUntilTheyEndAndForgottenOnesAreNotAskedForAgain) {
+TEST_F(FailuresTest, TasksAreTrackedUntilTheyEndOrAreForgotten) {
   job_.overlap = core::OverlapPolicy::kAllow;
   Start({job_});
-  RunOnce(core::TaskState::kWorking);
-  RunOnce(core::TaskState::kCompleted);
-  RunOnce(core::TaskState::kWorking);
-  EXPECT_THAT(State("job").watched, ElementsAre("queue-1", "queue-3"));
-  EXPECT_EQ(State("job").last_run_state, core::TaskState::kCompleted);
+  RunOnce(core::LifecycleState::kWorking);
+  RunOnce(core::LifecycleState::kCompleted);
+  RunOnce(core::LifecycleState::kWorking);
+  EXPECT_THAT(State("job").tracked_tasks, ElementsAre("queue-1", "queue-3"));
+  EXPECT_EQ(State("job").last_run_state, core::LifecycleState::kCompleted);
   forgotten_.insert("queue-1");
-  End("queue-3", core::TaskState::kFailed, core::FailureReason::kTimedOut);
+  End("queue-3", core::LifecycleState::kFailed, core::FailureReason::kTimedOut);
   PauseJob();
-  Advance(kAskEndsPeriod);
-  EXPECT_THAT(State("job").watched, IsEmpty());
-  EXPECT_EQ(State("job").last_run_state, core::TaskState::kFailed);
+  Advance(kStatusPollPeriod);
+  EXPECT_THAT(State("job").tracked_tasks, IsEmpty());
+  EXPECT_EQ(State("job").last_run_state, core::LifecycleState::kFailed);
   EXPECT_EQ(State("job").last_run_reason, core::FailureReason::kTimedOut);
 }
 
@@ -412,7 +412,7 @@ class BackfillTest : public EngineCallsTest {
                                 .until = At("2026-01-04 10:03:00")};
 };
 
-TEST_F(BackfillTest, RunsOneAfterTheOtherUnderNamesOfTheirOwn) {
+TEST_F(BackfillTest, RunsOneAfterTheOtherWithOwnRequestIds) {
   Start({minutely_});
   EXPECT_THAT(StartBackfill(three_)->occurrences, SizeIs(3));
   for (int i = 0; i < 3; ++i) {
@@ -432,28 +432,28 @@ TEST_F(BackfillTest, RunsOneAfterTheOtherUnderNamesOfTheirOwn) {
   EXPECT_EQ(State("job").last_outcome, core::FiringOutcome::kFired);
   EXPECT_EQ(State("job").last_nominal, At("2026-01-04 10:02:00"));
   EXPECT_EQ(State("job").last_queue_id, "queue-3");
-  EXPECT_THAT(State("job").watched, ElementsAre("queue-1", "queue-2", "queue-3"));
-  EXPECT_TRUE(disk_.ledgered().backfills.at("b1").ended_at.has_value());
+  EXPECT_THAT(State("job").tracked_tasks, ElementsAre("queue-1", "queue-2", "queue-3"));
+  EXPECT_TRUE(disk_.contents().backfills.at("b1").ended_at.has_value());
 }
 
-TEST_F(BackfillTest, DryRunListsAndRunsNothing) {
+TEST_F(BackfillTest, DryRunOnlyLists) {
   Start({minutely_});
   BackfillQuery query = three_;
   query.dry_run = true;
   EXPECT_THAT(StartBackfill(query)->occurrences, SizeIs(3));
   EXPECT_THAT(calls_, IsEmpty());
-  EXPECT_THAT(disk_.ledgered().backfills, IsEmpty());
+  EXPECT_THAT(disk_.contents().backfills, IsEmpty());
 }
 
-TEST_F(BackfillTest, WaitsForAPlaceAndForTheTaskBeforeIt) {
+TEST_F(BackfillTest, WaitsForAPlaceAndForTheEarlierTask) {
   Start({minutely_});
   EXPECT_THAT(StartBackfill(three_), IsOk());
-  for (const absl::Status& refusal : {Full(), Overlap("queue-9"), Draining()}) {
+  for (const absl::Status& error : {Full(), Overlap("queue-9"), Draining()}) {
     ASSERT_EQ(calls_.size(), 1u);
-    Answer(refusal);
+    Answer(error);
     EXPECT_THAT(calls_, IsEmpty());
     for (int i = 0; i < 20 && (calls_.empty() || NextRequestId().empty()); ++i) {
-      if (!calls_.empty()) Answer(Accepted{});
+      if (!calls_.empty()) Answer(AcceptedTask{});
       AdvanceInSteps(absl::Seconds(1));
     }
   }
@@ -461,7 +461,7 @@ TEST_F(BackfillTest, WaitsForAPlaceAndForTheTaskBeforeIt) {
   EXPECT_THAT(Rows("job"), ElementsAre("10:00:00 fired queue-1"));
 }
 
-TEST_F(BackfillTest, GoesOnAfterARestartWhereItWas) {
+TEST_F(BackfillTest, ContinuesAfterARestart) {
   Start({minutely_});
   EXPECT_THAT(StartBackfill(three_), IsOk());
   Accept();
@@ -472,7 +472,7 @@ TEST_F(BackfillTest, GoesOnAfterARestartWhereItWas) {
   EXPECT_EQ(View("job").active_backfills, 1u);
 }
 
-TEST_F(BackfillTest, SameIdIsTheSameBackfill) {
+TEST_F(BackfillTest, RepeatedIdReturnsTheSameBackfill) {
   Start({minutely_});
   EXPECT_THAT(StartBackfill(three_), IsOk());
   EXPECT_THAT(StartBackfill(three_)->occurrences, SizeIs(3));
@@ -481,7 +481,7 @@ TEST_F(BackfillTest, SameIdIsTheSameBackfill) {
   EXPECT_THAT(StartBackfill(other), HasReason("BACKFILL_ID_REUSED"));
 }
 
-TEST_F(BackfillTest, IsBoundedAndTakesOnlyWhatIsDecided) {
+TEST_F(BackfillTest, IsBoundedAndHasOnlyDecidedOccurrences) {
   Start({minutely_});
   BackfillQuery query = three_;
   query.from = At("2026-01-03 00:00:00");
@@ -497,7 +497,7 @@ TEST_F(BackfillTest, IsBoundedAndTakesOnlyWhatIsDecided) {
   }
   query.id = "one-too-many";
   EXPECT_THAT(StartBackfill(query), HasReason("TOO_MANY_BACKFILLS"));
-  // One that has ended makes way.
+  // A backfill that has ended makes room.
   for (int i = 0; i < 4; ++i) {
     AcceptAll();
     AdvanceInSteps(kBackfillInterval);
@@ -505,13 +505,13 @@ TEST_F(BackfillTest, IsBoundedAndTakesOnlyWhatIsDecided) {
   EXPECT_THAT(StartBackfill(query), IsOk());
 }
 
-TEST_F(BackfillTest, EndsWhenItsJobLeavesTheFile) {
+TEST_F(BackfillTest, EndsWhenItsJobIsRemoved) {
   Start({minutely_});
   EXPECT_THAT(StartBackfill(three_), IsOk());
   SetJobs({});
   Accept();
-  EXPECT_TRUE(disk_.ledgered().backfills.at("b1").ended_at.has_value());
-  EXPECT_EQ(disk_.ledgered().backfills.at("b1").done, 0u);
+  EXPECT_TRUE(disk_.contents().backfills.at("b1").ended_at.has_value());
+  EXPECT_EQ(disk_.contents().backfills.at("b1").done, 0u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What is asked of the director, and when.
+// Which orders are issued to the director and to agents, and when.
 #include <algorithm>
 #include <utility>
 
@@ -8,248 +8,262 @@
 namespace callboard::scheduler {
 namespace {
 
-// Asks whether the director has a task of that request id, and makes none: whatever the content,
-// the answer names the task if there is one.
-core::Submission Question(std::string request_id) {
-  core::Submission question = {.spec = {}, .policy = core::QueuePolicy::kReject, .ticket = {}};
-  question.spec.prompt = "nothing: a question about a request id";
-  question.spec.request_id = std::move(request_id);
-  question.spec.source = core::TaskSource::kScheduler;
-  question.validate_only = true;
-  return question;
+// Returns a submission that finds out whether the director has a task with that request id. It
+// creates no task. Whatever its content, the answer names the task if there is one.
+core::Submission MakeLookup(std::string request_id) {
+  core::Submission lookup = {.spec = {}, .policy = core::QueuePolicy::kReject, .ticket = {}};
+  lookup.spec.prompt = "nothing: a question about a request id";
+  lookup.spec.request_id = std::move(request_id);
+  lookup.spec.source = core::TaskSource::kScheduler;
+  lookup.validate_only = true;
+  return lookup;
 }
 
 }  // namespace
 
-std::vector<SchedulerEngine::Wish> SchedulerEngine::WishesOf(const Entry& entry) const {
-  std::vector<Wish> wishes;
+std::vector<SchedulerEngine::PlannedOrder> SchedulerEngine::PlanOrders(const Entry& entry) const {
+  std::vector<PlannedOrder> orders;
   uint64_t runs = entry.state.runs;
   bool blocked = false;
   for (const auto& [nominal, attempt] : entry.attempts) {
     const bool allowed =
         !entry.job.has_value() || entry.job->max_runs == 0 || runs < entry.job->max_runs;
-    // It may count among the runs before one after it does.
+    // It may become a run before a later attempt does.
     const bool goes_direct = attempt.direct && allowed;
-    if (attempt.asked || attempt.settled_at.has_value() || goes_direct) ++runs;
-    if (attempt.verdict.has_value()) {
-      if (attempt.asked) continue;
-      if (attempt.settled_at.has_value()) {
-        wishes.push_back({nominal, About::What::kAsk, *attempt.settled_at});
+    if (attempt.has_order || attempt.lookup_at.has_value() || goes_direct) ++runs;
+    if (attempt.tentative_outcome.has_value()) {
+      if (attempt.has_order) continue;
+      if (attempt.lookup_at.has_value()) {
+        orders.push_back({nominal, OrderContext::Kind::kLookup, *attempt.lookup_at});
       } else if (goes_direct) {
-        wishes.push_back({nominal, About::What::kDirect, attempt.not_before});
+        orders.push_back({nominal, OrderContext::Kind::kStartDirect, attempt.not_before});
       }
       continue;
     }
-    if (std::exchange(blocked, true) || attempt.asked || !entry.job.has_value()) continue;
+    if (std::exchange(blocked, true) || attempt.has_order || !entry.job.has_value()) continue;
     if (!allowed) continue;
-    const bool asks_ends =
-        entry.job->pause_after_failures > 0 && !attempt.ends_known && !entry.state.watched.empty();
-    wishes.push_back(
-        {nominal, asks_ends ? About::What::kEnds : About::What::kSubmit, attempt.not_before});
+    const bool needs_statuses = entry.job->pause_after_failures > 0 &&
+                                !attempt.prior_statuses_known && !entry.state.tracked_tasks.empty();
+    orders.push_back(
+        {nominal, needs_statuses ? OrderContext::Kind::kTaskStatuses : OrderContext::Kind::kSubmit,
+         attempt.not_before});
   }
-  return wishes;
+  return orders;
 }
 
-void SchedulerEngine::GiveOrders(core::Moment now) {
-  std::vector<std::pair<Entry*, Wish>> wishes;
-  for (const auto& [name, entry] : open_) {
-    for (const Wish& wish : WishesOf(*entry)) {
-      if (wish.at <= now.monotonic) wishes.push_back({entry, wish});
+void SchedulerEngine::IssueOrders(ports::Moment now) {
+  std::vector<std::pair<Entry*, PlannedOrder>> orders;
+  for (const auto& [name, entry] : jobs_with_attempts_) {
+    for (const PlannedOrder& order : PlanOrders(*entry)) {
+      if (order.at <= now.monotonic) orders.push_back({entry, order});
     }
   }
-  for (const auto& [entry, wish] : wishes) {
-    // To an agent, because there is no director.
-    if (wish.what == About::What::kDirect) GiveOrder(*entry, wish, now);
+  for (const auto& [entry, order] : orders) {
+    // These go to an agent, so the state of the link to the director does not matter.
+    if (order.kind == OrderContext::Kind::kStartDirect) IssueOrder(*entry, order, now);
   }
-  if (!link_.up) return GiveProbe(now);
-  for (const auto& [entry, wish] : wishes) {
-    if (wish.what != About::What::kDirect && HasRoom()) GiveOrder(*entry, wish, now);
+  if (!link_state_.up) return IssueProbe(now);
+  for (const auto& [entry, order] : orders) {
+    if (order.kind != OrderContext::Kind::kStartDirect && HasCallCapacity())
+      IssueOrder(*entry, order, now);
   }
-  GiveBackfillOrders(core::kBackfillsMax, now);
-  AskTriggers(now);
-  AskEnds(now);
+  IssueBackfillOrders(core::kBackfillsMax, now);
+  IssueTriggerLookups(now);
+  IssueStatusPoll(now);
 }
 
-void SchedulerEngine::GiveProbe(core::Moment now) {
-  if (now.monotonic < link_.probe_at) return;
-  // Next to a call that hangs, a question about nothing: what is submitted now may hang too.
-  if (calls_ > 0 || !GiveDueOrder(now)) {
-    const OrderId id = NewOrder({.what = About::What::kProbe}, now);
-    outcome_.orders.emplace_back(SubmitOrder{id, Question("")});
+void SchedulerEngine::IssueProbe(ports::Moment now) {
+  if (now.monotonic < link_state_.probe_at) return;
+  // While another call hangs, probe with an empty lookup: a submit could hang as well.
+  if (director_calls_ > 0 || !IssueFirstDueOrder(now)) {
+    const OrderId id = RegisterOrder({.kind = OrderContext::Kind::kProbe}, now);
+    outcome_.orders.emplace_back(SubmitOrder{id, MakeLookup("")});
   }
-  link_.probe = last_order_;
-  link_.probe_at = now.monotonic + kProbeTimeout;
+  link_state_.probe = last_order_;
+  link_state_.probe_at = now.monotonic + kProbeTimeout;
 }
 
-bool SchedulerEngine::GiveDueOrder(core::Moment now) {
-  // A question rather than a submit: what is submitted now may end up unknown too.
-  for (const About::What what : {About::What::kAsk, About::What::kEnds, About::What::kSubmit}) {
-    for (const auto& [name, entry] : open_) {
-      for (const Wish& wish : WishesOf(*entry)) {
-        if (wish.what != what || wish.at > now.monotonic) continue;
-        GiveOrder(*entry, wish, now);
+bool SchedulerEngine::IssueFirstDueOrder(ports::Moment now) {
+  // Lookups come first: the result of a submit could become unknown as well.
+  for (const OrderContext::Kind kind :
+       {OrderContext::Kind::kLookup, OrderContext::Kind::kTaskStatuses,
+        OrderContext::Kind::kSubmit}) {
+    for (const auto& [name, entry] : jobs_with_attempts_) {
+      for (const PlannedOrder& order : PlanOrders(*entry)) {
+        if (order.kind != kind || order.at > now.monotonic) continue;
+        IssueOrder(*entry, order, now);
         return true;
       }
     }
   }
-  return GiveBackfillOrders(1, now);
+  return IssueBackfillOrders(1, now);
 }
 
-void SchedulerEngine::GiveOrder(Entry& entry, const Wish& wish, core::Moment now) {
-  const std::string request_id = core::CronRequestId(entry.state.job, wish.nominal);
-  entry.attempts.at(wish.nominal).asked = true;
-  if (wish.what == About::What::kEnds) {
-    return AskEndsOf({.what = wish.what,
-                      .name = entry.state.job,
-                      .nominal = wish.nominal,
-                      .queue_ids = {entry.state.watched.begin(), entry.state.watched.end()}},
-                     now);
+void SchedulerEngine::IssueOrder(Entry& entry, const PlannedOrder& order, ports::Moment now) {
+  const std::string request_id = core::CronRequestId(entry.state.job, order.nominal);
+  entry.attempts.at(order.nominal).has_order = true;
+  if (order.kind == OrderContext::Kind::kTaskStatuses) {
+    return IssueStatusOrder(
+        {.kind = order.kind,
+         .name = entry.state.job,
+         .nominal = order.nominal,
+         .queue_ids = {entry.state.tracked_tasks.begin(), entry.state.tracked_tasks.end()}},
+        now);
   }
   const OrderId id =
-      NewOrder({.what = wish.what, .name = entry.state.job, .nominal = wish.nominal}, now);
-  if (wish.what == About::What::kAsk) {
-    outcome_.orders.emplace_back(SubmitOrder{id, Question(request_id)});
+      RegisterOrder({.kind = order.kind, .name = entry.state.job, .nominal = order.nominal}, now);
+  if (order.kind == OrderContext::Kind::kLookup) {
+    outcome_.orders.emplace_back(SubmitOrder{id, MakeLookup(request_id)});
     return;
   }
-  core::Submission submission = core::SubmissionOf(*entry.job, request_id, entry.job->overlap);
-  if (wish.what == About::What::kDirect) {
-    outcome_.orders.emplace_back(DirectOrder{id, entry.job->agent_url, std::move(submission.spec)});
+  core::Submission submission = core::MakeJobSubmission(*entry.job, request_id, entry.job->overlap);
+  if (order.kind == OrderContext::Kind::kStartDirect) {
+    outcome_.orders.emplace_back(
+        DirectStartOrder{id, entry.job->agent_url, std::move(submission.spec)});
   } else {
     outcome_.orders.emplace_back(SubmitOrder{id, std::move(submission)});
   }
 }
 
-bool SchedulerEngine::GiveBackfillOrders(size_t most, core::Moment now) {
+bool SchedulerEngine::IssueBackfillOrders(size_t max_count, ports::Moment now) {
   const size_t before = outcome_.orders.size();
-  for (auto& [id, pace] : paces_) {
-    if (most == 0 || !HasRoom()) break;
-    if (pace.asked || pace.not_before > now.monotonic) continue;
+  for (auto& [id, pace] : backfill_paces_) {
+    if (max_count == 0 || !HasCallCapacity()) break;
+    if (pace.has_order || pace.not_before > now.monotonic) continue;
     const Backfill& backfill = backfills_.at(id);
     const core::Job* job = FindJob(backfill.job);
     if (job == nullptr) continue;
     const absl::Time nominal = backfill.occurrences.at(backfill.done);
-    pace.asked = true;
-    --most;
-    // One that waits is not replaced by the next: each is to run.
+    pace.has_order = true;
+    --max_count;
+    // Each occurrence of a backfill must run, so a waiting one is not replaced by the next.
     const core::OverlapPolicy overlap = job->overlap == core::OverlapPolicy::kAllow
                                             ? core::OverlapPolicy::kAllow
                                             : core::OverlapPolicy::kSkip;
     outcome_.orders.emplace_back(SubmitOrder{
-        NewOrder({.what = About::What::kBackfill, .name = id, .nominal = nominal}, now),
-        core::SubmissionOf(*job, core::BackfillRequestId(job->name, id, nominal), overlap)});
+        RegisterOrder({.kind = OrderContext::Kind::kBackfill, .name = id, .nominal = nominal}, now),
+        core::MakeJobSubmission(*job, core::BackfillRequestId(job->name, id, nominal), overlap)});
   }
   return outcome_.orders.size() > before;
 }
 
-void SchedulerEngine::AskTriggers(core::Moment now) {
-  for (auto next = trigger_asks_.begin(); next != trigger_asks_.end() && HasRoom();) {
-    const auto ask = next++;
-    if (ask->second > now.monotonic) continue;
-    const auto& [job, trigger] = ask->first;
-    const OrderId id = NewOrder({.what = About::What::kAskTrigger,
-                                 .name = job,
-                                 .nominal = absl::FromUnixSeconds(absl::ToUnixSeconds(now.wall)),
-                                 .trigger = trigger},
-                                now);
-    outcome_.orders.emplace_back(SubmitOrder{id, Question(core::TriggerRequestId(job, trigger))});
-    trigger_asks_.erase(ask);
+void SchedulerEngine::IssueTriggerLookups(ports::Moment now) {
+  for (auto next = trigger_lookups_.begin(); next != trigger_lookups_.end() && HasCallCapacity();) {
+    const auto lookup = next++;
+    if (lookup->second > now.monotonic) continue;
+    const auto& [job, trigger] = lookup->first;
+    const OrderId id =
+        RegisterOrder({.kind = OrderContext::Kind::kTriggerLookup,
+                       .name = job,
+                       .nominal = absl::FromUnixSeconds(absl::ToUnixSeconds(now.wall)),
+                       .trigger = trigger},
+                      now);
+    outcome_.orders.emplace_back(SubmitOrder{id, MakeLookup(core::TriggerRequestId(job, trigger))});
+    trigger_lookups_.erase(lookup);
   }
 }
 
-void SchedulerEngine::AskEnds(core::Moment now) {
-  if (watching_.empty() || !HasRoom() || now.monotonic < ask_ends_at_) return;
-  ask_ends_at_ = now.monotonic + kAskEndsPeriod;
-  About about = {.what = About::What::kEnds};
-  auto job = watching_.upper_bound(asked_last_);
-  for (size_t i = 0; i < watching_.size() && about.queue_ids.size() < kAskEndsMax; ++i, ++job) {
-    if (job == watching_.end()) job = watching_.begin();
-    const std::vector<std::string>& watched = jobs_.at(*job).state.watched;
-    about.queue_ids.insert(watched.begin(), watched.end());
-    asked_last_ = *job;
+void SchedulerEngine::IssueStatusPoll(ports::Moment now) {
+  if (jobs_with_tracked_tasks_.empty() || !HasCallCapacity() || now.monotonic < next_poll_at_)
+    return;
+  next_poll_at_ = now.monotonic + kStatusPollPeriod;
+  OrderContext context = {.kind = OrderContext::Kind::kTaskStatuses};
+  auto job = jobs_with_tracked_tasks_.upper_bound(last_polled_job_);
+  for (size_t i = 0;
+       i < jobs_with_tracked_tasks_.size() && context.queue_ids.size() < kStatusPollTasksMax;
+       ++i, ++job) {
+    if (job == jobs_with_tracked_tasks_.end()) job = jobs_with_tracked_tasks_.begin();
+    const std::vector<std::string>& tracked = jobs_.at(*job).state.tracked_tasks;
+    context.queue_ids.insert(tracked.begin(), tracked.end());
+    last_polled_job_ = *job;
   }
-  AskEndsOf(std::move(about), now);
+  IssueStatusOrder(std::move(context), now);
 }
 
-void SchedulerEngine::AskEndsOf(About about, core::Moment now) {
-  AskEndsOrder order = {.id = {}, .queue_ids = {about.queue_ids.begin(), about.queue_ids.end()}};
-  order.id = NewOrder(std::move(about), now);
+void SchedulerEngine::IssueStatusOrder(OrderContext context, ports::Moment now) {
+  TaskStatusOrder order = {.id = {},
+                           .queue_ids = {context.queue_ids.begin(), context.queue_ids.end()}};
+  order.id = RegisterOrder(std::move(context), now);
   outcome_.orders.emplace_back(std::move(order));
 }
 
-OrderId SchedulerEngine::NewOrder(About about, core::Moment now) {
-  about.sent_at = now.monotonic;
-  if (about.what != About::What::kDirect) ++calls_;
+OrderId SchedulerEngine::RegisterOrder(OrderContext context, ports::Moment now) {
+  context.sent_at = now.monotonic;
+  if (context.kind != OrderContext::Kind::kStartDirect) ++director_calls_;
   last_order_ = OrderId(last_order_.value() + 1);
-  orders_.emplace(last_order_, std::move(about));
+  orders_.emplace(last_order_, std::move(context));
   return last_order_;
 }
 
-void SchedulerEngine::OnAccepted(OrderId order, const absl::StatusOr<Accepted>& answer,
-                                 core::Moment now) {
+void SchedulerEngine::OnOrderAnswer(OrderId order, const absl::StatusOr<AcceptedTask>& answer,
+                                    ports::Moment now) {
   const auto found = orders_.find(order);
   if (found == orders_.end()) return;
-  const About about = std::move(found->second);
+  const OrderContext context = std::move(found->second);
   orders_.erase(found);
-  if (about.what != About::What::kDirect) {
-    --calls_;
-    NoteLink(order, about.sent_at, answer.status(), now);
+  if (context.kind != OrderContext::Kind::kStartDirect) {
+    --director_calls_;
+    UpdateLinkState(order, context.sent_at, answer.status(), now);
   }
-  switch (about.what) {
-    case About::What::kSubmit:
-      return OnAttempt(about, answer, now);
-    case About::What::kAsk:
-      return OnAsked(about, answer, now);
-    case About::What::kDirect:
-      return OnDirect(about, answer, now);
-    case About::What::kTrigger:
-      return OnTriggered(about, answer, now);
-    case About::What::kAskTrigger:
-      return OnTriggerAsked(about, answer, now);
-    case About::What::kBackfill:
-      return OnBackfilled(about, answer, now);
-    case About::What::kEnds:
-    case About::What::kProbe:
+  switch (context.kind) {
+    case OrderContext::Kind::kSubmit:
+      return OnSubmitAnswer(context, answer, now);
+    case OrderContext::Kind::kLookup:
+      return OnLookupAnswer(context, answer, now);
+    case OrderContext::Kind::kStartDirect:
+      return OnDirectStartAnswer(context, answer, now);
+    case OrderContext::Kind::kTrigger:
+      return OnTriggerAnswer(context, answer, now);
+    case OrderContext::Kind::kTriggerLookup:
+      return OnTriggerLookupAnswer(context, answer, now);
+    case OrderContext::Kind::kBackfill:
+      return OnBackfillAnswer(context, answer, now);
+    case OrderContext::Kind::kTaskStatuses:
+    case OrderContext::Kind::kProbe:
       return;
   }
 }
 
-void SchedulerEngine::NoteLink(OrderId order, absl::Duration sent_at, const absl::Status& status,
-                               core::Moment now) {
-  const Answer answer = MeaningOf(status);
-  const bool silent = answer == Answer::kNotSent || answer == Answer::kUnknown;
-  // It was lost in an outage that is over.
-  if (silent && sent_at < link_.back_at) return;
-  if (link_.reachable == silent) {
-    Tell(silent ? "director_unreachable" : "director_reachable", "", std::string(status.message()));
-    if (!silent) link_.back_at = now.monotonic;
+void SchedulerEngine::UpdateLinkState(OrderId order, absl::Duration sent_at,
+                                      const absl::Status& status, ports::Moment now) {
+  const SubmitAnswer answer = ClassifyAnswer(status);
+  const bool is_unreachable = answer == SubmitAnswer::kNotSent || answer == SubmitAnswer::kUnknown;
+  // The call was lost in an outage that has ended.
+  if (is_unreachable && sent_at < link_state_.reachable_since) return;
+  if (link_state_.reachable == is_unreachable) {
+    AddNotice(is_unreachable ? "director_unreachable" : "director_reachable", "",
+              std::string(status.message()));
+    if (!is_unreachable) link_state_.reachable_since = now.monotonic;
   }
-  if (!silent && answer != Answer::kNotNow && answer != Answer::kDraining) {
-    link_ = {.back_at = link_.back_at};
+  if (!is_unreachable && answer != SubmitAnswer::kTryLater && answer != SubmitAnswer::kDraining) {
+    link_state_ = {.reachable_since = link_state_.reachable_since};
     return;
   }
-  link_.reachable = !silent;
-  // Many calls fail together, and count once; then only the last probe counts.
-  if (!std::exchange(link_.up, false) && order != link_.probe) return;
-  const absl::Duration wait = std::max(kProbeFirst * (1 << std::min(link_.failures++, 10)),
-                                       base::DetailsOf(status).retry_after.value_or(kProbeFirst));
-  link_.probe_at = now.monotonic + std::min(wait, kProbeLast);
+  link_state_.reachable = !is_unreachable;
+  // Calls that fail together count as one failure. After that only the last probe counts.
+  if (!std::exchange(link_state_.up, false) && order != link_state_.probe) return;
+  const absl::Duration wait =
+      std::max(kProbeFirst * (1 << std::min(link_state_.failures++, 10)),
+               base::GetErrorDetails(status).retry_after.value_or(kProbeFirst));
+  link_state_.probe_at = now.monotonic + std::min(wait, kProbeLast);
 }
 
 absl::Duration SchedulerEngine::NextOrderAt() const {
   absl::Duration next = absl::InfiniteDuration();
-  const bool waits_for_link = !link_.up || !HasRoom();
-  for (const auto& [name, entry] : open_) {
-    for (const Wish& wish : WishesOf(*entry)) {
-      if (wish.what == About::What::kDirect || !waits_for_link) next = std::min(next, wish.at);
+  const bool is_blocked = !link_state_.up || !HasCallCapacity();
+  for (const auto& [name, entry] : jobs_with_attempts_) {
+    for (const PlannedOrder& order : PlanOrders(*entry)) {
+      if (order.kind == OrderContext::Kind::kStartDirect || !is_blocked)
+        next = std::min(next, order.at);
     }
   }
-  if (!link_.up) return std::min(next, link_.probe_at);
-  if (!HasRoom()) return next;
-  for (const auto& [id, pace] : paces_) {
-    if (!pace.asked) next = std::min(next, pace.not_before);
+  if (!link_state_.up) return std::min(next, link_state_.probe_at);
+  if (!HasCallCapacity()) return next;
+  for (const auto& [id, pace] : backfill_paces_) {
+    if (!pace.has_order) next = std::min(next, pace.not_before);
   }
-  for (const auto& [trigger, ask_at] : trigger_asks_) next = std::min(next, ask_at);
-  return watching_.empty() ? next : std::min(next, ask_ends_at_);
+  for (const auto& [trigger, lookup_at] : trigger_lookups_) next = std::min(next, lookup_at);
+  return jobs_with_tracked_tasks_.empty() ? next : std::min(next, next_poll_at_);
 }
 
 }  // namespace callboard::scheduler

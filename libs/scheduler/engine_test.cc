@@ -1,4 +1,4 @@
-// Jobs, their file, the clock, and the limits of what is written.
+// Tests of jobs, the jobs file, the clock, and the limits on writes.
 #include "libs/scheduler/engine.h"
 
 #include "libs/testing/scheduler_fixture.h"
@@ -19,7 +19,7 @@ class EngineTest : public test::SchedulerFixture {
   const core::Job minutely_ = CronJob("job", "* * * * *");
 };
 
-TEST_F(EngineTest, OccurrenceIsSubmittedAtItsTimeUnderItsOwnName) {
+TEST_F(EngineTest, OccurrenceIsSubmittedOnTimeWithItsRequestId) {
   Start({minutely_});
   EXPECT_THAT(calls_, IsEmpty());
   Advance(absl::Seconds(30));
@@ -32,7 +32,7 @@ TEST_F(EngineTest, OccurrenceIsSubmittedAtItsTimeUnderItsOwnName) {
   EXPECT_EQ(State("job").cursor, At("2026-01-05 00:01:00"));
 }
 
-TEST_F(EngineTest, IntentIsOnDiskWithTheCursorBeforeTheSubmitAndGoneWithTheRow) {
+TEST_F(EngineTest, IntentIsStoredBeforeTheSubmitAndRemovedWithTheRow) {
   Start({minutely_});
   now_.wall += absl::Seconds(30);
   engine_->FireTimers(now_);
@@ -41,14 +41,15 @@ TEST_F(EngineTest, IntentIsOnDiskWithTheCursorBeforeTheSubmitAndGoneWithTheRow) 
   ASSERT_EQ(outcome.changes.size(), 2u);
   EXPECT_EQ(std::get<Intent>(outcome.changes[0]).nominal, At("2026-01-05 00:01:00"));
   EXPECT_EQ(std::get<JobState>(outcome.changes[1]).cursor, At("2026-01-05 00:01:00"));
-  engine_->OnAccepted(std::get<SubmitOrder>(outcome.orders[0]).id, Accepted{"queue-1"}, now_);
-  const Outcome then = engine_->TakeOutcome(now_);
-  ASSERT_EQ(then.changes.size(), 3u);
-  EXPECT_EQ(std::get<core::Firing>(then.changes[0]).queue_id, "queue-1");
-  EXPECT_EQ(std::get<IntentResolved>(then.changes[1]).nominal, At("2026-01-05 00:01:00"));
+  engine_->OnOrderAnswer(std::get<SubmitOrder>(outcome.orders[0]).id, AcceptedTask{"queue-1"},
+                         now_);
+  const Outcome next_outcome = engine_->TakeOutcome(now_);
+  ASSERT_EQ(next_outcome.changes.size(), 3u);
+  EXPECT_EQ(std::get<core::Firing>(next_outcome.changes[0]).queue_id, "queue-1");
+  EXPECT_EQ(std::get<IntentResolved>(next_outcome.changes[1]).nominal, At("2026-01-05 00:01:00"));
 }
 
-TEST_F(EngineTest, ManyJobsThatAreDueTogetherAreOneBatch) {
+TEST_F(EngineTest, JobsDueTogetherAreOneBatch) {
   std::vector<core::Job> jobs;
   for (int i = 0; i < 1000; ++i) jobs.push_back(CronJob(absl::StrCat("job-", i), "* * * * *"));
   Start(jobs);
@@ -56,17 +57,17 @@ TEST_F(EngineTest, ManyJobsThatAreDueTogetherAreOneBatch) {
   engine_->FireTimers(now_);
   const Outcome outcome = engine_->TakeOutcome(now_);
   EXPECT_EQ(outcome.changes.size(), 2000u);
-  // The rest when these are answered.
+  // The others follow when these are answered.
   EXPECT_EQ(outcome.orders.size(), kCallsMax);
   for (const Order& order : outcome.orders) {
-    engine_->OnAccepted(std::get<SubmitOrder>(order).id, Full(), now_);
+    engine_->OnOrderAnswer(std::get<SubmitOrder>(order).id, Full(), now_);
   }
-  const Outcome then = engine_->TakeOutcome(now_);
-  EXPECT_EQ(then.changes.size(), 3 * kCallsMax);
-  EXPECT_EQ(then.orders.size(), kCallsMax);
+  const Outcome next_outcome = engine_->TakeOutcome(now_);
+  EXPECT_EQ(next_outcome.changes.size(), 3 * kCallsMax);
+  EXPECT_EQ(next_outcome.orders.size(), kCallsMax);
 }
 
-TEST_F(EngineTest, NewJobDoesNotCatchUpWhatWasBeforeItExisted) {
+TEST_F(EngineTest, NewJobDoesNotCatchUpEarlierOccurrences) {
   Start({});
   Advance(absl::Hours(2));
   SetJobs({minutely_});
@@ -74,7 +75,7 @@ TEST_F(EngineTest, NewJobDoesNotCatchUpWhatWasBeforeItExisted) {
   EXPECT_THAT(Rows("job"), IsEmpty());
 }
 
-TEST_F(EngineTest, JobThatLeftTheFileComesBackAsNew) {
+TEST_F(EngineTest, RemovedJobReturnsAsNew) {
   Start({minutely_});
   SetJobs({});
   Advance(absl::Hours(2));
@@ -85,19 +86,19 @@ TEST_F(EngineTest, JobThatLeftTheFileComesBackAsNew) {
   EXPECT_EQ(calls_.size(), 1u);
 }
 
-TEST_F(EngineTest, JobThatLeftTheFileLongAgoIsForgottenWithItsRows) {
+TEST_F(EngineTest, RemovedJobIsForgottenWithItsRowsAfterRetention) {
   Start({minutely_});
   Advance(absl::Seconds(30));
   Accept();
   SetJobs({});
-  Advance(kLeftJobMemory - absl::Seconds(1));
+  Advance(kRemovedJobRetention - absl::Seconds(1));
   EXPECT_EQ(Rows("job").size(), 1u);
   Advance(absl::Seconds(1));
   EXPECT_THAT(Rows("job"), IsEmpty());
-  EXPECT_THAT(disk_.ledgered().jobs, IsEmpty());
+  EXPECT_THAT(disk_.contents().jobs, IsEmpty());
 }
 
-TEST_F(EngineTest, ChangedScheduleCountsFromTheChangeOn) {
+TEST_F(EngineTest, ChangedScheduleAppliesFromTheChange) {
   Start({CronJob("job", "0 * * * *")});
   Advance(absl::Minutes(45));
   SetJobs({minutely_});
@@ -108,7 +109,7 @@ TEST_F(EngineTest, ChangedScheduleCountsFromTheChangeOn) {
   EXPECT_THAT(Rows("job"), ElementsAre("00:46:00 fired queue-1"));
 }
 
-TEST_F(EngineTest, OccurrenceThatWaitsForItsJitterIsNotLostWhenItsJobChanges) {
+TEST_F(EngineTest, JobChangeDoesNotLoseAnOccurrenceDelayedByJitter) {
   core::Job job = CronJob("job", "0 * * * *");
   job.jitter = absl::Minutes(50);
   Start({job});
@@ -120,12 +121,12 @@ TEST_F(EngineTest, OccurrenceThatWaitsForItsJitterIsNotLostWhenItsJobChanges) {
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 01:00:00")));
 }
 
-TEST_F(EngineTest, JitterDelaysTheSubmitAndNothingElse) {
+TEST_F(EngineTest, JitterDelaysOnlyTheSubmit) {
   core::Job job = CronJob("job", "0 * * * *");
   job.jitter = absl::Minutes(10);
   Start({job});
   const absl::Time nominal = At("2026-01-05 01:00:00");
-  const absl::Duration jitter = core::JitterOf(job, *core::NextOf(job, now_.wall));
+  const absl::Duration jitter = core::OccurrenceJitter(job, *core::NextOccurrence(job, now_.wall));
   ASSERT_GT(jitter, absl::Seconds(1));
   now_.wall = nominal + jitter - absl::Milliseconds(1);
   Turn();
@@ -137,7 +138,7 @@ TEST_F(EngineTest, JitterDelaysTheSubmitAndNothingElse) {
   EXPECT_THAT(Rows("job"), ElementsAre("01:00:00 fired queue-1"));
 }
 
-TEST_F(EngineTest, RestartCatchesUpAsTheJobSays) {
+TEST_F(EngineTest, RestartAppliesCatchUp) {
   core::Job all = CronJob("all", "* * * * *");
   all.catch_up = {CatchUp::Kind::kAll, 2};
   core::Job none = CronJob("none", "* * * * *");
@@ -158,7 +159,7 @@ TEST_F(EngineTest, RestartCatchesUpAsTheJobSays) {
                                         "00:05:00 missed_window", "00:06:00 fired queue-3"));
 }
 
-TEST_F(EngineTest, ClockThatIsSetForwardIsTimeInWhichTheSchedulerWasDown) {
+TEST_F(EngineTest, ClockSetForwardCountsAsDowntime) {
   Start({minutely_});
   StepWall(absl::Minutes(3));
   EXPECT_THAT(notices_, Contains("clock_set_forward"));
@@ -167,7 +168,7 @@ TEST_F(EngineTest, ClockThatIsSetForwardIsTimeInWhichTheSchedulerWasDown) {
               ElementsAre("00:01:00 coalesced", "00:02:00 coalesced", "00:03:00 fired queue-1"));
 }
 
-TEST_F(EngineTest, NothingHappensTwiceWhenTheClockIsSetBack) {
+TEST_F(EngineTest, NoOccurrenceRunsTwiceWhenTheClockIsSetBack) {
   Start({minutely_});
   Advance(absl::Minutes(1));
   AcceptAll();
@@ -182,7 +183,7 @@ TEST_F(EngineTest, NothingHappensTwiceWhenTheClockIsSetBack) {
   EXPECT_FALSE(View("job").waits_until.has_value());
 }
 
-TEST_F(EngineTest, ClockThatIsSetForwardAndBackDuringAJitterKeepsNoJobWaiting) {
+TEST_F(EngineTest, ClockSetForwardAndBackDuringJitterDoesNotStallTheJob) {
   core::Job job = CronJob("job", "0 * * * *");
   job.jitter = absl::Minutes(50);
   Start({job});
@@ -194,7 +195,7 @@ TEST_F(EngineTest, ClockThatIsSetForwardAndBackDuringAJitterKeepsNoJobWaiting) {
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 01:00:00")));
 }
 
-TEST_F(EngineTest, NothingHappensTwiceWhenAJobLeavesAndComesBackAfterTheClockIsSetBack) {
+TEST_F(EngineTest, RemovedAndAddedJobRunsNothingTwiceAfterTheClockIsSetBack) {
   Start({minutely_});
   Advance(absl::Minutes(1));
   AcceptAll();
@@ -204,7 +205,7 @@ TEST_F(EngineTest, NothingHappensTwiceWhenAJobLeavesAndComesBackAfterTheClockIsS
   EXPECT_EQ(View("job").waits_until, At("2026-01-05 00:01:00"));
 }
 
-TEST_F(EngineTest, JobThatWasDecidedByAClockFarAheadBeginsAnewWhenItComesBack) {
+TEST_F(EngineTest, RemovingAndAddingAJobResetsACursorFarAhead) {
   Start({minutely_});
   StepWall(absl::Hours(24 * 365));
   AcceptAll();
@@ -217,14 +218,14 @@ TEST_F(EngineTest, JobThatWasDecidedByAClockFarAheadBeginsAnewWhenItComesBack) {
   EXPECT_EQ(calls_.size(), 1u);
 }
 
-TEST_F(EngineTest, SmallStepsOfTheClockAreNotTold) {
+TEST_F(EngineTest, SmallClockStepsAreNotReported) {
   Start({minutely_});
   StepWall(absl::Seconds(5));
   StepWall(-absl::Seconds(5));
   EXPECT_THAT(notices_, IsEmpty());
 }
 
-TEST_F(EngineTest, JobEndsAfterItsLastRunAlsoOverARestart) {
+TEST_F(EngineTest, JobEndsAfterMaxRunsAlsoAcrossARestart) {
   core::Job job = minutely_;
   job.max_runs = 2;
   Start({job});
@@ -249,7 +250,7 @@ TEST_F(EngineTest, JobEndsAfterItsLastRunAlsoOverARestart) {
   EXPECT_EQ(calls_.size(), 1u);
 }
 
-TEST_F(EngineTest, NoMoreThanMaxRunsAreUnderWay) {
+TEST_F(EngineTest, AtMostMaxRunsAreSubmitted) {
   core::Job job = minutely_;
   job.max_runs = 1;
   job.catch_up = {CatchUp::Kind::kAll, 5};
@@ -263,7 +264,7 @@ TEST_F(EngineTest, NoMoreThanMaxRunsAreUnderWay) {
                                        "00:03:00 missed_window"));
 }
 
-TEST_F(EngineTest, WhatIsOpenWhenMaxRunsIsLoweredDoesNotRun) {
+TEST_F(EngineTest, OpenAttemptsEndWhenMaxRunsIsLowered) {
   core::Job job = minutely_;
   job.catch_up = {CatchUp::Kind::kAll, 5};
   Start({job});
@@ -274,10 +275,10 @@ TEST_F(EngineTest, WhatIsOpenWhenMaxRunsIsLoweredDoesNotRun) {
   ASSERT_EQ(calls_.size(), 1u);
   job.max_runs = 1;
   Start({job});
-  AwaitQuestion();
-  Answer(Accepted{});
-  AwaitQuestion();
-  Answer(Accepted{});
+  AdvanceToLookup();
+  Answer(AcceptedTask{});
+  AdvanceToLookup();
+  Answer(AcceptedTask{});
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 missed_window",
                                        "00:03:00 missed_window"));
 }
@@ -289,13 +290,13 @@ TEST_F(EngineTest, RowsOfAJobAreBounded) {
   for (int i = 0; i < 15; ++i) {
     Advance(absl::Seconds(1000));
     AcceptAll();
-    EXPECT_LT(disk_.rows().at("job").size(), kRowsPerJobMax + kTrimmedAtOnce);
+    EXPECT_LT(disk_.rows().at("job").size(), kRowsPerJobMax + kRowsTrimmedPerBatch);
     EXPECT_EQ(disk_.rows().at("job").size(), State("job").rows);
   }
   EXPECT_GE(disk_.rows().at("job").size(), kRowsPerJobMax);
 }
 
-TEST_F(EngineTest, OneTurnWritesABoundedNumberOfRowsAndTheNextGoesOn) {
+TEST_F(EngineTest, OneTurnWritesABoundedNumberOfRows) {
   std::vector<core::Job> jobs;
   for (int i = 0; i < 30; ++i) {
     jobs.push_back(CronJob(absl::StrCat("job-", i), "* * * * * *"));
@@ -305,16 +306,16 @@ TEST_F(EngineTest, OneTurnWritesABoundedNumberOfRowsAndTheNextGoesOn) {
   now_.wall += absl::Hours(1);
   engine_->FireTimers(now_);
   EXPECT_LT(engine_->TakeOutcome(now_).changes.size(), 2 * kTurnChangesMax);
-  EXPECT_EQ(engine_->UntilNextTimer(now_), absl::ZeroDuration());
+  EXPECT_EQ(engine_->TimeUntilNextTimer(now_), absl::ZeroDuration());
 }
 
-TEST_F(EngineTest, JobThatFiresEveryTenYearsCostsNothing) {
+TEST_F(EngineTest, RareJobCostsNothing) {
   Start({CronJob("job", "0 0 29 2 *")});
-  EXPECT_EQ(engine_->UntilNextTimer(now_), absl::Seconds(1));
+  EXPECT_EQ(engine_->TimeUntilNextTimer(now_), absl::Seconds(1));
   EXPECT_EQ(View("job").next.size(), 10u);
 }
 
-TEST_F(EngineTest, StatusSaysHowLateTheOldestIs) {
+TEST_F(EngineTest, StatusReportsTheOldestUndecidedOccurrence) {
   Start({minutely_, CronJob("later", "0 5 * * *")});
   EXPECT_EQ(engine_->Status(now_).overdue, absl::ZeroDuration());
   EXPECT_EQ(engine_->Status(now_).next_fire_at, At("2026-01-05 00:01:00"));

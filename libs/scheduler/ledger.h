@@ -1,5 +1,4 @@
-// What a scheduler remembers over its restarts: what became of every occurrence, and where it
-// stands with each job.
+// The scheduler's durable state: the outcome of every occurrence, and the state of each job.
 #ifndef CALLBOARD_LIBS_SCHEDULER_LEDGER_H_
 #define CALLBOARD_LIBS_SCHEDULER_LEDGER_H_
 
@@ -17,83 +16,84 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "libs/core/firing.h"
+#include "libs/core/job.h"
 #include "libs/core/task.h"
 
 namespace callboard::scheduler {
 
 struct Pause {
-  // An identity; `file` and `scheduler` are the jobs file and the scheduler itself.
+  // The identity that paused the job; `file` is the jobs file, `scheduler` the scheduler itself.
   std::string by = {};
   std::string why = {};
   absl::Time since = {};
-  // Until somebody ends it, when infinite.
+  // InfiniteFuture: until ResumeJob.
   absl::Time until = absl::InfiniteFuture();
-  // Occurrences that fell into it.
+  // Occurrences that it skipped.
   uint64_t skipped = 0;
 
   friend bool operator==(const Pause&, const Pause&) = default;
 };
 
-// Where the scheduler stands with a job. Rows are beside it.
+// The state of a job, without its rows.
 struct JobState {
   std::string job = {};
-  // Every occurrence up to here has its row, or an intent.
+  // Every occurrence up to this time has a row or an intent.
   absl::Time cursor = {};
   std::optional<Pause> pause = {};
-  // What the file said of it last: an operator's word holds until that changes.
+  // The last value of `paused` in the file. A pause or resume by an operator holds until that value
+  // changes.
   bool paused_in_file = false;
-  // Occurrences that ran, and whether they were all that the job may.
+  // Occurrences that ran, and whether `max_runs` is reached.
   uint64_t runs = 0;
   bool finished = false;
-  // Failures of its latest tasks, whoever asked for them.
+  // Failures in a row among the job's latest tasks, including triggers and backfills.
   uint32_t failures_in_row = 0;
-  // Tasks whose end is not known yet, oldest first.
-  std::vector<std::string> watched = {};
-  // The latest tasks of triggers, oldest first: each has its row.
-  std::vector<std::string> triggered = {};
-  // Ids of triggers that may have a task without a row, oldest first.
+  // Tasks that are not known to have ended, oldest first.
+  std::vector<std::string> tracked_tasks = {};
+  // The latest tasks of triggers, oldest first. Each has a row.
+  std::vector<std::string> triggered_tasks = {};
+  // Ids of triggers that may have a task but have no row yet, oldest first.
   std::vector<std::string> open_triggers = {};
-  // How the last task that is known to have ended did; the reason of one that failed.
-  std::optional<core::TaskState> last_run_state = {};
+  // The final state of the task that ended last, and the reason if it failed.
+  std::optional<core::LifecycleState> last_run_state = {};
   std::optional<core::FailureReason> last_run_reason = {};
-  // Of the last occurrence that was decided, and the last that made a task.
+  // The outcome and nominal time of the last decided occurrence, and the last submitted task.
   std::optional<core::FiringOutcome> last_outcome = {};
   absl::Time last_nominal = absl::InfinitePast();
   std::string last_queue_id = {};
-  // Rows that it has, at most.
+  // Upper bound on the number of the job's rows.
   uint64_t rows = 0;
-  // When it was found missing from the file; absent while it is there.
-  std::optional<absl::Time> left_at = {};
+  // When the job was found missing from the file; absent while the file has it.
+  std::optional<absl::Time> removed_at = {};
 
   friend bool operator==(const JobState&, const JobState&) = default;
 };
 
-// An occurrence that is about to be submitted: from here on the director may know of it.
+// An occurrence that is about to be submitted. From now on the director may have its task.
 struct Intent {
   std::string job = {};
   absl::Time nominal = {};
-  // Its wall time did not exist, and it runs at the transition.
+  // Its wall time does not exist (clocks were set forward), so it runs at the transition.
   bool moved = false;
-  // It goes to an agent, past the queue, and no more to the director.
+  // It is started on an agent, past the queue, and no longer submitted to the director.
   bool direct = false;
 
   friend bool operator==(const Intent&, const Intent&) = default;
 };
 
-// Occurrences that somebody wants to have run after all.
+// An operator's request to run occurrences of a past period.
 struct Backfill {
   std::string id = {};
   std::string job = {};
   std::string by = {};
-  // What was asked for.
+  // The requested period.
   absl::Time from = {};
   absl::Time until = {};
-  // In order; so many of them are done with.
+  // Oldest first. The first `done` of them have a row.
   std::vector<absl::Time> occurrences = {};
   uint64_t done = 0;
   absl::Time began_at = {};
-  // When the last of them was; absent while there are more.
+  // When the last occurrence was done; absent until then.
   std::optional<absl::Time> ended_at = {};
 
   friend bool operator==(const Backfill&, const Backfill&) = default;
@@ -103,12 +103,12 @@ struct IntentResolved {
   std::string job = {};
   absl::Time nominal = {};
 };
-// The oldest rows of a job are gone, so many of them.
+// Removes the `count` oldest rows of a job.
 struct RowsTrimmed {
   std::string job = {};
   uint64_t count = 0;
 };
-// With its rows. Intents stay.
+// Removes a job with its rows. Intents stay.
 struct JobForgotten {
   std::string job = {};
 };
@@ -116,21 +116,21 @@ struct BackfillForgotten {
   std::string id = {};
 };
 
-// Each takes the place of what was there of the same name, and the same time.
+// Each change replaces the stored value with the same name and time.
 using LedgerChange = std::variant<core::Firing, JobState, Intent, IntentResolved, Backfill,
                                   BackfillForgotten, RowsTrimmed, JobForgotten>;
 
-// All but the rows.
-struct Ledgered {
+// Everything in the ledger except the rows.
+struct LedgerContents {
   std::map<std::string, JobState> jobs = {};
   std::map<std::pair<std::string, absl::Time>, Intent> intents = {};
   std::map<std::string, Backfill> backfills = {};
 
-  friend bool operator==(const Ledgered&, const Ledgered&) = default;
+  friend bool operator==(const LedgerContents&, const LedgerContents&) = default;
 };
 
-// A place among rows, which come last first, jobs of one second by name, and the triggers of a job
-// in one second by id, the last id first.
+// A position among the rows. Rows are ordered by nominal time, newest first; within one second by
+// the name of the job; and the triggers of a job within one second by id, in descending order.
 struct FiringCursor {
   absl::Time nominal = {};
   std::string job = {};
@@ -139,45 +139,46 @@ struct FiringCursor {
   friend bool operator==(const FiringCursor&, const FiringCursor&) = default;
 };
 struct FiringQuery {
-  // Of all when empty.
+  // Empty: all jobs.
   std::string job = {};
-  // Any when empty.
+  // Empty: any outcome.
   std::vector<core::FiringOutcome> outcomes = {};
   size_t page_size = 50;
   std::optional<FiringCursor> after = {};
 };
-// The last first. Where `next` is present there may be more, also when the page is not full: a page
-// looks at a bounded number of rows.
+// Newest row first. If `next` is present there may be more rows, even if the page is not full,
+// because a page scans at most kRowsScannedMax rows.
 struct FiringPage {
   std::vector<core::Firing> firings = {};
   std::optional<FiringCursor> next = {};
 };
 
-// Rows that a page looks at.
-inline constexpr size_t kRowsLookedAtMax = 10'000;
+// Rows that one page scans.
+inline constexpr size_t kRowsScannedMax = 10'000;
 
-// Commit() has one caller; the rest is thread-safe.
+// The store of a scheduler. One thread may call Commit(); the other methods are thread-safe.
 class Ledger {
  public:
-  // Releases it, so that it can be opened again.
+  // Closes the ledger, so that it can be opened again.
   virtual ~Ledger() = default;
 
-  // Writes the changes, all or none, in their order. When it returns OK they survive a crash of the
-  // machine. After an error the outcome is unknown: the caller closes the ledger and opens it anew;
-  // no further Commit() succeeds on this one. RESOURCE_EXHAUSTED: the disk is full.
+  // Writes the changes atomically and in order. When it returns OK they survive a crash of the
+  // machine. After an error the outcome is unknown and no further Commit() succeeds: the caller
+  // must close the ledger and open it again. RESOURCE_EXHAUSTED means that the disk is full.
   virtual absl::Status Commit(absl::Span<const LedgerChange> batch) = 0;
 
-  // DATA_LOSS when what is stored cannot be trusted.
-  virtual absl::StatusOr<Ledgered> Load() const = 0;
+  // Returns DATA_LOSS if the stored data is damaged.
+  virtual absl::StatusOr<LedgerContents> Load() const = 0;
   virtual absl::StatusOr<FiringPage> ListFirings(const FiringQuery& query) const = 0;
 };
 
-// Where a Ledger comes from, again and again. Errors have the reasons of ports::EventStoreOpener.
+// Opens the ledger, at the start and again after each failed commit. Errors have the same reasons
+// as those of ports::EventStoreOpener.
 class LedgerOpener {
  public:
   virtual ~LedgerOpener() = default;
 
-  // REQUIRES: the ledger opened before is gone.
+  // REQUIRES: the ledger that was opened before is destroyed.
   virtual absl::StatusOr<std::unique_ptr<Ledger>> Open() = 0;
 };
 

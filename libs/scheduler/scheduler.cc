@@ -4,21 +4,20 @@
 #include <variant>
 
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
 
 namespace callboard::scheduler {
 namespace {
 
 constexpr absl::Duration kReopenPeriod = absl::Seconds(1);
-// It costs a look at every job.
+// Building the status visits every job.
 constexpr absl::Duration kStatusPeriod = absl::Seconds(1);
 
 absl::Status OutcomeUnknown() {
   return base::WithRetryAfter(
-      base::WithReason(
-          absl::UnavailableError("the scheduler's ledger failed, and whether this was done is not "
-                                 "known; look, or repeat it with the same id"),
-          "OUTCOME_UNKNOWN"),
+      base::WithReason(absl::UnavailableError(
+                           "the scheduler's ledger failed, and it is unknown whether this was "
+                           "done; check, or repeat it with the same id"),
+                       "OUTCOME_UNKNOWN"),
       kReopenPeriod);
 }
 
@@ -31,31 +30,31 @@ absl::Status LedgerUnavailable() {
       kReopenPeriod);
 }
 
-Scheduler::~Scheduler() { Close(); }
+Scheduler::~Scheduler() { CloseLedger(); }
 
-void Scheduler::Close() {
+void Scheduler::CloseLedger() {
   engine_.reset();
   ledger_.reset();
   for (const auto& [call, reply] : std::exchange(triggers_, {})) reply(OutcomeUnknown());
 }
 
 absl::Status Scheduler::Open() {
-  Close();
+  CloseLedger();
   absl::Status status = Load();
   if (status.ok()) {
     reopen_at_ = absl::InfiniteDuration();
   } else {
-    Close();
+    CloseLedger();
     reopen_at_ = Now().monotonic + kReopenPeriod;
   }
-  Tell(status);
+  ReportService(status);
   return status;
 }
 
 absl::Status Scheduler::Load() {
-  ASSIGN_OR_RETURN(ledger_, world_.ledgers.Open());
-  ASSIGN_OR_RETURN(Ledgered ledgered, ledger_->Load());
-  engine_ = std::make_unique<SchedulerEngine>(std::move(ledgered), last_order_, Now());
+  ASSIGN_OR_RETURN(ledger_, deps_.ledgers.Open());
+  ASSIGN_OR_RETURN(LedgerContents contents, ledger_->Load());
+  engine_ = std::make_unique<SchedulerEngine>(std::move(contents), last_order_, Now());
   jobs_changed_ = jobs_ != nullptr;
   return absl::OkStatus();
 }
@@ -65,125 +64,126 @@ void Scheduler::SetJobs(std::vector<core::Job> jobs) {
   jobs_changed_ = true;
 }
 
-void Scheduler::RunTurn(std::vector<Call> calls) {
+void Scheduler::RunTurn(std::vector<Command> commands) {
   if (engine_ == nullptr && Now().monotonic >= reopen_at_) Open().IgnoreError();
   if (engine_ == nullptr) {
-    for (const Call& call : calls) {
-      if (call.refuse) call.refuse(LedgerUnavailable());
+    for (const Command& command : commands) {
+      if (command.fail) command.fail(LedgerUnavailable());
     }
     return;
   }
-  const core::Moment now = Now();
+  const ports::Moment now = Now();
   if (std::exchange(jobs_changed_, false)) engine_->SetJobs(*jobs_, now);
-  std::vector<std::function<void()>> words;
-  for (const Call& call : calls) words.push_back(call.decide(*engine_, now));
+  std::vector<std::function<void()>> replies;
+  for (const Command& command : commands) replies.push_back(command.decide(*engine_, now));
   engine_->FireTimers(now);
   Outcome outcome = engine_->TakeOutcome(now);
   last_order_ = engine_->last_order();
   if (const absl::Status status = Commit(outcome); !status.ok()) {
-    for (size_t i = 0; i < calls.size(); ++i) {
-      if (calls[i].refuse && words[i]) calls[i].refuse(OutcomeUnknown());
+    for (size_t i = 0; i < commands.size(); ++i) {
+      if (commands[i].fail && replies[i]) commands[i].fail(OutcomeUnknown());
     }
     return Fail(status);
   }
-  for (const std::function<void()>& say : words) {
-    if (say) say();
+  for (const std::function<void()>& reply : replies) {
+    if (reply) reply();
   }
-  Say(std::move(outcome));
-  TellStatus(now);
+  Flush(std::move(outcome));
+  ReportStatus(now);
 }
 
 absl::Status Scheduler::Commit(const Outcome& outcome) {
   if (outcome.changes.empty()) return absl::OkStatus();
-  const absl::Duration began = world_.clock.MonotonicNow();
+  const absl::Duration began = deps_.clock.MonotonicNow();
   RETURN_IF_ERROR(ledger_->Commit(outcome.changes));
-  if (world_.observer != nullptr) {
-    world_.observer->OnCommit(outcome.changes, world_.clock.MonotonicNow() - began);
+  if (deps_.observer != nullptr) {
+    deps_.observer->OnCommit(outcome.changes, deps_.clock.MonotonicNow() - began);
   }
   return absl::OkStatus();
 }
 
-void Scheduler::Say(Outcome outcome) {
-  for (const Order& order : outcome.orders) Give(order);
-  for (const Outcome::Triggered& triggered : outcome.triggered) {
-    const auto found = triggers_.find(triggered.call);
+void Scheduler::Flush(Outcome outcome) {
+  for (const Order& order : outcome.orders) Issue(order);
+  for (const Outcome::TriggerAnswer& trigger : outcome.trigger_answers) {
+    const auto found = triggers_.find(trigger.call);
     if (found == triggers_.end()) continue;
-    const DirectorLink::Reply<Accepted> reply = std::move(found->second);
+    const DirectorLink::Reply<AcceptedTask> reply = std::move(found->second);
     triggers_.erase(found);
-    reply(triggered.answer);
+    reply(trigger.answer);
   }
-  if (world_.observer == nullptr) return;
-  for (const Notice& notice : outcome.notices) world_.observer->OnNotice(notice);
+  if (deps_.observer == nullptr) return;
+  for (const Notice& notice : outcome.notices) deps_.observer->OnNotice(notice);
 }
 
-void Scheduler::Give(const Order& order) {
-  // Whoever answers knows nothing of turns: what it says waits for one.
-  struct Step {
-    DirectorLink::Reply<Accepted> Accept(OrderId id) const {
-      return [post = scheduler.post_, id](const absl::StatusOr<Accepted>& answer) {
-        post({.decide = [id, answer](SchedulerEngine& engine, core::Moment now) {
-          engine.OnAccepted(id, answer, now);
+void Scheduler::Issue(const Order& order) {
+  // Issues an order. Its answer is queued as a command for a later turn.
+  struct Issuer {
+    DirectorLink::Reply<AcceptedTask> AnswerTo(OrderId id) const {
+      return [post = scheduler.post_, id](const absl::StatusOr<AcceptedTask>& answer) {
+        post({.decide = [id, answer](SchedulerEngine& engine, ports::Moment now) {
+          engine.OnOrderAnswer(id, answer, now);
           return nullptr;
         }});
       };
     }
     void operator()(const SubmitOrder& submit) const {
-      scheduler.world_.director.Submit(submit.submission, Accept(submit.id));
+      scheduler.deps_.director.Submit(submit.submission, AnswerTo(submit.id));
     }
-    void operator()(const DirectOrder& direct) const {
+    void operator()(const DirectStartOrder& direct) const {
       core::Submission submission;
       submission.spec = direct.spec;
-      scheduler.world_.director.StartDirect(direct.agent_url, submission, Accept(direct.id));
+      scheduler.deps_.director.StartDirect(direct.agent_url, submission, AnswerTo(direct.id));
     }
-    void operator()(const AskEndsOrder& ask) const {
-      scheduler.world_.director.AskEnds(
-          ask.queue_ids, [post = scheduler.post_,
-                          id = ask.id](const absl::StatusOr<std::vector<TaskEnd>>& answer) {
-            post({.decide = [id, answer](SchedulerEngine& engine, core::Moment now) {
-              engine.OnEnds(id, answer, now);
+    void operator()(const TaskStatusOrder& poll) const {
+      scheduler.deps_.director.GetTaskStatuses(
+          poll.queue_ids, [post = scheduler.post_,
+                           id = poll.id](const absl::StatusOr<std::vector<TaskStatus>>& answer) {
+            post({.decide = [id, answer](SchedulerEngine& engine, ports::Moment now) {
+              engine.OnTaskStatuses(id, answer, now);
               return nullptr;
             }});
           });
     }
     Scheduler& scheduler;
   };
-  std::visit(Step{*this}, order);
+  std::visit(Issuer{*this}, order);
 }
 
 void Scheduler::Fail(const absl::Status& why) {
-  Tell(why);
+  ReportService(why);
   Open().IgnoreError();
 }
 
-void Scheduler::Tell(const absl::Status& why) const {
-  if (world_.observer != nullptr) world_.observer->OnService(why);
+void Scheduler::ReportService(const absl::Status& why) const {
+  if (deps_.observer != nullptr) deps_.observer->OnService(why);
 }
 
-void Scheduler::TellStatus(core::Moment now) {
-  if (world_.observer == nullptr) return;
-  is_untold_ = now.monotonic < tell_at_;
-  if (is_untold_) return;
-  tell_at_ = now.monotonic + kStatusPeriod;
-  world_.observer->OnStatus(engine_->Status(now));
+void Scheduler::ReportStatus(ports::Moment now) {
+  if (deps_.observer == nullptr) return;
+  status_outstanding_ = now.monotonic < next_status_at_;
+  if (status_outstanding_) return;
+  next_status_at_ = now.monotonic + kStatusPeriod;
+  deps_.observer->OnStatus(engine_->Status(now));
 }
 
 absl::Duration Scheduler::UntilNextTurn() const {
-  const core::Moment now = Now();
+  const ports::Moment now = Now();
   if (engine_ == nullptr) return std::max(absl::ZeroDuration(), reopen_at_ - now.monotonic);
   if (jobs_changed_) return absl::ZeroDuration();
-  const absl::Duration told = is_untold_ ? tell_at_ - now.monotonic : absl::InfiniteDuration();
-  return std::max(absl::ZeroDuration(), std::min(engine_->UntilNextTimer(now), told));
+  const absl::Duration status_due =
+      status_outstanding_ ? next_status_at_ - now.monotonic : absl::InfiniteDuration();
+  return std::max(absl::ZeroDuration(), std::min(engine_->TimeUntilNextTimer(now), status_due));
 }
 
-Call Scheduler::TriggerCall(TriggerQuery query, DirectorLink::Reply<Accepted> reply) {
+Command Scheduler::MakeTriggerCommand(TriggerQuery query, DirectorLink::Reply<AcceptedTask> reply) {
   return {.decide = [this, query = std::move(query), reply](
-                        SchedulerEngine& engine, core::Moment now) -> std::function<void()> {
+                        SchedulerEngine& engine, ports::Moment now) -> std::function<void()> {
             last_call_ = CallId(last_call_.value() + 1);
             triggers_[last_call_] = reply;
             engine.Trigger(last_call_, query, now);
             return nullptr;
           },
-          .refuse = reply};
+          .fail = reply};
 }
 
 }  // namespace callboard::scheduler

@@ -14,30 +14,31 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/core/job.h"
-#include "libs/core/moment.h"
-#include "libs/ports/clock.h"
+#include "libs/ports/environment.h"
 #include "libs/scheduler/director_link.h"
 #include "libs/scheduler/engine.h"
 #include "libs/scheduler/ledger.h"
 
 namespace callboard::scheduler {
 
-// Hears how a scheduler fares and what it does, on its thread, which it must not block.
+// Receives what a scheduler does, for metrics and the log. Called on the scheduler's thread; must
+// not block.
 class Observer {
  public:
   virtual ~Observer() = default;
 
-  // After every opening of the ledger, and when it fails; `why` when nothing is served.
+  // Called after every attempt to open the ledger, and when it fails. While `why` is an error, no
+  // call is served.
   virtual void OnService(const absl::Status& why) = 0;
-  // What is on disk now; and how long that took.
+  // `changes` are on disk. The commit took `took`.
   virtual void OnCommit(absl::Span<const LedgerChange> changes, absl::Duration took) = 0;
   virtual void OnNotice(const Notice& notice) = 0;
-  // After turns, once in a second; also after the last one.
+  // Called after turns, at most once per second. The status after the last turn is always reported.
   virtual void OnStatus(const StatusView& status) = 0;
 };
 
-// What a scheduler needs of the world. All outlive it.
-struct World {
+// The dependencies of a scheduler. All outlive it.
+struct Deps {
   const ports::Clock& clock;
   LedgerOpener& ledgers;
   DirectorLink& director;
@@ -45,79 +46,82 @@ struct World {
   Observer* observer = nullptr;
 };
 
-// Something to be done in a turn.
-struct Call {
-  // Decides, and returns what is said once that is on disk; null when it is said later.
-  std::function<std::function<void()>(SchedulerEngine&, core::Moment)> decide;
-  // Says instead that it was not done, or that this is not known; may be null.
-  std::function<void(const absl::Status&)> refuse = nullptr;
+// A call or an answer that waits for a turn.
+struct Command {
+  // Runs on the engine. Returns the function that sends the reply after the commit; null if the
+  // reply comes later.
+  std::function<std::function<void()>(SchedulerEngine&, ports::Moment)> decide;
+  // Replies with an error if the command did not run or its commit failed. May be null.
+  std::function<void(const absl::Status&)> fail = nullptr;
 };
 
-// The engine and its ledger, turn by turn: what was decided is committed in one synced batch, and
-// only then said, and asked of the director.
+// Runs the engine turn by turn. All changes of a turn are committed to the ledger in one synced
+// batch; only then are replies sent and orders issued.
 //
-// A commit that fails has an unknown outcome. Whoever waited for it is told so, and the ledger is
-// closed, opened anew and loaded: a restart in every respect but the process. Until that succeeds
-// nothing is served and nothing happens.
+// If a commit fails, its outcome is unknown. The calls that wait for it get OUTCOME_UNKNOWN, and
+// the ledger is closed, reopened and loaded, like after a restart of the process. Until that
+// succeeds, calls fail and no job runs.
 //
 // Not thread-safe.
 class Scheduler {
  public:
-  // Hands over, from any thread, what the director answered; it is for RunTurn(). Never refused.
-  using Post = std::function<void(Call)>;
+  // Queues a command with an answer of the director for RunTurn(). Called from any thread. Never
+  // fails for lack of room.
+  using Post = std::function<void(Command)>;
 
-  Scheduler(const World& world, Post post) : world_(world), post_(std::move(post)) {}
-  // Tells whoever still waits that nobody will answer.
+  Scheduler(const Deps& deps, Post post) : deps_(deps), post_(std::move(post)) {}
+  // Fails the calls that still wait for the director.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Opens the ledger and recovers. The ledger's error when it cannot be opened or trusted.
+  // Opens the ledger and restores the state. Returns the ledger's error if it cannot be opened or
+  // is damaged.
   absl::Status Open();
-  // From the next turn on. Nothing happens before the first time.
+  // Replaces the jobs from the next turn on. No job runs before the first call.
   void SetJobs(std::vector<core::Job> jobs);
-  // Decides the calls and what is due, commits, and says it.
-  void RunTurn(std::vector<Call> calls);
-  // When something is due although nobody asks.
+  // Runs the commands and the timers that are due, commits, replies, and issues orders.
+  void RunTurn(std::vector<Command> commands);
+  // Returns when the next turn is due even without commands.
   absl::Duration UntilNextTurn() const;
 
-  // Answered, through `reply`, when the director has.
-  Call TriggerCall(TriggerQuery query, DirectorLink::Reply<Accepted> reply);
+  // Returns a command that triggers a job. `reply` runs after the director has answered.
+  Command MakeTriggerCommand(TriggerQuery query, DirectorLink::Reply<AcceptedTask> reply);
 
-  // Null while nothing is served.
+  // Null while the ledger is closed.
   const SchedulerEngine* engine() const { return engine_.get(); }
-  // For reads; null while nothing is served.
+  // For reads. Null while the ledger is closed.
   const Ledger* ledger() const { return engine_ == nullptr ? nullptr : ledger_.get(); }
 
  private:
-  core::Moment Now() const { return {world_.clock.WallNow(), world_.clock.MonotonicNow()}; }
-  void Close();
+  ports::Moment Now() const { return {deps_.clock.WallNow(), deps_.clock.MonotonicNow()}; }
+  void CloseLedger();
   absl::Status Load();
   absl::Status Commit(const Outcome& outcome);
-  void Say(Outcome outcome);
-  void Give(const Order& order);
+  void Flush(Outcome outcome);
+  void Issue(const Order& order);
   void Fail(const absl::Status& why);
-  void Tell(const absl::Status& why) const;
-  void TellStatus(core::Moment now);
+  void ReportService(const absl::Status& why) const;
+  void ReportStatus(ports::Moment now);
 
-  const World world_;
+  const Deps deps_;
   const Post post_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<SchedulerEngine> engine_;
-  // Over all lives, so that late answers find nobody.
+  // These ids continue when the engine is replaced, so that late answers find no order.
   OrderId last_order_;
   CallId last_call_;
   absl::Duration reopen_at_ = absl::InfiniteDuration();
-  // When the observer may hear of the status again, and whether it has to.
-  absl::Duration tell_at_ = {};
-  bool is_untold_ = false;
-  // What the file says; and whether the engine has to be told.
+  // When the status may be reported again, and whether a report is outstanding.
+  absl::Duration next_status_at_ = {};
+  bool status_outstanding_ = false;
+  // The latest jobs, and whether the engine does not have them yet.
   std::unique_ptr<const std::vector<core::Job>> jobs_;
   bool jobs_changed_ = false;
-  std::map<CallId, DirectorLink::Reply<Accepted>> triggers_;
+  std::map<CallId, DirectorLink::Reply<AcceptedTask>> triggers_;
 };
 
-// UNAVAILABLE/STORE_UNAVAILABLE
+// Returns UNAVAILABLE/STORE_UNAVAILABLE.
 absl::Status LedgerUnavailable();
 
 }  // namespace callboard::scheduler

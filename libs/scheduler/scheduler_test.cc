@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "libs/testing/cron_jobs.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/fake_director_link.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/memory_ledger.h"
+#include "libs/testing/scheduler_fixture.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::scheduler {
@@ -26,23 +26,23 @@ class SchedulerTest : public testing::Test, public Observer {
  protected:
   SchedulerTest()
       : scheduler_({clock_, ledgers_, director_, this},
-                   [this](Call call) { posted_.push_back(std::move(call)); }) {}
+                   [this](Command command) { posted_.push_back(std::move(command)); }) {}
 
   void Start() {
     ASSERT_THAT(scheduler_.Open(), IsOk());
     scheduler_.SetJobs({CronJob("job", "* * * * *")});
     RunTurn();
   }
-  // With whatever the director answered.
+  // Runs a turn with the answers that the director has given.
   void RunTurn() { scheduler_.RunTurn(std::exchange(posted_, {})); }
   void Advance(absl::Duration elapsed) {
     clock_.Advance(elapsed);
     RunTurn();
   }
-  void Ask(absl::StatusOr<Accepted>& answer) {
-    posted_.push_back(scheduler_.TriggerCall(
+  void Trigger(absl::StatusOr<AcceptedTask>& answer) {
+    posted_.push_back(scheduler_.MakeTriggerCommand(
         {.job = "job", .id = "t"},
-        [&answer](absl::StatusOr<Accepted> told) { answer = std::move(told); }));
+        [&answer](absl::StatusOr<AcceptedTask> reply) { answer = std::move(reply); }));
     RunTurn();
   }
   std::vector<core::FiringOutcome> Outcomes() const {
@@ -61,29 +61,29 @@ class SchedulerTest : public testing::Test, public Observer {
   void OnStatus(const StatusView& status) override { statuses_.push_back(status); }
 
   test::FakeClock clock_;
-  MemoryLedgers::Fate fate_;
+  MemoryLedgers::CommitResult fate_;
   MemoryLedgers ledgers_{[this](absl::Span<const LedgerChange>) { return fate_; }};
   test::FakeDirectorLink director_;
-  std::vector<Call> posted_;
+  std::vector<Command> posted_;
   std::vector<std::string> service_;
   std::vector<StatusView> statuses_;
   int commits_ = 0;
   Scheduler scheduler_;
 };
 
-TEST_F(SchedulerTest, NothingIsAskedOfTheDirectorBeforeItIsOnDisk) {
+TEST_F(SchedulerTest, NothingIsSentBeforeTheCommit) {
   Start();
   fate_ = {absl::UnavailableError("disk"), /*written=*/false};
   Advance(absl::Minutes(1));
   EXPECT_EQ(director_.size(), 0u);
-  EXPECT_THAT(ledgers_.ledgered().intents, IsEmpty());
+  EXPECT_THAT(ledgers_.contents().intents, IsEmpty());
   fate_ = {};
   RunTurn();
   EXPECT_EQ(director_.size(), 1u);
-  EXPECT_EQ(ledgers_.ledgered().intents.size(), 1u);
+  EXPECT_EQ(ledgers_.contents().intents.size(), 1u);
 }
 
-TEST_F(SchedulerTest, StatusIsToldOnceInASecond) {
+TEST_F(SchedulerTest, StatusIsReportedOncePerSecond) {
   Start();
   RunTurn();
   ASSERT_EQ(statuses_.size(), 1u);
@@ -97,14 +97,14 @@ TEST_F(SchedulerTest, StatusIsToldOnceInASecond) {
   EXPECT_EQ(statuses_[1].overdue, clock_.WallNow() - first);
 }
 
-TEST_F(SchedulerTest, StatusAfterTheLastTurnIsToldToo) {
+TEST_F(SchedulerTest, StatusAfterTheLastTurnIsReported) {
   core::Job once = CronJob("job", "* * * * *");
   once.max_runs = 1;
   ASSERT_THAT(scheduler_.Open(), IsOk());
   scheduler_.SetJobs({once});
   RunTurn();
   Advance(absl::Minutes(1));
-  director_.Take().reply(Accepted{"queue-1"});
+  director_.Take().reply(AcceptedTask{"queue-1"});
   RunTurn();
   for (int i = 0; i < 5 && scheduler_.UntilNextTurn() < absl::Hours(1); ++i) {
     Advance(scheduler_.UntilNextTurn());
@@ -112,13 +112,13 @@ TEST_F(SchedulerTest, StatusAfterTheLastTurnIsToldToo) {
   EXPECT_EQ(statuses_.back().oldest_due, absl::InfiniteFuture());
 }
 
-TEST_F(SchedulerTest, CommitThatFailedIsARestart) {
+TEST_F(SchedulerTest, FailedCommitIsARestart) {
   Start();
   Advance(absl::Minutes(1));
   const auto first = director_.Take();
-  // Of its row, which is there all the same.
+  // This is the commit of the row. The row is stored although the commit failed.
   fate_ = {absl::UnavailableError("disk"), /*written=*/true};
-  first.reply(Accepted{"queue-1"});
+  first.reply(AcceptedTask{"queue-1"});
   RunTurn();
   EXPECT_THAT(service_, ElementsAre("up", "disk", "up"));
   fate_ = {};
@@ -127,25 +127,25 @@ TEST_F(SchedulerTest, CommitThatFailedIsARestart) {
   EXPECT_THAT(Outcomes(), ElementsAre(core::FiringOutcome::kFired));
 }
 
-TEST_F(SchedulerTest, RowThatWasLostWithItsCommitIsFoundByItsRequestId) {
+TEST_F(SchedulerTest, LostRowIsRestoredByItsRequestId) {
   Start();
   Advance(absl::Minutes(1));
   const auto first = director_.Take();
   fate_ = {absl::UnavailableError("disk"), /*written=*/false};
-  first.reply(Accepted{"queue-1"});
+  first.reply(AcceptedTask{"queue-1"});
   RunTurn();
   fate_ = {};
   RunTurn();
   const auto again = director_.Take();
   EXPECT_EQ(again.spec, first.spec);
-  again.reply(Accepted{"queue-1", /*deduplicated=*/true});
-  // And what comes for the life before is nobody's.
+  again.reply(AcceptedTask{"queue-1", /*deduplicated=*/true});
+  // An answer to an order of the earlier engine is ignored.
   first.reply(absl::InvalidArgumentError("late"));
   RunTurn();
   EXPECT_THAT(Outcomes(), ElementsAre(core::FiringOutcome::kFired));
 }
 
-TEST_F(SchedulerTest, LedgerThatCannotBeOpenedIsTriedEverySecond) {
+TEST_F(SchedulerTest, OpeningTheLedgerIsRetriedEverySecond) {
   Start();
   ledgers_.FailToOpen(absl::UnavailableError("gone"));
   fate_ = {absl::UnavailableError("disk"), /*written=*/false};
@@ -154,8 +154,8 @@ TEST_F(SchedulerTest, LedgerThatCannotBeOpenedIsTriedEverySecond) {
   EXPECT_EQ(scheduler_.engine(), nullptr);
   EXPECT_EQ(scheduler_.ledger(), nullptr);
   EXPECT_EQ(scheduler_.UntilNextTurn(), absl::Seconds(1));
-  absl::StatusOr<Accepted> answer;
-  Ask(answer);
+  absl::StatusOr<AcceptedTask> answer;
+  Trigger(answer);
   EXPECT_THAT(answer, HasReason("STORE_UNAVAILABLE"));
   ledgers_.FailToOpen(absl::OkStatus());
   Advance(absl::Seconds(1));
@@ -163,33 +163,33 @@ TEST_F(SchedulerTest, LedgerThatCannotBeOpenedIsTriedEverySecond) {
   EXPECT_THAT(service_, ElementsAre("up", "disk", "gone", "up"));
 }
 
-TEST_F(SchedulerTest, LedgerThatCannotBeTrustedIsNotOpened) {
+TEST_F(SchedulerTest, DamagedLedgerIsNotOpened) {
   ledgers_.FailToOpen(absl::DataLossError("damaged"));
   EXPECT_THAT(scheduler_.Open(), test::StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST_F(SchedulerTest, TriggerIsAnsweredWhenTheDirectorHas) {
+TEST_F(SchedulerTest, TriggerIsAnsweredAfterTheDirectorAnswers) {
   Start();
-  absl::StatusOr<Accepted> answer;
-  Ask(answer);
-  const auto asked = director_.Take();
-  EXPECT_EQ(asked.spec.request_id, "trigger/job/t");
-  asked.reply(Accepted{"queue-1"});
+  absl::StatusOr<AcceptedTask> answer;
+  Trigger(answer);
+  const auto submit = director_.Take();
+  EXPECT_EQ(submit.spec.request_id, "trigger/job/t");
+  submit.reply(AcceptedTask{"queue-1"});
   RunTurn();
   ASSERT_THAT(answer, IsOk());
   EXPECT_EQ(answer->queue_id, "queue-1");
 }
 
-TEST_F(SchedulerTest, TriggerUnderWayWhenTheLedgerFailsIsToldThatNobodyKnows) {
+TEST_F(SchedulerTest, TriggerGetsOutcomeUnknownWhenTheLedgerFails) {
   Start();
-  absl::StatusOr<Accepted> answer;
-  Ask(answer);
+  absl::StatusOr<AcceptedTask> answer;
+  Trigger(answer);
   fate_ = {absl::UnavailableError("disk"), /*written=*/false};
   Advance(absl::Minutes(1));
   EXPECT_THAT(answer, HasReason("OUTCOME_UNKNOWN"));
 }
 
-TEST_F(SchedulerTest, JobsDueTogetherAreTwoCommitsWhateverTheirNumber) {
+TEST_F(SchedulerTest, JobsDueTogetherTakeTwoCommits) {
   ASSERT_THAT(scheduler_.Open(), IsOk());
   std::vector<core::Job> jobs;
   for (int i = 0; i < 200; ++i) jobs.push_back(CronJob(std::to_string(i), "* * * * *"));
@@ -199,7 +199,7 @@ TEST_F(SchedulerTest, JobsDueTogetherAreTwoCommitsWhateverTheirNumber) {
   Advance(absl::Minutes(1));
   EXPECT_EQ(commits_, 1);
   ASSERT_EQ(director_.size(), 200u);
-  for (int i = 0; i < 200; ++i) director_.Take().reply(Accepted{"queue"});
+  for (int i = 0; i < 200; ++i) director_.Take().reply(AcceptedTask{"queue"});
   RunTurn();
   EXPECT_EQ(commits_, 2);
   EXPECT_EQ(ledgers_.rows().size(), 200u);

@@ -1,4 +1,4 @@
-// Many jobs at once, before the real rules of a queue.
+// Tests of many simultaneous jobs with the real rules of the director.
 #include "libs/scheduler/engine.h"
 #include "libs/testing/engine_fixture.h"
 #include "libs/testing/scheduler_fixture.h"
@@ -13,13 +13,13 @@ using test::IsOk;
 
 class StormTest : public test::SchedulerFixture {
  protected:
-  void AskDirector() {
+  void SubmitToDirector() {
     while (!calls_.empty()) {
       const director::Decision decision = director_.Submit(NextSubmit(), "scheduler");
-      const auto* submitted = std::get_if<director::Submitted>(&decision);
+      const auto* submitted = std::get_if<director::SubmitResult>(&decision);
       Answer(submitted == nullptr
-                 ? absl::StatusOr<Accepted>(test::EngineFixture::ErrorOf(decision))
-                 : Accepted{ToString(submitted->queue_id), submitted->deduplicated});
+                 ? absl::StatusOr<AcceptedTask>(test::EngineFixture::ErrorOf(decision))
+                 : AcceptedTask{ToString(submitted->queue_id), submitted->deduplicated});
     }
   }
   size_t Count(FiringOutcome outcome) const {
@@ -30,37 +30,37 @@ class StormTest : public test::SchedulerFixture {
     return count;
   }
 
-  // Of 50 places, and without agents.
+  // A director with 50 places and without agents.
   test::EngineFixture director_;
 };
 
-TEST_F(StormTest, ThousandJobsInOneSecondFillTheirShareAndLeaveRoomForPeople) {
+TEST_F(StormTest, ThousandJobsFillOnlyTheSchedulersShare) {
   std::vector<core::Job> jobs;
   for (int i = 0; i < 1000; ++i) jobs.push_back(CronJob(absl::StrCat("job-", i), "* * * * *"));
   Start(jobs);
   Advance(absl::Seconds(30));
-  AskDirector();
+  SubmitToDirector();
   EXPECT_EQ(Count(FiringOutcome::kFired), 40u);
   EXPECT_EQ(Count(FiringOutcome::kSkippedQueueFull), 960u);
   EXPECT_EQ(disk_.rows().size(), 1000u);
-  EXPECT_THAT(director_.Try(test::EngineFixture::Prompt()), IsOk());
+  EXPECT_THAT(director_.TrySubmit(test::EngineFixture::Prompt()), IsOk());
 }
 
-TEST_F(StormTest, SecondSchedulerWithTheSameFileFindsTheTasksOfTheFirst) {
+TEST_F(StormTest, SecondSchedulerFindsTheTasksOfTheFirst) {
   std::vector<core::Job> jobs;
   for (int i = 0; i < 30; ++i) jobs.push_back(CronJob(absl::StrCat("job-", i), "* * * * *"));
   Start(jobs);
   Advance(absl::Seconds(30));
-  AskDirector();
+  SubmitToDirector();
   const test::MemoryLedgers::Rows first = disk_.rows();
-  // One with a ledger of its own, from the same moment.
+  // A second scheduler with its own ledger, started at the same time.
   for (const core::Job& job : jobs) disk_.Write(JobForgotten{job.name});
   now_.wall -= absl::Seconds(30);
   Start(jobs);
   Advance(absl::Seconds(30));
-  AskDirector();
+  SubmitToDirector();
   EXPECT_EQ(disk_.rows(), first);
-  EXPECT_EQ(director_.Line().size(), 30u);
+  EXPECT_EQ(director_.PendingTasks().size(), 30u);
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
-#include "libs/scheduler/traced_link.h"
+#include "libs/scheduler/director_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "libs/base/error.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/fake_director_link.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/recorded_spans.h"
+#include "libs/testing/scheduler_fixture.h"
 
 namespace callboard::scheduler {
 namespace {
@@ -29,22 +28,22 @@ class TracedLinkTest : public testing::Test {
   test::FakeClock clock_;
   test::FakeRandom random_;
   TracedLink link_{director_, "director:7070", {spans_, clock_, random_}};
-  absl::StatusOr<Accepted> answer_ = Accepted{};
-  const DirectorLink::Reply<Accepted> reply_ = [this](absl::StatusOr<Accepted> answer) {
+  absl::StatusOr<AcceptedTask> answer_ = AcceptedTask{};
+  const DirectorLink::Reply<AcceptedTask> reply_ = [this](absl::StatusOr<AcceptedTask> answer) {
     answer_ = std::move(answer);
   };
 };
 
 TEST_F(TracedLinkTest, FireIsTheFirstSpanOfTheTrace) {
   link_.Submit(JobsTask(), reply_);
-  const test::FakeDirectorLink::Asked asked = director_.Take();
-  EXPECT_NE(asked.trace, core::SpanContext());
+  const test::FakeDirectorLink::Request submit = director_.Take();
+  EXPECT_NE(submit.trace, core::SpanContext());
   clock_.Advance(absl::Seconds(1));
-  asked.reply(Accepted{.queue_id = "queue-1"});
-  EXPECT_EQ(answer_.value(), (Accepted{.queue_id = "queue-1"}));
+  submit.reply(AcceptedTask{.queue_id = "queue-1"});
+  EXPECT_EQ(answer_.value(), (AcceptedTask{.queue_id = "queue-1"}));
   const ports::FinishedSpan fire = spans_.Only();
   EXPECT_EQ(fire.name, "scheduler.fire");
-  EXPECT_EQ(fire.context, asked.trace);
+  EXPECT_EQ(fire.context, submit.trace);
   EXPECT_TRUE(fire.parent == std::nullopt);
   EXPECT_EQ(fire.end - fire.start, absl::Seconds(1));
   EXPECT_EQ(test::TextOf(fire, "callboard.job.name"), "nightly");
@@ -56,7 +55,7 @@ TEST_F(TracedLinkTest, FireIsTheFirstSpanOfTheTrace) {
   EXPECT_EQ(test::TextOf(fire, "error.type"), "");
 }
 
-TEST_F(TracedLinkTest, FireThatIsRefusedSaysSo) {
+TEST_F(TracedLinkTest, RejectedSubmitIsAnErrorSpan) {
   link_.Submit(JobsTask(), reply_);
   director_.Take().reply(base::WithReason(absl::ResourceExhaustedError("canary"), "QUEUE_FULL"));
   EXPECT_TRUE(absl::IsResourceExhausted(answer_.status()));
@@ -64,17 +63,17 @@ TEST_F(TracedLinkTest, FireThatIsRefusedSaysSo) {
   EXPECT_EQ(test::TextOf(spans_.Only(), "error.type"), "QUEUE_FULL");
 }
 
-TEST_F(TracedLinkTest, EveryTryIsASpanOfItsOwnInTheTraceOfItsRequest) {
+TEST_F(TracedLinkTest, EverySubmitIsASpanInTheTraceOfItsRequest) {
   link_.Submit(JobsTask(), reply_);
-  const test::FakeDirectorLink::Asked first = director_.Take();
+  const test::FakeDirectorLink::Request first = director_.Take();
   first.reply(absl::DeadlineExceededError("canary"));
-  // As one that was killed and started again.
+  // Like a scheduler that was killed and restarted.
   TracedLink restarted(director_, "director:7070", {spans_, clock_, random_});
   restarted.Submit(JobsTask(), reply_);
-  const test::FakeDirectorLink::Asked second = director_.Take();
-  second.reply(Accepted{.queue_id = "queue-1", .deduplicated = true});
+  const test::FakeDirectorLink::Request second = director_.Take();
+  second.reply(AcceptedTask{.queue_id = "queue-1", .deduplicated = true});
   restarted.StartDirect("grpc://agent:1", JobsTask(), reply_);
-  const test::FakeDirectorLink::Asked third = director_.Take();
+  const test::FakeDirectorLink::Request third = director_.Take();
   EXPECT_EQ(third.agent_url, "grpc://agent:1");
   EXPECT_TRUE(first.trace.trace_id == second.trace.trace_id);
   EXPECT_TRUE(first.trace.trace_id == third.trace.trace_id);
@@ -85,7 +84,7 @@ TEST_F(TracedLinkTest, EveryTryIsASpanOfItsOwnInTheTraceOfItsRequest) {
   EXPECT_EQ(fires[1].context, second.trace);
 }
 
-TEST_F(TracedLinkTest, OtherRequestsAndOtherDirectorsHaveOtherTraces) {
+TEST_F(TracedLinkTest, TraceDependsOnRequestAndDirector) {
   link_.Submit(JobsTask(), reply_);
   link_.Submit(JobsTask("cron/nightly/120"), reply_);
   TracedLink elsewhere(director_, "other:7070", {spans_, clock_, random_});
@@ -95,29 +94,29 @@ TEST_F(TracedLinkTest, OtherRequestsAndOtherDirectorsHaveOtherTraces) {
   EXPECT_TRUE(first != director_.Take().trace.trace_id);
 }
 
-TEST_F(TracedLinkTest, WhetherATraceIsKeptFollowsFromItsRequest) {
-  spans_.SetKeeps(false);
+TEST_F(TracedLinkTest, SamplingDependsOnTheRequest) {
+  spans_.SetSampling(false);
   link_.Submit(JobsTask(), reply_);
-  const test::FakeDirectorLink::Asked asked = director_.Take();
-  EXPECT_FALSE(asked.trace.sampled);
-  asked.reply(Accepted{});
+  const test::FakeDirectorLink::Request submit = director_.Take();
+  EXPECT_FALSE(submit.trace.sampled);
+  submit.reply(AcceptedTask{});
   EXPECT_THAT(spans_.All(), IsEmpty());
 }
 
-TEST_F(TracedLinkTest, WhereNobodyCollectsSpansTheTraceIsLeftToTheDirector) {
-  ports::NoTelemetry nobody;
-  TracedLink link(director_, "director:7070", {nobody, clock_, random_});
+TEST_F(TracedLinkTest, WithoutTelemetryTheTraceIsLeftToTheDirector) {
+  ports::NoTelemetry no_telemetry;
+  TracedLink link(director_, "director:7070", {no_telemetry, clock_, random_});
   link.Submit(JobsTask(), reply_);
   EXPECT_EQ(director_.Take().trace, core::SpanContext());
 }
 
-TEST_F(TracedLinkTest, QuestionIsNoFire) {
+TEST_F(TracedLinkTest, LookupIsNotTraced) {
   core::Submission question = JobsTask();
   question.validate_only = true;
   link_.Submit(question, reply_);
-  const test::FakeDirectorLink::Asked asked = director_.Take();
-  EXPECT_EQ(asked.trace, core::SpanContext());
-  asked.reply(Accepted{});
+  const test::FakeDirectorLink::Request submit = director_.Take();
+  EXPECT_EQ(submit.trace, core::SpanContext());
+  submit.reply(AcceptedTask{});
   EXPECT_THAT(spans_.All(), IsEmpty());
 }
 

@@ -1,7 +1,7 @@
-// The door for handlers of streams in both directions: Bidi(). As call.h, whose promises it keeps.
+// The wrapper for handlers of bidirectional streams: Bidi(). Gives the same guarantees as call.h.
 //
-// Messages are read one at a time, when whoever has the call asks for the next: what it does not
-// ask for waits with the caller.
+// Messages are read one at a time, when the handler calls Read(). Until then, flow control of gRPC
+// keeps further messages with the caller.
 #ifndef CALLBOARD_LIBS_SERVER_BIDI_CALL_H_
 #define CALLBOARD_LIBS_SERVER_BIDI_CALL_H_
 
@@ -26,49 +26,51 @@ class BidiState final : public StreamState<Response, grpc::ServerBidiReactor<Req
   BidiState(grpc::CallbackServerContext& context, Reactor& reactor, const StreamOptions& options)
       : StreamState<Response, Reactor>(context, reactor, options), reactor_(reactor) {}
 
-  void OnMessage(std::function<void(Request*)> hook) { on_message_ = std::move(hook); }
+  void SetMessageHook(std::function<void(Request*)> hook) { on_message_ = std::move(hook); }
   void Read() {
-    this->UnlessFinished([this] { reactor_.StartRead(&request_); });
+    this->RunUnlessFinished([this] { reactor_.StartRead(&request_); });
   }
   void OnRead(bool ok) { on_message_(ok ? &request_ : nullptr); }
-  // Nothing comes any more.
-  void Forget() { on_message_ = nullptr; }
+  // Destroys the message hook. REQUIRES: no more messages will arrive.
+  void ClearMessageHook() { on_message_ = nullptr; }
 
  private:
   Reactor& reactor_;
-  // Set before the first read, and not touched until the last.
+  // Set before the first read, and constant until the call is done.
   std::function<void(Request*)> on_message_;
-  // gRPC's from Read() until the hook runs.
+  // Owned by gRPC from Read() until the hook runs.
   Request request_;
 };
 
 }  // namespace internal
 
-// A stream in both directions. Copies stand for the same call. Thread-safe; may be kept for longer
-// than the call lasts.
+// A handle for a bidirectional stream. Copies refer to the same call. May outlive the call.
+// Thread-safe.
 template <class Request, class Response>
 class BidiCall {
  public:
   explicit BidiCall(std::shared_ptr<internal::BidiState<Request, Response>> state)
       : state_(std::move(state)) {}
 
-  // `hook` gets each message that Read() asked for, on a reaction thread, and null at their end.
-  // REQUIRES: nothing was read yet.
-  void OnMessage(std::function<void(Request*)> hook) const { state_->OnMessage(std::move(hook)); }
-  // Asks for the next message. Does nothing when the call is over. REQUIRES: the one before was
-  // given to the hook, and was not the end.
+  // Sets a hook that receives each message that Read() requested, and null at the end of the
+  // messages. It runs on a reaction thread. REQUIRES: Read() was not called yet.
+  void SetMessageHook(std::function<void(Request*)> hook) const {
+    state_->SetMessageHook(std::move(hook));
+  }
+  // Requests the next message. Does nothing after the end of the call. REQUIRES: the hook has
+  // received the previous message, and it was not null.
   void Read() const { state_->Read(); }
 
-  // As StreamCall's.
+  // The following methods work as in StreamCall.
   [[nodiscard]] bool Write(Response message) const { return state_->Write(std::move(message)); }
-  void OnSent(std::function<void()> hook) const { state_->OnSent(std::move(hook)); }
+  void SetSentHook(std::function<void()> hook) const { state_->SetSentHook(std::move(hook)); }
   void Finish(absl::Status status) const {
-    state_->End(std::move(status), internal::Ending::kAnswered);
+    state_->End(std::move(status), internal::CallOutcome::kAnswered);
   }
-  void OnAbandoned(std::function<void()> hook) const { state_->OnAbandoned(std::move(hook)); }
+  void SetAbandonHook(std::function<void()> hook) const { state_->SetAbandonHook(std::move(hook)); }
 
  private:
-  // Shared by the reactor, which gRPC deletes when the call is over, and by whoever has the call.
+  // Shared by the reactor, which gRPC deletes at the end of the call, and copies of this handle.
   std::shared_ptr<internal::BidiState<Request, Response>> state_;
 };
 
@@ -85,9 +87,9 @@ class BidiReactor final : public grpc::ServerBidiReactor<Request, Response> {
  private:
   void OnReadDone(bool ok) override { state_->OnRead(ok); }
   void OnWriteDone(bool ok) override { state_->OnWritten(ok); }
-  void OnCancel() override { state_->End(CallerLeft(), Ending::kAbandoned); }
+  void OnCancel() override { state_->End(CallerLeftError(), CallOutcome::kAbandoned); }
   void OnDone() override {
-    state_->Forget();
+    state_->ClearMessageHook();
     delete this;
   }
 
@@ -96,8 +98,8 @@ class BidiReactor final : public grpc::ServerBidiReactor<Request, Response> {
 
 }  // namespace internal
 
-// Opens a stream in both directions and gives it to `handler`, which must not block. Returns what
-// the generated method has to return.
+// Passes a new bidirectional stream to `handler`, which must not block. Returns the reactor that
+// the generated method must return.
 template <class Request, class Response, class Handler>
 grpc::ServerBidiReactor<Request, Response>* Bidi(grpc::CallbackServerContext* context,
                                                  Handler&& handler,

@@ -27,10 +27,11 @@ using test::v1::ProbeService;
 using ::testing::ElementsAre;
 using ProbeCall = BidiCall<ProbeRequest, ProbeResponse>;
 
-// Gives each call to the test as it comes.
-class BidiProbes final : public ProbeService::CallbackService {
+// Passes each call to the handler of the test.
+class BidiProbeService final : public ProbeService::CallbackService {
  public:
-  explicit BidiProbes(std::function<void(ProbeCall)> handler) : handler_(std::move(handler)) {}
+  explicit BidiProbeService(std::function<void(ProbeCall)> handler)
+      : handler_(std::move(handler)) {}
 
   grpc::ServerBidiReactor<ProbeRequest, ProbeResponse>* HoldBidi(
       grpc::CallbackServerContext* context) override {
@@ -44,7 +45,7 @@ class BidiProbes final : public ProbeService::CallbackService {
 class BidiCallTest : public ::testing::Test {
  protected:
   void Start(std::function<void(ProbeCall)> handler) {
-    service_ = std::make_unique<BidiProbes>(std::move(handler));
+    service_ = std::make_unique<BidiProbeService>(std::move(handler));
     auto server = GrpcServer::Start({.listen = {.host = "127.0.0.1"}},
                                     {{ProbeService::service_full_name(), service_.get()}});
     ASSERT_THAT(server, IsOk());
@@ -64,16 +65,16 @@ class BidiCallTest : public ::testing::Test {
     return response;
   }
 
-  std::unique_ptr<BidiProbes> service_;
+  std::unique_ptr<BidiProbeService> service_;
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<ProbeService::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<ProbeRequest, ProbeResponse>> stream_;
 };
 
-TEST_F(BidiCallTest, MessagesAreAnsweredInOrderUntilTheCallerHasSaidAll) {
+TEST_F(BidiCallTest, MessagesAreAnsweredInOrderUntilTheCallerHalfCloses) {
   Start([](const ProbeCall& call) {
-    call.OnMessage([call](const ProbeRequest* request) {
+    call.SetMessageHook([call](const ProbeRequest* request) {
       if (request == nullptr) return call.Finish(absl::OkStatus());
       EXPECT_TRUE(call.Write(Text(request->name())));
       call.Read();
@@ -89,12 +90,12 @@ TEST_F(BidiCallTest, MessagesAreAnsweredInOrderUntilTheCallerHasSaidAll) {
   EXPECT_THAT(wire::FromGrpc(stream_->Finish()), IsOk());
 }
 
-TEST_F(BidiCallTest, WhatIsNotAskedForIsNotRead) {
+TEST_F(BidiCallTest, MessagesAreReadOnlyOnRequest) {
   std::promise<ProbeCall> opened;
   std::promise<std::string> first;
   std::promise<std::string> second;
   Start([&](const ProbeCall& call) {
-    call.OnMessage([&, is_first = true](const ProbeRequest* request) mutable {
+    call.SetMessageHook([&, is_first = true](const ProbeRequest* request) mutable {
       if (request == nullptr) return;
       (std::exchange(is_first, false) ? first : second).set_value(request->name());
     });
@@ -114,11 +115,11 @@ TEST_F(BidiCallTest, WhatIsNotAskedForIsNotRead) {
   call.Read();
 }
 
-TEST_F(BidiCallTest, CallThatEndsWhileItReadsIsOverForBoth) {
+TEST_F(BidiCallTest, FinishDuringAReadEndsTheCallOnBothSides) {
   std::promise<ProbeCall> opened;
   std::promise<bool> ended;
   Start([&](const ProbeCall& call) {
-    call.OnMessage([&](const ProbeRequest* request) { ended.set_value(request == nullptr); });
+    call.SetMessageHook([&](const ProbeRequest* request) { ended.set_value(request == nullptr); });
     call.Read();
     opened.set_value(call);
   });
@@ -127,12 +128,12 @@ TEST_F(BidiCallTest, CallThatEndsWhileItReadsIsOverForBoth) {
   EXPECT_THAT(wire::FromGrpc(stream_->Finish()), StatusIs(absl::StatusCode::kAborted));
 }
 
-TEST_F(BidiCallTest, CallerThatLeavesRunsTheHookAndEndsTheMessages) {
+TEST_F(BidiCallTest, CancellationRunsTheHookAndEndsTheMessages) {
   std::promise<void> left;
   std::promise<bool> ended;
   Start([&](const ProbeCall& call) {
-    call.OnAbandoned([&left] { left.set_value(); });
-    call.OnMessage([&](const ProbeRequest* request) { ended.set_value(request == nullptr); });
+    call.SetAbandonHook([&left] { left.set_value(); });
+    call.SetMessageHook([&](const ProbeRequest* request) { ended.set_value(request == nullptr); });
     call.Read();
   });
   context_.TryCancel();

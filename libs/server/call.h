@@ -1,17 +1,17 @@
-// The one door through which every gRPC handler passes: Unary() and Stream(), and Bidi() of
-// bidi_call.h.
+// The wrapper of every gRPC handler: Unary() and Stream(), and Bidi() in bidi_call.h.
 //
-// The door keeps the promises that all calls share. A call ends once, whatever races: an answer,
-// the caller leaving, a deadline. Errors leave with their details (libs/wire/status.h). A unary
-// call whose caller set no deadline, or one further off than the server allows, gets the server's;
-// a stream lasts until either side ends it.
+// It guarantees what all calls have in common. A call ends exactly once, even if an answer, a
+// cancellation and a deadline race. Errors are sent with their details (libs/wire/status.h). A
+// unary call without a deadline, or with a longer one than the server allows, gets the server's
+// deadline. A stream lasts until either side ends it.
 //
-// Handlers run on gRPC's few reaction threads: they hand the call on and return, and whoever has
-// the answer gives it later, from any thread:
+// Handlers run on gRPC's few reaction threads and must not block. A handler passes the call on and
+// returns; the answer may be given later, from any thread:
 //
 //   return Unary<v1::QueueStatus>(context, response, [&](UnaryCall<v1::QueueStatus> call) {
 //     driver_.GetQueueStatus([call](auto status) { call.Finish(wire::ToProto(status)); });
 //   });
+
 #ifndef CALLBOARD_LIBS_SERVER_CALL_H_
 #define CALLBOARD_LIBS_SERVER_CALL_H_
 
@@ -30,50 +30,78 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/base/bounded.h"
 #include "libs/base/mutex.h"
-#include "libs/server/call_deadlines.h"
-#include "libs/server/call_tracer.h"
+#include "libs/core/trace.h"
+#include "libs/ports/telemetry.h"
 #include "libs/server/stream_budget.h"
+#include "libs/server/workarounds/call_deadlines.h"
 #include "libs/wire/status.h"
 
 namespace callboard::server {
 
-// Who calls: everybody is the same, as long as nobody is asked who he is.
+// The started span of a call.
+struct CallSpan {
+  // The parent of spans for the work of this call: the call's span or, without telemetry, the
+  // caller's span. Empty if there is neither.
+  core::SpanContext context = {};
+  // The caller's span.
+  std::optional<core::SpanContext> parent = {};
+  absl::Time began = {};
+};
+
+// Returns the caller's span from the `traceparent` in the call's metadata.
+std::optional<core::SpanContext> ExtractSpanContext(const grpc::CallbackServerContext& context);
+
+// Records calls as spans. Thread-safe. The telemetry outlives it.
+class CallTracer {
+ public:
+  explicit CallTracer(const ports::Tracing& tracing) : tracing_(tracing) {}
+
+  // Starts a span in the caller's trace, or as the root of a new trace.
+  CallSpan Begin(const std::optional<core::SpanContext>& parent) const;
+  // Ends a span. `method` is its name, for example callboard.v1.QueueService/SubmitTask.
+  void End(const CallSpan& span, absl::string_view method, const absl::Status& status) const;
+
+ private:
+  const ports::Tracing tracing_;
+};
+
+// Placeholder identity until authentication exists.
 inline constexpr char kIdentity[] = "anonymous";
 
 struct UnaryOptions {
-  // The longest a call may wait for its answer.
+  // The longest time that a call may wait for its answer.
   absl::Duration deadline_max = absl::Minutes(1);
-  // Makes the call a span, under the name of its method; null when it is none.
+  // Records the call as a span named `method`. Null records none.
   const CallTracer* tracer = nullptr;
   absl::string_view method = {};
 };
 
 struct StreamOptions {
-  // Messages that may wait for the reader; one more ends the call.
+  // Messages that may wait for the reader. One more ends the call.
   size_t buffer_max = 64;
-  // What such a reader has to take the message that is under way, and so to learn why; then the
-  // call is cut off.
+  // After that, the time for the slow reader to read the current message, and so to receive the
+  // error. Then the call is cancelled without it.
   absl::Duration slow_reader_grace = absl::Seconds(5);
-  // Shared with other streams; null when nothing bounds them together. Outlives the call.
+  // Bounds the memory of all streams that share it. May be null. Outlives the call.
   StreamBudget* budget = nullptr;
 };
 
 namespace internal {
 
-// How long the server itself waits for the call's answer; nothing when the caller's own deadline
-// comes first.
-std::optional<absl::Duration> OwnDeadline(const grpc::CallbackServerContext& context,
-                                          absl::Duration deadline_max);
+// Returns the deadline that the server sets for the call; nullopt if the caller's is earlier.
+std::optional<absl::Duration> ServerDeadline(const grpc::CallbackServerContext& context,
+                                             absl::Duration deadline_max);
 void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> on_elapsed);
-absl::Status DeadlineExceeded(absl::Duration deadline_max);
-absl::Status CallerLeft();
-absl::Status SlowReader();
+absl::Status DeadlineError(absl::Duration deadline_max);
+absl::Status CallerLeftError();
+absl::Status SlowReaderError();
 
 template <class Message>
-size_t BytesOf(const Message& message) {
+size_t MessageBytes(const Message& message) {
   if constexpr (std::is_same_v<Message, grpc::ByteBuffer>) {
     return message.Length();
   } else {
@@ -81,22 +109,23 @@ size_t BytesOf(const Message& message) {
   }
 }
 
-// How a call ends.
-enum class Ending { kAnswered, kAbandoned };
+// Whether a call was answered, or abandoned: cancelled, past its deadline or too slow.
+enum class CallOutcome { kAnswered, kAbandoned };
 
-// What to run when a call is abandoned: given before or after that happens, runs at most once.
+// Holds a hook to run when a call is abandoned. The hook may be set before or after that, and runs
+// at most once.
 //
-// Thread-safe. Hooks run on the thread that calls, which must hold no lock; it may be any that has
-// just asked something of gRPC.
-class AbandonmentHook {
+// Thread-safe. The hook runs inside Set() or End(), on the calling thread, which must hold no lock.
+// That can be any thread that uses the call.
+class AbandonHook {
  public:
   void Set(std::function<void()> hook);
   // REQUIRES: called once.
-  void End(Ending ending);
+  void End(CallOutcome outcome);
 
  private:
   base::Mutex mutex_;
-  std::optional<Ending> ending_ ABSL_GUARDED_BY(mutex_);
+  std::optional<CallOutcome> outcome_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> hook_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -106,21 +135,21 @@ class UnaryState {
   UnaryState(grpc::ServerUnaryReactor& reactor, Response& response)
       : reactor_(&reactor), response_(response) {}
 
-  void Finish(absl::StatusOr<Response> answer) { End(std::move(answer), Ending::kAnswered); }
-  void Abandon(absl::Status why) { End(std::move(why), Ending::kAbandoned); }
-  void OnAbandoned(std::function<void()> hook) { hook_.Set(std::move(hook)); }
+  void Finish(absl::StatusOr<Response> answer) { End(std::move(answer), CallOutcome::kAnswered); }
+  void Abandon(absl::Status why) { End(std::move(why), CallOutcome::kAbandoned); }
+  void SetAbandonHook(std::function<void()> hook) { hook_.Set(std::move(hook)); }
 
-  // Before anybody has the call.
-  void Trace(const CallTracer& tracer, absl::string_view method,
-             const grpc::CallbackServerContext& context) {
+  // REQUIRES: called before the handler.
+  void StartSpan(const CallTracer& tracer, absl::string_view method,
+                 const grpc::CallbackServerContext& context) {
     tracer_ = &tracer;
     method_ = method;
-    span_ = tracer.Begin(TraceOf(context));
+    span_ = tracer.Begin(ExtractSpanContext(context));
   }
   const core::SpanContext& trace() const { return span_.context; }
 
  private:
-  void End(absl::StatusOr<Response> answer, Ending ending) {
+  void End(absl::StatusOr<Response> answer, CallOutcome outcome) {
     const absl::Status end = answer.status();
     const grpc::Status status = wire::ToGrpc(end);
     grpc::ServerUnaryReactor* reactor = nullptr;
@@ -130,7 +159,7 @@ class UnaryState {
       if (reactor == nullptr) return;
       if (answer.ok()) response_ = *std::move(answer);
     }
-    hook_.End(ending);
+    hook_.End(outcome);
     if (tracer_ != nullptr) tracer_->End(span_, method_, end);
     // The reactor lives until gRPC has sent this.
     reactor->Finish(status);
@@ -139,10 +168,10 @@ class UnaryState {
   base::Mutex mutex_;
   // Null once the call has ended.
   grpc::ServerUnaryReactor* reactor_ ABSL_GUARDED_BY(mutex_);
-  // gRPC's; written before the end only.
+  // Owned by gRPC; written only before the end of the call.
   Response& response_ ABSL_GUARDED_BY(mutex_);
-  AbandonmentHook hook_;
-  // Constant once somebody has the call; null when it is no span.
+  AbandonHook hook_;
+  // Constant once the handler has the call. Null if the call is not traced.
   const CallTracer* tracer_ = nullptr;
   absl::string_view method_;
   CallSpan span_;
@@ -150,26 +179,26 @@ class UnaryState {
 
 }  // namespace internal
 
-// A unary call that waits for its answer. Copies stand for the same call. Thread-safe; may be kept
-// for longer than the call lasts.
+// A handle for a unary call that waits for its answer. Copies refer to the same call. Thread-safe.
+// May outlive the call.
 template <class Response>
 class UnaryCall {
  public:
   explicit UnaryCall(std::shared_ptr<internal::UnaryState<Response>> state)
       : state_(std::move(state)) {}
 
-  // The span that the work it asks for is part of; none when it is not traced.
+  // Returns the span context for the work of this call; empty if the call is not traced.
   const core::SpanContext& trace() const { return state_->trace(); }
 
-  // Answers. Does nothing when the call has ended.
+  // Answers the call. Does nothing if the call has ended.
   void Finish(absl::StatusOr<Response> answer) const { state_->Finish(std::move(answer)); }
 
-  // Runs `hook` once if the caller leaves, or a deadline passes, before the answer; at once if that
-  // has happened. One hook per call.
-  void OnAbandoned(std::function<void()> hook) const { state_->OnAbandoned(std::move(hook)); }
+  // Sets a hook that runs once if the call is cancelled, or its deadline passes, before the answer.
+  // Runs it immediately if that has happened already. One hook per call.
+  void SetAbandonHook(std::function<void()> hook) const { state_->SetAbandonHook(std::move(hook)); }
 
  private:
-  // Shared by the reactor, which gRPC deletes when the call is over, and by whoever will answer.
+  // Shared by the reactor, which gRPC deletes at the end of the call, and copies of this handle.
   std::shared_ptr<internal::UnaryState<Response>> state_;
 };
 
@@ -181,21 +210,22 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   explicit UnaryReactor(Response& response)
       : state_(std::make_shared<UnaryState<Response>>(*this, response)) {}
 
-  void LimitTo(absl::Duration deadline_max, absl::Duration wait) {
+  void SetDeadline(absl::Duration deadline_max, absl::Duration wait) {
     deadline_.emplace(wait, [weak = std::weak_ptr(state_), deadline_max] {
-      if (auto state = weak.lock()) state->Abandon(DeadlineExceeded(deadline_max));
+      if (auto state = weak.lock()) state->Abandon(DeadlineError(deadline_max));
     });
   }
-  void Trace(const CallTracer& tracer, absl::string_view method,
-             const grpc::CallbackServerContext& context) {
-    state_->Trace(tracer, method, context);
+  void StartSpan(const CallTracer& tracer, absl::string_view method,
+                 const grpc::CallbackServerContext& context) {
+    state_->StartSpan(tracer, method, context);
   }
   UnaryCall<Response> call() const { return UnaryCall<Response>(state_); }
 
  private:
-  void OnCancel() override { state_->Abandon(CallerLeft()); }
+  void OnCancel() override { state_->Abandon(CallerLeftError()); }
   void OnDone() override { delete this; }
-  // Neither needs a thread of its own, which gRPC would wake up at the end of every call.
+  // Lets gRPC run OnCancel() and OnDone(), which are short, on the thread that it is on. Otherwise
+  // it would wake up another thread at the end of every call.
   bool InternalInlineable() override { return true; }
 
   const std::shared_ptr<UnaryState<Response>> state_;
@@ -204,15 +234,15 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 
 }  // namespace internal
 
-// Opens a unary call and gives it to `handler`, which must not block. Returns what the generated
-// method has to return.
+// Passes a new unary call to `handler`, which must not block. Returns the reactor that the
+// generated method must return.
 template <class Response, class Handler>
 grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context, Response* response,
                                 Handler&& handler, const UnaryOptions& options = {}) {
   auto* reactor = new internal::UnaryReactor<Response>(*response);
-  if (options.tracer != nullptr) reactor->Trace(*options.tracer, options.method, *context);
-  if (const auto wait = internal::OwnDeadline(*context, options.deadline_max)) {
-    reactor->LimitTo(options.deadline_max, *wait);
+  if (options.tracer != nullptr) reactor->StartSpan(*options.tracer, options.method, *context);
+  if (const auto wait = internal::ServerDeadline(*context, options.deadline_max)) {
+    reactor->SetDeadline(options.deadline_max, *wait);
   }
   std::forward<Handler>(handler)(reactor->call());
   return reactor;
@@ -220,7 +250,8 @@ grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context, Response* 
 
 namespace internal {
 
-// What a call that writes messages does, through a reactor of either kind.
+// The state of a call that writes messages: a server stream, or the write side of a bidirectional
+// stream. Buffers messages and runs one gRPC operation at a time. Thread-safe.
 template <class Message, class Reactor = grpc::ServerWriteReactor<Message>>
 class StreamState : public std::enable_shared_from_this<StreamState<Message, Reactor>> {
  public:
@@ -237,10 +268,10 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
       if (taken) {
         step = NextStep();
       } else {
-        SetCutOff();
+        StartCutOff();
       }
     }
-    if (!taken) End(SlowReader(), Ending::kAbandoned);
+    if (!taken) End(SlowReaderError(), CallOutcome::kAbandoned);
     Perform(step);
     return taken;
   }
@@ -249,20 +280,20 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
     {
       base::MutexLock lock(mutex_);
       if (end_.has_value()) return;
-      SetCutOff();
+      StartCutOff();
     }
-    End(SlowReader(), Ending::kAbandoned);
+    End(SlowReaderError(), CallOutcome::kAbandoned);
   }
 
-  void End(absl::Status status, Ending ending) {
+  void End(absl::Status status, CallOutcome outcome) {
     Step step;
     bool first = false;
-    // It may hold the last that keeps its owner alive.
+    // Destroyed without mutex_ held: it may hold the last reference to its owner.
     std::function<void()> dropped;
     {
       base::MutexLock lock(mutex_);
-      // A caller that leaves cuts off even an end that waits for its messages to be written.
-      if (ending == Ending::kAbandoned) buffer_.TakeAll();
+      // An abandoned call does not wait for its buffered messages, even if it was finished before.
+      if (outcome == CallOutcome::kAbandoned) buffer_.TakeAll();
       first = !end_.has_value();
       if (first) {
         end_ = std::move(status);
@@ -270,19 +301,19 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
       }
       step = NextStep();
     }
-    if (first) hook_.End(ending);
+    if (first) hook_.End(outcome);
     Perform(step);
   }
 
   void OnWritten(bool ok) {
-    if (options_.budget != nullptr) options_.budget->Release(held_);
-    // A stream may be idle for days.
+    if (options_.budget != nullptr) options_.budget->Release(budget_entry_);
+    // Frees the memory of the message: a stream may be idle for days.
     current_ = Message();
     {
       base::MutexLock lock(mutex_);
       writing_ = false;
     }
-    if (!ok) return End(CallerLeft(), Ending::kAbandoned);
+    if (!ok) return End(CallerLeftError(), CallOutcome::kAbandoned);
     Step step;
     std::function<void()> sent;
     {
@@ -294,17 +325,17 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
     if (sent) sent();
   }
 
-  void OnSent(std::function<void()> hook) {
+  void SetSentHook(std::function<void()> hook) {
     base::MutexLock lock(mutex_);
     if (!end_.has_value()) on_sent_ = std::move(hook);
   }
 
-  void OnAbandoned(std::function<void()> hook) { hook_.Set(std::move(hook)); }
+  void SetAbandonHook(std::function<void()> hook) { hook_.Set(std::move(hook)); }
 
  protected:
-  // Runs `start`, which begins something else with the reactor, unless the end is on its way.
+  // Runs `start`, which starts another operation of the reactor, unless Finish() was called on it.
   template <class Start>
-  void UnlessFinished(Start start) {
+  void RunUnlessFinished(Start start) {
     base::MutexLock lock(mutex_);
     if (!finished_) start();
   }
@@ -312,26 +343,27 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
  private:
   enum class Step { kWait, kWrite, kFinish };
 
-  // Ends the call in a while even if its reader does not take what is under way.
-  void SetCutOff() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  // Starts the timer that cancels the call if its reader does not read the current message.
+  void StartCutOff() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     alarm_.emplace();
     SetAlarm(*alarm_, options_.slow_reader_grace, [weak = this->weak_from_this()] {
       auto state = weak.lock();
       if (state == nullptr) return;
       base::MutexLock lock(state->mutex_);
-      // The context lives until the end is sent.
+      // The context lives until Finish().
       if (!state->finished_) state->context_.TryCancel();
     });
   }
 
-  // Ends the call now. Its reader is not told why: it would have to read.
-  void Drop() {
+  // Cancels the call now. Its reader does not get an error, because it would have to read first.
+  void CancelNow() {
     base::MutexLock lock(mutex_);
-    // The context lives until the end is sent.
+    // The context lives until Finish().
     if (!finished_) context_.TryCancel();
   }
 
-  // One operation at a time: whoever gets a step other than kWait is the one to perform it.
+  // Returns the next operation of the reactor, which runs one at a time. A caller that gets a step
+  // other than kWait must pass it to Perform().
   Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (writing_ || finished_) return Step::kWait;
     if (!buffer_.empty()) {
@@ -350,9 +382,10 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
         return;
       case Step::kWrite:
         if (options_.budget != nullptr) {
-          held_ = options_.budget->Hold(BytesOf(current_), [weak = this->weak_from_this()] {
-            if (auto state = weak.lock()) state->Drop();
-          });
+          budget_entry_ =
+              options_.budget->Hold(MessageBytes(current_), [weak = this->weak_from_this()] {
+                if (auto state = weak.lock()) state->CancelNow();
+              });
         }
         return reactor_.StartWrite(&current_);
       case Step::kFinish:
@@ -361,7 +394,7 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
   }
 
   const StreamOptions options_;
-  // gRPC's; both live until Finish(), which is the last that is asked of them.
+  // Owned by gRPC. Both live until Finish(), which is the last call on them.
   grpc::CallbackServerContext& context_;
   Reactor& reactor_;
 
@@ -371,45 +404,44 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
   std::function<void()> on_sent_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  AbandonmentHook hook_;
-  // Belongs to whoever performs a step: set before it, untouched until the next.
+  AbandonHook hook_;
+  // Owned by the operation in progress: set before it starts, constant until it ends.
   Message current_;
-  // Of `current_`, in the budget.
-  uint64_t held_ = 0;
+  // The entry of `current_` in the budget.
+  uint64_t budget_entry_ = 0;
   std::optional<absl::Status> end_;
 };
 
 }  // namespace internal
 
-// A server stream. Copies stand for the same call. Thread-safe; may be kept for longer than the
-// call lasts.
+// A handle for a server stream. Copies refer to the same call. Thread-safe. May outlive the call.
 template <class Message>
 class StreamCall {
  public:
   explicit StreamCall(std::shared_ptr<internal::StreamState<Message>> state)
       : state_(std::move(state)) {}
 
-  // Sends `message` after those before it. Returns false when the call is over: also when the
-  // reader is so slow that the buffer is full, which ends it with RESOURCE_EXHAUSTED/SLOW_READER.
+  // Sends `message` after all earlier ones. Returns false if the call has ended. If the buffer is
+  // full, ends the call with RESOURCE_EXHAUSTED/SLOW_READER and returns false.
   [[nodiscard]] bool Write(Message message) const { return state_->Write(std::move(message)); }
 
-  // Runs `hook` each time that all that was written is sent, until the end: so that whoever has
-  // much to say can wait for its reader. REQUIRES: nothing was written yet.
-  void OnSent(std::function<void()> hook) const { state_->OnSent(std::move(hook)); }
+  // Sets a hook that runs each time all written messages have been sent, until the end of the call.
+  // With it a writer of many messages can wait for the reader. REQUIRES: nothing was written yet.
+  void SetSentHook(std::function<void()> hook) const { state_->SetSentHook(std::move(hook)); }
 
-  // Ends the stream because its reader is too slow, as a Write() into a full buffer does.
+  // Ends the stream with SLOW_READER, as a Write() into a full buffer does.
   void CutOff() const { state_->CutOff(); }
 
-  // Ends the stream once everything is sent.
+  // Ends the stream with `status` after all messages have been sent.
   void Finish(absl::Status status) const {
-    state_->End(std::move(status), internal::Ending::kAnswered);
+    state_->End(std::move(status), internal::CallOutcome::kAnswered);
   }
 
-  // As UnaryCall::OnAbandoned().
-  void OnAbandoned(std::function<void()> hook) const { state_->OnAbandoned(std::move(hook)); }
+  // Works as UnaryCall::SetAbandonHook().
+  void SetAbandonHook(std::function<void()> hook) const { state_->SetAbandonHook(std::move(hook)); }
 
  private:
-  // Shared by the reactor, which gRPC deletes when the call is over, and by whoever writes.
+  // Shared by the reactor, which gRPC deletes at the end of the call, and copies of this handle.
   std::shared_ptr<internal::StreamState<Message>> state_;
 };
 
@@ -425,7 +457,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message> {
 
  private:
   void OnWriteDone(bool ok) override { state_->OnWritten(ok); }
-  void OnCancel() override { state_->End(CallerLeft(), Ending::kAbandoned); }
+  void OnCancel() override { state_->End(CallerLeftError(), CallOutcome::kAbandoned); }
   void OnDone() override { delete this; }
 
   const std::shared_ptr<StreamState<Message>> state_;
@@ -433,8 +465,8 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message> {
 
 }  // namespace internal
 
-// Opens a server stream and gives it to `handler`, which must not block. Returns what the generated
-// method has to return.
+// Passes a new server stream to `handler`, which must not block. Returns the reactor that the
+// generated method must return.
 template <class Message, class Handler>
 grpc::ServerWriteReactor<Message>* Stream(grpc::CallbackServerContext* context, Handler&& handler,
                                           const StreamOptions& options = {}) {

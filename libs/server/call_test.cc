@@ -36,37 +36,37 @@ ProbeResponse Text(const std::string& text) {
   return response;
 }
 
-// Hands the calls it gets to the test.
-class HeldProbes final : public ProbeService::CallbackService {
+// Passes the first call of each kind to the test, which answers it.
+class HoldingProbeService final : public ProbeService::CallbackService {
  public:
-  HeldProbes(const UnaryOptions& unary, const StreamOptions& stream)
+  HoldingProbeService(const UnaryOptions& unary, const StreamOptions& stream)
       : unary_(unary), stream_(stream) {}
 
   grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context, const ProbeRequest*,
                                  ProbeResponse* response) override {
     return Unary(
-        context, response, [this](auto call) { held_.set_value(call); }, unary_);
+        context, response, [this](auto call) { call_.set_value(call); }, unary_);
   }
   grpc::ServerWriteReactor<ProbeResponse>* HoldStream(grpc::CallbackServerContext* context,
                                                       const ProbeRequest*) override {
     return Stream<ProbeResponse>(
-        context, [this](auto call) { held_stream_.set_value(call); }, stream_);
+        context, [this](auto call) { stream_call_.set_value(call); }, stream_);
   }
 
-  UnaryCall<ProbeResponse> Held() { return held_.get_future().get(); }
-  StreamCall<ProbeResponse> HeldStream() { return held_stream_.get_future().get(); }
+  UnaryCall<ProbeResponse> WaitForCall() { return call_.get_future().get(); }
+  StreamCall<ProbeResponse> WaitForStream() { return stream_call_.get_future().get(); }
 
  private:
   const UnaryOptions unary_;
   const StreamOptions stream_;
-  std::promise<UnaryCall<ProbeResponse>> held_;
-  std::promise<StreamCall<ProbeResponse>> held_stream_;
+  std::promise<UnaryCall<ProbeResponse>> call_;
+  std::promise<StreamCall<ProbeResponse>> stream_call_;
 };
 
 class CallTest : public ::testing::Test {
  protected:
   void Start(const UnaryOptions& unary = {}, const StreamOptions& stream = {}) {
-    service_ = std::make_unique<HeldProbes>(unary, stream);
+    service_ = std::make_unique<HoldingProbeService>(unary, stream);
     auto server = GrpcServer::Start({.listen = {.host = "127.0.0.1"}},
                                     {{ProbeService::service_full_name(), service_.get()}});
     ASSERT_TRUE(server.ok()) << server.status();
@@ -75,7 +75,7 @@ class CallTest : public ::testing::Test {
                                                       grpc::InsecureChannelCredentials()));
   }
 
-  // Starts a call; its end arrives through the future.
+  // Starts a call. The future receives its status.
   std::future<absl::Status> CallHold() {
     auto done = std::make_shared<std::promise<absl::Status>>();
     stub_->async()->Hold(&context_, &request_, &response_, [done](const grpc::Status& status) {
@@ -84,7 +84,7 @@ class CallTest : public ::testing::Test {
     return done->get_future();
   }
 
-  // How a call ends that has these bytes as its request.
+  // Returns the status of a call with these bytes as its request.
   absl::Status CallWith(const std::string& method, const std::string& bytes) {
     grpc::GenericStub stub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
                                                grpc::InsecureChannelCredentials()));
@@ -98,7 +98,7 @@ class CallTest : public ::testing::Test {
     return end.get_future().get();
   }
 
-  std::unique_ptr<HeldProbes> service_;
+  std::unique_ptr<HoldingProbeService> service_;
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<ProbeService::Stub> stub_;
   grpc::ClientContext context_;
@@ -106,10 +106,10 @@ class CallTest : public ::testing::Test {
   ProbeResponse response_;
 };
 
-TEST_F(CallTest, FirstAnswerCountsAndLaterOnesAreDropped) {
+TEST_F(CallTest, FirstAnswerIsSentAndLaterOnesAreDropped) {
   Start();
   std::future<absl::Status> end = CallHold();
-  const UnaryCall<ProbeResponse> call = service_->Held();
+  const UnaryCall<ProbeResponse> call = service_->WaitForCall();
   call.Finish(Text("first"));
   call.Finish(Text("second"));
   call.Finish(absl::InternalError("third"));
@@ -117,17 +117,17 @@ TEST_F(CallTest, FirstAnswerCountsAndLaterOnesAreDropped) {
   EXPECT_EQ(response_.text(), "first");
 }
 
-TEST_F(CallTest, ErrorLeavesWithItsDetails) {
+TEST_F(CallTest, ErrorIsSentWithItsDetails) {
   Start();
   std::future<absl::Status> end = CallHold();
-  service_->Held().Finish(
+  service_->WaitForCall().Finish(
       base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL", {{"depth", "50"}}));
   const absl::Status status = end.get();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, "full"));
   EXPECT_THAT(status, HasReason("QUEUE_FULL"));
 }
 
-TEST_F(CallTest, MethodThatIsDeclaredAndNotServedSaysSo) {
+TEST_F(CallTest, UnservedMethodReturnsUnimplementedWithDetails) {
   Start();
   const absl::Status status = wire::FromGrpc(stub_->Refuse(&context_, request_, &response_));
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented,
@@ -135,14 +135,14 @@ TEST_F(CallTest, MethodThatIsDeclaredAndNotServedSaysSo) {
   EXPECT_THAT(status, HasReason("UNIMPLEMENTED"));
 }
 
-TEST_F(CallTest, MethodThatACallerMadeUpIsRepeatedInPartOnly) {
+TEST_F(CallTest, UnknownMethodNameIsTruncatedInTheError) {
   Start();
   const absl::Status status = CallWith(absl::StrCat("/made.Up/", std::string(4096, 'x')), "");
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("is not part of")));
   EXPECT_LT(status.message().size(), 300u);
 }
 
-TEST_F(CallTest, RequestThatDoesNotParseIsAnErrorOfItsCaller) {
+TEST_F(CallTest, UnparsableRequestIsInvalidArgument) {
   Start();
   for (const char* method : {"Hold", "HoldStream"}) {
     const absl::Status status =
@@ -152,53 +152,53 @@ TEST_F(CallTest, RequestThatDoesNotParseIsAnErrorOfItsCaller) {
   }
 }
 
-TEST_F(CallTest, CompressedRequestIsRefusedBeforeItIsInflated) {
+TEST_F(CallTest, CompressedRequestIsRejectedBeforeDecompression) {
   Start();
-  // Inflated, it would be refused for its size: RESOURCE_EXHAUSTED.
+  // Decompressed, it would exceed the size limit and fail with RESOURCE_EXHAUSTED.
   request_.set_name(std::string(64 << 20, 'a'));
   context_.set_compression_algorithm(GRPC_COMPRESS_GZIP);
   EXPECT_THAT(CallHold().get(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("gzip")));
 }
 
-TEST_F(CallTest, CallWithoutADeadlineGetsTheServers) {
+TEST_F(CallTest, CallWithoutADeadlineGetsTheServerDeadline) {
   Start({.deadline_max = absl::Milliseconds(1)});
   std::future<absl::Status> end = CallHold();
-  const UnaryCall<ProbeResponse> call = service_->Held();
+  const UnaryCall<ProbeResponse> call = service_->WaitForCall();
   const absl::Status status = end.get();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("within 1ms")));
   EXPECT_THAT(status, HasReason("DEADLINE_EXCEEDED"));
   call.Finish(Text("late answers are dropped"));
 }
 
-TEST_F(CallTest, CallerThatLeavesRunsTheHookOnce) {
+TEST_F(CallTest, CancelledCallRunsTheHookOnce) {
   Start();
   std::future<absl::Status> end = CallHold();
-  const UnaryCall<ProbeResponse> call = service_->Held();
+  const UnaryCall<ProbeResponse> call = service_->WaitForCall();
   std::promise<void> left;
-  call.OnAbandoned([&left] { left.set_value(); });
+  call.SetAbandonHook([&left] { left.set_value(); });
   context_.TryCancel();
   left.get_future().wait();
   EXPECT_THAT(end.get(), StatusIs(absl::StatusCode::kCancelled));
   call.Finish(Text("late answers are dropped"));
 }
 
-TEST_F(CallTest, HookGivenAfterTheCallerLeftRunsAtOnceAndAfterAnAnswerNever) {
+TEST_F(CallTest, HookSetAfterTheEndRunsOnlyIfTheCallWasAbandoned) {
   Start();
   std::future<absl::Status> end = CallHold();
-  const UnaryCall<ProbeResponse> call = service_->Held();
+  const UnaryCall<ProbeResponse> call = service_->WaitForCall();
   call.Finish(Text("done"));
-  call.OnAbandoned([] { FAIL() << "the call was answered"; });
+  call.SetAbandonHook([] { FAIL() << "the call was answered"; });
   EXPECT_THAT(end.get(), IsOk());
 
-  internal::AbandonmentHook hook;
-  hook.End(internal::Ending::kAbandoned);
+  internal::AbandonHook hook;
+  hook.End(internal::CallOutcome::kAbandoned);
   bool ran = false;
   hook.Set([&ran] { ran = true; });
   EXPECT_TRUE(ran);
 }
 
-// Holds every call until it is told to answer.
-class ManyHeldProbes final : public ProbeService::CallbackService {
+// Holds every call until AnswerAll().
+class HoldAllProbeService final : public ProbeService::CallbackService {
  public:
   grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context, const ProbeRequest*,
                                  ProbeResponse* response) override {
@@ -224,8 +224,8 @@ class ManyHeldProbes final : public ProbeService::CallbackService {
   std::vector<UnaryCall<ProbeResponse>> calls_ ABSL_GUARDED_BY(mutex_);
 };
 
-TEST(HeldCallsTest, SixtyFourHeldCallsTakeNoThreadFromOthers) {
-  ManyHeldProbes service;
+TEST(HeldCallsTest, SixtyFourOpenCallsBlockNoThread) {
+  HoldAllProbeService service;
   const auto server = GrpcServer::Start({.listen = {.host = "127.0.0.1"}},
                                         {{ProbeService::service_full_name(), &service}});
   ASSERT_THAT(server, IsOk());
@@ -257,10 +257,10 @@ TEST(HeldCallsTest, SixtyFourHeldCallsTakeNoThreadFromOthers) {
   for (const auto& call : calls) EXPECT_TRUE(call->ended.get_future().get().ok());
 }
 
-TEST_F(CallTest, StreamKeepsOrderAndEndsAfterItsLastMessage) {
+TEST_F(CallTest, StreamKeepsOrderAndEndsAfterTheLastMessage) {
   Start();
   auto reader = stub_->HoldStream(&context_, request_);
-  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  const StreamCall<ProbeResponse> call = service_->WaitForStream();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(call.Write(Text(absl::StrCat(i))));
   call.Finish(absl::AbortedError("enough"));
   EXPECT_FALSE(call.Write(Text("after the end")));
@@ -270,13 +270,13 @@ TEST_F(CallTest, StreamKeepsOrderAndEndsAfterItsLastMessage) {
   EXPECT_THAT(wire::FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kAborted, "enough"));
 }
 
-TEST_F(CallTest, ReaderThatIsTooSlowIsCutOffAndToldWhy) {
+TEST_F(CallTest, SlowReaderIsCutOffWithTheReason) {
   Start({}, {.buffer_max = 2});
   auto reader = stub_->HoldStream(&context_, request_);
-  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  const StreamCall<ProbeResponse> call = service_->WaitForStream();
   std::promise<void> abandoned;
-  call.OnAbandoned([&abandoned] { abandoned.set_value(); });
-  // Larger than what gRPC itself takes ahead of the reader.
+  call.SetAbandonHook([&abandoned] { abandoned.set_value(); });
+  // Larger than the read-ahead buffer of gRPC.
   const std::string large(3 << 20, 'x');
   while (call.Write(Text(large))) {
   }
@@ -288,12 +288,12 @@ TEST_F(CallTest, ReaderThatIsTooSlowIsCutOffAndToldWhy) {
   EXPECT_THAT(status, HasReason("SLOW_READER"));
 }
 
-TEST_F(CallTest, WriterLearnsWhenAllThatItWroteIsSent) {
+TEST_F(CallTest, SentHookRunsWhenAllMessagesAreSent) {
   Start();
   auto reader = stub_->HoldStream(&context_, request_);
-  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  const StreamCall<ProbeResponse> call = service_->WaitForStream();
   int sent = 0;
-  call.OnSent([&sent, call] {
+  call.SetSentHook([&sent, call] {
     if (++sent == 3) return call.Finish(absl::OkStatus());
     EXPECT_TRUE(call.Write(Text(absl::StrCat(sent))));
   });
@@ -304,13 +304,13 @@ TEST_F(CallTest, WriterLearnsWhenAllThatItWroteIsSent) {
   EXPECT_THAT(wire::FromGrpc(reader->Finish()), IsOk());
 }
 
-TEST_F(CallTest, ReaderMayBeCutOffByWhoeverWrites) {
+TEST_F(CallTest, WriterCanCutOffTheReader) {
   Start();
   auto reader = stub_->HoldStream(&context_, request_);
-  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  const StreamCall<ProbeResponse> call = service_->WaitForStream();
   EXPECT_TRUE(call.Write(Text("0")));
   std::promise<void> abandoned;
-  call.OnAbandoned([&abandoned] { abandoned.set_value(); });
+  call.SetAbandonHook([&abandoned] { abandoned.set_value(); });
   call.CutOff();
   call.CutOff();
   abandoned.get_future().wait();
@@ -319,34 +319,34 @@ TEST_F(CallTest, ReaderMayBeCutOffByWhoeverWrites) {
   EXPECT_THAT(wire::FromGrpc(reader->Finish()), HasReason("SLOW_READER"));
 }
 
-TEST_F(CallTest, ReaderThatTakesNothingIsCutOffWhenItsGraceIsOver) {
+TEST_F(CallTest, ReaderThatReadsNothingIsCutOffAfterTheGracePeriod) {
   Start({}, {.buffer_max = 2, .slow_reader_grace = absl::Milliseconds(1)});
   auto reader = stub_->HoldStream(&context_, request_);
-  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  const StreamCall<ProbeResponse> call = service_->WaitForStream();
   const std::string large(3 << 20, 'x');
   while (call.Write(Text(large))) {
   }
-  // Returns when every call has ended by itself: this one, or the test takes too long.
+  // Returns when the call has ended. If it is not cut off, the test times out.
   server_->Shutdown(absl::Hours(1));
-  EXPECT_FALSE(call.Write(Text("nobody reads")));
+  EXPECT_FALSE(call.Write(Text("dropped")));
   context_.TryCancel();
 }
 
-TEST_F(CallTest, ReaderThatLeavesEndsTheStream) {
+TEST_F(CallTest, CancellationByTheReaderEndsTheStream) {
   Start();
   auto reader = stub_->HoldStream(&context_, request_);
-  const StreamCall<ProbeResponse> call = service_->HeldStream();
+  const StreamCall<ProbeResponse> call = service_->WaitForStream();
   std::promise<void> left;
-  call.OnAbandoned([&left] { left.set_value(); });
+  call.SetAbandonHook([&left] { left.set_value(); });
   context_.TryCancel();
   left.get_future().wait();
-  EXPECT_FALSE(call.Write(Text("nobody reads")));
+  EXPECT_FALSE(call.Write(Text("dropped")));
   EXPECT_THAT(wire::FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kCancelled));
 }
 
 // ---- The server ---------------------------------------------------------------------------------
 
-TEST(GrpcServerTest, OldConnectionsAreClosedUnlessTheServerHasNoAgeLimit) {
+TEST(GrpcServerTest, OldConnectionsAreClosedUnlessAgeIsUnlimited) {
   const auto start = [](absl::Duration connection_age_max) {
     return *GrpcServer::Start(
         {.listen = {.host = "127.0.0.1"}, .connection_age_max = connection_age_max}, {});
@@ -357,12 +357,12 @@ TEST(GrpcServerTest, OldConnectionsAreClosedUnlessTheServerHasNoAgeLimit) {
     EXPECT_TRUE(channel->WaitForConnected(gpr_inf_future(GPR_CLOCK_MONOTONIC)));
     return channel;
   };
-  const auto ageless = start(absl::InfiniteDuration());
-  const auto ageing = start(absl::Milliseconds(100));
-  const auto stays = connect(*ageless);
-  const auto goes = connect(*ageing);
-  EXPECT_TRUE(goes->WaitForStateChange(GRPC_CHANNEL_READY, gpr_inf_future(GPR_CLOCK_MONOTONIC)));
-  EXPECT_EQ(stays->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_READY);
+  const auto ageless_server = start(absl::InfiniteDuration());
+  const auto aging_server = start(absl::Milliseconds(100));
+  const auto stable = connect(*ageless_server);
+  const auto aging = connect(*aging_server);
+  EXPECT_TRUE(aging->WaitForStateChange(GRPC_CHANNEL_READY, gpr_inf_future(GPR_CLOCK_MONOTONIC)));
+  EXPECT_EQ(stable->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_READY);
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
-#include "libs/server/call_tracer.h"
+#include "libs/server/call.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/recorded_spans.h"
 
 namespace callboard::server {
@@ -39,25 +38,25 @@ TEST_F(CallTracerTest, CallIsPartOfItsCallersTrace) {
   EXPECT_TRUE(span.status.ok());
 }
 
-TEST_F(CallTracerTest, CallWithoutATraceBeginsOne) {
+TEST_F(CallTracerTest, CallWithoutATraceStartsOne) {
   const CallSpan call = tracer_.Begin(std::nullopt);
   EXPECT_NE(call.context, core::SpanContext());
   tracer_.End(call, kMethod, absl::OkStatus());
   EXPECT_TRUE(spans_.Only().parent == std::nullopt);
 }
 
-TEST_F(CallTracerTest, TraceOutsideTheSampleSaysSoToThoseWhoFollow) {
-  spans_.SetKeeps(false);
+TEST_F(CallTracerTest, UnsampledTraceIsPropagatedAsUnsampled) {
+  spans_.SetSampling(false);
   const CallSpan call = tracer_.Begin(std::nullopt);
   EXPECT_FALSE(call.context.sampled);
   tracer_.End(call, kMethod, absl::OkStatus());
   EXPECT_THAT(spans_.All(), testing::IsEmpty());
 }
 
-TEST_F(CallTracerTest, WhetherACallersTraceIsKeptIsNotForThoseToDecideThatBeginOnes) {
+TEST_F(CallTracerTest, SamplingOfACallersTraceIsDecidedByJoins) {
   core::SpanContext unsampled = CallersSpan();
   unsampled.sampled = false;
-  spans_.SetKeeps(false);
+  spans_.SetSampling(false);
   EXPECT_FALSE(tracer_.Begin(unsampled).context.sampled);
   EXPECT_TRUE(tracer_.Begin(CallersSpan()).context.sampled);
   spans_.SetJoins(true);
@@ -66,15 +65,15 @@ TEST_F(CallTracerTest, WhetherACallersTraceIsKeptIsNotForThoseToDecideThatBeginO
   EXPECT_FALSE(tracer_.Begin(CallersSpan()).context.sampled);
 }
 
-TEST_F(CallTracerTest, FailedCallSaysItsCodeAndNothingThatTheCallerSent) {
+TEST_F(CallTracerTest, FailedCallHasOnlyTheCodeInItsSpan) {
   tracer_.End(tracer_.Begin(std::nullopt), kMethod,
               absl::DataLossError("prompt is damaged: canary"));
   EXPECT_EQ(spans_.Only().status, absl::DataLossError("DATA_LOSS"));
 }
 
-TEST_F(CallTracerTest, WhereNobodyCollectsSpansWorkHangsFromTheCallersOwn) {
-  ports::NoTelemetry nobody;
-  const CallTracer tracer({nobody, clock_, random_});
+TEST_F(CallTracerTest, WithoutTelemetryTheContextIsTheCallersSpan) {
+  ports::NoTelemetry no_telemetry;
+  const CallTracer tracer({no_telemetry, clock_, random_});
   EXPECT_EQ(tracer.Begin(CallersSpan()).context, CallersSpan());
   EXPECT_EQ(tracer.Begin(std::nullopt).context, core::SpanContext());
 }

@@ -5,7 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/text.h"
-#include "libs/http/loopback.h"
+#include "libs/http/http_server.h"
 
 namespace callboard::server {
 namespace {
@@ -30,14 +30,14 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view setting, absl
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != absl::string_view::npos) {
-    host = "";  // An IPv6 address without brackets: where it ends is a guess.
+    host = "";  // An IPv6 address without brackets is ambiguous.
   }
   ListenAddress address{.host = std::string(host), .port = 0};
   uint32_t port = 0;
   if (colon == absl::string_view::npos || !absl::SimpleAtoi(text.substr(colon + 1), &port) ||
       port > 65535 || (host != "localhost" && !IsIpAddress(address.host))) {
     return absl::InvalidArgumentError(absl::StrCat(
-        setting, ": '", base::Echoed(text),
+        setting, ": '", base::EscapeForError(text),
         "' is not valid; wanted: an IP address or localhost, a colon and a port, as in "
         "127.0.0.1:7070 or [::1]:0"));
   }
@@ -45,12 +45,13 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view setting, absl
   if (exposure == Exposure::kInsecureAllowed || http::IsLoopbackHost(host)) return address;
   if (exposure == Exposure::kNever) {
     return absl::InvalidArgumentError(
-        absl::StrCat(setting, ": '", base::Echoed(text),
-                     "' can be reached by others; wanted: 127.0.0.1:", port));
+        absl::StrCat(setting, ": '", base::EscapeForError(text),
+                     "' can be reached from other machines; wanted: 127.0.0.1:", port));
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      setting, ": '", base::Echoed(text),
-      "' can be reached by others, and without TLS whoever reaches it may run anything. Choose:\n"
+      setting, ": '", base::EscapeForError(text),
+      "' can be reached from other machines. There is no TLS, so anyone who can connect can run "
+      "commands. Choose one:\n"
       "  --",
       setting, "=127.0.0.1:", port,
       "   listen on this machine only, and let others in through a tunnel or a TLS proxy\n"

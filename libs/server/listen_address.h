@@ -15,21 +15,22 @@ struct ListenAddress {
   std::string host;
   uint16_t port = 0;
 
-  // host:port, with brackets where they are needed.
+  // Returns host:port, with brackets around an IPv6 address.
   std::string ToString() const;
 };
 
-// Whether a server may be reached by others without TLS.
+// Whether a server may listen on an address that other machines can reach. There is no TLS.
 enum class Exposure {
-  // No, and there is no way to ask for it.
+  // Not allowed, and no setting allows it.
   kNever,
-  // Not unless insecure_listen says so.
+  // Not allowed; the setting insecure_listen would allow it.
   kLoopbackOnly,
   kInsecureAllowed,
 };
 
-// Parses `text` (host:port) as the value of `setting`. INVALID_ARGUMENT when it is none, or when
-// others could reach it and `exposure` does not allow that; the message lists the choices.
+// Parses `text` (host:port), the value of `setting`. Returns INVALID_ARGUMENT if it is not an
+// address, or if other machines can reach it and `exposure` does not allow that. The message lists
+// the choices.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view setting, absl::string_view text,
                                                  Exposure exposure);
 

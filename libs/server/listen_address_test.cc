@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(ListenAddressTest, LoopbackAddressesAreTakenAndWrittenBack) {
+TEST(ListenAddressTest, LoopbackAddressesRoundTrip) {
   for (const char* text : {"127.0.0.1:7070", "localhost:0", "[::1]:65535", "127.9.9.9:1"}) {
     const auto address = ParseListenAddress("grpc.listen", text, Exposure::kLoopbackOnly);
     ASSERT_TRUE(address.ok()) << address.status();
@@ -21,7 +21,7 @@ TEST(ListenAddressTest, LoopbackAddressesAreTakenAndWrittenBack) {
   }
 }
 
-TEST(ListenAddressTest, AddressThatOthersReachIsRefusedWithTheChoices) {
+TEST(ListenAddressTest, PublicAddressIsAnErrorThatListsTheChoices) {
   for (const char* text : {"0.0.0.0:7070", "[::]:7070", "10.0.0.1:7070"}) {
     EXPECT_THAT(ParseListenAddress("grpc.listen", text, Exposure::kLoopbackOnly),
                 StatusIs(absl::StatusCode::kInvalidArgument,
@@ -31,7 +31,7 @@ TEST(ListenAddressTest, AddressThatOthersReachIsRefusedWithTheChoices) {
   }
 }
 
-TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
+TEST(ListenAddressTest, InvalidAddressIsAnError) {
   for (const char* text : {"", "7070", ":7070", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
                            "127.0.0.1:-1", "::1:7070", "example.com:7070", "127.0.0.1:http"}) {
     EXPECT_THAT(ParseListenAddress("grpc.listen", text, Exposure::kInsecureAllowed),
@@ -40,7 +40,7 @@ TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
   }
 }
 
-TEST(ListenAddressTest, ErrorsRepeatAtMost128BytesOfTheSettingAndNoEscapes) {
+TEST(ListenAddressTest, ErrorsQuoteAtMost128BytesWithoutEscapeSequences) {
   // A port may have zeros in front.
   const std::string open = "10.0.0.1:" + std::string(1000, '0') + "7070";
   const auto error_of = [](const std::string& text, Exposure exposure) {

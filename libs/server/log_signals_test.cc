@@ -1,4 +1,4 @@
-#include "libs/server/log_signals.h"
+#include "libs/server/program.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@
 #include "absl/strings/match.h"
 #include "libs/base/check.h"
 #include "libs/base/log.h"
-#include "libs/server/termination.h"
 
 namespace callboard::server {
 namespace {
 
-// The log as a pipe, of a process that is made for one test: signals belong to the whole process.
+// Redirects the log of the process to a pipe. Each test uses it in a process of its own, because
+// signals apply to the whole process.
 class PipedLog {
  public:
   PipedLog() {
@@ -26,8 +26,8 @@ class PipedLog {
     base::StartLogging({.level = base::LogLevel::kInfo});
   }
 
-  // Whether the next line, which is waited for, ends so.
-  bool Says(const std::string& end) {
+  // Waits for the next line and returns whether it ends with `end`.
+  bool NextLineEndsWith(const std::string& end) {
     std::string line;
     for (char c = 0; read(ends_[0], &c, 1) == 1 && c != '\n';) line += c;
     return absl::EndsWith(line, end);
@@ -37,41 +37,41 @@ class PipedLog {
   std::array<int, 2> ends_;
 };
 
-// Ends the process so that the test knows what `body` says.
-void EndWith(const std::function<bool(PipedLog&)>& body) {
+// Runs `body` and exits with code 42 if it returns true.
+void ExitWith(const std::function<bool(PipedLog&)>& body) {
   PipedLog log;
   _exit(body(log) ? 42 : 1);
 }
 
-TEST(LogSignalsTest, OneMakesTheLogMoreDetailedAndTheOtherLess) {
+TEST(LogSignalsTest, SignalsRaiseAndLowerTheLogLevel) {
   const auto body = [](PipedLog& log) {
     const LogSignals signals;
     kill(getpid(), SIGUSR1);
-    if (!log.Says(" log=level level=debug")) return false;
+    if (!log.NextLineEndsWith(" log=level level=debug")) return false;
     kill(getpid(), SIGUSR2);
-    if (!log.Says(" log=level level=info")) return false;
+    if (!log.NextLineEndsWith(" log=level level=info")) return false;
     kill(getpid(), SIGUSR2);
-    return log.Says(" log=level level=warning");
+    return log.NextLineEndsWith(" log=level level=warning");
   };
-  EXPECT_EXIT(EndWith(body), testing::ExitedWithCode(42), "");
+  EXPECT_EXIT(ExitWith(body), testing::ExitedWithCode(42), "");
 }
 
-TEST(LogSignalsTest, ProgramThatWaitsForItsEndGoesOnWaiting) {
+TEST(LogSignalsTest, LogSignalsDoNotEndAWaitingProgram) {
   const auto body = [](PipedLog& log) {
     const LogSignals signals;
     Termination termination;
     for (const char* level : {"debug", "debug", "debug"}) {
       kill(getpid(), SIGUSR1);
-      if (!log.Says(level)) return false;
+      if (!log.NextLineEndsWith(level)) return false;
     }
     kill(getpid(), SIGTERM);
     termination.WaitForSignal();
     return true;
   };
-  EXPECT_EXIT(EndWith(body), testing::ExitedWithCode(42), "");
+  EXPECT_EXIT(ExitWith(body), testing::ExitedWithCode(42), "");
 }
 
-TEST(LogSignalsTest, SignalsThatWereIgnoredBeforeStayIgnored) {
+TEST(LogSignalsTest, IgnoredSignalsStayIgnored) {
   const auto both = [](PipedLog& log) {
     signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
@@ -79,20 +79,20 @@ TEST(LogSignalsTest, SignalsThatWereIgnoredBeforeStayIgnored) {
     kill(getpid(), SIGUSR1);
     kill(getpid(), SIGUSR2);
     base::LogInfo("test", "end");
-    return log.Says(" test=end");
+    return log.NextLineEndsWith(" test=end");
   };
-  EXPECT_EXIT(EndWith(both), testing::ExitedWithCode(42), "");
+  EXPECT_EXIT(ExitWith(both), testing::ExitedWithCode(42), "");
   const auto one = [](PipedLog& log) {
     signal(SIGUSR1, SIG_IGN);
     const LogSignals signals;
     kill(getpid(), SIGUSR1);
     kill(getpid(), SIGUSR2);
-    return log.Says(" log=level level=warning");
+    return log.NextLineEndsWith(" log=level level=warning");
   };
-  EXPECT_EXIT(EndWith(one), testing::ExitedWithCode(42), "");
+  EXPECT_EXIT(ExitWith(one), testing::ExitedWithCode(42), "");
 }
 
-TEST(LogSignalsTest, NoOtherSignalIsBlockedHere) {
+TEST(LogSignalsTest, OnlyTheLogSignalsAreBlocked) {
   const auto body = [](PipedLog&) {
     const LogSignals signals;
     sigset_t blocked;
@@ -103,7 +103,7 @@ TEST(LogSignalsTest, NoOtherSignalIsBlockedHere) {
     }
     return true;
   };
-  EXPECT_EXIT(EndWith(body), testing::ExitedWithCode(42), "");
+  EXPECT_EXIT(ExitWith(body), testing::ExitedWithCode(42), "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "libs/server/readiness.h"
+#include "libs/server/server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,27 +10,27 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(ReadinessTest, WatcherHearsHowItIsAndThenOfChangesOnly) {
+TEST(ReadinessTest, ListenerGetsTheCurrentStateAndThenChanges) {
   Readiness readiness;
-  std::vector<bool> heard;
-  readiness.Watch([&heard](bool ready) { heard.push_back(ready); });
+  std::vector<bool> states;
+  readiness.SetListener([&states](bool ready) { states.push_back(ready); });
   readiness.Set("");
   readiness.Set("the store is away");
   readiness.Set("the store is still away");
-  EXPECT_EQ(readiness.why_not(), "the store is still away");
+  EXPECT_EQ(readiness.unready_reason(), "the store is still away");
   readiness.Set("");
-  EXPECT_THAT(heard, ElementsAre(true, false, true));
-  readiness.Watch(nullptr);
-  readiness.Set("nobody hears this");
-  EXPECT_THAT(heard, ElementsAre(true, false, true));
+  EXPECT_THAT(states, ElementsAre(true, false, true));
+  readiness.SetListener(nullptr);
+  readiness.Set("the store is away");
+  EXPECT_THAT(states, ElementsAre(true, false, true));
 }
 
-TEST(ReadinessTest, WatcherThatComesLateHearsTheWorst) {
+TEST(ReadinessTest, LateListenerGetsTheCurrentState) {
   Readiness readiness;
   readiness.Set("the store is away");
-  std::vector<bool> heard;
-  readiness.Watch([&heard](bool ready) { heard.push_back(ready); });
-  EXPECT_THAT(heard, ElementsAre(false));
+  std::vector<bool> states;
+  readiness.SetListener([&states](bool ready) { states.push_back(ready); });
+  EXPECT_THAT(states, ElementsAre(false));
 }
 
 }  // namespace

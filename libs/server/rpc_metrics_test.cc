@@ -1,4 +1,4 @@
-#include "libs/server/rpc_metrics.h"
+#include "libs/telemetry/rpc_metrics.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
@@ -17,7 +17,7 @@
 #include "libs/base/check.h"
 #include "libs/server/call.h"
 #include "libs/server/grpc_server.h"
-#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_environment.h"
 #include "probe.grpc.pb.h"
 
 namespace callboard::server {
@@ -31,11 +31,11 @@ using ::testing::Contains;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Answers each call 20 ms after it came, by the clock: with the error that the request names, if
-// any. Holds those that ask for `hold`.
-class TimedProbes final : public ProbeService::CallbackService {
+// Answers each call after 20 ms of the fake clock. The name of the request selects the answer:
+// `full` is an error, and `hold` leaves the call open.
+class TimedProbeService final : public ProbeService::CallbackService {
  public:
-  explicit TimedProbes(FakeClock& clock) : clock_(clock) {}
+  explicit TimedProbeService(FakeClock& clock) : clock_(clock) {}
 
   grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context, const ProbeRequest* request,
                                  ProbeResponse* response) override {
@@ -52,8 +52,8 @@ class TimedProbes final : public ProbeService::CallbackService {
         context, [&](StreamCall<ProbeResponse> call) { held_stream_.set_value(call); });
   }
 
-  void WaitForHeld() { held_.get_future().wait(); }
-  StreamCall<ProbeResponse> HeldStream() { return held_stream_.get_future().get(); }
+  void WaitForHeldCall() { held_.get_future().wait(); }
+  StreamCall<ProbeResponse> WaitForStream() { return held_stream_.get_future().get(); }
 
  private:
   FakeClock& clock_;
@@ -82,7 +82,7 @@ class RpcMetricsTest : public ::testing::Test {
     return stub_->Hold(&context, request, &response);
   }
 
-  // The lines of /metrics whose series has this name.
+  // Returns the lines of /metrics of the series with this name.
   std::vector<std::string> Lines(const std::string& series) {
     std::vector<std::string> lines;
     const std::string page = prometheus::TextSerializer().Serialize(registry_.Collect());
@@ -97,13 +97,13 @@ class RpcMetricsTest : public ::testing::Test {
 
   FakeClock clock_;
   prometheus::Registry registry_;
-  TimedProbes service_{clock_};
+  TimedProbeService service_{clock_};
   std::unique_ptr<GrpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<ProbeService::Stub> stub_;
 };
 
-// `callboard_rpc_<name>{…} <value>` of a method of the probe.
+// Returns the line `callboard_rpc_<name>{…} <value>` for a method of the probe service.
 std::string Line(const std::string& name, const std::string& method, const std::string& code,
                  const std::string& value) {
   return absl::StrCat("callboard_rpc_", name, "{",
@@ -123,7 +123,7 @@ TEST_F(RpcMetricsTest, UnaryCallsAreTimedByMethodAndCode) {
               Contains(Line("duration_seconds_sum", "Hold", "OK", "0.04")));
 }
 
-TEST_F(RpcMetricsTest, CallerThatLeftIsCounted) {
+TEST_F(RpcMetricsTest, CancelledCallIsCounted) {
   grpc::ClientContext context;
   ProbeRequest request;
   request.set_name("hold");
@@ -131,16 +131,16 @@ TEST_F(RpcMetricsTest, CallerThatLeftIsCounted) {
   std::promise<void> ended;
   stub_->async()->Hold(&context, &request, &response,
                        [&ended](const grpc::Status&) { ended.set_value(); });
-  service_.WaitForHeld();
+  service_.WaitForHeldCall();
   context.TryCancel();
   ended.get_future().wait();
-  // Returns when the server has noticed as well.
+  // Returns when the server has ended the call too.
   server_->Shutdown(absl::Hours(1));
   EXPECT_THAT(DurationCounts(),
               UnorderedElementsAre(Line("duration_seconds_count", "Hold", "CANCELLED", "1")));
 }
 
-TEST_F(RpcMetricsTest, MethodThatIsDeclaredAndNotServedIsCounted) {
+TEST_F(RpcMetricsTest, UnservedMethodIsCounted) {
   grpc::ClientContext context;
   ProbeResponse response;
   EXPECT_FALSE(stub_->Refuse(&context, {}, &response).ok());
@@ -148,10 +148,10 @@ TEST_F(RpcMetricsTest, MethodThatIsDeclaredAndNotServedIsCounted) {
               UnorderedElementsAre(Line("duration_seconds_count", "Refuse", "UNIMPLEMENTED", "1")));
 }
 
-TEST_F(RpcMetricsTest, StreamsAreCountedAndNotTimed) {
+TEST_F(RpcMetricsTest, StreamsAreCountedButNotTimed) {
   grpc::ClientContext context;
   auto reader = stub_->HoldStream(&context, {});
-  const StreamCall<ProbeResponse> call = service_.HeldStream();
+  const StreamCall<ProbeResponse> call = service_.WaitForStream();
   EXPECT_THAT(Lines("callboard_rpc_streams_open"),
               UnorderedElementsAre(Line("streams_open", "HoldStream", "", "1")));
   EXPECT_THAT(Lines("callboard_rpc_streams_total"), IsEmpty());
@@ -166,7 +166,7 @@ TEST_F(RpcMetricsTest, StreamsAreCountedAndNotTimed) {
   EXPECT_THAT(DurationCounts(), IsEmpty());
 }
 
-TEST_F(RpcMetricsTest, MethodThatACallerMadeUpLeavesNoTrace) {
+TEST_F(RpcMetricsTest, UnknownMethodIsNotCounted) {
   grpc::TemplatedGenericStub<ProbeRequest, ProbeResponse> stub(channel_);
   for (const char* method : {"/callboard.test.v1.ProbeService/MadeUp1",
                              "/callboard.test.v1.ProbeService/MadeUp2", "/made.Up/Hold"}) {
@@ -183,7 +183,7 @@ TEST_F(RpcMetricsTest, MethodThatACallerMadeUpLeavesNoTrace) {
   EXPECT_THAT(Lines("callboard_rpc_streams_total"), IsEmpty());
 }
 
-TEST_F(RpcMetricsTest, ProbesOfHealthLeaveNoTrace) {
+TEST_F(RpcMetricsTest, HealthChecksAreNotCounted) {
   grpc::ClientContext context;
   grpc::health::v1::HealthCheckResponse response;
   EXPECT_TRUE(grpc::health::v1::Health::NewStub(channel_)->Check(&context, {}, &response).ok());

@@ -3,17 +3,155 @@
 #include <prometheus/gauge.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "libs/base/error.h"
 #include "libs/base/log.h"
-#include "libs/base/status_macros.h"
+#include "libs/base/text.h"
 #include "libs/base/version.h"
-#include "libs/ports/span_names.h"
-#include "libs/server/descriptor_shares.h"
-#include "libs/server/open_metrics.h"
+#include "libs/ports/telemetry.h"
+#include "libs/server/grpc_server.h"
+#include "libs/system/staged_file.h"
+#include "libs/telemetry/metrics.h"
 
 namespace callboard::server {
+
+using system::StagedFile;
+
+std::string PortsJson(const Addresses& addresses) {
+  return absl::StrCat("{\"grpc\":", addresses.grpc.port, ",\"http\":", addresses.http.port, "}");
+}
+
+absl::Status WritePortFile(const std::string& path, const std::string& json) {
+  if (path.empty()) return absl::OkStatus();
+  const auto write = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(StagedFile file, StagedFile::Create(path, StagedFile::Readers::kEverybody));
+    RETURN_IF_ERROR(file.Append(absl::StrCat(json, "\n")));
+    return std::move(file).Promote({});
+  };
+  const absl::Status written = write();
+  if (written.ok()) return written;
+  return absl::InvalidArgumentError(absl::StrCat("port_file: ", written.message()));
+}
+
+void Readiness::Set(std::string unready_reason) {
+  base::MutexLock lock(mutex_);
+  const bool is_change = unready_reason.empty() != unready_reason_.empty();
+  unready_reason_ = std::move(unready_reason);
+  if (is_change && listener_) listener_(unready_reason_.empty());
+}
+
+std::string Readiness::unready_reason() const {
+  base::MutexLock lock(mutex_);
+  return unready_reason_;
+}
+
+void Readiness::SetListener(std::function<void(bool ready)> listener) {
+  base::MutexLock lock(mutex_);
+  listener_ = std::move(listener);
+  if (listener_) listener_(unready_reason_.empty());
+}
+
+namespace {
+
+using config::v1::FlowConfig;
+using config::v1::LaneConfig;
+
+// Returns nullopt for a lane that keeps its built-in priority.
+std::optional<flow::Priority> ConvertPriority(LaneConfig::Priority priority) {
+  switch (priority) {
+    case LaneConfig::PRIORITY_LOW:
+      return flow::Priority::kLow;
+    case LaneConfig::PRIORITY_NORMAL:
+      return flow::Priority::kNormal;
+    case LaneConfig::PRIORITY_HIGH:
+      return flow::Priority::kHigh;
+    default:
+      return std::nullopt;
+  }
+}
+
+absl::Status UnknownLane(const std::string& name, const std::vector<flow::LaneOptions>& lanes) {
+  std::vector<std::string> names;
+  for (const flow::LaneOptions& lane : lanes) names.push_back(lane.name);
+  const std::string nearest = base::Nearest(name, names);
+  return absl::InvalidArgumentError(
+      absl::StrCat("flow.lanes.", name, ": there is no such lane; ",
+                   nearest.empty() ? absl::StrCat("the lanes are ", absl::StrJoin(names, ", "))
+                                   : absl::StrCat("did you mean 'flow.lanes.", nearest, "'?")));
+}
+
+flow::Tokens TokensFromConfig(const FlowConfig& config, const flow::Machine& machine) {
+  flow::Tokens tokens = flow::ComputeTokens(LimitsFromConfig(config, machine), machine);
+  if (config.cpu_tokens() > 0) tokens.cpu = config.cpu_tokens();
+  if (config.io_tokens() > 0) tokens.io = config.io_tokens();
+  if (config.memory_tokens() > 0) tokens.memory = config.memory_tokens();
+  return tokens;
+}
+
+}  // namespace
+
+flow::Limits LimitsFromConfig(const FlowConfig& config, const flow::Machine& machine) {
+  return flow::ComputeLimits({.threads = config.threads(),
+                              .io_oversubscribe = config.io_oversubscribe(),
+                              .low_resource = config.low_resource()},
+                             machine);
+}
+
+absl::StatusOr<flow::FlowOptions> FlowOptionsFromConfig(const FlowConfig& config,
+                                                        const flow::Machine& machine,
+                                                        std::vector<flow::LaneOptions> lanes) {
+  for (const auto& [name, settings] : config.lanes()) {
+    const auto lane = std::find_if(lanes.begin(), lanes.end(),
+                                   [&name = name](const auto& each) { return each.name == name; });
+    if (lane == lanes.end()) return UnknownLane(name, lanes);
+    lane->priority = ConvertPriority(settings.priority()).value_or(lane->priority);
+    if (settings.max_pending() > 0) lane->limit.max_pending = settings.max_pending();
+  }
+  flow::FlowOptions options = {.lanes = std::move(lanes),
+                               .starvation = absl::Milliseconds(config.starvation_ms())};
+  if (config.enabled() && !config.low_resource())
+    options.tokens = TokensFromConfig(config, machine);
+  return options;
+}
+
+std::vector<prometheus::MetricFamily> CollectFlowMetrics(const flow::Flow& flow) {
+  std::vector<prometheus::MetricFamily> families;
+  const auto add = [&](const std::string& name, const std::string& help,
+                       uint32_t flow::LaneCounts::*count) {
+    families.push_back(telemetry::MakeGaugeFamily(absl::StrCat("callboard_flow_", name), help));
+    for (const flow::Lane& lane : flow.lanes()) {
+      telemetry::AddGaugeValue("lane", lane.name(), lane.counts().*count, families.back());
+    }
+  };
+  add("waiting", "Callers inside the process that wait for a place in a lane.",
+      &flow::LaneCounts::waiting);
+  add("pending", "Jobs that wait to run in a lane.", &flow::LaneCounts::pending);
+  add("in_flight", "Jobs that run in a lane.", &flow::LaneCounts::in_flight);
+  return families;
+}
+
+std::string RenderViewPage(const std::vector<std::string>& interfaces,
+                           const std::vector<ViewMember>& members) {
+  const auto quoted = [](std::string* out, const std::string& text) {
+    *out += base::JsonQuoted(text);
+  };
+  std::string page =
+      absl::StrCat(R"({"type":"view","interfaces":[)", absl::StrJoin(interfaces, ",", quoted),
+                   R"(],"version":)", base::JsonQuoted(base::kVersion));
+  for (const ViewMember& member : members) {
+    absl::StrAppend(&page, ",", base::JsonQuoted(member.name), ":", member.json);
+  }
+  return page + "}";
+}
+
 namespace {
 
 http::Response PlainText(int status, std::string text) {
@@ -25,44 +163,45 @@ http::Response StatusResponse(const absl::StatusOr<std::string>& json) {
   return http::ErrorResponse(503, json.status().message());
 }
 
-prometheus::MetricFamily SpansDropped(const ports::Telemetry& telemetry) {
+prometheus::MetricFamily DroppedSpansCounter(const ports::Telemetry& telemetry) {
   prometheus::MetricFamily family;
   family.name = "callboard_spans_dropped_total";
-  family.help = "Spans that did not get to the collector of traces.";
+  family.help = "Spans that were not delivered to the trace collector.";
   family.type = prometheus::MetricType::Counter;
   family.metric.emplace_back().counter.value = static_cast<double>(telemetry.lost());
   return family;
 }
 
-// The paths that every HTTP port has.
-http::GetRoutes AdminRoutes(const Surface& surface, ServerContext& context,
-                            const std::atomic<bool>& open) {
-  http::GetRoutes routes;
-  routes["/livez"] = [](const http::Request&, const http::Respond& respond) {
+// Returns the routes of every server. The arguments outlive the HTTP server.
+http::RouteMap MakeAdminRoutes(const ServerDefinition& definition, ServerContext& context,
+                               const std::atomic<bool>& open) {
+  http::RouteMap routes;
+  routes["/livez"] = [](const http::Request&, const http::ResponseCallback& respond) {
     respond(PlainText(200, "ok\n"));
   };
-  routes["/readyz"] = [&context, &open](const http::Request&, const http::Respond& respond) {
-    const std::string why_not = open ? context.readiness().why_not() : "draining";
-    respond(why_not.empty() ? PlainText(200, "ready\n")
-                            : PlainText(503, absl::StrCat(why_not, "\n")));
+  routes["/readyz"] = [&context, &open](const http::Request&,
+                                        const http::ResponseCallback& respond) {
+    const std::string unready_reason = open ? context.readiness().unready_reason() : "draining";
+    respond(unready_reason.empty() ? PlainText(200, "ready\n")
+                                   : PlainText(503, absl::StrCat(unready_reason, "\n")));
   };
-  routes["/metrics"] = [&](const http::Request& request, const http::Respond& respond) {
+  routes["/metrics"] = [&](const http::Request& request, const http::ResponseCallback& respond) {
     std::vector<prometheus::MetricFamily> families = context.metrics().Collect();
-    families.push_back(SpansDropped(context.telemetry()));
-    if (surface.metrics) {
-      for (prometheus::MetricFamily& family : surface.metrics()) {
+    families.push_back(DroppedSpansCounter(context.telemetry()));
+    if (definition.metrics) {
+      for (prometheus::MetricFamily& family : definition.metrics()) {
         families.push_back(std::move(family));
       }
     }
-    if (TakesOpenMetrics(request.accept)) {
-      return respond(
-          {.content_type = kOpenMetricsType, .body = OpenMetrics(families, context.exemplars())});
+    if (telemetry::AcceptsOpenMetrics(request.accept)) {
+      return respond({.content_type = telemetry::kOpenMetricsContentType,
+                      .body = telemetry::SerializeOpenMetrics(families, context.exemplars())});
     }
     respond({.content_type = "text/plain; version=0.0.4; charset=utf-8",
              .body = prometheus::TextSerializer().Serialize(families)});
   };
-  routes["/status"] = [&surface](const http::Request&, http::Respond respond) {
-    surface.status([respond = std::move(respond)](const absl::StatusOr<std::string>& json) {
+  routes["/status"] = [&definition](const http::Request&, http::ResponseCallback respond) {
+    definition.status([respond = std::move(respond)](const absl::StatusOr<std::string>& json) {
       respond(StatusResponse(json));
     });
   };
@@ -72,14 +211,14 @@ http::GetRoutes AdminRoutes(const Surface& surface, ServerContext& context,
 }  // namespace
 
 ServerContext::ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry,
-                             std::function<void()> end)
+                             std::function<void()> request_shutdown)
     : options_(std::move(options)),
       telemetry_(std::move(telemetry)),
-      end_(std::move(end)),
+      request_shutdown_(std::move(request_shutdown)),
       metrics_(std::make_shared<prometheus::Registry>()) {
   prometheus::BuildGauge()
       .Name("callboard_build_info")
-      .Help("Always 1; the labels say what runs.")
+      .Help("Always 1; the labels have the name and version of the server.")
       .Register(*metrics_)
       .Add({{"service", options_.name}, {"version", std::string(base::kVersion)}})
       .Set(1);
@@ -92,7 +231,7 @@ void ServerContext::Fail(const absl::Status& why) {
     if (!failure_.ok()) return;
     failure_ = why;
   }
-  end_();
+  request_shutdown_();
 }
 
 absl::Status ServerContext::failure() const {
@@ -100,28 +239,32 @@ absl::Status ServerContext::failure() const {
   return failure_;
 }
 
-Server::Server(ServerContext& context, Surface surface, std::shared_ptr<void> parts)
-    : context_(context), parts_(std::move(parts)), surface_(std::move(surface)) {}
+Server::Server(ServerContext& context, ServerDefinition definition,
+               std::shared_ptr<void> components)
+    : context_(context), components_(std::move(components)), definition_(std::move(definition)) {}
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Surface surface,
-                                                      std::shared_ptr<void> parts) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context,
+                                                      ServerDefinition definition,
+                                                      std::shared_ptr<void> components) {
   const absl::Time began = context.clock().WallNow();
   const ServerOptions& options = context.options();
-  auto server = std::unique_ptr<Server>(new Server(context, std::move(surface), std::move(parts)));
+  auto server =
+      std::unique_ptr<Server>(new Server(context, std::move(definition), std::move(components)));
   const DescriptorShares descriptors = ShareDescriptors();
-  ASSIGN_OR_RETURN(server->http_,
-                   http::HttpServer::Start({.host = options.http.host,
-                                            .port = options.http.port,
-                                            .descriptors_max = descriptors.http},
-                                           AdminRoutes(server->surface_, context, server->open_)));
+  ASSIGN_OR_RETURN(server->http_, http::HttpServer::Start({.host = options.http.host,
+                                                           .port = options.http.port,
+                                                           .descriptors_max = descriptors.http},
+                                                          MakeAdminRoutes(server->definition_,
+                                                                          context, server->open_)));
   ASSIGN_OR_RETURN(server->grpc_,
                    GrpcServer::Start({.listen = options.grpc,
                                       .descriptors_max = descriptors.grpc,
-                                      .connection_age_max = server->surface_.connection_age_max,
+                                      .connection_age_max = server->definition_.connection_age_max,
                                       .metrics = &context.metrics(),
                                       .clock = &context.clock()},
-                                     server->surface_.services));
-  context.readiness().Watch([grpc = server->grpc_.get()](bool ready) { grpc->SetServing(ready); });
+                                     server->definition_.services));
+  context.readiness().SetListener(
+      [grpc = server->grpc_.get()](bool ready) { grpc->SetServing(ready); });
   server->open_ = true;
   server->addresses_ = {.grpc = {options.grpc.host, server->grpc_->port()},
                         .http = {options.http.host, server->http_->port()}};
@@ -139,7 +282,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerContext& context, Su
 }
 
 Server::~Server() {
-  // A server whose ports did not open has nothing to stop.
+  // There is nothing to stop if the ports did not open.
   if (grpc_ != nullptr) Stop(absl::ZeroDuration());
 }
 
@@ -147,10 +290,10 @@ void Server::Stop(absl::Duration grace) {
   if (std::exchange(stopped_, true)) return;
   open_ = false;
   base::LogInfo("server", "draining", {{"service", context_.options().name}});
-  context_.readiness().Watch(nullptr);
+  context_.readiness().SetListener(nullptr);
   grpc_->StopServing();
-  if (surface_.drain) surface_.drain();
-  if (surface_.finish) surface_.finish();
+  if (definition_.drain) definition_.drain();
+  if (definition_.finish) definition_.finish();
   grpc_->Shutdown(grace);
   http_.reset();
   base::LogInfo("server", "stopped", {{"service", context_.options().name}});

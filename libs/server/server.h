@@ -1,3 +1,5 @@
+// A server in a process: its context, ports and settings, its readiness, and its status page.
+
 #ifndef CALLBOARD_LIBS_SERVER_SERVER_H_
 #define CALLBOARD_LIBS_SERVER_SERVER_H_
 
@@ -13,121 +15,176 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "libs/adapters/system_clock/system_clock.h"
-#include "libs/adapters/system_random/system_random.h"
+#include "callboard/config/v1/server.pb.h"
 #include "libs/base/mutex.h"
+#include "libs/flow/flow.h"
+#include "libs/flow/limits.h"
 #include "libs/http/http_server.h"
-#include "libs/ports/clock.h"
-#include "libs/ports/random.h"
+#include "libs/ports/environment.h"
 #include "libs/ports/telemetry.h"
-#include "libs/ports/tracing.h"
-#include "libs/server/exemplars.h"
 #include "libs/server/grpc_server.h"
 #include "libs/server/listen_address.h"
-#include "libs/server/port_file.h"
-#include "libs/server/readiness.h"
+#include "libs/system/system.h"
+#include "libs/telemetry/metrics.h"
 
 namespace callboard::server {
 
+// The addresses that a server listens on.
+struct Addresses {
+  ListenAddress grpc;
+  ListenAddress http;
+};
+
+// Returns the ports as JSON: {"grpc":7070,"http":8080}
+std::string PortsJson(const Addresses& addresses);
+
+// Writes `json` to the file at `path`, atomically: readers never see a part of it. Does nothing if
+// `path` is empty. Returns INVALID_ARGUMENT if the file cannot be written.
+absl::Status WritePortFile(const std::string& path, const std::string& json);
+
+// Whether a server is ready to do its work. Thread-safe.
+class Readiness {
+ public:
+  // Sets why the server is not ready. Empty, the initial value, means ready.
+  void Set(std::string unready_reason);
+  std::string unready_reason() const;
+
+  // Calls `listener` now and at every change between ready and not ready, one call at a time. Null
+  // removes the listener. The listener must not call this object.
+  void SetListener(std::function<void(bool ready)> listener);
+
+ private:
+  mutable base::Mutex mutex_;
+  std::string unready_reason_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(bool ready)> listener_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Returns the limits for `config`, whose values are already merged from flags, file, environment
+// and defaults.
+flow::Limits LimitsFromConfig(const config::v1::FlowConfig& config, const flow::Machine& machine);
+
+// Returns the options of a Flow with `lanes`, changed by the settings, with tokens or plain.
+// Returns INVALID_ARGUMENT if a setting names an unknown lane.
+absl::StatusOr<flow::FlowOptions> FlowOptionsFromConfig(const config::v1::FlowConfig& config,
+                                                        const flow::Machine& machine,
+                                                        std::vector<flow::LaneOptions> lanes);
+
+// Returns the counts of all lanes, as callboard_flow_{waiting,pending,in_flight}{lane}.
+std::vector<prometheus::MetricFamily> CollectFlowMetrics(const flow::Flow& flow);
+
+// A member of a JSON object: a name, and a value as JSON text.
+struct ViewMember {
+  std::string name;
+  std::string json;
+};
+
+// Returns the body of a server's /status: its type, its interfaces, its version, and `members`.
+std::string RenderViewPage(const std::vector<std::string>& interfaces,
+                           const std::vector<ViewMember>& members);
+
 struct ServerOptions {
-  // As in the name of the binary: callboard-director.
+  // The name of the binary: callboard-director.
   std::string name;
   ListenAddress grpc;
   ListenAddress http;
-  // Where to write the chosen ports once they are open; nowhere when empty.
+  // The file that the chosen ports are written to once they are open. Empty writes no file.
   std::string port_file;
 };
 
-// What the process gives to a server in it.
+// The resources that a process provides to a server. Outlives the server.
 class ServerContext {
  public:
-  // `end` ends the program in order; it is called once at most.
+  // `request_shutdown` starts an orderly shutdown of the program. Fail() calls it at most once.
   ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry,
-                std::function<void()> end);
+                std::function<void()> request_shutdown);
 
   const ServerOptions& options() const { return options_; }
   const ports::Clock& clock() const { return clock_; }
   ports::Random& random() { return random_; }
-  // Sends what is left when the context ends.
+  // The destructor of the context sends the remaining spans.
   ports::Telemetry& telemetry() { return *telemetry_; }
-  // For who makes spans.
+  // Dependencies for creating spans.
   ports::Tracing tracing() { return {*telemetry_, clock_, random_}; }
-  // For parts that cannot always do their work.
+  // Set by components that are temporarily unable to work.
   Readiness& readiness() { return readiness_; }
-  // Metrics registered here are shown at /metrics.
+  // Metrics in this registry are shown at /metrics.
   prometheus::Registry& metrics() { return *metrics_; }
-  // And with them these, to who takes them.
-  Exemplars& exemplars() { return exemplars_; }
+  // Shown at /metrics too, to clients that accept OpenMetrics.
+  telemetry::Exemplars& exemplars() { return exemplars_; }
 
-  // A part cannot go on: the program ends as after a signal, and with this error. Thread-safe.
+  // Reports that a component cannot continue. The program shuts down as after a signal, and exits
+  // with this error. Thread-safe.
   void Fail(const absl::Status& why);
-  // OK when no part did.
+  // Returns the first error that was passed to Fail(), or OK.
   absl::Status failure() const;
 
  private:
   const ServerOptions options_;
-  const adapters::SystemClock clock_;
-  adapters::SystemRandom random_;
+  const system::SystemClock clock_;
+  system::SystemRandom random_;
   const std::unique_ptr<ports::Telemetry> telemetry_;
-  const std::function<void()> end_;
+  const std::function<void()> request_shutdown_;
   Readiness readiness_;
-  // Shared as prometheus-cpp wants it.
+  // Shared, as prometheus-cpp requires.
   const std::shared_ptr<prometheus::Registry> metrics_;
-  Exemplars exemplars_;
+  telemetry::Exemplars exemplars_;
   mutable base::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What a server shows to the world.
-struct Surface {
-  using StatusReply = std::function<void(absl::StatusOr<std::string>)>;
+// The services of a server and the hooks that Server calls.
+struct ServerDefinition {
+  using StatusCallback = std::function<void(absl::StatusOr<std::string>)>;
 
   std::vector<ServedService> services;
-  // Answers the body of /status, a JSON object, through the callback. Must not block.
-  std::function<void(StatusReply)> status;
-  // Runs when the server stops, before its ports close. Must not block. May be null.
+  // Passes the body of /status, a JSON object, to the callback. Must not block.
+  std::function<void(StatusCallback)> status;
+  // Called when the server stops, before its ports close. Must not block. May be null.
   std::function<void()> drain;
-  // Runs after that, and may take its time: what is under way ends meanwhile. May be null.
+  // Called after `drain`. May block until work in progress has ended. May be null.
   std::function<void()> finish = {};
-  // Reads anew what can be: a server by itself is told so by a SIGHUP. Must not block. May be null.
+  // Reloads files that can change at run time. A program with one server calls it on SIGHUP. Must
+  // not block. May be null.
   std::function<void()> reload = {};
-  // Shown at /metrics beside the context's. Must not block. May be null.
+  // Returns more metrics to show at /metrics, beside the context's. Must not block. May be null.
   std::function<std::vector<prometheus::MetricFamily>()> metrics = {};
-  // As GrpcServerOptions's.
+  // See GrpcServerOptions.
   absl::Duration connection_age_max = GrpcServerOptions().connection_age_max;
 };
 
-// A server that runs: its ports, with health, probes and metrics, and the parts behind them.
+// A running server: its gRPC and HTTP ports, with health, probes and metrics, and the components
+// behind them. Not thread-safe.
 class Server {
  public:
-  // Opens the ports, and tells a trace collector, if there is one, that it did: so an operator sees
-  // that spans arrive before there are tasks. `parts` is what the surface speaks for: it lives as
-  // long as the ports are open. `context` outlives the server. UNAVAILABLE when a port cannot be
-  // opened, INVALID_ARGUMENT when the port file cannot be written.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerContext& context, Surface surface,
-                                                       std::shared_ptr<void> parts);
-  // Stops without grace.
+  // Opens the ports and emits a span `server.start`, so that an operator can see whether spans
+  // reach the trace collector before there are tasks. The services and hooks use `components`,
+  // which is released after the ports are closed. `context` outlives the server. Returns
+  // UNAVAILABLE if a port cannot be opened, INVALID_ARGUMENT if the port file cannot be written.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerContext& context,
+                                                       ServerDefinition definition,
+                                                       std::shared_ptr<void> components);
+  // Calls Stop() without a grace period.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // With the ports that were chosen.
+  // The addresses with the chosen ports.
   const Addresses& addresses() const { return addresses_; }
 
-  // As the surface's; null when it has none.
-  const std::function<void()>& reload() const { return surface_.reload; }
+  // ServerDefinition::reload; may be null.
+  const std::function<void()>& reload() const { return definition_.reload; }
 
-  // Drains and closes: health and /readyz say no, calls under way get `grace` to end by themselves.
-  // Does nothing the second time.
+  // Drains and closes: health and /readyz say no, calls under way get `grace` to finish by
+  // themselves. Does nothing the second time.
   void Stop(absl::Duration grace);
 
  private:
-  Server(ServerContext& context, Surface surface, std::shared_ptr<void> parts);
+  Server(ServerContext& context, ServerDefinition definition, std::shared_ptr<void> components);
 
   ServerContext& context_;
-  // What is served from stands before what serves it.
-  const std::shared_ptr<void> parts_;
-  const Surface surface_;
+  // Declared before the ports, so that it is destroyed after them.
+  const std::shared_ptr<void> components_;
+  const ServerDefinition definition_;
   Addresses addresses_;
   std::atomic<bool> open_ = false;
   bool stopped_ = false;

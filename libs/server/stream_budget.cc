@@ -12,7 +12,7 @@ uint64_t StreamBudget::Hold(size_t bytes, std::function<void()> cut_off) {
   uint64_t number = 0;
   {
     base::MutexLock lock(mutex_);
-    number = ++last_;
+    number = ++last_number_;
     held_[number] = {.bytes = bytes, .since = now, .cut_off = std::move(cut_off)};
     bytes_ += bytes;
     if (bytes_ > options_.bytes_max) slowest = TakeSlowest(now);
@@ -27,9 +27,9 @@ uint64_t StreamBudget::Hold(size_t bytes, std::function<void()> cut_off) {
 std::vector<std::function<void()>> StreamBudget::TakeSlowest(absl::Duration now) {
   std::vector<std::function<void()>> slowest;
   for (auto& [number, held] : held_) {
-    if (bytes_ <= options_.bytes_max || number == last_) break;
+    if (bytes_ <= options_.bytes_max || number == last_number_) break;
     if (held.cut_off == nullptr) continue;
-    if (now - held.since < options_.patience && bytes_ <= 2 * options_.bytes_max) break;
+    if (now - held.since < options_.stall_timeout && bytes_ <= 2 * options_.bytes_max) break;
     slowest.push_back(std::exchange(held.cut_off, nullptr));
     bytes_ -= held.bytes;
   }
@@ -37,7 +37,7 @@ std::vector<std::function<void()>> StreamBudget::TakeSlowest(absl::Duration now)
 }
 
 void StreamBudget::Release(uint64_t number) {
-  // It may hold the last that keeps a stream alive.
+  // Destroyed after the lock is released: it may hold the last reference to a stream.
   std::function<void()> dropped;
   base::MutexLock lock(mutex_);
   const auto found = held_.find(number);

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "libs/testing/fake_clock.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::server {
 namespace {
@@ -15,17 +15,17 @@ using ::testing::IsEmpty;
 
 class StreamBudgetTest : public testing::Test {
  protected:
-  // Notes the name of a stream that is cut off.
+  // Holds a message of stream `name`, which is added to `cut_off_` when the stream is cut off.
   uint64_t Hold(int name, size_t bytes) {
     return budget_.Hold(bytes, [this, name] { cut_off_.push_back(name); });
   }
 
   test::FakeClock clock_;
-  StreamBudget budget_{clock_, {.bytes_max = 100, .patience = absl::Seconds(5)}};
+  StreamBudget budget_{clock_, {.bytes_max = 100, .stall_timeout = absl::Seconds(5)}};
   std::vector<int> cut_off_;
 };
 
-TEST_F(StreamBudgetTest, NobodyIsCutOffWhileThereIsRoom) {
+TEST_F(StreamBudgetTest, NoStreamIsCutOffWithinTheBudget) {
   Hold(1, 50);
   clock_.Advance(absl::Hours(1));
   Hold(2, 50);
@@ -33,7 +33,7 @@ TEST_F(StreamBudgetTest, NobodyIsCutOffWhileThereIsRoom) {
   EXPECT_EQ(budget_.bytes(), 100u);
 }
 
-TEST_F(StreamBudgetTest, MessagesThatWaitLongestMakeRoom) {
+TEST_F(StreamBudgetTest, StreamWithTheOldestMessageIsCutOff) {
   Hold(1, 40);
   Hold(2, 40);
   clock_.Advance(absl::Seconds(5));
@@ -42,7 +42,7 @@ TEST_F(StreamBudgetTest, MessagesThatWaitLongestMakeRoom) {
   EXPECT_EQ(budget_.bytes(), 80u);
 }
 
-TEST_F(StreamBudgetTest, ReaderThatReadsIsNotCutOffBecauseOthersDoNot) {
+TEST_F(StreamBudgetTest, FastReaderIsNotCutOffBecauseOfSlowOnes) {
   Hold(1, 60);
   for (int i = 0; i < 10; ++i) {
     clock_.Advance(absl::Seconds(1));
@@ -52,7 +52,7 @@ TEST_F(StreamBudgetTest, ReaderThatReadsIsNotCutOffBecauseOthersDoNot) {
   EXPECT_EQ(budget_.bytes(), 0u);
 }
 
-TEST_F(StreamBudgetTest, ShortWaitIsForgivenUpToTwiceTheBudget) {
+TEST_F(StreamBudgetTest, StreamsBelowTheStallTimeoutAreKeptUpToTwiceTheBudget) {
   Hold(1, 100);
   Hold(2, 100);
   EXPECT_THAT(cut_off_, IsEmpty());

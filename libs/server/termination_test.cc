@@ -1,4 +1,4 @@
-#include "libs/server/termination.h"
+#include "libs/server/program.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -7,18 +7,18 @@
 namespace callboard::server {
 namespace {
 
-// Each in a process of its own: signals belong to the whole process.
+// Each test runs in a process of its own, because signals apply to the whole process.
 void RaiseAndWait(int signals) {
   Termination termination;
   for (int i = 0; i < signals; ++i) {
     kill(getpid(), SIGTERM);
     termination.WaitForSignal();
   }
-  // A second signal ends the process from another thread, here.
+  // The second signal ends the process from another thread, while this one waits here.
   if (signals > 1) pause();
 }
 
-TEST(TerminationTest, FirstSignalIsWaitedForAndEndsNothing) {
+TEST(TerminationTest, FirstSignalEndsTheWaitOnly) {
   EXPECT_EXIT(
       {
         RaiseAndWait(1);
@@ -27,35 +27,35 @@ TEST(TerminationTest, FirstSignalIsWaitedForAndEndsNothing) {
       testing::ExitedWithCode(42), "^$");
 }
 
-TEST(TerminationTest, SecondSignalEndsTheProcessAtOnce) {
+TEST(TerminationTest, SecondSignalEndsTheProcess) {
   EXPECT_EXIT(RaiseAndWait(2), testing::ExitedWithCode(1), "^$");
 }
 
-TEST(TerminationTest, RequestsAreWaitedForAndEndNothing) {
+TEST(TerminationTest, RequestsEndTheWaitOnly) {
   EXPECT_EXIT(
       {
         Termination termination;
-        termination.Request();
-        termination.Request();
+        termination.RequestShutdown();
+        termination.RequestShutdown();
         termination.WaitForSignal();
         _exit(42);
       },
       testing::ExitedWithCode(42), "^$");
 }
 
-TEST(TerminationTest, RequestAfterASignalEndsNothing) {
+TEST(TerminationTest, RequestAfterASignalDoesNotEndTheProcess) {
   EXPECT_EXIT(
       {
         Termination termination;
         kill(getpid(), SIGTERM);
         termination.WaitForSignal();
-        termination.Request();
+        termination.RequestShutdown();
         _exit(42);
       },
       testing::ExitedWithCode(42), "^$");
 }
 
-TEST(TerminationTest, HangupIsASignalAsTheOthers) {
+TEST(TerminationTest, HangupWithoutAHandlerIsATerminationSignal) {
   EXPECT_EXIT(
       {
         Termination termination;
@@ -66,18 +66,18 @@ TEST(TerminationTest, HangupIsASignalAsTheOthers) {
       testing::ExitedWithCode(42), "^$");
 }
 
-TEST(TerminationTest, HangupReloadsWhereThereIsSomethingToReload) {
+TEST(TerminationTest, HangupRunsTheReloadHandler) {
   EXPECT_EXIT(
       {
         Termination termination;
-        termination.OnHangup([] { _exit(42); });
+        termination.SetReloadHandler([] { _exit(42); });
         kill(getpid(), SIGHUP);
         termination.WaitForSignal();
       },
       testing::ExitedWithCode(42), "^$");
 }
 
-TEST(TerminationTest, HangupOfAProgramThatStartsReloadsOnceItHas) {
+TEST(TerminationTest, HangupDuringStartRunsTheHandlerOnceItIsSet) {
   EXPECT_EXIT(
       {
         Termination termination;
@@ -86,13 +86,13 @@ TEST(TerminationTest, HangupOfAProgramThatStartsReloadsOnceItHas) {
         do {
           sigpending(&waiting);
         } while (sigismember(&waiting, SIGHUP) != 0);
-        termination.OnHangup([] { _exit(42); });
+        termination.SetReloadHandler([] { _exit(42); });
         termination.WaitForSignal();
       },
       testing::ExitedWithCode(42), "^$");
 }
 
-TEST(TerminationTest, HangupOfAProgramThatEndsEndsItNoSooner) {
+TEST(TerminationTest, HangupDuringShutdownDoesNotEndTheProcess) {
   EXPECT_EXIT(
       {
         {
@@ -105,13 +105,13 @@ TEST(TerminationTest, HangupOfAProgramThatEndsEndsItNoSooner) {
             sigpending(&waiting);
           } while (sigismember(&waiting, SIGHUP) != 0);
         }
-        // Whatever it does about it is done.
+        // The handling of the hangup has ended.
         _exit(42);
       },
       testing::ExitedWithCode(42), "^$");
 }
 
-TEST(TerminationTest, HangupThatWasIgnoredBeforeStaysIgnored) {
+TEST(TerminationTest, IgnoredHangupStaysIgnored) {
   EXPECT_EXIT(
       {
         signal(SIGHUP, SIG_IGN);
@@ -125,7 +125,7 @@ TEST(TerminationTest, HangupThatWasIgnoredBeforeStaysIgnored) {
       testing::ExitedWithCode(42), "^$");
 }
 
-TEST(TerminationTest, EndsQuietlyWithoutASignal) {
+TEST(TerminationTest, DestructorNeedsNoSignal) {
   EXPECT_EXIT(
       {
         { Termination termination; }

@@ -1,12 +1,12 @@
-#include "libs/server/view_page.h"
+#include "libs/server/server.h"
 
 #include <gtest/gtest.h>
 
 namespace callboard::server {
 namespace {
 
-TEST(ViewPageTest, HoldsKindInterfacesVersionAndTheMembers) {
-  EXPECT_EQ(ViewPage({"statusable", "observable"}, {{"jobs", "[]"}, {"more", "{}"}}),
+TEST(ViewPageTest, PageHasTypeInterfacesVersionAndMembers) {
+  EXPECT_EQ(RenderViewPage({"statusable", "observable"}, {{"jobs", "[]"}, {"more", "{}"}}),
             R"({"type":"view","interfaces":["statusable","observable"],"version":"0.1.0",)"
             R"("jobs":[],"more":{}})");
 }

@@ -1,8 +1,8 @@
-// What every Clock promises, fake and real.
+// The contract of every Clock, fake and real.
 #include <gtest/gtest.h>
 
-#include "libs/adapters/system_clock/system_clock.h"
-#include "libs/testing/fake_clock.h"
+#include "libs/system/system.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::test {
 namespace {
@@ -13,7 +13,7 @@ class ClockContractTest : public ::testing::Test {
   ClockType clock_;
 };
 
-using Clocks = ::testing::Types<FakeClock, adapters::SystemClock>;
+using Clocks = ::testing::Types<FakeClock, system::SystemClock>;
 TYPED_TEST_SUITE(ClockContractTest, Clocks);
 
 TYPED_TEST(ClockContractTest, MonotonicTimeNeverGoesBack) {
@@ -29,7 +29,7 @@ TYPED_TEST(ClockContractTest, WallTimeIsAPlausibleDate) {
   EXPECT_GE(this->clock_.WallNow(), absl::FromUnixSeconds(1'700'000'000));
 }
 
-TEST(FakeClockTest, AdvanceMovesBothTimesAndAStepOnlyTheWall) {
+TEST(FakeClockTest, AdvanceMovesBothClocksAndStepOnlyTheWallClock) {
   FakeClock clock;
   const absl::Time wall = clock.WallNow();
   const absl::Duration monotonic = clock.MonotonicNow();

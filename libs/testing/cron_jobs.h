@@ -1,4 +1,4 @@
-// Cron jobs for tests, in as few words as they need.
+// Cron jobs for tests.
 #ifndef CALLBOARD_LIBS_TESTING_CRON_JOBS_H_
 #define CALLBOARD_LIBS_TESTING_CRON_JOBS_H_
 
@@ -12,7 +12,7 @@
 
 namespace callboard::test {
 
-// Of five fields, or of six when it has so many; in UTC unless told otherwise.
+// Returns a job with the cron expression `expression`, of five or six fields.
 inline core::Job CronJob(const std::string& name, const std::string& expression,
                          const std::string& zone_name = "UTC") {
   absl::TimeZone zone;
@@ -28,7 +28,7 @@ inline core::Job CronJob(const std::string& name, const std::string& expression,
   return job;
 }
 
-// "2026-01-05 00:10:00" in UTC.
+// Parses a UTC time such as "2026-01-05 00:10:00".
 inline absl::Time At(const std::string& text) {
   absl::Time time;
   std::string error;

@@ -1,8 +1,11 @@
-// A director's engine with agents that a test speaks for, so that a rule takes a few lines to try.
+// Parts of a director for tests: an engine whose agents the test plays, an agent link that records,
+// and the driver's lanes.
+
 #ifndef CALLBOARD_LIBS_TESTING_ENGINE_FIXTURE_H_
 #define CALLBOARD_LIBS_TESTING_ENGINE_FIXTURE_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,13 +16,75 @@
 
 #include "libs/base/check.h"
 #include "libs/base/error.h"
+#include "libs/base/mutex.h"
+#include "libs/director/driver.h"
 #include "libs/director/engine.h"
-#include "libs/testing/fake_random.h"
+#include "libs/flow/flow.h"
+#include "libs/flow/thread_pool.h"
+#include "libs/ports/agent_link.h"
+#include "libs/ports/environment.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/memory_event_store.h"
 
 namespace callboard::test {
 
-// The records of every turn are kept, as a store would; Restart() makes a new engine from them.
+// An agent link that records what is sent and delivers nothing. Thread-safe.
+class FakeAgentLink final : public ports::AgentLink {
+ public:
+  struct SentItem {
+    core::SessionId session;
+    core::DirectorItem item;
+    // Items that were sent in one message have the same number.
+    size_t message = 0;
+  };
+
+  void Send(core::SessionId session, std::vector<core::DirectorItem> items) override {
+    base::MutexLock lock(mutex_);
+    ++messages_;
+    for (core::DirectorItem& item : items) {
+      sent_.push_back({session, std::move(item), messages_});
+    }
+  }
+  void Redial(uint64_t director_epoch) override {
+    base::MutexLock lock(mutex_);
+    epochs_.push_back(director_epoch);
+  }
+
+  std::vector<SentItem> TakeSent() {
+    base::MutexLock lock(mutex_);
+    return std::exchange(sent_, {});
+  }
+  // The director epochs that Redial() received.
+  std::vector<uint64_t> epochs() const {
+    base::MutexLock lock(mutex_);
+    return epochs_;
+  }
+
+ private:
+  mutable base::Mutex mutex_;
+  size_t messages_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<SentItem> sent_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> epochs_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The lanes of a director's driver, with two threads for reads. `clock` must outlive this object.
+class DriverFlow {
+ public:
+  explicit DriverFlow(const ports::Clock& clock, const director::DriverOptions& options = {})
+      // One token of each kind: nothing may wait for a token while it holds another one.
+      : flow_({.lanes = director::DriverLanes(/*reads_at_once=*/2, options),
+               .tokens = flow::Tokens{.cpu = 1, .io = 1, .memory = 1}},
+              pool_, clock) {}
+
+  flow::Flow& flow() { return flow_; }
+
+ private:
+  flow::ThreadPool pool_{3};
+  flow::Flow flow_;
+};
+
+// A director's engine without a driver. The test plays the agents, so a rule takes a few lines to
+// test. Keeps the records of every turn, as a store would; Restart() builds a new engine from them.
 class EngineFixture {
  public:
   explicit EngineFixture(const director::EngineOptions& options = {}) : options_(options) {
@@ -29,44 +94,45 @@ class EngineFixture {
   // ---- Time ----
 
   director::Moment now() const { return now_; }
-  // Lets time pass and does what is due on the way.
+  // Advances both clocks and fires the timers on the way.
   void Advance(absl::Duration time) {
     const absl::Duration end = now_.monotonic + time;
     while (true) {
-      const absl::Duration wait = std::min(engine_->UntilNextTimer(now_), end - now_.monotonic);
+      const absl::Duration wait = std::min(engine_->TimeUntilNextTimer(now_), end - now_.monotonic);
       now_.monotonic += wait;
       now_.wall += wait;
       engine_->FireTimers(now_);
-      Take();
+      ApplyOutcome();
       if (now_.monotonic >= end) return;
-      // Something may be due at this very moment for a reason that only time removes.
+      // A timer may be due now that only the passing of time removes.
       if (wait == absl::ZeroDuration()) {
         now_.monotonic += absl::Milliseconds(1);
         now_.wall += absl::Milliseconds(1);
       }
     }
   }
-  // The same, while every connected agent beats for what it runs.
-  void AdvanceBeating(absl::Duration time) {
+  // As Advance(), while every connected agent sends heartbeats for its runs.
+  void AdvanceWithHeartbeats(absl::Duration time) {
     const absl::Duration end = now_.monotonic + time;
     while (now_.monotonic < end) {
       Advance(std::min(absl::Duration(absl::Seconds(10)), end - now_.monotonic));
-      for (const auto& [agent, session] : std::map(sessions_)) Beat(agent, RunningOn(agent));
+      for (const auto& [agent, session] : std::map(sessions_))
+        SendHeartbeat(agent, RunningOn(agent));
     }
   }
-  // Lets time pass in which the director gets to nothing.
-  void AdvanceWithoutATurn(absl::Duration time) {
+  // Advances both clocks without running a turn.
+  void AdvanceWithoutTurn(absl::Duration time) {
     now_.monotonic += time;
     now_.wall += time;
   }
-  // Sets the wall clock; the other does not notice.
+  // Steps the wall clock; the monotonic clock does not change.
   void StepWall(absl::Duration step) {
     now_.wall += step;
     engine_->FireTimers(now_);
-    Take();
+    ApplyOutcome();
   }
 
-  // A new director over the same records. Sessions are gone.
+  // Starts a new director from the same records. All sessions are lost.
   void Restart() {
     engine_ = std::make_unique<director::DirectorEngine>(options_, random_);
     for (const core::Record& record : Stored()) CHECK_OK(engine_->Recover(record));
@@ -74,7 +140,7 @@ class EngineFixture {
     sessions_.clear();
     answers_.clear();
     messages_.clear();
-    Take();
+    ApplyOutcome();
   }
 
   // ---- Callers ----
@@ -85,25 +151,25 @@ class EngineFixture {
     submission.spec.prompt = prompt;
     return submission;
   }
-  // One that goes back in line when its agent is lost.
-  static core::Submission Requeued() {
+  // A submission that is requeued when its agent is lost.
+  static core::Submission RequeueOnLoss() {
     core::Submission submission = Prompt();
     submission.spec.on_agent_lost = core::OnAgentLost::kRequeue;
     return submission;
   }
   director::Decision Submit(core::Submission submission, const std::string& identity = "me") {
     director::Decision decision =
-        engine_->Submit(director::Submitter(identity, std::move(submission), now_.wall), now_);
-    Take();
+        engine_->Submit(director::MakeSubmitter(identity, std::move(submission), now_.wall), now_);
+    ApplyOutcome();
     return decision;
   }
-  // REQUIRES: it is accepted.
+  // Submits a task. REQUIRES: it is accepted.
   core::QueueId Add(core::Submission submission = Prompt()) {
     const director::Decision decision = Submit(std::move(submission));
-    CHECK(std::holds_alternative<director::Submitted>(decision)) << ErrorOf(decision);
-    return std::get<director::Submitted>(decision).queue_id;
+    CHECK(std::holds_alternative<director::SubmitResult>(decision)) << ErrorOf(decision);
+    return std::get<director::SubmitResult>(decision).queue_id;
   }
-  // REQUIRES: it has to wait.
+  // Submits a task that waits for admission. REQUIRES: the queue is full.
   director::WaiterId AddWaiter(core::Submission submission = Prompt(),
                                const std::string& identity = "me") {
     submission.policy = core::QueuePolicy::kBlock;
@@ -111,67 +177,68 @@ class EngineFixture {
     CHECK(std::holds_alternative<director::WaiterId>(decision)) << ErrorOf(decision);
     return std::get<director::WaiterId>(decision);
   }
-  // The error that a submit gets; OK when it is accepted or waits.
-  absl::Status Try(core::Submission submission, const std::string& identity = "me") {
+  // Submits a task and returns the error; OK when it is accepted or waits.
+  absl::Status TrySubmit(core::Submission submission, const std::string& identity = "me") {
     return ErrorOf(Submit(std::move(submission), identity));
   }
   director::Decision Reserve(const std::string& identity = "me",
                              absl::Duration time = absl::Seconds(30)) {
     director::Decision decision = engine_->ReserveSlot(identity, time, now_);
-    Take();
+    ApplyOutcome();
     return decision;
   }
-  // REQUIRES: it is granted at once.
-  std::string Ticket(const std::string& identity = "me", absl::Duration time = absl::Seconds(30)) {
+  // Reserves a slot and returns the ticket. REQUIRES: a slot is free.
+  std::string GrantTicket(const std::string& identity = "me",
+                          absl::Duration time = absl::Seconds(30)) {
     const director::Decision decision = Reserve(identity, time);
-    CHECK(std::holds_alternative<director::TicketGranted>(decision)) << ErrorOf(decision);
-    return std::get<director::TicketGranted>(decision).ticket;
+    CHECK(std::holds_alternative<director::GrantedTicket>(decision)) << ErrorOf(decision);
+    return std::get<director::GrantedTicket>(decision).ticket;
   }
-  void Leave(director::WaiterId waiter) {
-    engine_->Leave(waiter, now_);
-    Take();
+  void CancelWait(director::WaiterId waiter) {
+    engine_->CancelWait(waiter, now_);
+    ApplyOutcome();
   }
   // REQUIRES: the task is known.
-  director::CancelAnswer Cancel(core::QueueId task, const std::string& who = "me",
+  director::CancelResult Cancel(core::QueueId task, const std::string& who = "me",
                                 const std::string& why = "") {
-    const absl::StatusOr<director::CancelAnswer> answer = engine_->Cancel(task, who, why, now_);
+    const absl::StatusOr<director::CancelResult> answer = engine_->Cancel(task, who, why, now_);
     CHECK(answer.ok()) << answer.status();
-    Take();
+    ApplyOutcome();
     return *answer;
   }
   director::Decision Redrive(core::QueueId task) {
     const auto* records = disk_.Find(task);
     director::Decision decision =
         engine_->Redrive(task, records == nullptr ? core::TaskSpec() : Task(task).spec, "me", now_);
-    Take();
+    ApplyOutcome();
     return decision;
   }
-  // One of the operators' commands.
-  void Tell(void (director::DirectorEngine::*command)(director::Moment)) {
+  // Runs an operator command.
+  void Call(void (director::DirectorEngine::*command)(director::Moment)) {
     (engine_.get()->*command)(now_);
-    Take();
+    ApplyOutcome();
   }
-  void Tell(void (director::DirectorEngine::*command)(const std::string&, const std::string&,
+  void Call(void (director::DirectorEngine::*command)(const std::string&, const std::string&,
                                                       director::Moment),
             const std::string& why = "") {
     (engine_.get()->*command)("me", why, now_);
-    Take();
+    ApplyOutcome();
   }
   void DrainAgent(const std::string& agent, const std::string& why = "") {
     CHECK_OK(engine_->DrainAgent(agent, why, now_));
-    Take();
+    ApplyOutcome();
   }
   void UndrainAgent(const std::string& agent) {
     CHECK_OK(engine_->UndrainAgent(agent, now_));
-    Take();
+    ApplyOutcome();
   }
-  director::Kicked Kick() {
-    const director::Kicked kicked = engine_->Kick(now_);
-    Take();
+  director::KickResult Kick() {
+    const director::KickResult kicked = engine_->Kick(now_);
+    ApplyOutcome();
     return kicked;
   }
-  // What became of a waiter; nothing while it waits.
-  const director::Decision* AnswerTo(director::WaiterId waiter) const {
+  // Returns the decision for a waiter, or null while it waits.
+  const director::Decision* DecisionFor(director::WaiterId waiter) const {
     const auto found = answers_.find(waiter);
     return found == answers_.end() ? nullptr : &found->second;
   }
@@ -182,124 +249,128 @@ class EngineFixture {
 
   // ---- Agents ----
 
-  // An agent with one slot in the default lane, unless said otherwise, that knows nothing.
-  static core::AgentOpened Knowing(const std::string& name) {
-    core::AgentOpened opened;
+  // Returns an agent with one slot in the default lane and no runs or results.
+  static core::SessionOpened IdleAgent(const std::string& name) {
+    core::SessionOpened opened;
     opened.name = name;
     opened.instance_id = name + "/1";
     opened.url = "grpc://" + name;
     opened.lanes = {{"default", {.slots = 1, .used = 0}}};
     return opened;
   }
-  // One that has these under way.
-  static core::AgentOpened Running(const std::string& name, std::vector<core::FenceToken> tokens) {
-    core::AgentOpened opened = Knowing(name);
+  // Returns an agent that runs these dispatches.
+  static core::SessionOpened RunningAgent(const std::string& name,
+                                          std::vector<core::FenceToken> tokens) {
+    core::SessionOpened opened = IdleAgent(name);
     opened.running = std::move(tokens);
     opened.lanes["default"].used = static_cast<uint32_t>(opened.running.size());
     return opened;
   }
-  void Connect(const std::string& name) { Connect(Knowing(name)); }
-  void Connect(core::AgentOpened opened) {
-    // An agent that comes back as a new process has left its old Session.
+  void Connect(const std::string& name) { Connect(IdleAgent(name)); }
+  void Connect(core::SessionOpened opened) {
+    // A new process of the same agent has dropped the old Session.
     const auto before = engine_->fleet().agents().find(opened.name);
     if (before != engine_->fleet().agents().end() && before->second.is_connected() &&
         before->second.instance_id != opened.instance_id) {
-      Break(opened.name);
+      BreakSession(opened.name);
     }
     opened.agent_time = now_.monotonic;
     const core::SessionId session(++last_session_);
     sessions_[opened.name] = session;
-    CHECK_OK(engine_->OnOpened(session, opened, now_));
-    Take();
+    CHECK_OK(engine_->OnSessionOpened(session, opened, now_));
+    ApplyOutcome();
   }
-  void Break(const std::string& agent, const absl::Status& why = absl::UnavailableError("cut")) {
-    engine_->OnBroken(sessions_.at(agent), why, now_);
+  void BreakSession(const std::string& agent,
+                    const absl::Status& why = absl::UnavailableError("cut")) {
+    engine_->OnSessionClosed(sessions_.at(agent), why, now_);
     sessions_.erase(agent);
-    Take();
+    ApplyOutcome();
   }
-  void Say(const std::string& agent, core::AgentItem item) {
-    SayTogether(agent, absl::MakeConstSpan(&item, 1));
+  void Send(const std::string& agent, core::AgentItem item) {
+    SendTogether(agent, absl::MakeConstSpan(&item, 1));
   }
-  void SayTogether(const std::string& agent, absl::Span<const core::AgentItem> items) {
+  void SendTogether(const std::string& agent, absl::Span<const core::AgentItem> items) {
     engine_->OnItems(sessions_.at(agent), items, now_);
-    Take();
+    ApplyOutcome();
   }
-  void Answer(core::QueueId task, const absl::Status& answer) {
-    const core::Life& life = engine_->book().Find(task)->life;
-    Say(life.tries->agent, core::StartAnswered{life.token(), answer});
+  void AnswerStart(core::QueueId task, const absl::Status& answer) {
+    const core::TaskState& state = engine_->book().Find(task)->task;
+    Send(state.history->agent, core::StartAnswer{state.token(), answer});
   }
-  void Accept(core::QueueId task) { Answer(task, absl::OkStatus()); }
-  // 409. The lane stays full until Report().
-  void RefuseAsBusy(core::QueueId task) {
-    Answer(task, base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"));
+  void AcceptStart(core::QueueId task) { AnswerStart(task, absl::OkStatus()); }
+  // Answers 409 (busy). The lane stays full until ReportLoad().
+  void AnswerBusy(core::QueueId task) {
+    AnswerStart(task, base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"));
   }
-  // The start could not be handed to its Session.
-  void LoseStart(core::QueueId task) {
-    engine_->OnNotWritten(Token(task), now_);
-    Take();
+  // Reports that the start could not be written to the Session.
+  void FailStartWrite(core::QueueId task) {
+    engine_->OnStartNotSent(Token(task), now_);
+    ApplyOutcome();
   }
-  void Finish(core::QueueId task, core::RunResult result = {}) {
-    const core::Life& life = engine_->book().Find(task)->life;
-    Say(life.tries->agent, core::RunEnded{life.token(), std::move(result)});
+  void FinishRun(core::QueueId task, core::RunResult result = {}) {
+    const core::TaskState& state = engine_->book().Find(task)->task;
+    Send(state.history->agent, core::RunEnded{state.token(), std::move(result)});
   }
-  void Report(const std::string& agent, uint32_t used, uint32_t slots = 1) {
-    Say(agent, core::LoadReported{{{"default", {.slots = slots, .used = used}}}});
+  void ReportLoad(const std::string& agent, uint32_t used, uint32_t slots = 1) {
+    Send(agent, core::LoadReport{{{"default", {.slots = slots, .used = used}}}});
   }
-  // With the agent's time, which is the director's here.
-  void Beat(const std::string& agent, std::vector<core::FenceToken> running) {
-    Say(agent, core::Heartbeat{now_.monotonic, std::move(running)});
+  // Sends a heartbeat. The agent's time is the director's time here.
+  void SendHeartbeat(const std::string& agent, std::vector<core::FenceToken> running) {
+    Send(agent, core::Heartbeat{now_.monotonic, std::move(running)});
   }
 
-  // ---- What can be seen ----
+  // ---- Observable state ----
 
   director::DirectorEngine& engine() { return *engine_; }
-  // As its users see it. REQUIRES: the task is known.
+  // Returns the task as users see it. REQUIRES: the task is known.
   core::Task Task(core::QueueId id) const {
-    const absl::StatusOr<director::Glance> glance = engine_->Look(id);
-    CHECK(glance.ok()) << glance.status();
+    const absl::StatusOr<director::TaskSummary> summary = engine_->Summarize(id);
+    CHECK(summary.ok()) << summary.status();
     std::vector<core::TaskRecord> records;
     for (const auto& [number, record] : *disk_.Find(id)) records.push_back(record);
-    core::Task task = core::TaskFrom(records);
-    CHECK(task.state == glance->state);
-    task.position = glance->position;
-    task.redriven_as = glance->redriven_as;
+    core::Task task = core::BuildTask(records);
+    CHECK(task.state == summary->state);
+    task.position = summary->position;
+    task.redriven_as = summary->redriven_as;
     return task;
   }
-  core::TaskState State(core::QueueId id) const { return Task(id).state; }
-  core::FenceToken Token(core::QueueId id) const { return engine_->book().Find(id)->life.token(); }
-  // Empty unless it failed.
+  core::LifecycleState State(core::QueueId id) const { return Task(id).state; }
+  core::FenceToken Token(core::QueueId id) const { return engine_->book().Find(id)->task.token(); }
+  // Returns the failure reason; empty unless the task failed.
   std::optional<core::FailureReason> Reason(core::QueueId id) const { return Task(id).reason; }
-  // What the agent runs, as it would say.
+  // Returns the tokens of the runs that the agent would list.
   std::vector<core::FenceToken> RunningOn(const std::string& agent) const {
     std::vector<core::FenceToken> running;
-    for (const auto& [sequence, entry] : engine_->book().line()) {
-      const core::Life& life = entry->life;
-      if (life.state == core::TaskState::kWorking && life.tries->agent == agent) {
-        running.push_back(life.token());
+    for (const auto& [sequence, entry] : engine_->book().live_tasks()) {
+      const core::TaskState& state = entry->task;
+      if (state.state == core::LifecycleState::kWorking && state.history->agent == agent) {
+        running.push_back(state.token());
       }
     }
     return running;
   }
-  // Everything that the engine knows of tasks, and what one that began now would know.
-  std::map<core::QueueId, core::Life> Lives() const { return LivesIn(engine_->book()); }
-  std::map<core::QueueId, core::Life> ReloadedLives() {
+  // Returns the state of all tasks, in the engine and in a new engine that loads the same records.
+  std::map<core::QueueId, core::TaskState> TaskStates() const {
+    return TaskStatesIn(engine_->book());
+  }
+  std::map<core::QueueId, core::TaskState> ReloadedTaskStates() {
     director::DirectorEngine reloaded(options_, random_);
     for (const core::Record& record : Stored()) CHECK_OK(reloaded.Recover(record));
-    return LivesIn(reloaded.book());
+    return TaskStatesIn(reloaded.book());
   }
-  // The agent of its current or last dispatch.
+  // Returns the agent of the current or last dispatch.
   std::string AgentOf(core::QueueId id) const {
-    return engine_->book().Find(id)->life.tries->agent;
+    return engine_->book().Find(id)->task.history->agent;
   }
-  // Pending tasks, first to last.
-  std::vector<core::QueueId> Line() const {
+  // Returns the pending tasks in dispatch order.
+  std::vector<core::QueueId> PendingTasks() const {
     std::vector<core::QueueId> line;
-    for (const auto& [sequence, entry] : engine_->book().line()) {
-      if (entry->life.is_pending()) line.push_back(entry->life.queue_id);
+    for (const auto& [sequence, entry] : engine_->book().live_tasks()) {
+      if (entry->task.is_pending()) line.push_back(entry->task.queue_id);
     }
     return line;
   }
-  // The task's events that the store has.
+  // Returns the stored events of the task.
   std::vector<core::TaskEvent> Events(core::QueueId id) const {
     std::vector<core::TaskEvent> events;
     const auto* records = disk_.Find(id);
@@ -307,20 +378,20 @@ class EngineFixture {
     for (const auto& [number, record] : *records) events.push_back(record.event);
     return events;
   }
-  // What the director said to agents since the last call, of one kind.
+  // Returns the items of one kind that the director has sent to agents since the last call.
   template <class Item>
-  std::vector<Item> TakeSaid() {
-    std::vector<Item> said;
+  std::vector<Item> TakeSent() {
+    std::vector<Item> sent;
     for (director::Outcome::Message& message : std::exchange(messages_, {})) {
-      if (auto* item = std::get_if<Item>(&message.item)) said.push_back(*item);
+      if (auto* item = std::get_if<Item>(&message.item)) sent.push_back(*item);
     }
-    return said;
+    return sent;
   }
   size_t records_written() const { return records_written_; }
-  // Results that were thrown away without a record.
+  // Results that were dropped without a record.
   const std::vector<director::OrphanResult>& orphans() const { return orphans_; }
 
-  // What the store would hand over.
+  // Returns all stored records, in the order in which a store loads them.
   std::vector<core::Record> Stored() const {
     std::vector<core::Record> records;
     disk_.Read([&records](const core::Record& record) { records.push_back(record); });
@@ -328,19 +399,19 @@ class EngineFixture {
   }
 
  private:
-  static std::map<core::QueueId, core::Life> LivesIn(const director::Book& book) {
+  static std::map<core::QueueId, core::TaskState> TaskStatesIn(const director::Book& book) {
     book.CheckIndexes();
-    std::map<core::QueueId, core::Life> lives;
-    for (const auto& [sequence, entry] : book.line()) {
-      lives.emplace(entry->life.queue_id, entry->life);
+    std::map<core::QueueId, core::TaskState> states;
+    for (const auto& [sequence, entry] : book.live_tasks()) {
+      states.emplace(entry->task.queue_id, entry->task);
     }
     for (const auto& [when, entry] : book.ended()) {
-      lives.emplace(entry->life.queue_id, entry->life);
+      states.emplace(entry->task.queue_id, entry->task);
     }
-    return lives;
+    return states;
   }
 
-  void Take() {
+  void ApplyOutcome() {
     director::Outcome outcome = engine_->TakeOutcome();
     for (const core::Record& record : outcome.records) {
       ++records_written_;

@@ -1,4 +1,4 @@
-// What every event store has to do, as a suite to instantiate for each:
+// The contract of every event store, as a test suite to instantiate for each implementation:
 //
 //   struct MemoryHarness {
 //     ports::EventStoreOpener& stores();  // The same store for as long as the harness lives.
@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "libs/core/task_spans.h"
+#include "libs/core/trace.h"
 #include "libs/ports/event_store.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/testing/stored_records.h"
@@ -28,7 +28,7 @@ class EventStoreContractTest : public testing::Test {
   static constexpr core::QueueId kTask = core::QueueId(core::Ulid(1, 2));
   static constexpr core::QueueId kOtherTask = core::QueueId(core::Ulid(1, 3));
 
-  // Closes the store, if it is open, and opens it.
+  // Closes the store if it is open, and opens it again.
   void Reopen(ports::StoreAccess access = ports::StoreAccess::kReadWrite) {
     store_.reset();
     auto store = harness_.stores().Open(access);
@@ -40,14 +40,14 @@ class EventStoreContractTest : public testing::Test {
   void Commit(const std::vector<core::Record>& batch) {
     ASSERT_THAT(store_->Commit(batch), IsOk());
   }
-  // What a director would find.
+  // Returns the records that a director would load.
   std::vector<core::Record> Loaded() {
     const absl::StatusOr<std::vector<core::Record>> records = StoredRecords(*store_);
     EXPECT_THAT(records, IsOk());
     return records.value_or(std::vector<core::Record>());
   }
 
-  // A record with something in every field that all changes share.
+  // Returns a record in which every field that all changes share is set.
   static core::TaskRecord RecordOf(core::QueueId task, uint64_t number, core::TaskChange change,
                                    uint64_t replaces = 0) {
     core::TaskRecord record = {
@@ -103,11 +103,11 @@ class EventStoreContractTest : public testing::Test {
     admitted.submitted_at = absl::FromUnixMicros(3);
     admitted.sequence = uint64_t{1} << 40;
     admitted.redrive_of = kOtherTask;
-    admitted.trace = core::SubmitSpanOf(kOtherTask);
+    admitted.trace = core::SubmitSpan(kOtherTask);
     admitted.trace.sampled = false;
     return admitted;
   }
-  // One of each kind of change, with every field set.
+  // Returns one change of each kind, with every field set.
   static std::vector<core::TaskChange> EveryChange() {
     const core::Dispatched dispatched = {core::DispatchNumber(1), 2, "instance", "grpc://a:1"};
     const core::RunResult run = {.end = core::RunResult::End::kFailed,
@@ -119,19 +119,19 @@ class EventStoreContractTest : public testing::Test {
     return {FullAdmitted(),
             dispatched,
             core::Accepted(),
-            core::Bounced{dispatched, absl::FromUnixMicros(4), 6, 5},
+            core::AnsweredBusy{dispatched, absl::FromUnixMicros(4), 6, 5},
             core::Returned{.sequence = 7,
-                           .counts = true,
-                           .blame = core::Blame::kTookAgentDown,
+                           .counts_as_attempt = true,
+                           .failure = core::DispatchFailure::kAgentLost,
                            .reported = true,
                            .backoff = absl::Milliseconds(1500),
                            .error = "why"},
             core::CancelRequested(),
-            core::Noted(),
-            core::Ended{.state = core::TaskState::kFailed,
+            core::EventOnly(),
+            core::Ended{.state = core::LifecycleState::kFailed,
                         .reason = core::FailureReason::kPoison,
-                        .counts = true,
-                        .blame = core::Blame::kAgentFailedIt,
+                        .counts_as_attempt = true,
+                        .failure = core::DispatchFailure::kAgentFailed,
                         .run = run,
                         .error = "why"}};
   }
@@ -160,14 +160,14 @@ TYPED_TEST_P(EventStoreContractTest, EveryFieldOfEveryChangeSurvivesReopening) {
   EXPECT_EQ(core::Record(this->store_->TaskRecords(this->kTask)->front()), batch.front());
 }
 
-TYPED_TEST_P(EventStoreContractTest, SpecOfATaskIsThatOfItsFirstRecord) {
+TYPED_TEST_P(EventStoreContractTest, TaskSpecComesFromTheFirstRecord) {
   const core::Admitted admitted = this->FullAdmitted();
   this->Commit({this->RecordOf(this->kTask, 1, admitted)});
   EXPECT_EQ(**this->store_->TaskSpec(this->kTask), *admitted.spec);
   EXPECT_EQ(*this->store_->TaskSpec(this->kOtherTask), nullptr);
 }
 
-TYPED_TEST_P(EventStoreContractTest, NameOfACheckpointIsUsedOnce) {
+TYPED_TEST_P(EventStoreContractTest, CheckpointNameCannotBeReused) {
   this->Commit({core::EpochBegan{1}});
   EXPECT_THAT(this->store_->CreateCheckpoint("one"), IsOk());
   EXPECT_EQ(this->store_->CreateCheckpoint("one").status().code(),
@@ -177,10 +177,10 @@ TYPED_TEST_P(EventStoreContractTest, NameOfACheckpointIsUsedOnce) {
   EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{2}});
 }
 
-TYPED_TEST_P(EventStoreContractTest, RecordsOfATaskComeInTheOrderOfTheirNumbers) {
+TYPED_TEST_P(EventStoreContractTest, RecordsOfATaskAreLoadedInNumberOrder) {
   for (uint64_t number = 1; number <= 300; ++number) {
-    this->Commit({this->RecordOf(this->kTask, number, core::Noted()),
-                  this->RecordOf(this->kOtherTask, number, core::Noted())});
+    this->Commit({this->RecordOf(this->kTask, number, core::EventOnly()),
+                  this->RecordOf(this->kOtherTask, number, core::EventOnly())});
   }
   this->Reopen();
   uint64_t last = 0;
@@ -194,32 +194,33 @@ TYPED_TEST_P(EventStoreContractTest, RecordsOfATaskComeInTheOrderOfTheirNumbers)
   EXPECT_EQ(count, 300u);
 }
 
-TYPED_TEST_P(EventStoreContractTest, RecordTakesThePlaceOfThoseFromItsNumberOn) {
-  this->Commit({this->RecordOf(this->kTask, 1, core::Noted()),
-                this->RecordOf(this->kTask, 2, core::Noted()),
+TYPED_TEST_P(EventStoreContractTest, RecordReplacesRecordsFromItsNumberOn) {
+  this->Commit({this->RecordOf(this->kTask, 1, core::EventOnly()),
+                this->RecordOf(this->kTask, 2, core::EventOnly()),
                 this->RecordOf(this->kTask, 3, core::Accepted())});
   const core::TaskRecord later = this->RecordOf(this->kTask, 2, core::CancelRequested(), 2);
   this->Commit({later});
   this->Reopen();
-  const std::vector<core::Record> expected = {this->RecordOf(this->kTask, 1, core::Noted()), later};
+  const std::vector<core::Record> expected = {this->RecordOf(this->kTask, 1, core::EventOnly()),
+                                              later};
   EXPECT_EQ(this->Loaded(), expected);
 }
 
-TYPED_TEST_P(EventStoreContractTest, NothingIsLeftOfAForgottenTask) {
-  this->Commit({this->RecordOf(this->kTask, 1, core::Noted()),
-                this->RecordOf(this->kTask, 2, core::Noted()),
-                this->RecordOf(this->kOtherTask, 1, core::Noted())});
+TYPED_TEST_P(EventStoreContractTest, ForgottenTaskLeavesNoRecords) {
+  this->Commit({this->RecordOf(this->kTask, 1, core::EventOnly()),
+                this->RecordOf(this->kTask, 2, core::EventOnly()),
+                this->RecordOf(this->kOtherTask, 1, core::EventOnly())});
   this->Commit({core::TaskForgotten{this->kTask, 2}});
   this->Reopen();
   EXPECT_EQ(this->Loaded(),
-            std::vector<core::Record>{this->RecordOf(this->kOtherTask, 1, core::Noted())});
+            std::vector<core::Record>{this->RecordOf(this->kOtherTask, 1, core::EventOnly())});
   EXPECT_THAT(*this->store_->TaskRecords(this->kTask), testing::IsEmpty());
 }
 
-TYPED_TEST_P(EventStoreContractTest, OfTheQueueTheLastRecordOfEachKindCounts) {
+TYPED_TEST_P(EventStoreContractTest, OnlyTheLastQueueRecordOfEachKindIsKept) {
   const core::AgentMarked marked = {"agent-1", true, "instance"};
   const core::RequestRemembered remembered = {
-      "me", "request", {5, 6}, this->kTask, core::TaskState::kFailed, absl::FromUnixMicros(7)};
+      "me", "request", {5, 6}, this->kTask, core::LifecycleState::kFailed, absl::FromUnixMicros(7)};
   this->Commit({core::EpochBegan{1}, core::QueueSwitched{true, false}, core::DispatchesForgotten{4},
                 core::LeasesExtended{1, absl::Minutes(1)},
                 core::AgentMarked{"agent-1", true, "", "why"},
@@ -248,23 +249,23 @@ TYPED_TEST_P(EventStoreContractTest, UnmarkedAgentsAndForgottenRequestsHaveNoRec
 }
 
 TYPED_TEST_P(EventStoreContractTest, OneBatchMayWriteAndForgetTheSameThing) {
-  this->Commit({this->RecordOf(this->kTask, 1, core::Noted()), core::TaskForgotten{this->kTask, 1},
-                core::RequestRemembered{"me", "one"}, core::RequestForgotten{"me", "one"},
-                core::EpochBegan{1}, core::EpochBegan{2}});
+  this->Commit({this->RecordOf(this->kTask, 1, core::EventOnly()),
+                core::TaskForgotten{this->kTask, 1}, core::RequestRemembered{"me", "one"},
+                core::RequestForgotten{"me", "one"}, core::EpochBegan{1}, core::EpochBegan{2}});
   this->Reopen();
   EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{2}});
 }
 
-TYPED_TEST_P(EventStoreContractTest, RecordsOfManyTasksInOneBatchCountInTheOrderOfEach) {
+TYPED_TEST_P(EventStoreContractTest, BatchAppliesTheRecordsOfEachTaskInOrder) {
   constexpr uint64_t kTasks = 20;
   const auto task = [](uint64_t i) { return core::QueueId(core::Ulid(kTasks - i, i)); };
   std::vector<core::Record> batch;
   for (const uint64_t number : {1, 2, 3}) {
     for (uint64_t i = 0; i < kTasks; ++i) {
-      batch.push_back(this->RecordOf(task(i), number, core::Noted()));
+      batch.push_back(this->RecordOf(task(i), number, core::EventOnly()));
     }
   }
-  // Every other one is forgotten, and begins again.
+  // Every second task is forgotten and then created again.
   for (uint64_t i = 0; i < kTasks; i += 2) batch.push_back(core::TaskForgotten{task(i), 3});
   for (uint64_t i = 0; i < kTasks; i += 2) {
     batch.push_back(this->RecordOf(task(i), 1, core::Accepted()));
@@ -278,7 +279,7 @@ TYPED_TEST_P(EventStoreContractTest, RecordsOfManyTasksInOneBatchCountInTheOrder
   }
 }
 
-TYPED_TEST_P(EventStoreContractTest, StoreOpenForReadingShowsEverythingAndTakesNothing) {
+TYPED_TEST_P(EventStoreContractTest, ReadOnlyStoreLoadsEverythingAndRejectsCommits) {
   this->Commit({core::EpochBegan{1}});
   this->Reopen(ports::StoreAccess::kReadOnly);
   EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{1}});
@@ -288,12 +289,12 @@ TYPED_TEST_P(EventStoreContractTest, StoreOpenForReadingShowsEverythingAndTakesN
   EXPECT_EQ(this->Loaded(), std::vector<core::Record>{core::EpochBegan{1}});
 }
 
-TYPED_TEST_P(EventStoreContractTest, LoadingEndsAtARecordThatIsNotTaken) {
+TYPED_TEST_P(EventStoreContractTest, LoadStopsAtTheFirstCallbackError) {
   this->Commit({core::EpochBegan{1}, this->RecordOf(this->kTask, 1, this->FullAdmitted())});
   int offered = 0;
   const absl::Status status = this->store_->Load([&offered](const core::Record&) {
     ++offered;
-    return absl::DataLossError("that cannot be");
+    return absl::DataLossError("rejected record");
   });
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(offered, 1);
@@ -301,12 +302,12 @@ TYPED_TEST_P(EventStoreContractTest, LoadingEndsAtARecordThatIsNotTaken) {
 
 REGISTER_TYPED_TEST_SUITE_P(
     EventStoreContractTest, NewStoreIsEmpty, EveryFieldOfEveryChangeSurvivesReopening,
-    SpecOfATaskIsThatOfItsFirstRecord, NameOfACheckpointIsUsedOnce,
-    RecordsOfATaskComeInTheOrderOfTheirNumbers, RecordTakesThePlaceOfThoseFromItsNumberOn,
-    NothingIsLeftOfAForgottenTask, OfTheQueueTheLastRecordOfEachKindCounts,
+    TaskSpecComesFromTheFirstRecord, CheckpointNameCannotBeReused,
+    RecordsOfATaskAreLoadedInNumberOrder, RecordReplacesRecordsFromItsNumberOn,
+    ForgottenTaskLeavesNoRecords, OnlyTheLastQueueRecordOfEachKindIsKept,
     UnmarkedAgentsAndForgottenRequestsHaveNoRecord, OneBatchMayWriteAndForgetTheSameThing,
-    RecordsOfManyTasksInOneBatchCountInTheOrderOfEach,
-    StoreOpenForReadingShowsEverythingAndTakesNothing, LoadingEndsAtARecordThatIsNotTaken);
+    BatchAppliesTheRecordsOfEachTaskInOrder, ReadOnlyStoreLoadsEverythingAndRejectsCommits,
+    LoadStopsAtTheFirstCallbackError);
 
 }  // namespace callboard::test
 

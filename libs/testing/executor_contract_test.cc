@@ -1,4 +1,4 @@
-// What every Executor promises, fake and real.
+// The contract of every Executor, fake and real.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -6,13 +6,12 @@
 
 #include "libs/base/mutex.h"
 #include "libs/flow/thread_pool.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/manual_executor.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::test {
 namespace {
 
-class OfThreads {
+class PoolHarness {
  public:
   ports::Executor& executor() { return pool_; }
 
@@ -20,7 +19,7 @@ class OfThreads {
   flow::ThreadPool pool_{2};
 };
 
-class WithoutThreads {
+class ManualHarness {
  public:
   ports::Executor& executor() { return executor_; }
 
@@ -37,10 +36,10 @@ class ExecutorContractTest : public ::testing::Test {
   int ran_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-using Executors = ::testing::Types<OfThreads, WithoutThreads>;
+using Executors = ::testing::Types<PoolHarness, ManualHarness>;
 TYPED_TEST_SUITE(ExecutorContractTest, Executors);
 
-TYPED_TEST(ExecutorContractTest, JobsRunOnceWhileSomebodyWaits) {
+TYPED_TEST(ExecutorContractTest, JobsRunOnceWhileACallerWaits) {
   TypeParam executors;
   for (int i = 0; i < 100; ++i) {
     executors.executor().Run([this] {
@@ -56,17 +55,17 @@ TYPED_TEST(ExecutorContractTest, JobsRunOnceWhileSomebodyWaits) {
   EXPECT_EQ(this->ran_, 100);
 }
 
-TYPED_TEST(ExecutorContractTest, NoJobRunsInsideTheCallThatBringsIt) {
+TYPED_TEST(ExecutorContractTest, RunNeverExecutesTheJobInline) {
   TypeParam executors;
   base::MutexLock lock(this->mutex_);
   executors.executor().Run([this] {
     base::MutexLock inner(this->mutex_);
     ++this->ran_;
   });
-  EXPECT_EQ(this->ran_, 0) << "and the lock is held, which it takes";
+  EXPECT_EQ(this->ran_, 0) << "the job needs the lock that this thread holds";
 }
 
-TYPED_TEST(ExecutorContractTest, AllJobsRunBeforeTheExecutorIsGone) {
+TYPED_TEST(ExecutorContractTest, DestructorRunsAllJobs) {
   {
     TypeParam executors;
     for (int i = 0; i < 100; ++i) {
@@ -80,14 +79,14 @@ TYPED_TEST(ExecutorContractTest, AllJobsRunBeforeTheExecutorIsGone) {
   EXPECT_EQ(this->ran_, 100);
 }
 
-TYPED_TEST(ExecutorContractTest, BoundedWaitEndsThoughNothingChanges) {
+TYPED_TEST(ExecutorContractTest, BoundedWaitTimesOut) {
   TypeParam executors;
   base::MutexLock lock(this->mutex_);
   executors.executor().Wait(this->mutex_, this->changed_, absl::Milliseconds(1));
   EXPECT_EQ(this->ran_, 0);
 }
 
-TYPED_TEST(ExecutorContractTest, JobMayBringAnother) {
+TYPED_TEST(ExecutorContractTest, JobMayAddAnotherJob) {
   TypeParam executors;
   executors.executor().Run([&] {
     executors.executor().Run([this] {
@@ -136,7 +135,7 @@ TEST(ThreadPoolTest, YieldsWhenJobsWaitForAThreadAndOnlyThen) {
 TEST(ThreadPoolTest, EveryLaneHasThreadsForAllThatItRunsAtOnce) {
   flow::FlowOptions options;
   options.lanes = {{.name = "a", .limit = {2, 8}}, {.name = "b", .limit = {3, 8}}};
-  EXPECT_EQ(flow::ThreadsFor(options), 5u);
+  EXPECT_EQ(flow::TotalConcurrency(options), 5u);
 }
 
 }  // namespace

@@ -17,16 +17,16 @@ namespace callboard::test {
 class FakeTaskRunner final : public ports::TaskRunner {
  public:
   struct Run {
-    ports::RunOrder order;
+    ports::RunRequest order;
     bool stopped = false;
     bool killed = false;
-    // As it was last set.
+    // The last fence that was set.
     absl::Duration fence_at = {};
     uint64_t delivered_bytes = 0;
   };
 
   // `watcher` outlives the runner.
-  explicit FakeTaskRunner(ports::RunWatcher& watcher) : watcher_(watcher) {}
+  explicit FakeTaskRunner(ports::RunObserver& watcher) : watcher_(watcher) {}
   ~FakeTaskRunner() override {
     for (const core::FenceToken& token : running()) {
       End(token, {.end = core::RunResult::End::kCancelled});
@@ -37,7 +37,7 @@ class FakeTaskRunner final : public ports::TaskRunner {
     base::MutexLock lock(mutex_);
     return check_;
   }
-  void Start(ports::RunOrder order) override {
+  void Start(ports::RunRequest order) override {
     base::MutexLock lock(mutex_);
     const core::FenceToken token = order.token;
     CHECK(seen_.insert(token).second) << order.task_id;
@@ -56,19 +56,19 @@ class FakeTaskRunner final : public ports::TaskRunner {
     base::MutexLock lock(mutex_);
     if (const auto run = runs_.find(token); run != runs_.end()) run->second.fence_at = fence_at;
   }
-  void Delivered(const core::FenceToken& token, uint64_t bytes) override {
+  void AcknowledgeOutput(const core::FenceToken& token, uint64_t bytes) override {
     base::MutexLock lock(mutex_);
     if (const auto run = runs_.find(token); run != runs_.end()) {
       run->second.delivered_bytes += bytes;
     }
   }
 
-  // What Check() says from now on.
+  // Sets the result of Check() from now on.
   void SetCheck(absl::Status check) {
     base::MutexLock lock(mutex_);
     check_ = std::move(check);
   }
-  // REQUIRES: the run was started and is not over; so for Write() and End().
+  // REQUIRES: the run was started and has not ended. The same holds for Write() and End().
   void Begin(const core::FenceToken& token, int64_t pid) {
     CHECK(run(token).has_value());
     watcher_.OnStarted(token, pid);
@@ -85,14 +85,14 @@ class FakeTaskRunner final : public ports::TaskRunner {
     watcher_.OnEnded(token, std::move(result));
   }
 
-  // Those that are not over.
+  // Returns the runs that have not ended.
   std::vector<core::FenceToken> running() const {
     base::MutexLock lock(mutex_);
     std::vector<core::FenceToken> tokens;
     for (const auto& [token, run] : runs_) tokens.push_back(token);
     return tokens;
   }
-  // Nothing when it was not started, or is over.
+  // Returns nothing if the run was not started or has ended.
   std::optional<Run> run(const core::FenceToken& token) const {
     base::MutexLock lock(mutex_);
     const auto run = runs_.find(token);
@@ -100,7 +100,7 @@ class FakeTaskRunner final : public ports::TaskRunner {
   }
 
  private:
-  ports::RunWatcher& watcher_;
+  ports::RunObserver& watcher_;
 
   mutable base::Mutex mutex_;
   absl::Status check_ ABSL_GUARDED_BY(mutex_);

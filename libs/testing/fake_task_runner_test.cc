@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "libs/testing/recorded_runs.h"
 #include "libs/testing/task_runner_contract.h"
 
 namespace callboard::test {
@@ -10,7 +11,7 @@ namespace {
 struct FakeHarness {
   static constexpr bool kLasts = true;
 
-  explicit FakeHarness(ports::RunWatcher& watcher) : fake(std::in_place, watcher) {}
+  explicit FakeHarness(ports::RunObserver& watcher) : fake(std::in_place, watcher) {}
 
   ports::TaskRunner& runner() { return *fake; }
   void Destroy() { fake.reset(); }
@@ -25,16 +26,16 @@ struct FakeHarness {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, TaskRunnerContractTest, FakeHarness);
 
-TEST(FakeTaskRunnerTest, KeepsWhatItWasTold) {
+TEST(FakeTaskRunnerTest, RecordsFencesAndDeliveredBytes) {
   RecordedRuns runs;
   FakeTaskRunner fake(runs);
-  ports::RunOrder order = RunOrderOf(RunToken(1), SpecOf("prompt"));
+  ports::RunRequest order = MakeRunRequest(RunToken(1), SpecOf("prompt"));
   order.fence_at = absl::Seconds(5);
   fake.Start(order);
   EXPECT_EQ(fake.run(RunToken(1))->fence_at, absl::Seconds(5));
   fake.SetFence(RunToken(1), absl::Seconds(9));
-  fake.Delivered(RunToken(1), 3);
-  fake.Delivered(RunToken(1), 4);
+  fake.AcknowledgeOutput(RunToken(1), 3);
+  fake.AcknowledgeOutput(RunToken(1), 4);
   EXPECT_EQ(fake.run(RunToken(1))->fence_at, absl::Seconds(9));
   EXPECT_EQ(fake.run(RunToken(1))->delivered_bytes, 7u);
   fake.Write(RunToken(1), {.number = 1, .data = "text"});

@@ -41,7 +41,7 @@ HttpConnection::~HttpConnection() { close(socket_); }
 void HttpConnection::Send(absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;  // The server has closed; its response tells why.
+    if (sent <= 0) return;  // The server closed the connection; its response has the reason.
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
 }

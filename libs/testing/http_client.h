@@ -8,8 +8,8 @@
 
 namespace callboard::test {
 
-// A connection to a port of 127.0.0.1 that speaks bytes, so that a test can send what no client
-// library would. Blocking; the tests' own size limits how long.
+// A raw connection to a port of 127.0.0.1, so that a test can send bytes that no client library
+// would send. Blocking; the timeout of the test limits the waits.
 class HttpConnection {
  public:
   explicit HttpConnection(uint16_t port);
@@ -19,7 +19,8 @@ class HttpConnection {
 
   void Send(absl::string_view bytes);
 
-  // Head and body of the next response, as sent. Empty when the server closed the connection.
+  // Returns head and body of the next response, as sent. Empty when the server closed the
+  // connection.
   std::string ReadResponse(bool has_body = true);
 
  private:
@@ -33,7 +34,7 @@ struct HttpAnswer {
   std::string body;
 };
 
-// One GET over a connection of its own.
+// Sends one GET over a new connection.
 HttpAnswer HttpGet(uint16_t port, absl::string_view path);
 
 }  // namespace callboard::test

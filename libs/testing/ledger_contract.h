@@ -1,4 +1,4 @@
-// What every ledger has to do, as a suite to instantiate for each:
+// The contract of every ledger, as a test suite to instantiate for each implementation:
 //
 //   struct MemoryHarness {
 //     scheduler::LedgerOpener& ledgers();  // The same ledger for as long as the harness lives.
@@ -35,12 +35,12 @@ class LedgerContractTest : public testing::Test {
   void Commit(const std::vector<scheduler::LedgerChange>& batch) {
     ASSERT_THAT(ledger_->Commit(batch), IsOk());
   }
-  scheduler::Ledgered Loaded() {
-    const absl::StatusOr<scheduler::Ledgered> loaded = ledger_->Load();
+  scheduler::LedgerContents Loaded() {
+    const absl::StatusOr<scheduler::LedgerContents> loaded = ledger_->Load();
     EXPECT_THAT(loaded, IsOk());
-    return loaded.value_or(scheduler::Ledgered());
+    return loaded.value_or(scheduler::LedgerContents());
   }
-  // Each as "job 7", in the order of the pages.
+  // Returns all listed rows as "job 7", page after page.
   std::vector<std::string> Listed(scheduler::FiringQuery query) {
     std::vector<std::string> texts;
     while (true) {
@@ -80,16 +80,16 @@ class LedgerContractTest : public testing::Test {
             .runs = 4,
             .finished = true,
             .failures_in_row = 5,
-            .watched = {"queue-1", "queue-2"},
-            .triggered = {"queue-0", "queue-2"},
+            .tracked_tasks = {"queue-1", "queue-2"},
+            .triggered_tasks = {"queue-0", "queue-2"},
             .open_triggers = {"t1", "t2"},
-            .last_run_state = core::TaskState::kFailed,
+            .last_run_state = core::LifecycleState::kFailed,
             .last_run_reason = core::FailureReason::kTimedOut,
             .last_outcome = core::FiringOutcome::kFired,
             .last_nominal = Second(6),
             .last_queue_id = "queue-3",
             .rows = 7,
-            .left_at = Second(8)};
+            .removed_at = Second(8)};
   }
   static scheduler::Backfill FullBackfill() {
     return {.id = "b",
@@ -110,7 +110,7 @@ class LedgerContractTest : public testing::Test {
 TYPED_TEST_SUITE_P(LedgerContractTest);
 
 TYPED_TEST_P(LedgerContractTest, NewLedgerIsEmpty) {
-  EXPECT_EQ(this->Loaded(), scheduler::Ledgered());
+  EXPECT_EQ(this->Loaded(), scheduler::LedgerContents());
   EXPECT_THAT(this->Listed({}), testing::IsEmpty());
 }
 
@@ -123,20 +123,20 @@ TYPED_TEST_P(LedgerContractTest, EveryFieldOfEverythingSurvivesReopening) {
   this->Commit(
       {this->FullRow(), this->FullState(), plain, paused, intent, this->FullBackfill(), active});
   this->Reopen();
-  EXPECT_EQ(this->Loaded(),
-            (scheduler::Ledgered{{{"job", this->FullState()}, {"paused", paused}, {"plain", plain}},
-                                 {{{"job", this->Second(9)}, intent}},
-                                 {{"b", this->FullBackfill()}, {"active", active}}}));
+  EXPECT_EQ(this->Loaded(), (scheduler::LedgerContents{
+                                {{"job", this->FullState()}, {"paused", paused}, {"plain", plain}},
+                                {{{"job", this->Second(9)}, intent}},
+                                {{"b", this->FullBackfill()}, {"active", active}}}));
   EXPECT_EQ(this->ledger_->ListFirings({})->firings, std::vector{this->FullRow()});
 }
 
-TYPED_TEST_P(LedgerContractTest, WhatComesLaterTakesThePlaceOfWhatWasThere) {
+TYPED_TEST_P(LedgerContractTest, LaterChangesReplaceEarlierOnes) {
   this->Commit({this->Row("job", 1), this->FullState(), scheduler::Intent{"job", this->Second(1)}});
   const core::Firing later = this->Row("job", 1, core::FiringOutcome::kPaused);
   const scheduler::JobState state = {.job = "job", .cursor = this->Second(2)};
   this->Commit({later, state, scheduler::IntentResolved{"job", this->Second(1)}});
   this->Reopen();
-  EXPECT_EQ(this->Loaded(), (scheduler::Ledgered{{{"job", state}}, {}, {}}));
+  EXPECT_EQ(this->Loaded(), (scheduler::LedgerContents{{{"job", state}}, {}, {}}));
   EXPECT_EQ(this->ledger_->ListFirings({})->firings, std::vector{later});
 }
 
@@ -146,17 +146,17 @@ TYPED_TEST_P(LedgerContractTest, OneBatchMayWriteAndForgetTheSameThing) {
                 scheduler::BackfillForgotten{"b"}, this->FullState(), this->Row("job", 1),
                 scheduler::JobForgotten{"job"}});
   this->Reopen();
-  EXPECT_EQ(this->Loaded(), scheduler::Ledgered());
+  EXPECT_EQ(this->Loaded(), scheduler::LedgerContents());
   EXPECT_THAT(this->Listed({}), testing::IsEmpty());
 }
 
-TYPED_TEST_P(LedgerContractTest, RowsComeLastFirstPageByPage) {
+TYPED_TEST_P(LedgerContractTest, RowsAreListedNewestFirstInPages) {
   for (int64_t i = -2; i <= 2; ++i) this->Commit({this->Row("b", i)});
   this->Commit({this->Row("a", 1), this->Row("ab", 1), this->Row("c", 1)});
   EXPECT_THAT(this->Listed({.job = "b", .page_size = 2}),
               testing::ElementsAre("b 2", "b 1", "b 0", "b -1", "b -2"));
   EXPECT_THAT(this->Listed({.job = "a"}), testing::ElementsAre("a 1"));
-  EXPECT_THAT(this->Listed({.job = "nobody"}), testing::IsEmpty());
+  EXPECT_THAT(this->Listed({.job = "unknown"}), testing::IsEmpty());
   for (const size_t page_size : {1, 3, 8, 50}) {
     EXPECT_THAT(this->Listed({.page_size = page_size}),
                 testing::ElementsAre("b 2", "a 1", "ab 1", "b 1", "c 1", "b 0", "b -1", "b -2"))
@@ -164,7 +164,7 @@ TYPED_TEST_P(LedgerContractTest, RowsComeLastFirstPageByPage) {
   }
 }
 
-TYPED_TEST_P(LedgerContractTest, TriggersHaveRowsBesideTheOccurrenceOfTheirSecond) {
+TYPED_TEST_P(LedgerContractTest, TriggersHaveRowsNextToTheOccurrenceOfTheSameSecond) {
   core::Firing first = this->FullRow();
   first.trigger = "t1";
   core::Firing second = first;
@@ -183,7 +183,7 @@ TYPED_TEST_P(LedgerContractTest, TriggersHaveRowsBesideTheOccurrenceOfTheirSecon
   EXPECT_THAT(this->Listed({.job = "job"}), testing::ElementsAre("job -4", "job -5 t2"));
 }
 
-TYPED_TEST_P(LedgerContractTest, RowsAreChosenByOutcome) {
+TYPED_TEST_P(LedgerContractTest, RowsCanBeFilteredByOutcome) {
   using Outcome = core::FiringOutcome;
   this->Commit({this->Row("job", 1, Outcome::kFired), this->Row("job", 2, Outcome::kPaused),
                 this->Row("job", 3, Outcome::kRefused), this->Row("job", 4, Outcome::kFired)});
@@ -193,7 +193,7 @@ TYPED_TEST_P(LedgerContractTest, RowsAreChosenByOutcome) {
               testing::ElementsAre("job 3", "job 2"));
 }
 
-TYPED_TEST_P(LedgerContractTest, TrimmedRowsAreTheOldestOfTheirJob) {
+TYPED_TEST_P(LedgerContractTest, TrimRemovesTheOldestRowsOfTheJob) {
   std::vector<scheduler::LedgerChange> rows;
   for (int64_t i = 1; i <= 9; ++i) rows.push_back(this->Row("job", i));
   rows.push_back(this->Row("other", 1));
@@ -208,7 +208,7 @@ TYPED_TEST_P(LedgerContractTest, TrimmedRowsAreTheOldestOfTheirJob) {
   EXPECT_THAT(this->Listed({.job = "job"}), testing::IsEmpty());
 }
 
-TYPED_TEST_P(LedgerContractTest, ForgottenJobTakesItsRowsAlong) {
+TYPED_TEST_P(LedgerContractTest, ForgettingAJobRemovesItsRows) {
   this->Commit({this->FullState(), this->Row("job", 1), this->Row("job", 2), this->Row("joby", 1),
                 scheduler::JobState{.job = "joby", .cursor = this->Second(1)},
                 scheduler::Intent{"job", this->Second(3)}});
@@ -220,12 +220,11 @@ TYPED_TEST_P(LedgerContractTest, ForgottenJobTakesItsRowsAlong) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(LedgerContractTest, NewLedgerIsEmpty,
-                            EveryFieldOfEverythingSurvivesReopening,
-                            WhatComesLaterTakesThePlaceOfWhatWasThere,
-                            OneBatchMayWriteAndForgetTheSameThing, RowsComeLastFirstPageByPage,
-                            TriggersHaveRowsBesideTheOccurrenceOfTheirSecond,
-                            RowsAreChosenByOutcome, TrimmedRowsAreTheOldestOfTheirJob,
-                            ForgottenJobTakesItsRowsAlong);
+                            EveryFieldOfEverythingSurvivesReopening, LaterChangesReplaceEarlierOnes,
+                            OneBatchMayWriteAndForgetTheSameThing, RowsAreListedNewestFirstInPages,
+                            TriggersHaveRowsNextToTheOccurrenceOfTheSameSecond,
+                            RowsCanBeFilteredByOutcome, TrimRemovesTheOldestRowsOfTheJob,
+                            ForgettingAJobRemovesItsRows);
 
 }  // namespace callboard::test
 

@@ -1,8 +1,10 @@
 #include "libs/testing/memory_event_store.h"
 
+#include <utility>
 #include <variant>
 
 #include "libs/base/check.h"
+#include "libs/base/error.h"
 
 namespace callboard::test {
 namespace {
@@ -23,7 +25,7 @@ class MemoryEventStore final : public ports::EventStore {
     for (const core::Record& record : batch) disk_.Write(record);
     return absl::OkStatus();
   }
-  absl::Status Load(const ports::RecordTaker& take) const override {
+  absl::Status Load(const ports::RecordVisitor& take) const override {
     absl::Status status;
     disk_.Read([&](const core::Record& record) {
       if (status.ok()) status = take(record);
@@ -43,7 +45,7 @@ class MemoryEventStore final : public ports::EventStore {
     return std::get<core::Admitted>(numbered->begin()->second.change).spec;
   }
   absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
-    return disk_.Copy(name);
+    return disk_.AddCheckpoint(name);
   }
 
  private:
@@ -102,14 +104,64 @@ const std::map<uint64_t, core::TaskRecord>* MemoryDisk::Find(core::QueueId id) c
   return found == tasks_.end() ? nullptr : &found->second;
 }
 
-absl::StatusOr<ports::Checkpoint> MemoryDisk::Copy(const std::string& name) {
-  if (!copies_.insert(name).second) return absl::AlreadyExistsError(name);
+absl::StatusOr<ports::Checkpoint> MemoryDisk::AddCheckpoint(const std::string& name) {
+  if (!checkpoints_.insert(name).second) return absl::AlreadyExistsError(name);
   return ports::Checkpoint{.path = name};
 }
 
 absl::StatusOr<std::unique_ptr<ports::EventStore>> MemoryEventStores::Open(
     ports::StoreAccess access) {
   return std::make_unique<MemoryEventStore>(disk_, access, is_open_);
+}
+
+namespace {
+
+class FaultyEventStore final : public ports::EventStore {
+ public:
+  // `decide` and `on_written` must outlive the store.
+  FaultyEventStore(std::unique_ptr<ports::EventStore> store,
+                   const FaultyEventStores::DecideCommit& decide,
+                   const FaultyEventStores::OnWritten& on_written)
+      : store_(std::move(store)), decide_(decide), on_written_(on_written) {}
+
+  absl::Status Commit(absl::Span<const core::Record> batch) override {
+    CHECK(!failed_) << "a store that has failed must not be written again";
+    CHECK(!batch.empty());
+    const FaultyEventStores::CommitResult result = decide_();
+    failed_ = !result.status.ok();
+    if (result.written) {
+      RETURN_IF_ERROR(store_->Commit(batch));
+      for (const core::Record& record : batch) {
+        if (on_written_) on_written_(record);
+      }
+    }
+    return result.status;
+  }
+  absl::Status Load(const ports::RecordVisitor& take) const override { return store_->Load(take); }
+  absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
+    return store_->TaskRecords(id);
+  }
+  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
+    return store_->TaskSpec(id);
+  }
+  absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
+    return store_->CreateCheckpoint(name);
+  }
+
+ private:
+  const std::unique_ptr<ports::EventStore> store_;
+  const FaultyEventStores::DecideCommit& decide_;
+  const FaultyEventStores::OnWritten& on_written_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ports::EventStore>> FaultyEventStores::Open(
+    ports::StoreAccess access) {
+  RETURN_IF_ERROR(open_status_);
+  ASSIGN_OR_RETURN(std::unique_ptr<ports::EventStore> store, stores_.Open(access));
+  return std::make_unique<FaultyEventStore>(std::move(store), decide_, on_written_);
 }
 
 }  // namespace callboard::test

@@ -1,3 +1,5 @@
+// Event stores in memory for tests, of which one kind fails on demand.
+
 #ifndef CALLBOARD_LIBS_TESTING_MEMORY_EVENT_STORE_H_
 #define CALLBOARD_LIBS_TESTING_MEMORY_EVENT_STORE_H_
 
@@ -15,17 +17,17 @@
 
 namespace callboard::test {
 
-// What an event store keeps: one record per thing, the last one. Not thread-safe.
+// The content of an event store: the last record for each key. Not thread-safe.
 class MemoryDisk {
  public:
   void Write(const core::Record& record);
   void Read(const std::function<void(const core::Record&)>& take) const;
 
-  // Records of a task by number; null for a task that is not there.
+  // Returns the records of a task by number, or null for an unknown task.
   const std::map<uint64_t, core::TaskRecord>* Find(core::QueueId id) const;
 
-  // Remembers the name only. ALREADY_EXISTS when it does already.
-  absl::StatusOr<ports::Checkpoint> Copy(const std::string& name);
+  // Records the name of a checkpoint only. ALREADY_EXISTS if the name is in use.
+  absl::StatusOr<ports::Checkpoint> AddCheckpoint(const std::string& name);
 
  private:
   std::map<core::QueueId, std::map<uint64_t, core::TaskRecord>> tasks_;
@@ -35,11 +37,11 @@ class MemoryDisk {
   std::optional<core::DispatchesForgotten> forgotten_;
   std::map<std::string, core::AgentMarked> agents_;
   std::map<std::pair<std::string, std::string>, core::RequestRemembered> requests_;
-  std::set<std::string> copies_;
+  std::set<std::string> checkpoints_;
 };
 
-// The EventStore of tests: what is committed stays for as long as this object does, whatever
-// becomes of the stores it opens.
+// An in-memory EventStore for tests: committed records live as long as this object, not as long as
+// the stores that it opens.
 class MemoryEventStores final : public ports::EventStoreOpener {
  public:
   absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess access) override;
@@ -49,6 +51,38 @@ class MemoryEventStores final : public ports::EventStoreOpener {
  private:
   MemoryDisk disk_;
   bool is_open_ = false;
+};
+
+// Event stores that fail when a test wants it. Committed data survives every failure. A store that
+// has failed once must not be written again; the next one that is opened starts from the committed
+// data.
+class FaultyEventStores final : public ports::EventStoreOpener {
+ public:
+  // The result of a commit: its status, and whether the batch reaches the disk regardless of the
+  // status.
+  struct CommitResult {
+    absl::Status status = {};
+    bool written = true;
+  };
+  using DecideCommit = std::function<CommitResult()>;
+  using OnWritten = std::function<void(const core::Record&)>;
+
+  // `decide` is called before each commit; `on_written` is called for each record that reaches the
+  // disk.
+  explicit FaultyEventStores(DecideCommit decide, OnWritten on_written = nullptr)
+      : decide_(std::move(decide)), on_written_(std::move(on_written)) {}
+
+  // Returns the error set by FailToOpen(), if there is one.
+  absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess access) override;
+  void FailToOpen(absl::Status status) { open_status_ = std::move(status); }
+
+  const MemoryDisk& disk() const { return stores_.disk(); }
+
+ private:
+  const DecideCommit decide_;
+  const OnWritten on_written_;
+  absl::Status open_status_;
+  MemoryEventStores stores_;
 };
 
 }  // namespace callboard::test

@@ -24,15 +24,16 @@ class MemoryLedger final : public scheduler::Ledger {
   ~MemoryLedger() override { is_open_ = false; }
 
   absl::Status Commit(absl::Span<const LedgerChange> batch) override {
-    CHECK(!failed_) << "a ledger that has failed is not written again";
-    const MemoryLedgers::Fate fate = decide_ ? decide_(batch) : MemoryLedgers::Fate();
-    if (fate.written) {
+    CHECK(!failed_) << "a ledger that has failed must not be written again";
+    const MemoryLedgers::CommitResult result =
+        decide_ ? decide_(batch) : MemoryLedgers::CommitResult();
+    if (result.written) {
       for (const LedgerChange& change : batch) disk_.Write(change);
     }
-    failed_ = !fate.status.ok();
-    return fate.status;
+    failed_ = !result.status.ok();
+    return result.status;
   }
-  absl::StatusOr<scheduler::Ledgered> Load() const override { return disk_.ledgered(); }
+  absl::StatusOr<scheduler::LedgerContents> Load() const override { return disk_.contents(); }
   absl::StatusOr<FiringPage> ListFirings(const FiringQuery& query) const override {
     std::vector<core::Firing> all;
     for (const auto& [job, rows] : disk_.rows()) {
@@ -54,7 +55,7 @@ class MemoryLedger final : public scheduler::Ledger {
                                                    row)) {
         continue;
       }
-      if (page.firings.size() == query.page_size || looked_at++ == scheduler::kRowsLookedAtMax) {
+      if (page.firings.size() == query.page_size || looked_at++ == scheduler::kRowsScannedMax) {
         page.next = last;
         return page;
       }
@@ -88,26 +89,26 @@ void MemoryLedgers::Write(const LedgerChange& change) {
       disk.rows_[row.job][{row.nominal, row.trigger}] = row;
     }
     void operator()(const scheduler::JobState& state) const {
-      disk.ledgered_.jobs[state.job] = state;
+      disk.contents_.jobs[state.job] = state;
     }
     void operator()(const scheduler::Intent& intent) const {
-      disk.ledgered_.intents[{intent.job, intent.nominal}] = intent;
+      disk.contents_.intents[{intent.job, intent.nominal}] = intent;
     }
     void operator()(const scheduler::IntentResolved& intent) const {
-      disk.ledgered_.intents.erase({intent.job, intent.nominal});
+      disk.contents_.intents.erase({intent.job, intent.nominal});
     }
     void operator()(const scheduler::Backfill& backfill) const {
-      disk.ledgered_.backfills[backfill.id] = backfill;
+      disk.contents_.backfills[backfill.id] = backfill;
     }
     void operator()(const scheduler::BackfillForgotten& backfill) const {
-      disk.ledgered_.backfills.erase(backfill.id);
+      disk.contents_.backfills.erase(backfill.id);
     }
     void operator()(const scheduler::RowsTrimmed& trimmed) const {
       auto& rows = disk.rows_[trimmed.job];
       for (uint64_t i = 0; i < trimmed.count && !rows.empty(); ++i) rows.erase(rows.begin());
     }
     void operator()(const scheduler::JobForgotten& job) const {
-      disk.ledgered_.jobs.erase(job.job);
+      disk.contents_.jobs.erase(job.job);
       disk.rows_.erase(job.job);
     }
     MemoryLedgers& disk;

@@ -11,18 +11,20 @@
 
 namespace callboard::test {
 
-// The Ledger of tests: what is committed stays for as long as this object does, whatever becomes of
-// the ledgers it opens. Fails when it is told to. Not thread-safe.
+// An in-memory Ledger for tests: committed changes live as long as this object, not as long as the
+// ledgers that it opens. Commits and opens fail on request. Not thread-safe.
 class MemoryLedgers final : public scheduler::LedgerOpener {
  public:
-  // By job; then by nominal time and trigger, which is empty for an occurrence of the schedule.
+  // Keyed by job, then by nominal time and trigger. The trigger is empty for an occurrence of the
+  // schedule.
   using Rows = std::map<std::string, std::map<std::pair<absl::Time, std::string>, core::Firing>>;
-  // What becomes of a commit: its answer, and whether the batch is on the disk whatever it says.
-  struct Fate {
+  // The result of a commit: its status, and whether the batch reaches the disk regardless of the
+  // status.
+  struct CommitResult {
     absl::Status status = {};
     bool written = true;
   };
-  using DecideCommit = std::function<Fate(absl::Span<const scheduler::LedgerChange>)>;
+  using DecideCommit = std::function<CommitResult(absl::Span<const scheduler::LedgerChange>)>;
 
   explicit MemoryLedgers(DecideCommit decide = nullptr) : decide_(std::move(decide)) {}
 
@@ -30,14 +32,14 @@ class MemoryLedgers final : public scheduler::LedgerOpener {
   void FailToOpen(absl::Status status) { open_status_ = std::move(status); }
 
   void Write(const scheduler::LedgerChange& change);
-  const scheduler::Ledgered& ledgered() const { return ledgered_; }
+  const scheduler::LedgerContents& contents() const { return contents_; }
   const Rows& rows() const { return rows_; }
 
  private:
   const DecideCommit decide_;
   absl::Status open_status_;
   bool is_open_ = false;
-  scheduler::Ledgered ledgered_;
+  scheduler::LedgerContents contents_;
   Rows rows_;
 };
 

@@ -16,23 +16,23 @@
 
 namespace callboard::test {
 
-// A span as it arrived, and who sent it.
+// A span as it arrived, and its sender.
 struct ReceivedSpan {
   opentelemetry::proto::trace::v1::Span span;
-  // The sender's attributes that are text: service.name and others.
+  // The text attributes of the sender: service.name and others.
   std::map<std::string, std::string> resource;
-  // Of the call that brought it.
+  // The metadata of the export call.
   std::map<std::string, std::string> headers;
 };
 
 // An OpenTelemetry collector inside the test, on 127.0.0.1. Thread-safe.
 class OtlpCollector {
  public:
-  // On a free port, unless one is given.
+  // Listens on `port`, or on a free port if it is 0.
   explicit OtlpCollector(uint16_t port = 0,
                          const std::shared_ptr<grpc::ServerCredentials>& credentials =
                              grpc::InsecureServerCredentials());
-  // Answers what is still held.
+  // Answers the calls that are still held.
   ~OtlpCollector();
   OtlpCollector(const OtlpCollector&) = delete;
   OtlpCollector& operator=(const OtlpCollector&) = delete;
@@ -40,15 +40,15 @@ class OtlpCollector {
   // host:port, for telemetry.otlp_endpoint.
   const std::string& address() const { return address_; }
 
-  // From now on takes calls and does not answer them.
+  // Accepts calls from now on and does not answer them.
   void Hold();
-  // From now on refuses them, as one that is overloaded does.
+  // Rejects calls from now on, as an overloaded collector does.
   void Fail();
-  // Answers all calls again, those that are held too.
+  // Answers the held calls and all later calls.
   void Release();
 
-  // All spans of answered calls, in order of arrival: once there are `count`, or when `deadline`
-  // has passed.
+  // Waits until there are `count` spans or `deadline` has passed. Returns all spans of answered
+  // calls, in order of arrival.
   std::vector<ReceivedSpan> WaitForSpans(size_t count, absl::Duration deadline);
 
  private:

@@ -71,7 +71,8 @@ void Process::ReadSome() {
 
 std::string Process::WaitForLine(absl::string_view text) {
   std::optional<std::string> line = WaitForLineOrEnd(text);
-  CHECK(line.has_value()) << "ended without a line that has '" << text << "':\n" << Output();
+  CHECK(line.has_value()) << "the program ended without a line that contains '" << text << "':\n"
+                          << Output();
   return *std::move(line);
 }
 
@@ -111,7 +112,7 @@ std::string Process::Output() {
   return output_;
 }
 
-Ended RunToEnd(const std::vector<std::string>& arguments) {
+ProcessResult RunToEnd(const std::vector<std::string>& arguments) {
   Process process(arguments);
   const std::optional<int> exit_code = process.WaitForExit(absl::Minutes(1));
   return {exit_code, process.Output()};

@@ -42,7 +42,7 @@ class Filler {
   }
 
  private:
-  // Whether to draw what no sender should write.
+  // Returns whether to draw a value that no correct sender would write.
   bool Extreme() const { return wild_ && Draw(0, 30) == 0; }
 
   std::string Text(const FieldDescriptor& field) const {
@@ -68,7 +68,7 @@ class Filler {
 
   uint64_t Number(const FieldDescriptor& field) const {
     if (Extreme()) return std::numeric_limits<uint64_t>::max();
-    // A dispatch makes a task_id, which fits its task in a message by luck only.
+    // A message with a dispatch also needs the matching task_id, which random text never is.
     if (field.full_name() == "callboard.v1.Task.dispatch") return 0;
     const bool required = field.name() == "dispatch" || field.name() == "director_epoch";
     return static_cast<uint64_t>(Draw(required ? 1 : 0, 50));
@@ -122,7 +122,7 @@ class Filler {
         return FillNested(field.is_repeated() ? *reflection.AddMessage(&message, &field)
                                               : *reflection.MutableMessage(&message, &field));
       default:
-        RC_FAIL("a field of a type that messages of tasks do not have: " + field.full_name());
+        RC_FAIL("unexpected field type: " + field.full_name());
     }
   }
 

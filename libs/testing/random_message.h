@@ -5,9 +5,9 @@
 
 namespace callboard::test {
 
-// Fills a message of callboard.v1 or callboard.storage.v1 with what RapidCheck draws: in half of
-// them values that their senders would write, in the other half now and then one that no sender
-// should.
+// Fills a message of callboard.v1 or callboard.storage.v1 with random values. Half of the messages
+// contain only values that a correct sender would write; the others sometimes contain an invalid or
+// extreme value.
 //
 // REQUIRES: called inside a RapidCheck property.
 void FillRandomly(google::protobuf::Message& message);

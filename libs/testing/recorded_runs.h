@@ -1,7 +1,12 @@
+// Runs for tests of task runners: their requests, and an observer that records their events.
+
 #ifndef CALLBOARD_LIBS_TESTING_RECORDED_RUNS_H_
 #define CALLBOARD_LIBS_TESTING_RECORDED_RUNS_H_
 
+#include <unistd.h>
+
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,47 +17,66 @@
 
 namespace callboard::test {
 
-// Keeps what a runner says of its runs, and holds the runner to saying it in order. Thread-safe; a
-// wait that is in vain is ended by the size of the test.
-class RecordedRuns final : public ports::RunWatcher {
+// Returns a fence token that no other process returns: tests that start some of these runs execute
+// side by side.
+inline core::FenceToken RunToken(uint64_t number) {
+  return {core::QueueId(core::Ulid(static_cast<uint64_t>(getpid()), number)),
+          core::DispatchNumber(1), 7};
+}
+
+inline core::TaskSpec SpecOf(std::string prompt) {
+  core::TaskSpec spec;
+  spec.prompt = std::move(prompt);
+  return spec;
+}
+
+inline ports::RunRequest MakeRunRequest(const core::FenceToken& token, core::TaskSpec spec) {
+  return {.token = token,
+          .task_id = core::TaskIdText(token.queue_id, token.dispatch),
+          .spec = std::make_shared<const core::TaskSpec>(std::move(spec))};
+}
+
+// Records the events of a runner and checks their order. Thread-safe; the timeout of the test
+// limits all waits.
+class RecordedRuns final : public ports::RunObserver {
  public:
   void OnStarted(const core::FenceToken& token, int64_t pid) override {
     base::MutexLock lock(mutex_);
     Run& run = runs_[token];
-    CHECK_EQ(run.ends.size(), 0u) << "start of a run that is over";
+    CHECK_EQ(run.ends.size(), 0u) << "start of a run that has ended";
     CHECK_EQ(run.pid, 0) << "started twice";
     run.pid = pid;
     changed_.NotifyAll();
   }
   void OnOutput(const core::FenceToken& token, ports::OutputChunk chunk) override {
     base::MutexLock lock(mutex_);
-    StandStill();
+    WaitWhileBlocked();
     Run& run = runs_[token];
-    CHECK_EQ(run.ends.size(), 0u) << "output of a run that is over";
+    CHECK_EQ(run.ends.size(), 0u) << "output of a run that has ended";
     CHECK(run.chunks.empty() || run.chunks.back().number < chunk.number) << chunk.number;
     run.chunks.push_back(std::move(chunk));
     changed_.NotifyAll();
   }
   void OnEnded(const core::FenceToken& token, core::RunResult result) override {
     base::MutexLock lock(mutex_);
-    StandStill();
+    WaitWhileBlocked();
     runs_[token].ends.push_back(std::move(result));
     changed_.NotifyAll();
   }
 
-  // From now on whoever says something is held up in it, until GoOn().
-  void HoldUp() {
+  // Blocks callers that report an event, until Unblock().
+  void Block() {
     base::MutexLock lock(mutex_);
-    holds_up_ = true;
+    blocked_ = true;
   }
-  // Until somebody is.
-  void WaitUntilHeldUp() {
+  // Waits until a caller is blocked.
+  void WaitUntilBlocked() {
     base::MutexLock lock(mutex_);
-    while (!is_held_up_) changed_.Wait(mutex_);
+    while (!caller_waits_) changed_.Wait(mutex_);
   }
-  void GoOn() {
+  void Unblock() {
     base::MutexLock lock(mutex_);
-    holds_up_ = false;
+    blocked_ = false;
     changed_.NotifyAll();
   }
 
@@ -61,7 +85,7 @@ class RecordedRuns final : public ports::RunWatcher {
     while (runs_[token].ends.empty()) changed_.Wait(mutex_);
     return runs_[token].ends.front();
   }
-  // Returns once the run wrote `text`, or is over; whether it wrote it.
+  // Waits until the run has written `text` or has ended. Returns whether it wrote the text.
   bool WaitForOutput(const core::FenceToken& token, const std::string& text) {
     base::MutexLock lock(mutex_);
     Run& run = runs_[token];
@@ -72,7 +96,7 @@ class RecordedRuns final : public ports::RunWatcher {
     return true;
   }
 
-  // The number of its process; 0 when it was over before one began.
+  // Returns the pid of the run; 0 if it ended before a process was started.
   int64_t WaitForPid(const core::FenceToken& token) {
     base::MutexLock lock(mutex_);
     Run& run = runs_[token];
@@ -109,19 +133,19 @@ class RecordedRuns final : public ports::RunWatcher {
     return text;
   }
 
-  void StandStill() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    while (holds_up_) {
-      is_held_up_ = true;
+  void WaitWhileBlocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    while (blocked_) {
+      caller_waits_ = true;
       changed_.NotifyAll();
       changed_.Wait(mutex_);
     }
-    is_held_up_ = false;
+    caller_waits_ = false;
   }
 
   base::Mutex mutex_;
   base::CondVar changed_;
-  bool holds_up_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_held_up_ ABSL_GUARDED_BY(mutex_) = false;
+  bool blocked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool caller_waits_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<core::FenceToken, Run> runs_ ABSL_GUARDED_BY(mutex_);
 };
 

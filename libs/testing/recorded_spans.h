@@ -15,7 +15,7 @@
 
 namespace callboard::test {
 
-// What an attribute says; empty when there is none of that name, or it is no text.
+// Returns the text of an attribute; empty if there is none of that name or it is not a text.
 inline std::string TextOf(const ports::FinishedSpan& span, absl::string_view name) {
   for (const ports::SpanAttribute& attribute : span.attributes) {
     const auto* text = std::get_if<std::string>(&attribute.value);
@@ -24,19 +24,19 @@ inline std::string TextOf(const ports::FinishedSpan& span, absl::string_view nam
   return "";
 }
 
-// Keeps the spans that it is given. Thread-safe.
+// Records the spans that it receives. Thread-safe.
 class RecordedSpans final : public ports::Telemetry {
  public:
-  bool is_on() const override { return true; }
-  bool Keeps(const core::TraceId&) const override {
+  bool enabled() const override { return true; }
+  bool ShouldSample(const core::TraceId&) const override {
     base::MutexLock lock(mutex_);
     return keeps_;
   }
-  bool Joins(const core::SpanContext& caller) const override {
+  bool ShouldJoin(const core::SpanContext& caller) const override {
     base::MutexLock lock(mutex_);
     return joins_.value_or(caller.sampled);
   }
-  bool Wants(const core::SpanContext& context) override { return context.sampled; }
+  bool ShouldRecord(const core::SpanContext& context) override { return context.sampled; }
   void Emit(ports::FinishedSpan span) override {
     base::MutexLock lock(mutex_);
     spans_.push_back(std::move(span));
@@ -48,12 +48,13 @@ class RecordedSpans final : public ports::Telemetry {
   uint64_t lost() const override { return 0; }
   void Flush(absl::Duration) override {}
 
-  // Of traces that begin from now on.
-  void SetKeeps(bool keeps) {
+  // Sets whether traces that begin from now on are kept.
+  void SetSampling(bool keeps) {
     base::MutexLock lock(mutex_);
     keeps_ = keeps;
   }
-  // Of callers' traces, from now on: not what the caller keeps, but all or none.
+  // Sets whether callers' traces are joined from now on: all or none, instead of those that the
+  // caller samples.
   void SetJoins(bool joins) {
     base::MutexLock lock(mutex_);
     joins_ = joins;
@@ -62,7 +63,7 @@ class RecordedSpans final : public ports::Telemetry {
     base::MutexLock lock(mutex_);
     return spans_;
   }
-  // REQUIRES: there is one.
+  // Returns the only span. REQUIRES: there is exactly one.
   ports::FinishedSpan Only() const {
     base::MutexLock lock(mutex_);
     CHECK_EQ(spans_.size(), 1u);

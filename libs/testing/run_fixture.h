@@ -1,4 +1,4 @@
-// A lane without threads, and items that work or break.
+// A lane without threads, and workers that succeed or fail.
 #ifndef CALLBOARD_LIBS_TESTING_RUN_FIXTURE_H_
 #define CALLBOARD_LIBS_TESTING_RUN_FIXTURE_H_
 
@@ -15,8 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/flow/flow.h"
 #include "libs/flow/queue_run.h"
-#include "libs/testing/fake_clock.h"
-#include "libs/testing/manual_executor.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::test {
 
@@ -36,7 +35,7 @@ inline absl::StatusOr<int> TenfoldOfEven(int item, const flow::ItemContext&) {
 
 class RunFixture : public testing::Test {
  protected:
-  void LaneHas(uint32_t concurrency, uint32_t max_pending) {
+  void SetLaneLimit(uint32_t concurrency, uint32_t max_pending) {
     flow_.emplace(
         flow::FlowOptions{.lanes = {{.name = "work", .limit = {concurrency, max_pending}}}},
         executor_, clock_);

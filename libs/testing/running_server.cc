@@ -2,15 +2,36 @@
 
 #include <grpc/support/time.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "libs/base/check.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 
 namespace callboard::test {
+
+using grpc::health::v1::Health;
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+
+HeldStream::HeldStream(const std::string& address)
+    : stub_(Health::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))),
+      reader_(stub_->Watch(&context_, HealthCheckRequest())) {
+  HealthCheckResponse first;
+  CHECK(reader_->Read(&first)) << address;
+}
+
+HeldStream::~HeldStream() {
+  context_.TryCancel();
+  HealthCheckResponse rest;
+  while (reader_->Read(&rest)) continue;
+  // The status does not matter: the server may be gone.
+  const grpc::Status ignored = reader_->Finish();
+}
+
 namespace {
 
 namespace health = grpc::health::v1;

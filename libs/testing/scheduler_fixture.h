@@ -1,4 +1,5 @@
-// A scheduler's rules with a clock, a ledger and a director that do as a test says.
+// A scheduler's engine with a clock, a ledger and a director that the test controls.
+
 #ifndef CALLBOARD_LIBS_TESTING_SCHEDULER_FIXTURE_H_
 #define CALLBOARD_LIBS_TESTING_SCHEDULER_FIXTURE_H_
 
@@ -18,18 +19,71 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/base/mutex.h"
+#include "libs/scheduler/director_link.h"
 #include "libs/scheduler/engine.h"
 #include "libs/testing/cron_jobs.h"
 #include "libs/testing/memory_ledger.h"
 
 namespace callboard::test {
 
+// Keeps the requests of a scheduler until a test answers them. Thread-safe.
+class FakeDirectorLink final : public scheduler::DirectorLink {
+ public:
+  struct Request {
+    core::TaskSpec spec;
+    Reply<scheduler::AcceptedTask> reply;
+    // Empty for a submit.
+    std::string agent_url = {};
+    core::SpanContext trace = {};
+  };
+
+  void Submit(const core::Submission& submission, Reply<scheduler::AcceptedTask> reply) override {
+    Add({submission.spec, std::move(reply), "", submission.trace});
+  }
+  void StartDirect(const std::string& agent_url, const core::Submission& submission,
+                   Reply<scheduler::AcceptedTask> reply) override {
+    Add({submission.spec, std::move(reply), agent_url, submission.trace});
+  }
+  void GetTaskStatuses(std::vector<std::string>,
+                       Reply<std::vector<scheduler::TaskStatus>> reply) override {
+    reply(ends_);
+  }
+
+  // Returns the oldest request; waits for one.
+  Request Take() {
+    base::MutexLock lock(mutex_);
+    while (requests_.empty()) changed_.Wait(mutex_);
+    Request first = std::move(requests_.front());
+    requests_.pop_front();
+    return first;
+  }
+  size_t size() const {
+    base::MutexLock lock(mutex_);
+    return requests_.size();
+  }
+  // Sets the answer to all GetTaskStatuses() calls. REQUIRES: called before the first one.
+  void SetEnds(std::vector<scheduler::TaskStatus> ends) { ends_ = std::move(ends); }
+
+ private:
+  void Add(Request request) {
+    base::MutexLock lock(mutex_);
+    requests_.push_back(std::move(request));
+    changed_.NotifyAll();
+  }
+
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
+  std::deque<Request> requests_ ABSL_GUARDED_BY(mutex_);
+  std::vector<scheduler::TaskStatus> ends_;
+};
+
 class SchedulerFixture : public testing::Test {
  protected:
-  // A new life of the process, with these jobs in its file.
+  // Starts a new process with these jobs in its file.
   void Start(std::vector<core::Job> jobs) {
     calls_.clear();
-    engine_ = std::make_unique<scheduler::SchedulerEngine>(disk_.ledgered(),
+    engine_ = std::make_unique<scheduler::SchedulerEngine>(disk_.contents(),
                                                            scheduler::OrderId(last_order_), now_);
     SetJobs(std::move(jobs));
   }
@@ -37,7 +91,7 @@ class SchedulerFixture : public testing::Test {
     engine_->SetJobs(std::move(jobs), now_);
     Turn();
   }
-  // Does what is due, and puts what follows on disk; orders wait to be answered.
+  // Fires the timers and commits the changes; orders wait for an answer.
   void Turn() {
     engine_->FireTimers(now_);
     Commit();
@@ -45,28 +99,31 @@ class SchedulerFixture : public testing::Test {
   void Commit() {
     scheduler::Outcome outcome = engine_->TakeOutcome(now_);
     for (const scheduler::LedgerChange& change : outcome.changes) disk_.Write(change);
-    std::vector<scheduler::AskEndsOrder> asked;
+    std::vector<scheduler::TaskStatusOrder> status_orders;
     for (scheduler::Order& order : outcome.orders) {
-      if (auto* ask = std::get_if<scheduler::AskEndsOrder>(&order)) {
-        asked.push_back(std::move(*ask));
+      if (auto* ask = std::get_if<scheduler::TaskStatusOrder>(&order)) {
+        status_orders.push_back(std::move(*ask));
       } else {
         calls_.push_back(std::move(order));
       }
     }
     for (scheduler::Notice& notice : outcome.notices) notices_.push_back(notice.event);
-    for (const auto& triggered : outcome.triggered) triggered_.push_back(triggered.answer);
+    for (const auto& triggered : outcome.trigger_answers) triggered_.push_back(triggered.answer);
     last_order_ = engine_->last_order().value();
-    for (const scheduler::AskEndsOrder& ask : asked) engine_->OnEnds(ask.id, EndsOf(ask), now_);
-    if (!asked.empty()) Turn();
+    for (const scheduler::TaskStatusOrder& ask : status_orders)
+      engine_->OnTaskStatuses(ask.id, EndsOf(ask), now_);
+    if (!status_orders.empty()) Turn();
   }
-  // The director tells at once how tasks ended; those without an entry are live.
-  std::vector<scheduler::TaskEnd> EndsOf(const scheduler::AskEndsOrder& ask) const {
-    std::vector<scheduler::TaskEnd> ends;
+  // Returns the ends of the tasks. The director answers immediately; tasks without an entry are
+  // live.
+  std::vector<scheduler::TaskStatus> EndsOf(const scheduler::TaskStatusOrder& ask) const {
+    std::vector<scheduler::TaskStatus> ends;
     for (const std::string& id : ask.queue_ids) {
       if (forgotten_.contains(id)) continue;
       const auto end = ends_.find(id);
-      ends.push_back(end != ends_.end() ? end->second
-                                        : scheduler::TaskEnd{id, core::TaskState::kWorking});
+      ends.push_back(end != ends_.end()
+                         ? end->second
+                         : scheduler::TaskStatus{id, core::LifecycleState::kWorking});
     }
     return ends;
   }
@@ -75,12 +132,12 @@ class SchedulerFixture : public testing::Test {
     now_.monotonic += elapsed;
     Turn();
   }
-  // Lets time pass as a driver would, turn by turn.
+  // Advances the clocks as a driver would, turn by turn.
   void AdvanceInSteps(absl::Duration elapsed) {
     const absl::Time end = now_.wall + elapsed;
     while (now_.wall < end) {
       const absl::Duration step =
-          std::clamp(engine_->UntilNextTimer(now_), absl::Milliseconds(1), end - now_.wall);
+          std::clamp(engine_->TimeUntilNextTimer(now_), absl::Milliseconds(1), end - now_.wall);
       Advance(step);
     }
   }
@@ -89,33 +146,34 @@ class SchedulerFixture : public testing::Test {
     Turn();
   }
 
-  // ---- The director's answers, to the first call that waits for one ----
+  // ---- Answers of the director, to the first waiting call ----
 
   const core::Submission& NextSubmit() const {
     return std::get<scheduler::SubmitOrder>(calls_.front()).submission;
   }
   std::string NextRequestId() const { return NextSubmit().spec.request_id; }
-  void Answer(const absl::StatusOr<scheduler::Accepted>& answer) {
+  void Answer(const absl::StatusOr<scheduler::AcceptedTask>& answer) {
     const scheduler::Order order = std::move(calls_.front());
     calls_.pop_front();
-    const auto* direct = std::get_if<scheduler::DirectOrder>(&order);
-    engine_->OnAccepted(direct != nullptr ? direct->id : std::get<scheduler::SubmitOrder>(order).id,
-                        answer, now_);
+    const auto* direct = std::get_if<scheduler::DirectStartOrder>(&order);
+    engine_->OnOrderAnswer(
+        direct != nullptr ? direct->id : std::get<scheduler::SubmitOrder>(order).id, answer, now_);
     Turn();
   }
-  // Lets time pass, with a director that is there but answers nothing else, until it is asked about
-  // a request id.
-  void AwaitQuestion() {
+  // Advances the clocks until the scheduler sends a validate-only submit for a request id. The
+  // director is reachable but answers nothing else.
+  void AdvanceToLookup() {
     for (int i = 0; i < 1000 && (calls_.empty() || NextRequestId().empty()); ++i) {
-      if (!calls_.empty()) Answer(scheduler::Accepted{});
-      if (calls_.empty()) Advance(std::max(engine_->UntilNextTimer(now_), absl::Milliseconds(1)));
+      if (!calls_.empty()) Answer(scheduler::AcceptedTask{});
+      if (calls_.empty())
+        Advance(std::max(engine_->TimeUntilNextTimer(now_), absl::Milliseconds(1)));
     }
     ASSERT_FALSE(calls_.empty());
     ASSERT_TRUE(NextSubmit().validate_only);
   }
-  // Puts the first of that kind before the others; false when there is none.
+  // Moves the first order of that kind to the front. Returns false if there is none.
   template <class T>
-  bool Bring() {
+  bool MoveToFront() {
     const auto found = std::find_if(
         calls_.begin(), calls_.end(),
         [](const scheduler::Order& order) { return std::holds_alternative<T>(order); });
@@ -123,11 +181,11 @@ class SchedulerFixture : public testing::Test {
     std::rotate(calls_.begin(), found, found + 1);
     return true;
   }
-  void Accept() { Answer(scheduler::Accepted{absl::StrCat("queue-", ++last_task_)}); }
+  void Accept() { Answer(scheduler::AcceptedTask{absl::StrCat("queue-", ++last_task_)}); }
   void AcceptAll() {
     while (!calls_.empty()) Accept();
   }
-  void End(const std::string& id, core::TaskState state,
+  void End(const std::string& id, core::LifecycleState state,
            std::optional<core::FailureReason> reason = {}) {
     ends_[id] = {id, state, reason};
   }
@@ -151,9 +209,10 @@ class SchedulerFixture : public testing::Test {
   }
   static absl::Status NoAnswer() { return absl::DeadlineExceededError("no answer"); }
 
-  // ---- What is on disk ----
+  // ---- Disk ----
 
-  // Each as "00:01:00 fired queue-1", oldest first; of a trigger as "00:01:00 t1 fired queue-1".
+  // Returns the rows as "00:01:00 fired queue-1", oldest first; the row of a trigger as "00:01:00
+  // t1 fired queue-1".
   std::vector<std::string> Rows(const std::string& job) const {
     std::vector<std::string> texts;
     const auto rows = disk_.rows().find(job);
@@ -171,21 +230,21 @@ class SchedulerFixture : public testing::Test {
     return disk_.rows().at(job).at({At(nominal), trigger});
   }
   const scheduler::JobState& State(const std::string& job) const {
-    return disk_.ledgered().jobs.at(job);
+    return disk_.contents().jobs.at(job);
   }
   scheduler::JobView View(const std::string& job) const {
     return *engine_->GetJob(job, /*next=*/10, now_);
   }
 
-  core::Moment now_ = {At("2026-01-05 00:00:30"), absl::Hours(1)};
+  ports::Moment now_ = {At("2026-01-05 00:00:30"), absl::Hours(1)};
   MemoryLedgers disk_;
   std::unique_ptr<scheduler::SchedulerEngine> engine_;
   std::deque<scheduler::Order> calls_;
-  std::map<std::string, scheduler::TaskEnd> ends_;
-  // Tasks that the director does not know any more.
+  std::map<std::string, scheduler::TaskStatus> ends_;
+  // Tasks that the director has forgotten.
   std::set<std::string> forgotten_;
   std::vector<std::string> notices_;
-  std::vector<absl::StatusOr<scheduler::Accepted>> triggered_;
+  std::vector<absl::StatusOr<scheduler::AcceptedTask>> triggered_;
   uint64_t last_order_ = 0;
   int last_task_ = 0;
 };

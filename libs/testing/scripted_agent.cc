@@ -13,13 +13,13 @@
 
 namespace callboard::test {
 
-struct ScriptedAgent::Conversation {
+struct ScriptedAgent::SessionState {
   grpc::ServerContext* context;
   grpc::ServerReaderWriter<v1::SessionResponse, v1::SessionRequest>* stream;
-  std::deque<core::DirectorWord> heard;
-  std::deque<core::HeartbeatAcknowledged> acknowledged;
-  bool over = false;
-  // Who is at `context` or `stream`, which are gone when the call has ended.
+  std::deque<core::DirectorMessage> received;
+  std::deque<core::HeartbeatAck> acknowledged;
+  bool ended = false;
+  // Number of users of `context` and `stream`, which are destroyed when the call has ended.
   int users = 0;
 };
 
@@ -40,26 +40,26 @@ grpc::Status ScriptedAgent::Session(
     grpc::ServerReaderWriter<v1::SessionResponse, v1::SessionRequest>* stream) {
   {
     base::MutexLock lock(mutex_);
-    if (!refusal_.ok()) return wire::ToGrpc(refusal_);
+    if (!session_error_.ok()) return wire::ToGrpc(session_error_);
   }
-  auto conversation = std::make_shared<Conversation>(Conversation{context, stream, {}, {}});
+  auto conversation = std::make_shared<SessionState>(SessionState{context, stream, {}, {}});
   bool seen = false;
   v1::SessionRequest request;
   while (stream->Read(&request)) {
     base::MutexLock lock(mutex_);
     for (const v1::SessionRequest::Item& item : request.items()) {
-      core::DirectorWord word = wire::FromProto(item).value();
-      if (const auto* beat = std::get_if<core::HeartbeatAcknowledged>(&word)) {
+      core::DirectorMessage message = wire::FromProto(item).value();
+      if (const auto* beat = std::get_if<core::HeartbeatAck>(&message)) {
         conversation->acknowledged.push_back(*beat);
       } else {
-        conversation->heard.push_back(std::move(word));
+        conversation->received.push_back(std::move(message));
       }
     }
     if (!std::exchange(seen, true)) unseen_.push_back(conversation);
     changed_.NotifyAll();
   }
   base::MutexLock lock(mutex_);
-  conversation->over = true;
+  conversation->ended = true;
   changed_.NotifyAll();
   while (conversation->users > 0) changed_.Wait(mutex_);
   return grpc::Status::OK;
@@ -70,22 +70,22 @@ core::SessionTerms ScriptedAgent::WaitForSession() {
   while (unseen_.empty()) changed_.Wait(mutex_);
   current_ = std::move(unseen_.front());
   unseen_.pop_front();
-  const auto terms = std::get<core::SessionTerms>(current_->heard.front());
-  current_->heard.pop_front();
+  const auto terms = std::get<core::SessionTerms>(current_->received.front());
+  current_->received.pop_front();
   return terms;
 }
 
-std::shared_ptr<ScriptedAgent::Conversation> ScriptedAgent::current() {
+std::shared_ptr<ScriptedAgent::SessionState> ScriptedAgent::current() {
   base::MutexLock lock(mutex_);
   CHECK(current_ != nullptr) << "WaitForSession() first";
   return current_;
 }
 
-void ScriptedAgent::Use(absl::FunctionRef<void(Conversation&)> use) {
-  const std::shared_ptr<Conversation> conversation = current();
+void ScriptedAgent::WithSession(absl::FunctionRef<void(SessionState&)> use) {
+  const std::shared_ptr<SessionState> conversation = current();
   {
     base::MutexLock lock(mutex_);
-    if (conversation->over) return;
+    if (conversation->ended) return;
     ++conversation->users;
   }
   use(*conversation);
@@ -94,58 +94,58 @@ void ScriptedAgent::Use(absl::FunctionRef<void(Conversation&)> use) {
   changed_.NotifyAll();
 }
 
-std::optional<core::DirectorWord> ScriptedAgent::Next() {
-  const std::shared_ptr<Conversation> conversation = current();
+std::optional<core::DirectorMessage> ScriptedAgent::Next() {
+  const std::shared_ptr<SessionState> conversation = current();
   base::MutexLock lock(mutex_);
-  while (conversation->heard.empty() && !conversation->over) changed_.Wait(mutex_);
-  if (conversation->heard.empty()) return std::nullopt;
-  core::DirectorWord word = std::move(conversation->heard.front());
-  conversation->heard.pop_front();
-  return word;
+  while (conversation->received.empty() && !conversation->ended) changed_.Wait(mutex_);
+  if (conversation->received.empty()) return std::nullopt;
+  core::DirectorMessage message = std::move(conversation->received.front());
+  conversation->received.pop_front();
+  return message;
 }
 
-core::HeartbeatAcknowledged ScriptedAgent::NextHeartbeatAcknowledgement() {
-  const std::shared_ptr<Conversation> conversation = current();
+core::HeartbeatAck ScriptedAgent::NextHeartbeatAcknowledgement() {
+  const std::shared_ptr<SessionState> conversation = current();
   base::MutexLock lock(mutex_);
   while (conversation->acknowledged.empty()) changed_.Wait(mutex_);
-  const core::HeartbeatAcknowledged acknowledged = conversation->acknowledged.front();
+  const core::HeartbeatAck acknowledged = conversation->acknowledged.front();
   conversation->acknowledged.pop_front();
   return acknowledged;
 }
 
-void ScriptedAgent::SayTogether(const std::vector<core::AgentWord>& words) {
+void ScriptedAgent::SendTogether(const std::vector<core::AgentMessage>& messages) {
   v1::SessionResponse response;
-  for (const core::AgentWord& word : words) *response.add_items() = wire::ToProto(word);
-  Use([&](Conversation& conversation) { conversation.stream->Write(response); });
+  for (const core::AgentMessage& message : messages) *response.add_items() = wire::ToProto(message);
+  WithSession([&](SessionState& conversation) { conversation.stream->Write(response); });
 }
 
-void ScriptedAgent::SayOpened(const std::string& name, uint32_t slots) {
-  Say(core::AgentOpened{.name = name,
-                        .instance_id = absl::StrCat(name, "/1"),
-                        .url = absl::StrCat("grpc://", address()),
-                        .lanes = {{"default", {.slots = slots}}},
-                        .agent_time = absl::Seconds(1)});
+void ScriptedAgent::SendOpened(const std::string& name, uint32_t slots) {
+  Send(core::SessionOpened{.name = name,
+                           .instance_id = absl::StrCat(name, "/1"),
+                           .url = absl::StrCat("grpc://", address()),
+                           .lanes = {{"default", {.slots = slots}}},
+                           .agent_time = absl::Seconds(1)});
 }
 
 void ScriptedAgent::Accept(const core::FenceToken& token) {
-  Say(core::AgentItem(core::StartAnswered{token, absl::OkStatus()}));
+  Send(core::AgentItem(core::StartAnswer{token, absl::OkStatus()}));
 }
 
-void ScriptedAgent::Refuse(const core::FenceToken& token, const absl::Status& why) {
-  Say(core::AgentItem(core::StartAnswered{token, why}));
+void ScriptedAgent::Reject(const core::FenceToken& token, const absl::Status& why) {
+  Send(core::AgentItem(core::StartAnswer{token, why}));
 }
 
 void ScriptedAgent::Finish(const core::FenceToken& token, const core::RunResult& result) {
-  Say(core::AgentItem(core::RunEnded{token, result}));
+  Send(core::AgentItem(core::RunEnded{token, result}));
 }
 
-void ScriptedAgent::HangUp() {
-  Use([](Conversation& conversation) { conversation.context->TryCancel(); });
+void ScriptedAgent::EndSession() {
+  WithSession([](SessionState& conversation) { conversation.context->TryCancel(); });
 }
 
-void ScriptedAgent::RefuseSessions(const absl::Status& why) {
+void ScriptedAgent::RejectSessions(const absl::Status& why) {
   base::MutexLock lock(mutex_);
-  refusal_ = why;
+  session_error_ = why;
 }
 
 }  // namespace callboard::test

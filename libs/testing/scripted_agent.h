@@ -16,9 +16,9 @@
 
 namespace callboard::test {
 
-// An agent over real gRPC that says what a test tells it to say, and nothing else.
+// An agent over real gRPC that sends exactly what a test tells it to send.
 //
-// Waits have no end of their own: a test that waits for ever is ended by its size.
+// The waits have no timeout; the timeout of the test limits them.
 class ScriptedAgent final : private v1::AgentService::Service {
  public:
   ScriptedAgent();
@@ -27,49 +27,50 @@ class ScriptedAgent final : private v1::AgentService::Service {
   // host:port
   std::string address() const;
 
-  // Waits for a Session that has not been seen yet, and returns its terms. From then on Next() and
-  // Say() are about that one.
+  // Waits for a new Session and returns its terms. From then on Next() and Send() use that Session.
   core::SessionTerms WaitForSession();
-  // What comes next in it, acknowledgements of heartbeats left out; nothing when it is over.
-  std::optional<core::DirectorWord> Next();
-  // The next item; it has to be of that kind.
+  // Returns the next message of the Session, except acknowledgements of heartbeats; nothing when
+  // the Session has ended.
+  std::optional<core::DirectorMessage> Next();
+  // Returns the next item. REQUIRES: it is of that kind.
   template <class Item>
   Item NextItem() {
     return std::get<Item>(std::get<core::DirectorItem>(Next().value()));
   }
   // Waits until a heartbeat is acknowledged.
-  core::HeartbeatAcknowledged NextHeartbeatAcknowledgement();
+  core::HeartbeatAck NextHeartbeatAcknowledgement();
 
-  void Say(const core::AgentWord& word) { SayTogether({word}); }
-  // In one message.
-  void SayTogether(const std::vector<core::AgentWord>& words);
-  // Opens the Session as an agent of this name with so many slots and nothing to tell.
-  void SayOpened(const std::string& name, uint32_t slots = 1);
+  void Send(const core::AgentMessage& message) { SendTogether({message}); }
+  // Sends the items in one message.
+  void SendTogether(const std::vector<core::AgentMessage>& messages);
+  // Opens the Session as an agent of this name with this number of slots and without runs or
+  // results.
+  void SendOpened(const std::string& name, uint32_t slots = 1);
   void Accept(const core::FenceToken& token);
-  void Refuse(const core::FenceToken& token, const absl::Status& why);
+  void Reject(const core::FenceToken& token, const absl::Status& why);
   void Finish(const core::FenceToken& token, const core::RunResult& result = {.exit_code = 0});
 
   // Ends the Session.
-  void HangUp();
-  // From now on no Session is opened.
-  void RefuseSessions(const absl::Status& why);
+  void EndSession();
+  // Rejects new Sessions from now on.
+  void RejectSessions(const absl::Status& why);
 
  private:
-  struct Conversation;
+  struct SessionState;
 
   grpc::Status Session(
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::SessionResponse, v1::SessionRequest>* stream) override;
-  std::shared_ptr<Conversation> current();
-  // Unless the Session is over.
-  void Use(absl::FunctionRef<void(Conversation&)> use);
+  std::shared_ptr<SessionState> current();
+  // Calls `use`, unless the Session has ended.
+  void WithSession(absl::FunctionRef<void(SessionState&)> use);
 
   int port_ = 0;
   base::Mutex mutex_;
   base::CondVar changed_;
-  std::deque<std::shared_ptr<Conversation>> unseen_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Conversation> current_ ABSL_GUARDED_BY(mutex_);
-  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::shared_ptr<SessionState>> unseen_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<SessionState> current_ ABSL_GUARDED_BY(mutex_);
+  absl::Status session_error_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -7,29 +7,28 @@
 #include <utility>
 #include <vector>
 
-#include "libs/adapters/subprocess_runner/subprocess_runner.h"
-#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/check.h"
-#include "libs/testing/new_folder.h"
+#include "libs/runner/subprocess_runner.h"
+#include "libs/system/system.h"
+#include "libs/testing/files.h"
 #include "libs/testing/recorded_runs.h"
-#include "libs/testing/run_orders.h"
 
 namespace callboard::test {
 
-// A runner with real processes, which runs scripts, and what it said. The `main` of such a test
-// calls adapters::MaybeRunSupervisor().
+// A runner that runs scripts in real processes, and the recorded events of its runs. The `main` of
+// such a test must call runner::MaybeRunLauncher().
 class ShellRuns {
  public:
   ShellRuns() { Open(Options()); }
   explicit ShellRuns(std::vector<std::string> argv) {
-    adapters::SubprocessRunnerOptions options = Options();
-    options.kind = adapters::SubprocessRunnerOptions::Kind::kExec;
+    runner::SubprocessRunnerOptions options = Options();
+    options.kind = runner::SubprocessRunnerOptions::Kind::kExec;
     options.argv = std::move(argv);
     Open(std::move(options));
   }
 
-  adapters::SubprocessRunnerOptions Options() const {
-    return {.kind = adapters::SubprocessRunnerOptions::Kind::kShell,
+  runner::SubprocessRunnerOptions Options() const {
+    return {.kind = runner::SubprocessRunnerOptions::Kind::kShell,
             .allow_shell = true,
             .environment = {{"PATH", "/usr/bin:/bin"}, {"SECRET", "of the agent"}},
             .env_allow = {"PATH"},
@@ -39,7 +38,7 @@ class ShellRuns {
   core::FenceToken Start(core::TaskSpec spec, absl::Duration kill_grace = absl::Seconds(10),
                          absl::Duration fence_in = absl::InfiniteDuration()) {
     const core::FenceToken token = RunToken(++last_run_);
-    ports::RunOrder order = RunOrderOf(token, std::move(spec));
+    ports::RunRequest order = MakeRunRequest(token, std::move(spec));
     order.kill_grace = kill_grace;
     order.fence_at = clock_.MonotonicNow() + fence_in;
     runner_->Start(std::move(order));
@@ -59,17 +58,17 @@ class ShellRuns {
   const std::filesystem::path& data_dir() const { return data_dir_; }
 
  private:
-  void Open(adapters::SubprocessRunnerOptions options) {
-    auto runner = adapters::SubprocessRunner::Create(std::move(options), clock_, runs_);
+  void Open(runner::SubprocessRunnerOptions options) {
+    auto runner = runner::SubprocessRunner::Create(std::move(options), clock_, runs_);
     CHECK_OK(runner.status());
     runner_ = *std::move(runner);
   }
 
   const std::filesystem::path data_dir_ = NewFolder();
-  const adapters::SystemClock clock_;
+  const system::SystemClock clock_;
   RecordedRuns runs_;
   uint64_t last_run_ = 0;
-  std::unique_ptr<adapters::SubprocessRunner> runner_;
+  std::unique_ptr<runner::SubprocessRunner> runner_;
 };
 
 }  // namespace callboard::test

@@ -38,7 +38,7 @@ MATCHER_P2(StatusIs, code, message, "has the code " + absl::StatusCodeToString(c
 // The reason attached by base::WithReason().
 MATCHER_P(HasReason, reason, std::string("has the reason ") + reason) {
   *result_listener << StatusOf(arg).ToString();
-  return base::DetailsOf(StatusOf(arg)).reason == reason;
+  return base::GetErrorDetails(StatusOf(arg)).reason == reason;
 }
 
 }  // namespace callboard::test

@@ -1,17 +1,25 @@
+// Records for tests of event stores.
+
 #ifndef CALLBOARD_LIBS_TESTING_STORED_RECORDS_H_
 #define CALLBOARD_LIBS_TESTING_STORED_RECORDS_H_
 
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "libs/base/status_macros.h"
+#include "absl/time/time.h"
+#include "libs/base/error.h"
+#include "libs/core/ids.h"
 #include "libs/core/record.h"
 #include "libs/ports/event_store.h"
 
 namespace callboard::test {
 
-// What a director would find.
+// Returns the records that a director would load.
 inline absl::StatusOr<std::vector<core::Record>> StoredRecords(const ports::EventStore& store) {
   std::vector<core::Record> records;
   RETURN_IF_ERROR(store.Load([&records](const core::Record& record) {
@@ -19,6 +27,30 @@ inline absl::StatusOr<std::vector<core::Record>> StoredRecords(const ports::Even
     return absl::OkStatus();
   }));
   return records;
+}
+
+// Returns the id of task number `task`.
+inline core::QueueId StoredId(uint64_t task) { return core::QueueId(core::Ulid(1, task)); }
+
+// Returns record `number` of the task. Each record is a second later than the one before.
+inline core::TaskRecord StoredRecord(uint64_t task, uint64_t number, core::TaskChange change) {
+  core::TaskRecord record = {.queue_id = StoredId(task), .change = std::move(change)};
+  record.number = number;
+  record.event.number = number + 1;
+  record.event.at = absl::FromUnixSeconds(static_cast<int64_t>(1000 * task + number));
+  return record;
+}
+
+// Returns the admission record of the task. Its place in the queue is its number.
+inline core::TaskRecord StoredAdmission(uint64_t task) {
+  core::TaskSpec spec;
+  spec.prompt = "task " + std::to_string(task) + std::string(50, '.');
+  spec.max_attempts = 3;
+  core::Admitted admitted = {.spec = std::make_shared<const core::TaskSpec>(std::move(spec)),
+                             .sequence = task};
+  core::TaskRecord record = StoredRecord(task, 1, std::move(admitted));
+  record.event.kind = core::TaskEventKind::kAdmitted;
+  return record;
 }
 
 }  // namespace callboard::test

@@ -1,14 +1,14 @@
-// What every runner has to do, as a suite to instantiate for each:
+// The contract of every task runner, as a test suite to instantiate for each implementation:
 //
 //   struct NoopHarness {
-//     // Whether a run goes on until it is finished or stopped.
+//     // Whether a run lasts until it is finished or stopped.
 //     static constexpr bool kLasts = false;
-//     explicit NoopHarness(ports::RunWatcher& watcher);
+//     explicit NoopHarness(ports::RunObserver& watcher);
 //     ports::TaskRunner& runner();
-//     void Destroy();                             // The runner.
-//     core::TaskSpec Spec();                      // Of a run that can be finished.
-//     void Finish(const core::FenceToken& run);   // As its processes would, with success.
-//     void Obey(const core::FenceToken& run);     // Lets a stop that was asked for take effect.
+//     void Destroy();                             // Destroys the runner.
+//     core::TaskSpec Spec();                      // A run that can be finished.
+//     void Finish(const core::FenceToken& run);   // Ends it with success.
+//     void Obey(const core::FenceToken& run);     // Makes a requested stop take effect.
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Noop, TaskRunnerContractTest, NoopHarness);
 #ifndef CALLBOARD_LIBS_TESTING_TASK_RUNNER_CONTRACT_H_
@@ -19,7 +19,6 @@
 
 #include "libs/ports/task_runner.h"
 #include "libs/testing/recorded_runs.h"
-#include "libs/testing/run_orders.h"
 #include "libs/testing/status_matchers.h"
 
 namespace callboard::test {
@@ -30,7 +29,9 @@ class TaskRunnerContractTest : public testing::Test {
   using End = core::RunResult::End;
 
   ports::TaskRunner& runner() { return harness_.runner(); }
-  void Start(const core::FenceToken& token) { runner().Start(RunOrderOf(token, harness_.Spec())); }
+  void Start(const core::FenceToken& token) {
+    runner().Start(MakeRunRequest(token, harness_.Spec()));
+  }
 
   RecordedRuns runs_;
   Harness harness_{runs_};
@@ -38,7 +39,7 @@ class TaskRunnerContractTest : public testing::Test {
 
 TYPED_TEST_SUITE_P(TaskRunnerContractTest);
 
-TYPED_TEST_P(TaskRunnerContractTest, TaskThatItStartsPassesItsCheck) {
+TYPED_TEST_P(TaskRunnerContractTest, CheckAcceptsASpecThatCanBeStarted) {
   EXPECT_THAT(this->runner().Check(this->harness_.Spec()), IsOk());
 }
 
@@ -69,7 +70,7 @@ TYPED_TEST_P(TaskRunnerContractTest, StoppedRunIsCancelled) {
                                           : core::RunResult::End::kCompleted);
 }
 
-TYPED_TEST_P(TaskRunnerContractTest, NothingHappensToARunThatIsOverOrWasNeverStarted) {
+TYPED_TEST_P(TaskRunnerContractTest, CallsForEndedOrUnknownRunsHaveNoEffect) {
   const core::FenceToken run = RunToken(1);
   this->Start(run);
   this->harness_.Finish(run);
@@ -77,14 +78,14 @@ TYPED_TEST_P(TaskRunnerContractTest, NothingHappensToARunThatIsOverOrWasNeverSta
   for (const core::FenceToken& token : {run, RunToken(2)}) {
     this->runner().Stop(token);
     this->runner().SetFence(token, absl::ZeroDuration());
-    this->runner().Delivered(token, 1000);
+    this->runner().AcknowledgeOutput(token, 1000);
   }
   this->harness_.Destroy();
   EXPECT_EQ(this->runs_.ends(run), 1);
   EXPECT_EQ(this->runs_.ends(RunToken(2)), 0);
 }
 
-TYPED_TEST_P(TaskRunnerContractTest, WhatRunsAtDestructionEndsOnce) {
+TYPED_TEST_P(TaskRunnerContractTest, RunsEndOnceAtDestruction) {
   for (uint64_t number : {1, 2, 3}) this->Start(RunToken(number));
   this->harness_.Destroy();
   for (uint64_t number : {1, 2, 3}) {
@@ -95,10 +96,9 @@ TYPED_TEST_P(TaskRunnerContractTest, WhatRunsAtDestructionEndsOnce) {
   }
 }
 
-REGISTER_TYPED_TEST_SUITE_P(TaskRunnerContractTest, TaskThatItStartsPassesItsCheck,
+REGISTER_TYPED_TEST_SUITE_P(TaskRunnerContractTest, CheckAcceptsASpecThatCanBeStarted,
                             RunEndsOnceAsCompleted, RunsEndInAnyOrder, StoppedRunIsCancelled,
-                            NothingHappensToARunThatIsOverOrWasNeverStarted,
-                            WhatRunsAtDestructionEndsOnce);
+                            CallsForEndedOrUnknownRunsHaveNoEffect, RunsEndOnceAtDestruction);
 
 }  // namespace callboard::test
 

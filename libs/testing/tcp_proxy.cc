@@ -33,7 +33,7 @@ sockaddr_in AddressOf(const std::string& text) {
   return address;
 }
 
-// With a reset, so that neither side takes it for a polite end.
+// Closes with a reset, so that neither side takes it for a regular end.
 void CutOff(int socket) {
   const linger at_once = {.l_onoff = 1, .l_linger = 0};
   setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
@@ -84,7 +84,7 @@ void TcpProxy::SetDelay(absl::Duration delay) {
   delay_ = delay;
 }
 
-void TcpProxy::CutEvery(uint64_t pieces) {
+void TcpProxy::CutEveryNthPiece(uint64_t pieces) {
   base::MutexLock lock(mutex_);
   cut_every_ = pieces;
 }
@@ -102,14 +102,14 @@ void TcpProxy::Accept(bool accept) {
   accept_ = accept;
 }
 
-void TcpProxy::Forward(const std::string& target) {
+void TcpProxy::SetTarget(const std::string& target) {
   base::MutexLock lock(mutex_);
   target_ = target;
 }
 
-void TcpProxy::KeepAnswers() {
+void TcpProxy::RecordAnswers() {
   base::MutexLock lock(mutex_);
-  keeps_answers_ = true;
+  records_answers_ = true;
 }
 
 std::string TcpProxy::answers() const {
@@ -143,18 +143,19 @@ void TcpProxy::CloseAll() {
 void TcpProxy::Run() {
   while (true) {
     std::vector<pollfd> watched = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
-    int patience = -1;
+    int timeout = -1;
     {
       base::MutexLock lock(mutex_);
       if (stopping_) return;
-      patience = UntilNextIsDue();
+      timeout = UntilNextPiece();
       for (const Connection& connection : connections_) {
-        // Held bytes are read, so that nobody notices before the sockets' buffers do.
+        // Bytes are read even while they are held, so that the sender notices only when the socket
+        // buffers are full.
         watched.push_back({connection.client, POLLIN, 0});
         watched.push_back({connection.server, POLLIN, 0});
       }
     }
-    if (poll(watched.data(), watched.size(), patience) < 0) {
+    if (poll(watched.data(), watched.size(), timeout) < 0) {
       CHECK_EQ(errno, EINTR);
       continue;
     }
@@ -181,19 +182,19 @@ void TcpProxy::Run() {
   }
 }
 
-int TcpProxy::UntilNextIsDue() const {
+int TcpProxy::UntilNextPiece() const {
   absl::Duration due = absl::InfiniteDuration();
   for (const Connection& connection : connections_) {
-    if (to_server_ == Flow::kThrough && !connection.to_server.empty()) {
+    if (to_server_ == Flow::kForwarded && !connection.to_server.empty()) {
       due = std::min(due, connection.to_server.front().due);
     }
-    if (to_client_ == Flow::kThrough && !connection.to_client.empty()) {
+    if (to_client_ == Flow::kForwarded && !connection.to_client.empty()) {
       due = std::min(due, connection.to_client.front().due);
     }
   }
   if (due == absl::InfiniteDuration()) return -1;
   const absl::Duration wait = std::max(due - clock_.MonotonicNow(), absl::ZeroDuration());
-  // Up, so that it is not asked for in vain.
+  // Rounded up, so that poll() does not return too early.
   return static_cast<int>(absl::ToInt64Milliseconds(wait + absl::Milliseconds(1)));
 }
 
@@ -221,13 +222,13 @@ bool TcpProxy::Pump(Connection& connection, bool client_ready, bool server_ready
   return Move(connection.client, connection.server, client_ready, to_server_, connection.to_server,
               &bytes_to_server_, nullptr) &&
          Move(connection.server, connection.client, server_ready, to_client_, connection.to_client,
-              nullptr, keeps_answers_ ? &answers_ : nullptr);
+              nullptr, records_answers_ ? &answers_ : nullptr);
 }
 
 bool TcpProxy::IsCut() { return cut_every_ != 0 && ++pieces_ % cut_every_ == 0; }
 
 bool TcpProxy::Move(int from, int to, bool ready, Flow flow, std::deque<Piece>& waiting,
-                    uint64_t* counter, std::string* kept) {
+                    uint64_t* counter, std::string* record) {
   const absl::Duration now = clock_.MonotonicNow();
   if (ready) {
     char chunk[65536];
@@ -236,15 +237,15 @@ bool TcpProxy::Move(int from, int to, bool ready, Flow flow, std::deque<Piece>& 
     if (count > 0) {
       if (IsCut()) return false;
       if (counter != nullptr) *counter += static_cast<uint64_t>(count);
-      if (kept != nullptr) kept->append(chunk, static_cast<size_t>(count));
-      if (flow != Flow::kSwallowed) {
+      if (record != nullptr) record->append(chunk, static_cast<size_t>(count));
+      if (flow != Flow::kDropped) {
         waiting.push_back({now + delay_, std::string(chunk, static_cast<size_t>(count))});
       }
     }
   }
-  while (flow == Flow::kThrough && !waiting.empty() && waiting.front().due <= now) {
+  while (flow == Flow::kForwarded && !waiting.empty() && waiting.front().due <= now) {
     std::string& bytes = waiting.front().bytes;
-    // Tests say little at a time: this does not wait.
+    // Tests send little data at a time, so this does not block.
     const ssize_t sent = send(to, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0) return false;
     bytes.erase(0, static_cast<size_t>(sent));

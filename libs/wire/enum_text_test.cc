@@ -1,4 +1,4 @@
-#include "libs/wire/enum_text.h"
+#include "libs/wire/enums.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(EnumTextTest, DropsThePrefixAndUsesHyphens) {
   EXPECT_THAT(EnumTexts(Policy()), ElementsAre("reject", "block", "drop-oldest", "drop-latest"));
 }
 
-TEST(EnumTextTest, EnumMayAskForUpperCase) {
+TEST(EnumTextTest, EnumMayUseUpperCase) {
   const auto& reason = *v1::Task::Reason_descriptor();
   EXPECT_EQ(EnumText(*reason.FindValueByNumber(v1::Task::REASON_AGENT_LOST)), "AGENT_LOST");
   EXPECT_EQ(FindEnumValue(reason, "AGENT_LOST")->number(), v1::Task::REASON_AGENT_LOST);
@@ -27,16 +27,16 @@ TEST(EnumTextTest, EnumMayAskForUpperCase) {
             "working");
 }
 
-TEST(EnumTextTest, EnumMayAskForUnderscores) {
+TEST(EnumTextTest, EnumMayUseUnderscores) {
   EXPECT_THAT(EnumTexts(*v1::Overlap::Policy_descriptor()),
               ElementsAre("skip", "queue_one", "allow"));
 }
 
-TEST(EnumTextTest, FindsWhatItWrites) {
+TEST(EnumTextTest, FindsTheValueOfItsText) {
   EXPECT_EQ(FindEnumValue(Policy(), "drop-oldest")->number(), QueueConfig::POLICY_DROP_OLDEST);
 }
 
-TEST(EnumTextTest, UnspecifiedAndUnknownTextsNameNoValue) {
+TEST(EnumTextTest, UnspecifiedAndUnknownTextsHaveNoValue) {
   EXPECT_THAT(FindEnumValue(Policy(), "unspecified"), IsNull());
   EXPECT_THAT(FindEnumValue(Policy(), "DROP_OLDEST"), IsNull());
   EXPECT_THAT(FindEnumValue(Policy(), ""), IsNull());

@@ -1,4 +1,4 @@
-#include "libs/wire/field_checks.h"
+#include "libs/wire/fields.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,45 +16,46 @@ using ::callboard::test::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-TEST(FieldChecksTest, NothingRefusedIsOk) {
+TEST(FieldChecksTest, NoViolationIsOk) {
   FieldChecks checks;
-  checks.AtMost("labels", 32, 32, "entries");
+  checks.CheckLimit("labels", 32, 32, "entries");
   EXPECT_THAT(checks.status(), IsOk());
 }
 
-TEST(FieldChecksTest, NamesEveryFieldWithLimitAndSizeAndSpeaksOfTheFirst) {
+TEST(FieldChecksTest, ListsEveryFieldWithLimitAndSize) {
   FieldChecks checks;
-  checks.Refuse("prompt", "is required");
-  checks.AtMost("labels", 33, 32, "entries");
+  checks.AddViolation("prompt", "is required");
+  checks.CheckLimit("labels", 33, 32, "entries");
   EXPECT_THAT(checks.status(), StatusIs(absl::StatusCode::kInvalidArgument, "prompt is required"));
   EXPECT_THAT(checks.status(), HasReason("INVALID_FIELD"));
-  EXPECT_THAT(base::DetailsOf(checks.status()).field_violations,
+  EXPECT_THAT(base::GetErrorDetails(checks.status()).field_violations,
               ElementsAre(Pair("labels", "has 33 entries, at most 32 are allowed"),
                           Pair("prompt", "is required")));
 }
 
-TEST(FieldChecksTest, FirstProblemOfAFieldCounts) {
+TEST(FieldChecksTest, FirstProblemOfAFieldIsKept) {
   FieldChecks checks;
-  checks.Refuse("env", "has 65 entries");
-  checks.Refuse("env", "contains a NUL byte");
-  EXPECT_THAT(base::DetailsOf(checks.status()).field_violations,
+  checks.AddViolation("env", "has 65 entries");
+  checks.AddViolation("env", "contains a NUL byte");
+  EXPECT_THAT(base::GetErrorDetails(checks.status()).field_violations,
               ElementsAre(Pair("env", "has 65 entries")));
 }
 
-TEST(FieldChecksTest, FieldsOfAMessageInTheRequestAreNamedWithIt) {
+TEST(FieldChecksTest, FieldsOfASubmessageHaveItsNameAsPrefix) {
   FieldChecks checks;
-  checks.Refuse("request_id", "is required");
-  checks.Enter("task");
-  checks.Refuse("request_id", "is too long");
+  checks.AddViolation("request_id", "is required");
+  checks.EnterMessage("task");
+  checks.AddViolation("request_id", "is too long");
   EXPECT_THAT(
-      base::DetailsOf(checks.status()).field_violations,
+      base::GetErrorDetails(checks.status()).field_violations,
       ElementsAre(Pair("request_id", "is required"), Pair("task.request_id", "is too long")));
 }
 
-TEST(FieldChecksTest, AnswerFitsIntoAHeaderHoweverMuchIsWrong) {
+TEST(FieldChecksTest, NumberOfViolationsIsBounded) {
   FieldChecks checks;
-  for (int i = 0; i < 100'000; ++i) checks.Refuse(absl::StrCat("retry_on[", i, "]"), "is no rule");
-  EXPECT_EQ(base::DetailsOf(checks.status()).field_violations.size(), 32u);
+  for (int i = 0; i < 100'000; ++i)
+    checks.AddViolation(absl::StrCat("retry_on[", i, "]"), "is no rule");
+  EXPECT_EQ(base::GetErrorDetails(checks.status()).field_violations.size(), 32u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "libs/wire/json_reader.h"
+#include "libs/wire/json.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/wrappers.pb.h>
@@ -11,7 +11,6 @@
 #include "callboard/v1/queue.pb.h"
 #include "libs/base/error.h"
 #include "libs/testing/status_matchers.h"
-#include "libs/wire/json.h"
 
 namespace callboard::wire {
 namespace {
@@ -36,9 +35,9 @@ M Read(absl::string_view text) {
   return message;
 }
 
-// Why `text` is refused.
+// Returns the error for `text`.
 template <class M>
-std::string Refusal(absl::string_view text) {
+std::string ParseErrorText(absl::string_view text) {
   M message;
   const absl::Status status = FromJson(text, message);
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument)) << text;
@@ -72,16 +71,16 @@ TEST(JsonReaderTest, NullAndMissingMembersAreAbsent) {
   EXPECT_FALSE(task.has_created_at());
 }
 
-TEST(JsonReaderTest, NullHasNoPlaceInAListOrMap) {
-  EXPECT_EQ(Refusal<v1::SubmitTaskRequest>(R"({"retry_on": ["timeout", null]})"),
+TEST(JsonReaderTest, NullInAListOrMapIsAnError) {
+  EXPECT_EQ(ParseErrorText<v1::SubmitTaskRequest>(R"({"retry_on": ["timeout", null]})"),
             "retry_on[1]: wanted a string, found null");
-  EXPECT_EQ(Refusal<v1::SubmitTasksRequest>(R"({"items": [null]})"),
+  EXPECT_EQ(ParseErrorText<v1::SubmitTasksRequest>(R"({"items": [null]})"),
             "items[0]: wanted an object, found null");
-  EXPECT_EQ(Refusal<v1::SubmitTaskRequest>(R"({"labels": {"a": null}})"),
+  EXPECT_EQ(ParseErrorText<v1::SubmitTaskRequest>(R"({"labels": {"a": null}})"),
             "labels.a: wanted a string, found null");
 }
 
-TEST(JsonReaderTest, MessageIsReplacedAndStaysAsItWasOnError) {
+TEST(JsonReaderTest, MessageIsReplacedButUnchangedOnError) {
   v1::Project project;
   project.set_name("before");
   EXPECT_FALSE(FromJson(R"({"name": "after", "path": 1})", project).ok());
@@ -90,28 +89,28 @@ TEST(JsonReaderTest, MessageIsReplacedAndStaysAsItWasOnError) {
   EXPECT_EQ(project.name(), "");
 }
 
-TEST(JsonReaderTest, UnknownMemberIsRefusedWithTheNearestName) {
-  EXPECT_EQ(Refusal<v1::SubmitTaskRequest>(R"({"project": {"nmae": "x"}})"),
+TEST(JsonReaderTest, ErrorForUnknownMemberSuggestsTheNearestName) {
+  EXPECT_EQ(ParseErrorText<v1::SubmitTaskRequest>(R"({"project": {"nmae": "x"}})"),
             "project.nmae: unknown; did you mean 'project.name'?");
-  EXPECT_EQ(Refusal<v1::SubmitTaskRequest>(R"({"sessionId": "x"})"),
+  EXPECT_EQ(ParseErrorText<v1::SubmitTaskRequest>(R"({"sessionId": "x"})"),
             "sessionId: unknown; did you mean 'session_id'?");
-  EXPECT_EQ(Refusal<v1::SubmitTaskRequest>(R"({"project": {"colour": "x"}})"),
-            "project.colour: unknown; callboard.v1.Project has nothing of that name");
+  EXPECT_EQ(ParseErrorText<v1::SubmitTaskRequest>(R"({"project": {"colour": "x"}})"),
+            "project.colour: unknown; callboard.v1.Project has no such field");
 }
 
-TEST(JsonReaderTest, ErrorNamesThePathInItsDetailsToo) {
+TEST(JsonReaderTest, ErrorDetailsContainThePath) {
   v1::SubmitTasksRequest request;
   const absl::Status status = FromJson(
       R"({"items": [{}, {"prompt": "x"}, {"timeout_seconds": 1}, {"timeout_seconds": "1"}]})",
       request);
   EXPECT_EQ(status.message(),
             "items[3].timeout_seconds: wanted an integer in 0..4294967295, found a string");
-  EXPECT_THAT(base::DetailsOf(status).field_violations,
+  EXPECT_THAT(base::GetErrorDetails(status).field_violations,
               ElementsAre(Pair("items[3].timeout_seconds",
                                "wanted an integer in 0..4294967295, found a string")));
 }
 
-TEST(JsonReaderTest, ValueOfTheWrongTypeIsRefused) {
+TEST(JsonReaderTest, ValueOfTheWrongTypeIsAnError) {
   const std::pair<std::string, std::string> cases[] = {
       {R"({"prompt": 1})", "prompt: wanted a string, found a number"},
       {R"({"prompt": ["x"]})", "prompt: wanted a string, found an array"},
@@ -123,50 +122,54 @@ TEST(JsonReaderTest, ValueOfTheWrongTypeIsRefused) {
       {R"({"retry_on": "timeout"})", "retry_on: wanted an array, found a string"},
       {R"({"payload": 1})", "payload: wanted base64, found a number"},
       {R"({"deadline_at": 1})",
-       "deadline_at: wanted a time as \"2026-01-02T03:04:05Z\", found a number"},
+       "deadline_at: wanted a time such as \"2026-01-02T03:04:05Z\", found a number"},
       {"[]", "wanted an object, found an array"},
       {"null", "wanted an object, found null"},
   };
-  for (const auto& [text, error] : cases) EXPECT_EQ(Refusal<v1::SubmitTaskRequest>(text), error);
+  for (const auto& [text, error] : cases)
+    EXPECT_EQ(ParseErrorText<v1::SubmitTaskRequest>(text), error);
 }
 
-TEST(JsonReaderTest, IntegersAreExactOrRefused) {
+TEST(JsonReaderTest, IntegersMustBeExact) {
   using google::protobuf::Int64Value;
   using google::protobuf::UInt64Value;
   EXPECT_EQ(Read<UInt64Value>(R"({"value": 18446744073709551615})").value(),
             std::numeric_limits<uint64_t>::max());
   EXPECT_EQ(Read<Int64Value>(R"({"value": -9223372036854775808})").value(),
             std::numeric_limits<int64_t>::min());
-  EXPECT_THAT(Refusal<UInt64Value>(R"({"value": 18446744073709551616})"), HasSubstr("found 1.8"));
-  EXPECT_THAT(Refusal<Int64Value>(R"({"value": 9223372036854775808})"),
+  EXPECT_THAT(ParseErrorText<UInt64Value>(R"({"value": 18446744073709551616})"),
+              HasSubstr("found 1.8"));
+  EXPECT_THAT(ParseErrorText<Int64Value>(R"({"value": 9223372036854775808})"),
               EndsWith("found 9223372036854775808"));
-  EXPECT_EQ(Refusal<v1::ListTasksRequest>(R"({"page_size": -2147483649})"),
+  EXPECT_EQ(ParseErrorText<v1::ListTasksRequest>(R"({"page_size": -2147483649})"),
             "page_size: wanted an integer in -2147483648..2147483647, found -2147483649");
   for (const char* number : {"-1", "4294967296", "1.5", "1.0", "1e3"}) {
     EXPECT_THAT(
-        Refusal<v1::SubmitTaskRequest>(absl::StrCat(R"({"timeout_seconds": )", number, "}")),
+        ParseErrorText<v1::SubmitTaskRequest>(absl::StrCat(R"({"timeout_seconds": )", number, "}")),
         StartsWith("timeout_seconds: wanted an integer in 0..4294967295, found "))
         << number;
   }
 }
 
-TEST(JsonReaderTest, NumberBeyondItsTypeIsRefused) {
+TEST(JsonReaderTest, NumberOutOfRangeIsAnError) {
   using google::protobuf::FloatValue;
   EXPECT_EQ(Read<FloatValue>(R"({"value": 1.5})").value(), 1.5f);
-  EXPECT_EQ(Refusal<FloatValue>(R"({"value": 1e39})"), "value: wanted a number, found 1e+39");
-  EXPECT_EQ(Refusal<v1::QueueStatus>(R"({"sources": [], "oldest_age_seconds": 1e400})"),
+  EXPECT_EQ(ParseErrorText<FloatValue>(R"({"value": 1e39})"),
+            "value: wanted a number, found 1e+39");
+  EXPECT_EQ(ParseErrorText<v1::QueueStatus>(R"({"sources": [], "oldest_age_seconds": 1e400})"),
             "oldest_age_seconds: found a number beyond any range");
 }
 
 TEST(JsonReaderTest, EnumIsItsTextOrANumber) {
   EXPECT_EQ(Read<v1::Task>(R"({"reason": "AGENT_LOST"})").reason(), v1::Task::REASON_AGENT_LOST);
   EXPECT_EQ(Read<v1::Task>(R"({"policy": 99})").policy(), static_cast<v1::QueuePolicy>(99));
-  EXPECT_EQ(Refusal<v1::Task>(R"({"policy": "drop_oldest"})"),
+  EXPECT_EQ(ParseErrorText<v1::Task>(R"({"policy": "drop_oldest"})"),
             "policy: wanted reject|block|drop-oldest|drop-latest, found 'drop_oldest'");
-  EXPECT_THAT(Refusal<v1::Task>(R"({"policy": "unspecified"})"), EndsWith("found 'unspecified'"));
-  EXPECT_THAT(Refusal<v1::Task>(R"({"policy": true})"), EndsWith("found a boolean"));
-  EXPECT_THAT(Refusal<v1::Task>(R"({"policy": 2147483648})"), EndsWith("found 2147483648"));
-  EXPECT_THAT(Refusal<v1::Task>(R"({"constraints": ["cpu-heavy", "gpu-heavy"]})"),
+  EXPECT_THAT(ParseErrorText<v1::Task>(R"({"policy": "unspecified"})"),
+              EndsWith("found 'unspecified'"));
+  EXPECT_THAT(ParseErrorText<v1::Task>(R"({"policy": true})"), EndsWith("found a boolean"));
+  EXPECT_THAT(ParseErrorText<v1::Task>(R"({"policy": 2147483648})"), EndsWith("found 2147483648"));
+  EXPECT_THAT(ParseErrorText<v1::Task>(R"({"constraints": ["cpu-heavy", "gpu-heavy"]})"),
               StartsWith("constraints[1]: wanted cpu-heavy|"));
 }
 
@@ -189,15 +192,15 @@ TEST(JsonReaderTest, TimeMayHaveAnyOffsetAndNanoseconds) {
   }
 }
 
-TEST(JsonReaderTest, TimeOutOfRangeOrInAnotherFormIsRefused) {
+TEST(JsonReaderTest, TimeOutOfRangeOrInAnotherFormIsAnError) {
   for (const char* text :
        {"0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01", "10000-01-01T00:00:00Z",
         "infinite-future", "2023-02-30T00:00:00Z", "2023-11-14T24:00:00Z", "2023-11-14",
         "2023-11-14 22:13:20Z", "2023-11-14T22:13:20", "2023-11-14T22:13:20+0100",
         "2023-11-14T22:13:20+01", " 2023-11-14T22:13:20Z", "2023-11-14T22:13:20Z ",
         "2023-1-1T1:2:3Z", "2023-11-14T22:13:20.Z", ""}) {
-    EXPECT_EQ(Refusal<v1::ReserveSlotResponse>(WithTime(text)),
-              "expires_at: wanted a time as \"2026-01-02T03:04:05Z\", found another string");
+    EXPECT_EQ(ParseErrorText<v1::ReserveSlotResponse>(WithTime(text)),
+              "expires_at: wanted a time such as \"2026-01-02T03:04:05Z\", found another string");
   }
 }
 
@@ -212,36 +215,37 @@ TEST(JsonReaderTest, DurationIsInSecondsWithNanoseconds) {
   EXPECT_EQ(hold("-315576000000s").seconds(), -315'576'000'000);
   for (const char* text : {"315576000000.1s", "315576000001s", "99999999999999999999s", "1m",
                            "1m1s", "1", "s", "", " 1s", "+1s", "--1s", "inf"}) {
-    EXPECT_EQ(Refusal<v1::ReserveSlotRequest>(absl::StrCat(R"({"hold": ")", text, R"("})")),
-              "hold: wanted a duration in seconds as \"1.5s\", found another string");
+    EXPECT_EQ(ParseErrorText<v1::ReserveSlotRequest>(absl::StrCat(R"({"hold": ")", text, R"("})")),
+              "hold: wanted a duration in seconds such as \"1.5s\", found another string");
   }
 }
 
 TEST(JsonReaderTest, BytesAreStrictBase64) {
   for (const char* text : {"Af8", "Af8=\\n", " Af8=", "Af9=", "A_-=", "Af8==", "?"}) {
-    EXPECT_EQ(Refusal<v1::SubmitTaskRequest>(absl::StrCat(R"({"payload": ")", text, R"("})")),
-              "payload: wanted base64 with its padding, found another string")
+    EXPECT_EQ(
+        ParseErrorText<v1::SubmitTaskRequest>(absl::StrCat(R"({"payload": ")", text, R"("})")),
+        "payload: wanted base64 with padding, found another string")
         << text;
   }
 }
 
-TEST(JsonReaderTest, MemberGivenTwiceIsRefused) {
-  EXPECT_EQ(Refusal<v1::SubmitTaskRequest>(R"({"prompt": "a", "prompt": "b"})"),
+TEST(JsonReaderTest, DuplicateMemberIsAnError) {
+  EXPECT_EQ(ParseErrorText<v1::SubmitTaskRequest>(R"({"prompt": "a", "prompt": "b"})"),
             "prompt: given twice");
-  EXPECT_EQ(Refusal<v1::SubmitTasksRequest>(
+  EXPECT_EQ(ParseErrorText<v1::SubmitTasksRequest>(
                 R"({"items": [{}, {"env": {"A": "1", "B": "2", "A": "1"}}]})"),
             "items[1].env.A: given twice");
 }
 
 TEST(JsonReaderTest, OnlyOneMemberOfAOneofMayBeGiven) {
   using Item = v1::RedriveTasksResponse::Item;
-  EXPECT_EQ(Refusal<v1::RedriveTasksResponse>(
+  EXPECT_EQ(ParseErrorText<v1::RedriveTasksResponse>(
                 R"({"items": [{"redriven_as": "queue-2", "refused": {}}]})"),
             "items[0].refused: 'redriven_as' is given too; wanted only one of them");
   EXPECT_TRUE(Read<Item>(R"({"redriven_as": null, "refused": {}})").has_refused());
 }
 
-TEST(JsonReaderTest, TextThatIsNoJsonIsRefusedWithThePlace) {
+TEST(JsonReaderTest, ErrorForInvalidJsonHasLineAndColumn) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "not JSON in UTF-8 at line 1, column 1: it ends too early"},
       {R"({"prompt": "secret)", "not JSON in UTF-8 at line 1, column 19: it ends too early"},
@@ -254,26 +258,29 @@ TEST(JsonReaderTest, TextThatIsNoJsonIsRefusedWithThePlace) {
       {"{/* */}", "not JSON in UTF-8 at line 1, column 2"},
       {R"({"oldest_age_seconds": NaN})", "not JSON in UTF-8 at line 1, column 24"},
   };
-  for (const auto& [text, error] : cases) EXPECT_EQ(Refusal<v1::SubmitTaskRequest>(text), error);
+  for (const auto& [text, error] : cases)
+    EXPECT_EQ(ParseErrorText<v1::SubmitTaskRequest>(text), error);
 }
 
 TEST(JsonReaderTest, NestingIsBounded) {
   const std::string error = "JSON is nested deeper than 64 levels";
-  EXPECT_EQ(Refusal<v1::Task>(std::string(65, '[')), error);
-  EXPECT_EQ(Refusal<v1::Task>(std::string(10'000'000, '[')), error);
-  EXPECT_THAT(Refusal<v1::Task>(std::string(64, '[') + std::string(64, ']')), Not(error));
+  EXPECT_EQ(ParseErrorText<v1::Task>(std::string(65, '[')), error);
+  EXPECT_EQ(ParseErrorText<v1::Task>(std::string(10'000'000, '[')), error);
+  EXPECT_THAT(ParseErrorText<v1::Task>(std::string(64, '[') + std::string(64, ']')), Not(error));
 }
 
-TEST(JsonReaderTest, ErrorsKeepValuesToThemselvesAndNamesShort) {
+TEST(JsonReaderTest, ErrorsContainNoValuesAndShortNames) {
   for (const char* text :
        {R"({"prompt": 12345})", R"({"prompt": ["secret"]})", R"({"env": {"A": {"secret": 1}}})",
         R"({"payload": "secret"})", R"({"env": "secret"})", R"({"prompt": "secret)"}) {
-    EXPECT_THAT(Refusal<v1::Task>(text), AllOf(Not(HasSubstr("secret")), Not(HasSubstr("12345"))));
+    EXPECT_THAT(ParseErrorText<v1::Task>(text),
+                AllOf(Not(HasSubstr("secret")), Not(HasSubstr("12345"))));
   }
   const std::string name(1'000'000, 'x');
-  EXPECT_THAT(Refusal<v1::Task>(absl::StrCat("{\"", name, "\": 1}")), SizeIs(Lt(200)));
-  EXPECT_THAT(Refusal<v1::Task>(absl::StrCat("{\"policy\": \"", name, "\"}")), SizeIs(Lt(200)));
-  EXPECT_THAT(Refusal<v1::Task>(absl::StrCat("{\"", std::string(127, 'x'), "é\": 1}")),
+  EXPECT_THAT(ParseErrorText<v1::Task>(absl::StrCat("{\"", name, "\": 1}")), SizeIs(Lt(200)));
+  EXPECT_THAT(ParseErrorText<v1::Task>(absl::StrCat("{\"policy\": \"", name, "\"}")),
+              SizeIs(Lt(200)));
+  EXPECT_THAT(ParseErrorText<v1::Task>(absl::StrCat("{\"", std::string(127, 'x'), "é\": 1}")),
               StartsWith(std::string(127, 'x') + "…: unknown"));
 }
 

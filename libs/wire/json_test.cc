@@ -32,7 +32,7 @@ TEST(JsonTest, WritesEveryFieldNumbersAsNumbersAndEnumsAsText) {
             R"("fairness_keys":[],"dispatches_total":0,"idle":false,"pause":null,"drain":null})");
 }
 
-TEST(JsonTest, TimesDurationsBytesAndMapsHaveTheirOwnForms) {
+TEST(JsonTest, WritesTimesDurationsBytesAndMaps) {
   v1::Task task;
   task.mutable_created_at()->set_seconds(1'700'000'000);
   task.mutable_created_at()->set_nanos(500'000'000);
@@ -53,7 +53,7 @@ TEST(JsonTest, TimesDurationsBytesAndMapsHaveTheirOwnForms) {
   EXPECT_EQ(ToJson(reserve), R"({"hold":"90s"})");
 }
 
-TEST(JsonTest, OnlyTheChosenMemberOfAOneofIsThere) {
+TEST(JsonTest, WritesOnlyTheSetMemberOfAOneof) {
   v1::RedriveTasksResponse::Item item;
   item.set_queue_id("queue-1");
   item.set_redriven_as("queue-2");
@@ -66,7 +66,7 @@ TEST(JsonTest, EscapesText) {
   EXPECT_EQ(ToJson(count), R"({"key":"a\"b\n","queued":0,"running":0})");
 }
 
-TEST(JsonTest, NumberThatJsonLacksIsNullAndUnknownEnumValueStaysANumber) {
+TEST(JsonTest, InfinityIsNullAndUnknownEnumValueIsANumber) {
   v1::QueueStatus status;
   status.set_drain_rate_per_second(std::numeric_limits<double>::infinity());
   status.set_policy(static_cast<v1::QueuePolicy>(99));

@@ -10,46 +10,50 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "libs/core/hash.h"
 #include "libs/core/limits.h"
-#include "libs/core/stable_hash.h"
 
 namespace callboard::wire {
 namespace {
 
 constexpr int kPageSize = 50;
 constexpr size_t kPageBytesMax = 3 << 20;
-// What an item in a page takes beside itself: a tag and its length.
+// Overhead of an item in a page: its tag and length.
 constexpr size_t kItemBytes = 5;
-// No text of Base64.
-constexpr char kNoToken[] = "?";
+// Not valid Base64.
+constexpr char kInvalidToken[] = "?";
 
 }  // namespace
 
 size_t ReadPageSize(int32_t page_size, FieldChecks& checks) {
   if (page_size < 0 || page_size > core::kPageSizeMax) {
-    checks.Refuse("page_size",
-                  absl::StrCat("is ", page_size, ", not between 0 and ", core::kPageSizeMax));
+    checks.AddViolation("page_size",
+                        absl::StrCat("is ", page_size, ", not between 0 and ", core::kPageSizeMax));
     return kPageSize;
   }
   return page_size == 0 ? kPageSize : page_size;
 }
 
-std::string PageToken(absl::string_view place) { return absl::WebSafeBase64Escape(place); }
-
-std::optional<std::string> PlaceIn(const std::string& page_token) {
-  std::string place;
-  if (page_token.empty() || !absl::WebSafeBase64Unescape(page_token, &place)) return std::nullopt;
-  return place;
+std::string EncodePageToken(absl::string_view position) {
+  return absl::WebSafeBase64Escape(position);
 }
 
-void RefusePageToken(FieldChecks& checks) {
-  checks.Refuse("page_token", "is not one that a page ended with");
+std::optional<std::string> DecodePageToken(const std::string& page_token) {
+  std::string position;
+  if (page_token.empty() || !absl::WebSafeBase64Unescape(page_token, &position)) {
+    return std::nullopt;
+  }
+  return position;
+}
+
+void AddPageTokenViolation(FieldChecks& checks) {
+  checks.AddViolation("page_token", "is not a token that this list returned");
 }
 
 std::string ReadPageToken(const std::string& page_token, FieldChecks& checks) {
-  std::optional<std::string> place = PlaceIn(page_token);
-  if (!place.has_value() && !page_token.empty()) RefusePageToken(checks);
-  return std::move(place).value_or("");
+  std::optional<std::string> position = DecodePageToken(page_token);
+  if (!position.has_value() && !page_token.empty()) AddPageTokenViolation(checks);
+  return std::move(position).value_or("");
 }
 
 PageScope::PageScope(const google::protobuf::Message& request) {
@@ -63,7 +67,7 @@ PageScope::PageScope(const google::protobuf::Message& request) {
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream out(&stream);
-    // Equal maps are equal bytes.
+    // Equal maps must have equal bytes.
     out.SetSerializationDeterministic(true);
     filters->SerializeToCodedStream(&out);
   }
@@ -73,10 +77,10 @@ PageScope::PageScope(const google::protobuf::Message& request) {
       absl::string_view(reinterpret_cast<const char*>(&hash), sizeof(hash)));
 }
 
-std::string PageScope::OpenedToken(const std::string& sealed) const {
+std::string PageScope::UnsealToken(const std::string& sealed) const {
   if (sealed.empty()) return "";
   absl::string_view token = sealed;
-  return absl::ConsumePrefix(&token, seal_) && !token.empty() ? std::string(token) : kNoToken;
+  return absl::ConsumePrefix(&token, seal_) && !token.empty() ? std::string(token) : kInvalidToken;
 }
 
 bool PageBytes::Add(const google::protobuf::MessageLite& item) {

@@ -1,5 +1,4 @@
-// What all lists have in common: how long a page is, how large it may become, and how the next one
-// is found.
+// Pagination of lists: page sizes, page tokens and the size limit of a page.
 #ifndef CALLBOARD_LIBS_WIRE_PAGE_H_
 #define CALLBOARD_LIBS_WIRE_PAGE_H_
 
@@ -12,38 +11,40 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "libs/wire/field_checks.h"
+#include "libs/wire/fields.h"
 
 namespace callboard::wire {
 
-// The field `page_size` of a request.
+// Reads and checks the field `page_size` of a request. Returns the default for 0.
 size_t ReadPageSize(int32_t page_size, FieldChecks& checks);
 
-// A place in a list, in a form that invites nobody to build one.
-std::string PageToken(absl::string_view place);
-// The place in the field `page_token`; nothing when that is empty or not one of ours.
-std::optional<std::string> PlaceIn(const std::string& page_token);
-// Notes that `page_token` is not one of ours.
-void RefusePageToken(FieldChecks& checks);
-// The place in the field `page_token` of a list whose places are names; empty at the beginning.
+// Encodes a position in a list as an opaque page token.
+std::string EncodePageToken(absl::string_view position);
+// Decodes a page token. Returns null if it is empty or invalid.
+std::optional<std::string> DecodePageToken(const std::string& page_token);
+// Adds a violation for an invalid `page_token`.
+void AddPageTokenViolation(FieldChecks& checks);
+// Reads the field `page_token` of a list whose positions are names. Returns an empty text for the
+// first page.
 std::string ReadPageToken(const std::string& page_token, FieldChecks& checks);
 
-// Makes page tokens belong to one list: to its method and its filters. A token that another call
-// made is none.
+// Binds page tokens to one list, which is a method with its filters. A token of another list is
+// invalid.
 class PageScope {
  public:
-  // A request with the fields `page_token` and `page_size`, which are not part of the scope.
+  // The scope is `request` without its fields `page_token` and `page_size`.
   explicit PageScope(const google::protobuf::Message& request);
 
-  // `request` with the token as this list made it, before Sealed().
+  // Returns `request` with the token that Seal() received. A token of another list becomes an
+  // invalid token.
   template <class Request>
-  Request Opened(Request request) const {
-    request.set_page_token(OpenedToken(request.page_token()));
+  Request Unseal(Request request) const {
+    request.set_page_token(UnsealToken(request.page_token()));
     return request;
   }
-  // `response` with a token that only this list opens.
+  // Returns `response` with a token that only this scope can unseal.
   template <class Response>
-  Response Sealed(Response response) const {
+  Response Seal(Response response) const {
     if (!response.next_page_token().empty()) {
       response.set_next_page_token(seal_ + response.next_page_token());
     }
@@ -51,16 +52,16 @@ class PageScope {
   }
 
  private:
-  // One that no page ended with, in place of one that has not our seal.
-  std::string OpenedToken(const std::string& sealed) const;
+  // Returns an invalid token if `sealed` has another seal.
+  std::string UnsealToken(const std::string& sealed) const;
 
   std::string seal_;
 };
 
-// How large a page has become. One that would be too large for a message ends early.
+// Counts the size of a page, so that a page that would not fit into a message ends early.
 class PageBytes {
  public:
-  // Whether `item` fits, and counts it; the first always does.
+  // Adds `item`. Returns true if it fits; the first item always fits.
   bool Add(const google::protobuf::MessageLite& item);
 
  private:

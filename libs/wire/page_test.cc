@@ -14,7 +14,7 @@ using test::IsOk;
 using test::StatusIs;
 using ::testing::HasSubstr;
 
-TEST(PageTest, SizeIsFiftyUnlessAskedForAndAtMostAThousand) {
+TEST(PageTest, SizeIsFiftyByDefaultAndAtMostAThousand) {
   FieldChecks checks;
   EXPECT_EQ(ReadPageSize(0, checks), 50u);
   EXPECT_EQ(ReadPageSize(1000, checks), 1000u);
@@ -24,39 +24,39 @@ TEST(PageTest, SizeIsFiftyUnlessAskedForAndAtMostAThousand) {
                                         HasSubstr("page_size is 1001, not between 0 and 1000")));
 }
 
-TEST(PageTest, TokenHoldsAPlaceAndOthersHoldNone) {
-  EXPECT_EQ(PlaceIn(PageToken("live/7")), "live/7");
-  EXPECT_EQ(PlaceIn(""), std::nullopt);
-  EXPECT_EQ(PlaceIn("%"), std::nullopt);
+TEST(PageTest, TokenRoundTripsAndOtherTextIsNoToken) {
+  EXPECT_EQ(DecodePageToken(EncodePageToken("live/7")), "live/7");
+  EXPECT_EQ(DecodePageToken(""), std::nullopt);
+  EXPECT_EQ(DecodePageToken("%"), std::nullopt);
 }
 
-TEST(PageTest, TokenBelongsToItsCallAndItsFilters) {
+TEST(PageTest, TokenIsValidOnlyForItsMethodAndFilters) {
   v1::ListTasksRequest request;
   request.set_session_id("a");
   v1::ListTasksResponse page;
-  page.set_next_page_token(PageToken("live/7"));
-  request.set_page_token(PageScope(request).Sealed(page).next_page_token());
+  page.set_next_page_token(EncodePageToken("live/7"));
+  request.set_page_token(PageScope(request).Seal(page).next_page_token());
   request.set_page_size(7);
-  const auto place = [](const auto& next) {
-    return PlaceIn(PageScope(next).Opened(next).page_token());
+  const auto decode = [](const auto& next) {
+    return DecodePageToken(PageScope(next).Unseal(next).page_token());
   };
-  EXPECT_EQ(place(request), "live/7");
+  EXPECT_EQ(decode(request), "live/7");
 
   v1::ListTasksRequest other = request;
   other.set_session_id("b");
-  EXPECT_EQ(place(other), std::nullopt) << "other filters";
+  EXPECT_EQ(decode(other), std::nullopt) << "other filters";
   v1::ListSessionsRequest elsewhere;
   elsewhere.set_page_token(request.page_token());
-  EXPECT_EQ(place(elsewhere), std::nullopt) << "another call";
+  EXPECT_EQ(decode(elsewhere), std::nullopt) << "another call";
   other = request;
-  other.set_page_token(PageToken("live/7"));
-  EXPECT_EQ(place(other), std::nullopt) << "without a seal";
+  other.set_page_token(EncodePageToken("live/7"));
+  EXPECT_EQ(decode(other), std::nullopt) << "without a seal";
 
-  EXPECT_EQ(PageScope(request).Opened(v1::ListTasksRequest()).page_token(), "") << "the first page";
-  EXPECT_EQ(PageScope(request).Sealed(v1::ListTasksResponse()).next_page_token(), "") << "the last";
+  EXPECT_EQ(PageScope(request).Unseal(v1::ListTasksRequest()).page_token(), "") << "the first page";
+  EXPECT_EQ(PageScope(request).Seal(v1::ListTasksResponse()).next_page_token(), "") << "the last";
 }
 
-TEST(PageTest, FirstItemAlwaysFitsAndThenAsManyAsAMessageHolds) {
+TEST(PageTest, FirstItemAlwaysFitsOthersUpToTheLimit) {
   v1::Task task;
   task.set_prompt(std::string(1 << 20, 'x'));
   PageBytes bytes;

@@ -1,4 +1,4 @@
-#include "libs/wire/queue_status.h"
+#include "libs/wire/task.h"
 
 #include <gtest/gtest.h>
 

@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
 #include "libs/base/text.h"
 #include "libs/core/limits.h"
-#include "libs/wire/enum_pair.h"
-#include "libs/wire/field_checks.h"
+#include "libs/wire/enums.h"
+#include "libs/wire/fields.h"
 #include "libs/wire/status.h"
 #include "libs/wire/task.h"
-#include "libs/wire/task_spec.h"
 #include "libs/wire/time.h"
 
 namespace callboard::wire {
@@ -41,9 +40,9 @@ constexpr EnumPair<core::OutputStream, v1::LogChunk::Stream> kStreams[] = {
     {core::OutputStream::kStderr, v1::LogChunk::STREAM_STDERR},
 };
 
-absl::Status Wrong(absl::string_view field, absl::string_view problem) {
+absl::Status FieldError(absl::string_view field, absl::string_view problem) {
   FieldChecks checks;
-  checks.Refuse(field, problem);
+  checks.AddViolation(field, problem);
   return checks.status();
 }
 
@@ -51,7 +50,7 @@ absl::StatusOr<absl::Duration> ReadDuration(absl::string_view field,
                                             const google::protobuf::Duration& proto) {
   const std::optional<absl::Duration> duration = FromProto(proto);
   if (!duration.has_value() || *duration < absl::ZeroDuration()) {
-    return Wrong(field, "is no length of time");
+    return FieldError(field, "is not a valid duration");
   }
   return *duration;
 }
@@ -81,9 +80,9 @@ absl::StatusOr<std::set<std::string>> ReadFeatures(absl::string_view field, cons
                       return feature.size() <= core::kNameBytesMax;
                     });
   if (!fits) {
-    return Wrong(field,
-                 absl::StrCat("has more than ", core::kFeaturesMax, " names, or one of more than ",
-                              core::kNameBytesMax, " bytes"));
+    return FieldError(
+        field, absl::StrCat("has more than ", core::kFeaturesMax, " names, or one of more than ",
+                            core::kNameBytesMax, " bytes"));
   }
   return std::set<std::string>(protos.begin(), protos.end());
 }
@@ -101,7 +100,7 @@ absl::StatusOr<core::RunEnded> ReadEnded(const Response::Result& proto) {
   return core::RunEnded{token, std::move(result)};
 }
 
-// ---- What the director says ---------------------------------------------------------------------
+// ---- Messages of the director -------------------------------------------------------------------
 
 struct DirectorWriter {
   void operator()(const core::SessionTerms& terms) const {
@@ -114,7 +113,7 @@ struct DirectorWriter {
     open.set_protocol_version(terms.version);
     for (const std::string& feature : terms.features) open.add_features(feature);
   }
-  void operator()(const core::DirectorItem& said) const { std::visit(*this, said); }
+  void operator()(const core::DirectorItem& message) const { std::visit(*this, message); }
   void operator()(const core::StartRun& start) const {
     *item.mutable_start()->mutable_token() = ToProto(start.token);
     *item.mutable_start()->mutable_agent_time() = ToProto(start.agent_time);
@@ -126,19 +125,19 @@ struct DirectorWriter {
   void operator()(const core::CancelRun& cancel) const {
     *item.mutable_cancel()->mutable_token() = ToProto(cancel.token);
   }
-  void operator()(const core::ResultAcknowledged& acknowledged) const {
+  void operator()(const core::ResultAck& acknowledged) const {
     *item.mutable_result_ack()->mutable_token() = ToProto(acknowledged.token);
   }
-  void operator()(const core::FencedOff& fenced) const {
+  void operator()(const core::FenceRun& fenced) const {
     *item.mutable_fence()->mutable_token() = ToProto(fenced.token);
   }
   void operator()(const core::GoingAway& away) const {
     *item.mutable_going_away()->mutable_lease_extension() = ToProto(away.extension);
   }
-  void operator()(const core::HeartbeatAcknowledged& acknowledged) const {
+  void operator()(const core::HeartbeatAck& acknowledged) const {
     *item.mutable_heartbeat_ack()->mutable_agent_time() = ToProto(acknowledged.agent_time);
   }
-  void operator()(const core::OutputAcknowledged& acknowledged) const {
+  void operator()(const core::OutputAck& acknowledged) const {
     *item.mutable_log_ack()->mutable_token() = ToProto(acknowledged.token);
     item.mutable_log_ack()->set_number(acknowledged.number);
   }
@@ -146,25 +145,26 @@ struct DirectorWriter {
   Request::Item& item;
 };
 
-absl::StatusOr<core::DirectorWord> ReadOpen(const Request::Open& proto) {
-  if (proto.director_epoch() == 0) return Wrong("open.director_epoch", "is required");
+absl::StatusOr<core::DirectorMessage> ReadOpen(const Request::Open& proto) {
+  if (proto.director_epoch() == 0) return FieldError("open.director_epoch", "is required");
   core::SessionTerms terms = {.director_epoch = proto.director_epoch()};
   ASSIGN_OR_RETURN(terms.lease.heartbeat, ReadDuration("open.heartbeat", proto.heartbeat()));
   ASSIGN_OR_RETURN(terms.lease.self_fence, ReadDuration("open.self_fence", proto.self_fence()));
   ASSIGN_OR_RETURN(terms.lease.kill_grace, ReadDuration("open.kill_grace", proto.kill_grace()));
   ASSIGN_OR_RETURN(terms.lease.redispatch_after,
                    ReadDuration("open.redispatch_after", proto.redispatch_after()));
-  if (terms.lease.heartbeat == absl::ZeroDuration()) return Wrong("open.heartbeat", "is required");
+  if (terms.lease.heartbeat == absl::ZeroDuration())
+    return FieldError("open.heartbeat", "is required");
   terms.version = proto.protocol_version();
   ASSIGN_OR_RETURN(terms.features, ReadFeatures("open.features", proto.features()));
   return terms;
 }
 
-absl::StatusOr<core::DirectorWord> ReadStart(const Request::Start& proto) {
+absl::StatusOr<core::DirectorMessage> ReadStart(const Request::Start& proto) {
   core::StartRun start;
   ASSIGN_OR_RETURN(start.token, FromProto(proto.token()));
   ASSIGN_OR_RETURN(start.agent_time, ReadDuration("start.agent_time", proto.agent_time()));
-  // Whoever sends nonsense is not traced.
+  // An invalid traceparent means that the run is not traced.
   start.trace = core::ParseTraceparent(proto.traceparent()).value_or(core::SpanContext());
   FieldChecks checks;
   start.spec = std::make_shared<const core::TaskSpec>(ReadSpec(proto.task(), checks));
@@ -172,10 +172,10 @@ absl::StatusOr<core::DirectorWord> ReadStart(const Request::Start& proto) {
   return core::DirectorItem(std::move(start));
 }
 
-// ---- What the agent says ------------------------------------------------------------------------
+// ---- Messages of the agent ----------------------------------------------------------------------
 
 struct AgentWriter {
-  void operator()(const core::AgentOpened& opened) const {
+  void operator()(const core::SessionOpened& opened) const {
     Response::Opened& proto = *item.mutable_opened();
     proto.set_name(opened.name);
     proto.set_instance_id(opened.instance_id);
@@ -190,8 +190,8 @@ struct AgentWriter {
     proto.set_protocol_version(opened.version);
     for (const std::string& feature : opened.features) proto.add_features(feature);
   }
-  void operator()(const core::AgentItem& said) const { std::visit(*this, said); }
-  void operator()(const core::StartAnswered& answered) const {
+  void operator()(const core::AgentItem& message) const { std::visit(*this, message); }
+  void operator()(const core::StartAnswer& answered) const {
     *item.mutable_start_answer()->mutable_token() = ToProto(answered.token);
     if (!answered.answer.ok()) {
       *item.mutable_start_answer()->mutable_refused() = ToProto(answered.answer);
@@ -204,11 +204,11 @@ struct AgentWriter {
       *item.mutable_heartbeat()->add_running() = ToProto(token);
     }
   }
-  void operator()(const core::LoadReported& load) const {
+  void operator()(const core::LoadReport& load) const {
     WriteLanes(load.lanes, *item.mutable_load());
     item.mutable_load()->set_draining(load.leaving);
   }
-  void operator()(const core::OutputWritten& written) const {
+  void operator()(const core::RunOutput& written) const {
     *item.mutable_logs()->mutable_token() = ToProto(written.token);
     for (const core::OutputChunk& chunk : written.chunks) {
       *item.mutable_logs()->add_chunks() = ToProto(chunk, written.token.dispatch);
@@ -219,13 +219,13 @@ struct AgentWriter {
   Response::Item& item;
 };
 
-absl::StatusOr<core::AgentWord> ReadOpened(const Response::Opened& proto) {
-  core::AgentOpened opened = {.name = proto.name(),
-                              .instance_id = proto.instance_id(),
-                              .url = proto.agent_url(),
-                              .labels = {proto.labels().begin(), proto.labels().end()},
-                              .lanes = ReadLanes(proto.lanes()),
-                              .leaving = proto.draining()};
+absl::StatusOr<core::AgentMessage> ReadOpened(const Response::Opened& proto) {
+  core::SessionOpened opened = {.name = proto.name(),
+                                .instance_id = proto.instance_id(),
+                                .url = proto.agent_url(),
+                                .labels = {proto.labels().begin(), proto.labels().end()},
+                                .lanes = ReadLanes(proto.lanes()),
+                                .leaving = proto.draining()};
   ASSIGN_OR_RETURN(opened.agent_time, ReadDuration("opened.agent_time", proto.agent_time()));
   ASSIGN_OR_RETURN(opened.running, ReadTokens(proto.running()));
   ASSIGN_OR_RETURN(opened.lost, ReadTokens(proto.lost()));
@@ -235,8 +235,8 @@ absl::StatusOr<core::AgentWord> ReadOpened(const Response::Opened& proto) {
   return opened;
 }
 
-absl::StatusOr<core::AgentWord> ReadLogs(const Response::Logs& proto) {
-  core::OutputWritten written;
+absl::StatusOr<core::AgentMessage> ReadLogs(const Response::Logs& proto) {
+  core::RunOutput written;
   ASSIGN_OR_RETURN(written.token, FromProto(proto.token()));
   for (const v1::LogChunk& chunk : proto.chunks()) written.chunks.push_back(FromProto(chunk));
   written.is_last = proto.last();
@@ -245,13 +245,13 @@ absl::StatusOr<core::AgentWord> ReadLogs(const Response::Logs& proto) {
 
 }  // namespace
 
-v1::SessionRequest::Item ToProto(const core::DirectorWord& word) {
+v1::SessionRequest::Item ToProto(const core::DirectorMessage& message) {
   Request::Item item;
-  std::visit(DirectorWriter{item}, word);
+  std::visit(DirectorWriter{item}, message);
   return item;
 }
 
-absl::StatusOr<core::DirectorWord> FromProto(const v1::SessionRequest::Item& proto) {
+absl::StatusOr<core::DirectorMessage> FromProto(const v1::SessionRequest::Item& proto) {
   switch (proto.kind_case()) {
     case Request::Item::kOpen:
       return ReadOpen(proto.open());
@@ -263,20 +263,20 @@ absl::StatusOr<core::DirectorWord> FromProto(const v1::SessionRequest::Item& pro
     }
     case Request::Item::kResultAck: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.result_ack().token()));
-      return core::DirectorItem(core::ResultAcknowledged{token});
+      return core::DirectorItem(core::ResultAck{token});
     }
     case Request::Item::kFence: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.fence().token()));
-      return core::DirectorItem(core::FencedOff{token});
+      return core::DirectorItem(core::FenceRun{token});
     }
     case Request::Item::kHeartbeatAck: {
       ASSIGN_OR_RETURN(const absl::Duration time, ReadDuration("heartbeat_ack.agent_time",
                                                                proto.heartbeat_ack().agent_time()));
-      return core::HeartbeatAcknowledged{time};
+      return core::HeartbeatAck{time};
     }
     case Request::Item::kLogAck: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.log_ack().token()));
-      return core::OutputAcknowledged{token, proto.log_ack().number()};
+      return core::OutputAck{token, proto.log_ack().number()};
     }
     case Request::Item::kGoingAway: {
       ASSIGN_OR_RETURN(
@@ -290,19 +290,19 @@ absl::StatusOr<core::DirectorWord> FromProto(const v1::SessionRequest::Item& pro
   return core::UnknownItem();
 }
 
-v1::SessionResponse::Item ToProto(const core::AgentWord& word) {
+v1::SessionResponse::Item ToProto(const core::AgentMessage& message) {
   Response::Item item;
-  std::visit(AgentWriter{item}, word);
+  std::visit(AgentWriter{item}, message);
   return item;
 }
 
-absl::StatusOr<core::AgentWord> FromProto(const v1::SessionResponse::Item& proto) {
+absl::StatusOr<core::AgentMessage> FromProto(const v1::SessionResponse::Item& proto) {
   switch (proto.kind_case()) {
     case Response::Item::kOpened:
       return ReadOpened(proto.opened());
     case Response::Item::kStartAnswer: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.start_answer().token()));
-      return core::AgentItem(core::StartAnswered{token, FromProto(proto.start_answer().refused())});
+      return core::AgentItem(core::StartAnswer{token, FromProto(proto.start_answer().refused())});
     }
     case Response::Item::kResult: {
       ASSIGN_OR_RETURN(core::RunEnded ended, ReadEnded(proto.result()));
@@ -317,7 +317,7 @@ absl::StatusOr<core::AgentWord> FromProto(const v1::SessionResponse::Item& proto
     }
     case Response::Item::kLoad:
       return core::AgentItem(
-          core::LoadReported{ReadLanes(proto.load().lanes()), proto.load().draining()});
+          core::LoadReport{ReadLanes(proto.load().lanes()), proto.load().draining()});
     case Response::Item::kLogs:
       return ReadLogs(proto.logs());
     case Response::Item::KIND_NOT_SET:
@@ -332,15 +332,15 @@ void WriteResult(const core::RunResult& result, v1::AgentRun& proto) {
   proto.set_signal(base::ValidUtf8(result.signal));
   proto.set_result(result.result);
   proto.set_result_truncated(result.result_truncated);
-  // It may name a file or a variable of the task's.
+  // The error may contain names of the task's files or variables, which may not be UTF-8.
   proto.set_error(base::ValidUtf8(result.error));
 }
 
 absl::StatusOr<core::RunResult> ReadResult(const v1::AgentRun& proto) {
   const std::optional<RunResult::End> end = FromProto(kEnds, proto.state());
-  // A later version may know more ends.
+  // A later version may have more ends.
   const bool is_known = v1::AgentRun::State_IsValid(proto.state());
-  if (!end.has_value() && is_known) return Wrong("run.state", "is no end of a run");
+  if (!end.has_value() && is_known) return FieldError("run.state", "is not a final state");
   RunResult result = {.end = end.value_or(RunResult::End::kFailed),
                       .signal = proto.signal(),
                       .result = proto.result(),
@@ -348,8 +348,8 @@ absl::StatusOr<core::RunResult> ReadResult(const v1::AgentRun& proto) {
                       .error = proto.error()};
   if (proto.has_exit_code()) result.exit_code = proto.exit_code();
   if (!is_known && result.error.empty()) {
-    result.error =
-        absl::StrCat("it ended in a state that this version does not know (", proto.state(), ")");
+    result.error = absl::StrCat("the run ended in a state that this version does not know (",
+                                proto.state(), ")");
   }
   return result;
 }

@@ -24,125 +24,126 @@ constexpr core::FenceToken kToken = {.queue_id = core::QueueId(core::Ulid(5, 6))
                                      .dispatch = core::DispatchNumber(3),
                                      .director_epoch = 2};
 
-// Says a word and hears it again.
-template <class Word>
-Word Heard(const Word& word) {
-  const auto item = ToProto(word);
-  const absl::StatusOr<Word> heard = FromProto(item);
-  EXPECT_THAT(heard, IsOk());
-  EXPECT_TRUE(MessageDifferencer::Equals(ToProto(*heard), item)) << "something is lost";
-  return *heard;
+// Converts a message to its proto and back.
+template <class Message>
+Message RoundTrip(const Message& message) {
+  const auto item = ToProto(message);
+  const absl::StatusOr<Message> parsed = FromProto(item);
+  EXPECT_THAT(parsed, IsOk());
+  EXPECT_TRUE(MessageDifferencer::Equals(ToProto(*parsed), item)) << "a field was lost";
+  return *parsed;
 }
 
-core::DirectorItem HeardItem(core::DirectorItem item) {
-  return std::get<core::DirectorItem>(Heard(core::DirectorWord(std::move(item))));
+core::DirectorItem RoundTripItem(core::DirectorItem item) {
+  return std::get<core::DirectorItem>(RoundTrip(core::DirectorMessage(std::move(item))));
 }
 
-core::AgentItem HeardItem(core::AgentItem item) {
-  return std::get<core::AgentItem>(Heard(core::AgentWord(std::move(item))));
+core::AgentItem RoundTripItem(core::AgentItem item) {
+  return std::get<core::AgentItem>(RoundTrip(core::AgentMessage(std::move(item))));
 }
 
-TEST(SessionWireTest, TermsComeThrough) {
+TEST(SessionWireTest, TermsRoundTrip) {
   const core::SessionTerms terms = {
       .director_epoch = 7,
       .lease = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(9), absl::Milliseconds(1500)},
       .version = 3,
       .features = {"a", "b"}};
-  EXPECT_EQ(std::get<core::SessionTerms>(Heard(core::DirectorWord(terms))), terms);
+  EXPECT_EQ(std::get<core::SessionTerms>(RoundTrip(core::DirectorMessage(terms))), terms);
 }
 
-TEST(SessionWireTest, StartComesThroughWithAllThatWasAskedFor) {
+TEST(SessionWireTest, StartRoundTrips) {
   core::TaskSpec spec;
   spec.prompt = "echo hello";
   spec.env = {{"A", "1"}};
   spec.session_id = "s";
   spec.timeout = absl::Seconds(20);
-  core::StartRun said;
-  said.token = kToken;
-  said.spec = std::make_shared<const core::TaskSpec>(spec);
-  said.agent_time = absl::Milliseconds(123456);
-  said.trace = core::NewTrace({1, 2, 3});
-  const auto start = std::get<core::StartRun>(HeardItem(core::DirectorItem(said)));
+  core::StartRun sent;
+  sent.token = kToken;
+  sent.spec = std::make_shared<const core::TaskSpec>(spec);
+  sent.agent_time = absl::Milliseconds(123456);
+  sent.trace = core::NewTrace({1, 2, 3});
+  const auto start = std::get<core::StartRun>(RoundTripItem(core::DirectorItem(sent)));
   EXPECT_EQ(start.token, kToken);
   EXPECT_EQ(*start.spec, spec);
   EXPECT_EQ(start.agent_time, absl::Milliseconds(123456));
-  EXPECT_EQ(start.trace, said.trace);
+  EXPECT_EQ(start.trace, sent.trace);
 }
 
-TEST(SessionWireTest, WordsAboutADispatchComeThrough) {
-  EXPECT_EQ(std::get<core::CancelRun>(HeardItem(core::DirectorItem(core::CancelRun{kToken}))).token,
-            kToken);
-  EXPECT_EQ(std::get<core::ResultAcknowledged>(
-                HeardItem(core::DirectorItem(core::ResultAcknowledged{kToken})))
-                .token,
-            kToken);
-  EXPECT_EQ(std::get<core::FencedOff>(HeardItem(core::DirectorItem(core::FencedOff{kToken}))).token,
-            kToken);
-  const auto output = std::get<core::OutputAcknowledged>(
-      Heard(core::DirectorWord(core::OutputAcknowledged{kToken, 9})));
+TEST(SessionWireTest, MessagesAboutADispatchRoundTrip) {
+  EXPECT_EQ(
+      std::get<core::CancelRun>(RoundTripItem(core::DirectorItem(core::CancelRun{kToken}))).token,
+      kToken);
+  EXPECT_EQ(
+      std::get<core::ResultAck>(RoundTripItem(core::DirectorItem(core::ResultAck{kToken}))).token,
+      kToken);
+  EXPECT_EQ(
+      std::get<core::FenceRun>(RoundTripItem(core::DirectorItem(core::FenceRun{kToken}))).token,
+      kToken);
+  const auto output =
+      std::get<core::OutputAck>(RoundTrip(core::DirectorMessage(core::OutputAck{kToken, 9})));
   EXPECT_EQ(output.token, kToken);
   EXPECT_EQ(output.number, 9u);
 }
 
-TEST(SessionWireTest, TimesComeThrough) {
-  EXPECT_EQ(
-      std::get<core::GoingAway>(HeardItem(core::DirectorItem(core::GoingAway{absl::Minutes(5)})))
-          .extension,
-      absl::Minutes(5));
-  EXPECT_EQ(std::get<core::HeartbeatAcknowledged>(
-                Heard(core::DirectorWord(core::HeartbeatAcknowledged{absl::Nanoseconds(7)})))
+TEST(SessionWireTest, TimesRoundTrip) {
+  EXPECT_EQ(std::get<core::GoingAway>(
+                RoundTripItem(core::DirectorItem(core::GoingAway{absl::Minutes(5)})))
+                .extension,
+            absl::Minutes(5));
+  EXPECT_EQ(std::get<core::HeartbeatAck>(
+                RoundTrip(core::DirectorMessage(core::HeartbeatAck{absl::Nanoseconds(7)})))
                 .agent_time,
             absl::Nanoseconds(7));
 }
 
-TEST(SessionWireTest, OpeningComesThroughWithTheWholeInventory) {
-  const core::AgentOpened opened = {.name = "agent-1",
-                                    .instance_id = "i",
-                                    .url = "grpc://127.0.0.1:1",
-                                    .labels = {{"os", "linux"}},
-                                    .lanes = {{"default", {2, 1}}},
-                                    .leaving = true,
-                                    .agent_time = absl::Seconds(9),
-                                    .running = {kToken},
-                                    .lost = {kToken},
-                                    .ended = {kToken},
-                                    .version = 3,
-                                    .features = {"a", "b"}};
-  const auto heard = std::get<core::AgentOpened>(Heard(core::AgentWord(opened)));
-  EXPECT_EQ(heard.name, opened.name);
-  EXPECT_EQ(heard.instance_id, opened.instance_id);
-  EXPECT_EQ(heard.url, opened.url);
-  EXPECT_EQ(heard.labels, opened.labels);
-  EXPECT_EQ(heard.lanes, opened.lanes);
-  EXPECT_TRUE(heard.leaving);
-  EXPECT_EQ(heard.agent_time, opened.agent_time);
-  EXPECT_EQ(heard.running, opened.running);
-  EXPECT_EQ(heard.lost, opened.lost);
-  EXPECT_EQ(heard.ended, opened.ended);
-  EXPECT_EQ(heard.version, opened.version);
-  EXPECT_EQ(heard.features, opened.features);
+TEST(SessionWireTest, SessionOpenedRoundTrips) {
+  const core::SessionOpened opened = {.name = "agent-1",
+                                      .instance_id = "i",
+                                      .url = "grpc://127.0.0.1:1",
+                                      .labels = {{"os", "linux"}},
+                                      .lanes = {{"default", {2, 1}}},
+                                      .leaving = true,
+                                      .agent_time = absl::Seconds(9),
+                                      .running = {kToken},
+                                      .lost = {kToken},
+                                      .ended = {kToken},
+                                      .version = 3,
+                                      .features = {"a", "b"}};
+  const auto parsed = std::get<core::SessionOpened>(RoundTrip(core::AgentMessage(opened)));
+  EXPECT_EQ(parsed.name, opened.name);
+  EXPECT_EQ(parsed.instance_id, opened.instance_id);
+  EXPECT_EQ(parsed.url, opened.url);
+  EXPECT_EQ(parsed.labels, opened.labels);
+  EXPECT_EQ(parsed.lanes, opened.lanes);
+  EXPECT_TRUE(parsed.leaving);
+  EXPECT_EQ(parsed.agent_time, opened.agent_time);
+  EXPECT_EQ(parsed.running, opened.running);
+  EXPECT_EQ(parsed.lost, opened.lost);
+  EXPECT_EQ(parsed.ended, opened.ended);
+  EXPECT_EQ(parsed.version, opened.version);
+  EXPECT_EQ(parsed.features, opened.features);
 }
 
-TEST(SessionWireTest, ResultComesThroughWhole) {
+TEST(SessionWireTest, ResultRoundTrips) {
   const core::RunEnded ended = {kToken,
                                 {.end = core::RunResult::End::kFailed,
                                  .exit_code = 7,
                                  .result = "out",
                                  .result_truncated = true,
                                  .error = "why"}};
-  const auto heard = std::get<core::RunEnded>(HeardItem(core::AgentItem(ended)));
-  EXPECT_EQ(heard.token, ended.token);
-  EXPECT_EQ(heard.result, ended.result);
+  const auto parsed = std::get<core::RunEnded>(RoundTripItem(core::AgentItem(ended)));
+  EXPECT_EQ(parsed.token, ended.token);
+  EXPECT_EQ(parsed.result, ended.result);
 }
 
-TEST(SessionWireTest, EndThatThisVersionDoesNotKnowIsAFailureAndOneThatIsNoEndAnError) {
-  v1::SessionResponse::Item item = ToProto(
-      core::AgentWord(core::AgentItem(core::RunEnded{kToken, {.exit_code = 0, .result = "out"}})));
+TEST(SessionWireTest, UnknownEndIsAFailureAndAnotherStateAnError) {
+  v1::SessionResponse::Item item = ToProto(core::AgentMessage(
+      core::AgentItem(core::RunEnded{kToken, {.exit_code = 0, .result = "out"}})));
   v1::AgentRun& run = *item.mutable_result()->mutable_run();
   run.set_state(static_cast<v1::AgentRun::State>(99));
-  const absl::StatusOr<core::AgentWord> heard = FromProto(item);
-  ASSERT_THAT(heard, IsOk());
-  const auto& ended = std::get<core::RunEnded>(std::get<core::AgentItem>(*heard));
+  const absl::StatusOr<core::AgentMessage> parsed = FromProto(item);
+  ASSERT_THAT(parsed, IsOk());
+  const auto& ended = std::get<core::RunEnded>(std::get<core::AgentItem>(*parsed));
   EXPECT_EQ(ended.result.end, core::RunResult::End::kFailed);
   EXPECT_EQ(ended.result.result, "out");
   EXPECT_THAT(ended.result.error, HasSubstr("99"));
@@ -153,38 +154,38 @@ TEST(SessionWireTest, EndThatThisVersionDoesNotKnowIsAFailureAndOneThatIsNoEndAn
   }
 }
 
-TEST(SessionWireTest, TextThatIsNotUtf8DoesNotMakeAMessageUnreadable) {
+TEST(SessionWireTest, TextThatIsNotUtf8KeepsTheMessageReadable) {
   const core::RunEnded ended = {kToken,
                                 {.end = core::RunResult::End::kFailed,
                                  .signal = "\xff",
                                  .result = "\xff",
                                  .error = "cut: \xe2\x82"}};
-  const core::StartAnswered refused = {kToken, absl::InvalidArgumentError("\xc3")};
-  for (const core::AgentItem& item : {core::AgentItem(ended), core::AgentItem(refused)}) {
+  const core::StartAnswer rejected = {kToken, absl::InvalidArgumentError("\xc3")};
+  for (const core::AgentItem& item : {core::AgentItem(ended), core::AgentItem(rejected)}) {
     v1::SessionResponse::Item parsed;
-    EXPECT_TRUE(parsed.ParseFromString(ToProto(core::AgentWord(item)).SerializeAsString()));
+    EXPECT_TRUE(parsed.ParseFromString(ToProto(core::AgentMessage(item)).SerializeAsString()));
   }
 }
 
-TEST(SessionWireTest, AnswersComeThroughWithTheirReason) {
-  const auto accepted = std::get<core::StartAnswered>(
-      HeardItem(core::AgentItem(core::StartAnswered{kToken, absl::OkStatus()})));
+TEST(SessionWireTest, AnswersRoundTripWithTheirDetails) {
+  const auto accepted = std::get<core::StartAnswer>(
+      RoundTripItem(core::AgentItem(core::StartAnswer{kToken, absl::OkStatus()})));
   EXPECT_THAT(accepted.answer, IsOk());
-  const auto busy = std::get<core::StartAnswered>(HeardItem(core::AgentItem(core::StartAnswered{
+  const auto busy = std::get<core::StartAnswer>(RoundTripItem(core::AgentItem(core::StartAnswer{
       kToken, base::WithRetryAfter(base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"),
                                    absl::Seconds(3))})));
   EXPECT_THAT(busy.answer, StatusIs(absl::StatusCode::kAborted, "busy"));
   EXPECT_THAT(busy.answer, HasReason("AGENT_BUSY"));
-  EXPECT_EQ(base::DetailsOf(busy.answer).retry_after, absl::Seconds(3));
+  EXPECT_EQ(base::GetErrorDetails(busy.answer).retry_after, absl::Seconds(3));
 }
 
-TEST(SessionWireTest, HeartbeatsLoadAndOutputComeThrough) {
+TEST(SessionWireTest, HeartbeatLoadAndOutputRoundTrip) {
   const auto heartbeat = std::get<core::Heartbeat>(
-      HeardItem(core::AgentItem(core::Heartbeat{absl::Seconds(4), {kToken}})));
+      RoundTripItem(core::AgentItem(core::Heartbeat{absl::Seconds(4), {kToken}})));
   EXPECT_EQ(heartbeat.agent_time, absl::Seconds(4));
   EXPECT_EQ(heartbeat.running, std::vector{kToken});
-  const auto load = std::get<core::LoadReported>(
-      HeardItem(core::AgentItem(core::LoadReported{{{"gpu", {4, 2}}}, /*leaving=*/true})));
+  const auto load = std::get<core::LoadReport>(
+      RoundTripItem(core::AgentItem(core::LoadReport{{{"gpu", {4, 2}}}, /*leaving=*/true})));
   EXPECT_EQ(load.lanes, (core::LaneLoads{{"gpu", {4, 2}}}));
   EXPECT_TRUE(load.leaving);
   const core::OutputChunk chunk = {.number = 4,
@@ -193,23 +194,23 @@ TEST(SessionWireTest, HeartbeatsLoadAndOutputComeThrough) {
                                    .at = absl::FromUnixSeconds(5),
                                    .dropped_bytes = 6};
   const auto output =
-      std::get<core::OutputWritten>(Heard(core::AgentWord(core::OutputWritten{kToken, {chunk}})));
+      std::get<core::RunOutput>(RoundTrip(core::AgentMessage(core::RunOutput{kToken, {chunk}})));
   EXPECT_EQ(output.chunks, std::vector{chunk});
   EXPECT_FALSE(output.is_last);
-  EXPECT_TRUE(std::get<core::OutputWritten>(
-                  Heard(core::AgentWord(core::OutputWritten{kToken, {}, /*is_last=*/true})))
+  EXPECT_TRUE(std::get<core::RunOutput>(
+                  RoundTrip(core::AgentMessage(core::RunOutput{kToken, {}, /*is_last=*/true})))
                   .is_last);
 }
 
-TEST(SessionWireTest, ItemThatThisVersionDoesNotKnowIsNoError) {
+TEST(SessionWireTest, UnknownItemIsNoError) {
   v1::SessionRequest::Item request;
   request.GetReflection()->MutableUnknownFields(&request)->AddVarint(1000, 1);
-  const absl::StatusOr<core::DirectorWord> from_director = FromProto(request);
+  const absl::StatusOr<core::DirectorMessage> from_director = FromProto(request);
   ASSERT_THAT(from_director, IsOk());
   EXPECT_TRUE(std::holds_alternative<core::UnknownItem>(*from_director));
   v1::SessionResponse::Item response;
   response.GetReflection()->MutableUnknownFields(&response)->AddVarint(1000, 1);
-  const absl::StatusOr<core::AgentWord> from_agent = FromProto(response);
+  const absl::StatusOr<core::AgentMessage> from_agent = FromProto(response);
   ASSERT_THAT(from_agent, IsOk());
   EXPECT_TRUE(std::holds_alternative<core::UnknownItem>(*from_agent));
 }
@@ -221,7 +222,7 @@ TEST(SessionWireTest, FeaturesAreBounded) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("opened.features")));
 }
 
-TEST(SessionWireTest, NonsenseIsRefusedByName) {
+TEST(SessionWireTest, ErrorNamesTheInvalidField) {
   v1::SessionRequest::Item request;
   request.mutable_start()->mutable_token()->set_queue_id("queue-x");
   EXPECT_THAT(FromProto(request),

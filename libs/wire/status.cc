@@ -15,9 +15,9 @@ namespace callboard::wire {
 namespace {
 
 constexpr char kDomain[] = "callboard";
-// gRPC sends an error in headers of at most 8 KiB; what is larger leaves its caller without any.
+// gRPC sends an error in headers of at most 8 KiB. A larger error does not reach the caller.
 constexpr size_t kMessageBytesMax = 2048;
-constexpr size_t kMetadataBytesMax = base::kEchoedBytesMax;
+constexpr size_t kMetadataBytesMax = base::kErrorValueBytesMax;
 
 void AddDetail(const google::protobuf::Message& detail, google::rpc::Status& status) {
   status.add_details()->PackFrom(detail);
@@ -32,7 +32,7 @@ absl::Status WithDetail(absl::Status error, const google::protobuf::Any& detail)
                             {info.metadata().begin(), info.metadata().end()});
   }
   if (detail.UnpackTo(&retry)) {
-    // A peer's nonsense is no advice.
+    // Ignore an invalid delay.
     const std::optional<absl::Duration> wait = FromProto(retry.retry_delay());
     return wait.has_value() ? base::WithRetryAfter(std::move(error), *wait) : error;
   }
@@ -50,16 +50,16 @@ absl::Status WithDetail(absl::Status error, const google::protobuf::Any& detail)
 google::rpc::Status ToProto(const absl::Status& status) {
   google::rpc::Status rich;
   if (status.ok()) return rich;
-  const base::ErrorDetails details = base::DetailsOf(status);
+  const base::ErrorDetails details = base::GetErrorDetails(status);
   rich.set_code(static_cast<int>(status.code()));
-  rich.set_message(base::KeptText(std::string(status.message()), kMessageBytesMax));
+  rich.set_message(base::SanitizeText(std::string(status.message()), kMessageBytesMax));
 
   google::rpc::ErrorInfo info;
   info.set_reason(details.reason.empty() ? absl::StatusCodeToString(status.code())
                                          : details.reason);
   info.set_domain(kDomain);
   for (const auto& [key, value] : details.metadata) {
-    (*info.mutable_metadata())[key] = base::KeptText(value, kMetadataBytesMax);
+    (*info.mutable_metadata())[key] = base::SanitizeText(value, kMetadataBytesMax);
   }
   AddDetail(info, rich);
 
@@ -97,9 +97,9 @@ absl::Status FromGrpc(const grpc::Status& status) {
 }
 
 absl::Status FromProto(const google::rpc::Status& status) {
-  // In a header gRPC sends any bytes.
+  // A gRPC header may contain any bytes.
   absl::Status error(static_cast<absl::StatusCode>(status.code()),
-                     base::KeptText(status.message(), core::kErrorBytesMax));
+                     base::SanitizeText(status.message(), core::kErrorBytesMax));
   if (error.ok()) return error;
   for (const google::protobuf::Any& detail : status.details()) {
     error = WithDetail(std::move(error), detail);

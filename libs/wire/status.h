@@ -1,4 +1,4 @@
-// Errors as gRPC callers see them.
+// Conversion of errors between absl::Status and gRPC.
 #ifndef CALLBOARD_LIBS_WIRE_STATUS_H_
 #define CALLBOARD_LIBS_WIRE_STATUS_H_
 
@@ -9,14 +9,14 @@
 
 namespace callboard::wire {
 
-// `status` with its details (libs/base/error.h) as google.rpc messages. Every error carries an
-// ErrorInfo; one without a reason of its own has its code's name as reason.
+// Converts `status` and its details (libs/base/error.h) to google.rpc messages. Every error has an
+// ErrorInfo. The reason of an error without one is the name of its code.
 grpc::Status ToGrpc(const absl::Status& status);
-// The same as a message, for answers that hold the errors of single items.
+// Like ToGrpc(), but returns a message, for responses that contain the errors of single items.
 google::rpc::Status ToProto(const absl::Status& status);
 
-// The other way round: what ToGrpc() made of `status`, or what another server said. The message is
-// made valid UTF-8 and has at most core::kErrorBytesMax.
+// Convert an error that ToGrpc() or another server made. The message is made valid UTF-8 and
+// truncated to core::kErrorBytesMax.
 absl::Status FromGrpc(const grpc::Status& status);
 absl::Status FromProto(const google::rpc::Status& status);
 

@@ -15,9 +15,8 @@
 #include "libs/core/limits.h"
 #include "libs/testing/random_message.h"
 #include "libs/testing/status_matchers.h"
-#include "libs/wire/enum_pairs.h"
+#include "libs/wire/enums.h"
 #include "libs/wire/json.h"
-#include "libs/wire/json_reader.h"
 
 namespace callboard::wire {
 namespace {
@@ -32,12 +31,13 @@ using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-// Converts random messages of a type (task_test's RC_PARAMS says how many): each comes back as it
-// was, from core and from JSON, or is refused with the name of a field that it has.
+// Converts random messages of a type to libs/core and to JSON and back. Each message round-trips,
+// or the conversion fails with the name of one of its fields. RC_PARAMS in BUILD sets the number of
+// messages.
 template <class Proto>
-bool IsUnchangedOrRefusedByField() {
+bool RoundTripsOrFailsByField() {
   int accepted = 0;
-  int refused = 0;
+  int rejected = 0;
   const bool held = rc::check([&] {
     Proto proto;
     test::FillRandomly(proto);
@@ -50,9 +50,9 @@ bool IsUnchangedOrRefusedByField() {
       RC_ASSERT(MessageDifferencer::Equals(read, proto));
       return;
     }
-    ++refused;
+    ++rejected;
     RC_ASSERT(core.status().code() == absl::StatusCode::kInvalidArgument);
-    const auto violations = base::DetailsOf(core.status()).field_violations;
+    const auto violations = base::GetErrorDetails(core.status()).field_violations;
     RC_ASSERT(!violations.empty());
     for (const auto& [field, problem] : violations) {
       const std::string first = field.substr(0, field.find_first_of(".["));
@@ -60,27 +60,27 @@ bool IsUnchangedOrRefusedByField() {
       RC_ASSERT(!problem.empty());
     }
   });
-  EXPECT_GE(accepted + refused, 10'000);
-  // Both ways out were taken often enough to mean something.
+  EXPECT_GE(accepted + rejected, 10'000);
+  // Both outcomes must be frequent enough to be meaningful.
   EXPECT_GT(accepted, 1'000);
-  EXPECT_GT(refused, 100);
+  EXPECT_GT(rejected, 100);
   return held;
 }
 
-TEST(TaskTest, RandomSubmitsComeBackUnchangedOrAreRefusedByField) {
-  EXPECT_TRUE(IsUnchangedOrRefusedByField<v1::SubmitTaskRequest>());
+TEST(TaskTest, RandomSubmitsRoundTripOrFailByField) {
+  EXPECT_TRUE(RoundTripsOrFailsByField<v1::SubmitTaskRequest>());
 }
 
-TEST(TaskTest, RandomTasksComeBackUnchangedOrAreRefusedByField) {
-  EXPECT_TRUE(IsUnchangedOrRefusedByField<v1::Task>());
+TEST(TaskTest, RandomTasksRoundTripOrFailByField) {
+  EXPECT_TRUE(RoundTripsOrFailsByField<v1::Task>());
 }
 
-TEST(TaskTest, RandomEventsComeBackUnchangedOrAreRefusedByField) {
-  EXPECT_TRUE(IsUnchangedOrRefusedByField<v1::TaskEvent>());
+TEST(TaskTest, RandomEventsRoundTripOrFailByField) {
+  EXPECT_TRUE(RoundTripsOrFailsByField<v1::TaskEvent>());
 }
 
-TEST(TaskTest, RandomFenceTokensComeBackUnchangedOrAreRefusedByField) {
-  EXPECT_TRUE(IsUnchangedOrRefusedByField<v1::FenceToken>());
+TEST(TaskTest, RandomFenceTokensRoundTripOrFailByField) {
+  EXPECT_TRUE(RoundTripsOrFailsByField<v1::FenceToken>());
 }
 
 v1::SubmitTaskRequest Minimal() {
@@ -89,9 +89,9 @@ v1::SubmitTaskRequest Minimal() {
   return request;
 }
 
-// The fields that are refused.
+// Returns the violations of `request`.
 std::map<std::string, std::string> Violations(const v1::SubmitTaskRequest& request) {
-  return base::DetailsOf(FromProto(request).status()).field_violations;
+  return base::GetErrorDetails(FromProto(request).status()).field_violations;
 }
 
 TEST(TaskTest, OnlyThePromptIsRequired) {
@@ -100,7 +100,7 @@ TEST(TaskTest, OnlyThePromptIsRequired) {
               StatusIs(absl::StatusCode::kInvalidArgument, "prompt is required"));
 }
 
-TEST(TaskTest, PromptAndPayloadTogetherHaveALimitThatIsNamedWithTheSize) {
+TEST(TaskTest, PromptAndPayloadHaveACommonLimit) {
   v1::SubmitTaskRequest request = Minimal();
   request.set_prompt(std::string(core::kBodyBytesMax - 1, 'x'));
   request.set_payload("y");
@@ -124,7 +124,7 @@ TEST(TaskTest, EnvironmentHasLimitsOnEntriesAndBytes) {
               UnorderedElementsAre(Pair("env", "has 32769 bytes, at most 32768 are allowed")));
 }
 
-TEST(TaskTest, EnvironmentThatNoProcessCanHaveOrThatTheAgentSetsIsRefused) {
+TEST(TaskTest, InvalidAndReservedEnvironmentNamesAreErrors) {
   for (const char* name : {"", "A=B", "CALLBOARD_FENCE", "TRACEPARENT"}) {
     v1::SubmitTaskRequest request = Minimal();
     (*request.mutable_env())[name] = "1";
@@ -135,7 +135,7 @@ TEST(TaskTest, EnvironmentThatNoProcessCanHaveOrThatTheAgentSetsIsRefused) {
   EXPECT_THAT(Violations(request), Contains(Key("env")));
 }
 
-TEST(TaskTest, ControlCharactersInNamesAreRefused) {
+TEST(TaskTest, ControlCharactersInNamesAreErrors) {
   for (const char* bad : {"a\nb", "\x1b[2J", "a\x7f", "a\xc2\x9b"}) {
     v1::SubmitTaskRequest request = Minimal();
     request.set_lane(bad);
@@ -162,7 +162,7 @@ TEST(TaskTest, ControlCharactersInNamesAreRefused) {
   EXPECT_THAT(FromProto(request), IsOk());
 }
 
-TEST(TaskTest, AllWrongFieldsAreNamedAtOnceAndNoValueIsEchoed) {
+TEST(TaskTest, ErrorListsAllInvalidFieldsButNoValues) {
   v1::SubmitTaskRequest request;
   request.set_source("secret-source");
   request.add_retry_on("exit:1");
@@ -177,7 +177,7 @@ TEST(TaskTest, AllWrongFieldsAreNamedAtOnceAndNoValueIsEchoed) {
   EXPECT_THAT(status.ToString(), Not(HasSubstr("secret")));
 }
 
-TEST(TaskTest, DeadlineBeforeTheEarliestStartIsRefused) {
+TEST(TaskTest, DeadlineBeforeTheEarliestStartIsAnError) {
   v1::SubmitTaskRequest request = Minimal();
   request.mutable_earliest_start_at()->set_seconds(100);
   request.mutable_deadline_at()->set_seconds(99);
@@ -186,7 +186,7 @@ TEST(TaskTest, DeadlineBeforeTheEarliestStartIsRefused) {
   EXPECT_THAT(FromProto(request), IsOk());
 }
 
-TEST(TaskTest, TaskIdNamesTheCurrentDispatch) {
+TEST(TaskTest, TaskIdIsThatOfTheCurrentDispatch) {
   core::Task task;
   task.spec.prompt = "echo hello";
   EXPECT_EQ(ToProto(task).task_id(), "");
@@ -198,9 +198,9 @@ TEST(TaskTest, TaskIdNamesTheCurrentDispatch) {
   EXPECT_THAT(FromProto(proto), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("task_id")));
 }
 
-// The first value of an enum of callboard.v1 that lacks its partner in libs/core.
+// Returns the first value of an enum of callboard.v1 without a counterpart in libs/core.
 template <class Core, class Proto, size_t N>
-std::string WithoutPartner(const EnumPair<Core, Proto> (&table)[N]) {
+std::string FirstValueWithoutCounterpart(const EnumPair<Core, Proto> (&table)[N]) {
   const auto& type = *google::protobuf::GetEnumDescriptor<Proto>();
   for (int i = 0; i < type.value_count(); ++i) {
     const auto value = static_cast<Proto>(type.value(i)->number());
@@ -211,17 +211,17 @@ std::string WithoutPartner(const EnumPair<Core, Proto> (&table)[N]) {
   return "";
 }
 
-TEST(TaskTest, EveryEnumValueHasItsPartner) {
-  EXPECT_EQ(WithoutPartner(kTaskStates), "");
-  EXPECT_EQ(WithoutPartner(kFailureReasons), "");
-  EXPECT_EQ(WithoutPartner(kTaskEventKinds), "");
-  EXPECT_EQ(WithoutPartner(kFaults), "");
-  EXPECT_EQ(WithoutPartner(kPriorities), "");
-  EXPECT_EQ(WithoutPartner(kConstraints), "");
-  EXPECT_EQ(WithoutPartner(kRunWhens), "");
-  EXPECT_EQ(WithoutPartner(kOnAgentLosts), "");
-  EXPECT_EQ(WithoutPartner(kOverlapPolicies), "");
-  EXPECT_EQ(WithoutPartner(kQueuePolicies), "");
+TEST(TaskTest, EveryEnumValueHasACounterpart) {
+  EXPECT_EQ(FirstValueWithoutCounterpart(kTaskStates), "");
+  EXPECT_EQ(FirstValueWithoutCounterpart(kFailureReasons), "");
+  EXPECT_EQ(FirstValueWithoutCounterpart(kTaskEventKinds), "");
+  EXPECT_EQ(FirstValueWithoutCounterpart(kFaults), "");
+  EXPECT_EQ(FirstValueWithoutCounterpart(kPriorities), "");
+  EXPECT_EQ(FirstValueWithoutCounterpart(kConstraints), "");
+  EXPECT_EQ(FirstValueWithoutCounterpart(kRunWhens), "");
+  EXPECT_EQ(FirstValueWithoutCounterpart(kOnAgentLosts), "");
+  EXPECT_EQ(FirstValueWithoutCounterpart(kOverlapPolicies), "");
+  EXPECT_EQ(FirstValueWithoutCounterpart(kQueuePolicies), "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "libs/wire/task_view.h"
+#include "libs/wire/task.h"
 
 #include <gtest/gtest.h>
 
@@ -16,36 +16,36 @@ v1::Task FullTask() {
   return task;
 }
 
-TEST(TaskViewTest, BasicViewHasNoSecretsAndNothingLargeButThePrompt) {
+TEST(TaskViewTest, BasicViewHasNoSecretsPayloadOrResult) {
   v1::Task task = FullTask();
-  MakeBasic(task);
+  ReduceToBasicView(task);
   EXPECT_EQ(task.payload(), "");
   EXPECT_EQ(task.result(), "");
-  EXPECT_EQ(task.env().at("NAME"), "") << "that there is one may be seen";
+  EXPECT_EQ(task.env().at("NAME"), "") << "the name stays";
   EXPECT_EQ(task.prompt().size(), 1025u);
   EXPECT_FALSE(task.prompt_truncated());
 }
 
-TEST(TaskViewTest, ListedPromptIsCutAndSaysSo) {
+TEST(TaskViewTest, LongPromptIsTruncatedInListView) {
   v1::Task task = FullTask();
-  MakeListed(task);
+  ReduceToListView(task);
   EXPECT_EQ(task.prompt().size(), 1024u);
   EXPECT_TRUE(task.prompt_truncated());
   EXPECT_EQ(task.payload(), "");
 }
 
-TEST(TaskViewTest, PromptThatFitsIsListedWhole) {
+TEST(TaskViewTest, ShortPromptIsCompleteInListView) {
   v1::Task task;
   task.set_prompt(std::string(1024, 'x'));
-  MakeListed(task);
+  ReduceToListView(task);
   EXPECT_EQ(task.prompt().size(), 1024u);
   EXPECT_FALSE(task.prompt_truncated());
 }
 
-TEST(TaskViewTest, NoCharacterIsCutInHalf) {
+TEST(TaskViewTest, TruncatedPromptEndsAtACharacter) {
   v1::Task task;
   task.set_prompt(std::string(1023, 'x') + "é and more");
-  MakeListed(task);
+  ReduceToListView(task);
   EXPECT_EQ(task.prompt(), std::string(1023, 'x'));
 }
 

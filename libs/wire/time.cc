@@ -16,11 +16,12 @@ constexpr int64_t kSecondsMax = 253'402'300'799;
 constexpr int64_t kDurationSecondsMax = 315'576'000'000;
 constexpr int32_t kNanosMax = 999'999'999;
 
-// Whether `text` is of the form of `shape`, where 0 is any digit.
+// Returns true if `text` matches `shape`, in which 0 stands for any digit.
 bool HasShape(absl::string_view text, absl::string_view shape) {
-  return std::equal(text.begin(), text.end(), shape.begin(), shape.end(), [](char c, char wanted) {
-    return wanted == '0' ? absl::ascii_isdigit(c) : c == wanted;
-  });
+  return std::equal(text.begin(), text.end(), shape.begin(), shape.end(),
+                    [](char c, char expected) {
+                      return expected == '0' ? absl::ascii_isdigit(c) : c == expected;
+                    });
 }
 
 }  // namespace
@@ -39,8 +40,8 @@ std::optional<absl::Time> FromProto(const google::protobuf::Timestamp& proto) {
   return absl::FromUnixSeconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
 }
 
-// Protobuf's own parser ends the process at a time that is out of range; Abseil's also takes forms
-// that are no RFC 3339.
+// Does not use Protobuf's parser, which crashes for a time that is out of range. Abseil's parser
+// also accepts forms that are not RFC 3339, so the form is checked first.
 std::optional<absl::Time> ParseTime(const std::string& text) {
   constexpr absl::string_view kShape = "0000-00-00T00:00:00";
   const absl::string_view offset =

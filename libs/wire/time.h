@@ -11,20 +11,19 @@
 
 namespace callboard::wire {
 
-// Whole nanoseconds; what is finer is cut. Of a time before the year 1 or after 9999, something
-// that FromProto() refuses.
+// Truncates to whole nanoseconds. Returns an invalid Timestamp for a time outside of the years 1 to
+// 9999.
 google::protobuf::Timestamp ToProto(absl::Time time);
-// Null when it is no time of the years 1 to 9999.
+// Returns null if `proto` is invalid or outside of the years 1 to 9999.
 std::optional<absl::Time> FromProto(const google::protobuf::Timestamp& proto);
 
-// A time as RFC 3339 writes it, with any offset: 2026-01-31T08:00:00Z. Null when it is another
-// text, or no time of the years 1 to 9999.
+// Parses a time in RFC 3339 with any UTC offset, such as 2026-01-31T08:00:00Z. Returns null for any
+// other text, and for a time outside of the years 1 to 9999.
 std::optional<absl::Time> ParseTime(const std::string& text);
 
-// Whole nanoseconds; what is finer is cut. Of more than 10,000 years, something that FromProto()
-// refuses.
+// Truncates to whole nanoseconds. Returns an invalid Duration for more than 10,000 years.
 google::protobuf::Duration ToProto(absl::Duration duration);
-// Null when its parts are out of range or of different signs.
+// Returns null if the parts of `proto` are out of range or have different signs.
 std::optional<absl::Duration> FromProto(const google::protobuf::Duration& proto);
 
 }  // namespace callboard::wire

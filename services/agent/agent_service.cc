@@ -2,14 +2,129 @@
 
 #include <tuple>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "libs/base/error.h"
 #include "libs/base/version.h"
 #include "libs/server/call.h"
 #include "libs/wire/session.h"
+#include "libs/wire/status.h"
 #include "services/agent/run_messages.h"
-#include "services/agent/session_reactor.h"
 
 namespace callboard {
+
+// The stream that the driver writes to. Thread-safe.
+class SessionReactor::DriverStream final : public agent::SessionStream {
+ public:
+  explicit DriverStream(SessionReactor& reactor) : reactor_(&reactor) {}
+
+  void Send(absl::Span<const core::AgentMessage> messages) override {
+    std::vector<v1::SessionResponse::Item> items;
+    items.reserve(messages.size());
+    for (const core::AgentMessage& message : messages) items.push_back(wire::ToProto(message));
+    base::MutexLock lock(mutex_);
+    if (end_.has_value()) return;
+    for (v1::SessionResponse::Item& item : items) {
+      if (item.has_logs()) {
+        outgoing_.AddOutput(std::move(item));
+      } else {
+        outgoing_.Add(std::move(item));
+      }
+    }
+    WriteNext();
+  }
+
+  void End(const absl::Status& why) override {
+    base::MutexLock lock(mutex_);
+    if (end_.has_value()) return;
+    end_ = why;
+    WriteNext();
+  }
+
+  void OnWritten(bool ok) {
+    base::MutexLock lock(mutex_);
+    writing_ = false;
+    if (!ok && !end_.has_value()) end_ = absl::CancelledError("the director has left");
+    WriteNext();
+  }
+
+  // The reactor is not used after this.
+  void Detach() {
+    base::MutexLock lock(mutex_);
+    reactor_ = nullptr;
+    if (!end_.has_value()) end_ = absl::CancelledError("the director has left");
+  }
+
+ private:
+  // Starts the next write or finishes the stream. gRPC reports completion on another thread, so it
+  // does not call back while mutex_ is held.
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (reactor_ == nullptr || writing_ || finished_) return;
+    if (end_.has_value()) {
+      finished_ = true;
+      reactor_->Finish(wire::ToGrpc(*end_));
+    } else if (!outgoing_.empty()) {
+      current_ = outgoing_.TakeMessage();
+      writing_ = true;
+      reactor_->StartWrite(&current_);
+    }
+  }
+
+  base::Mutex mutex_;
+  SessionReactor* reactor_ ABSL_GUARDED_BY(mutex_);
+  wire::OutgoingItems<v1::SessionResponse> outgoing_ ABSL_GUARDED_BY(mutex_);
+  v1::SessionResponse current_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+SessionReactor::SessionReactor(agent::AgentDriver& driver, std::function<void()> on_end)
+    : driver_(driver), on_end_(std::move(on_end)), stream_(std::make_shared<DriverStream>(*this)) {
+  StartRead(&incoming_);
+}
+
+absl::Status SessionReactor::HandleMessage() {
+  std::vector<core::DirectorMessage> messages;
+  for (const v1::SessionRequest::Item& item : incoming_.items()) {
+    ASSIGN_OR_RETURN(core::DirectorMessage message, wire::FromProto(item));
+    // An item of a later version may come before `open`.
+    if (!session_.has_value() && std::holds_alternative<core::UnknownItem>(message)) continue;
+    const auto* terms = std::get_if<core::SessionTerms>(&message);
+    if (terms != nullptr && !session_.has_value()) {
+      session_ = driver_.OpenSession(stream_, *terms);
+    } else if (terms == nullptr && session_.has_value()) {
+      messages.push_back(std::move(message));
+    } else {
+      return base::WithReason(
+          absl::InvalidArgumentError("a Session must begin with `open`, which is sent only once"),
+          "BAD_SESSION");
+    }
+  }
+  if (!messages.empty()) driver_.Handle(*session_, std::move(messages));
+  return absl::OkStatus();
+}
+
+void SessionReactor::OnReadDone(bool ok) {
+  // The director has closed its side of the stream.
+  if (!ok) return stream_->End(absl::OkStatus());
+  if (const absl::Status handled = HandleMessage(); !handled.ok()) return stream_->End(handled);
+  StartRead(&incoming_);
+}
+
+void SessionReactor::OnWriteDone(bool ok) { stream_->OnWritten(ok); }
+
+void SessionReactor::OnCancel() { stream_->End(absl::CancelledError("the director has left")); }
+
+void SessionReactor::OnDone() {
+  stream_->Detach();
+  if (session_.has_value()) {
+    driver_.OnSessionClosed(*session_);
+    on_end_();
+  }
+  delete this;
+}
 
 grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* AgentService::Session(
     grpc::CallbackServerContext*) {
@@ -23,9 +138,9 @@ grpc::ServerUnaryReactor* AgentService::StartTask(grpc::CallbackServerContext* c
     absl::StatusOr<core::SpecPtr> spec = SpecFrom(*request);
     if (!spec.ok()) return call.Finish(spec.status());
     driver_.StartDirect(*std::move(spec), call.trace(),
-                        [call](const absl::StatusOr<agent::DirectStart>& begun) {
-                          if (!begun.ok()) return call.Finish(begun.status());
-                          call.Finish(ToProto(*begun));
+                        [call](const absl::StatusOr<agent::DirectStartResult>& started) {
+                          if (!started.ok()) return call.Finish(started.status());
+                          call.Finish(ToProto(*started));
                         });
   };
   return server::Unary(context, response, start,
@@ -51,15 +166,15 @@ grpc::ServerWriteReactor<v1::TailLogsResponse>* AgentService::TailLogs(
   const auto tail = [&](const server::StreamCall<v1::TailLogsResponse>& call) {
     absl::StatusOr<agent::OutputQuery> query = OutputQueryFrom(*request);
     if (!query.ok()) return call.Finish(query.status());
-    const auto show = [call](const core::OutputWritten& piece) {
-      // A stream that is over says so through its hook.
-      std::ignore = call.Write(ToProto(piece));
+    const auto write_output = [call](const core::RunOutput& output) {
+      // The abandon hook handles a stream that has ended.
+      std::ignore = call.Write(ToProto(output));
     };
     const auto end = [call](absl::Status status) { call.Finish(std::move(status)); };
     const agent::ReaderId reader = driver_.NextReader();
-    call.OnSent([this, reader] { driver_.GoOn(reader); });
-    driver_.ReadOutput(reader, *std::move(query), {show, end});
-    call.OnAbandoned([this, reader] { driver_.StopReading(reader); });
+    call.SetSentHook([this, reader] { driver_.ReadNext(reader); });
+    driver_.ReadOutput(reader, *std::move(query), {write_output, end});
+    call.SetAbandonHook([this, reader] { driver_.StopReading(reader); });
   };
   return server::Stream<v1::TailLogsResponse>(context, tail, {.budget = &budget_});
 }

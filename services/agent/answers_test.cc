@@ -1,11 +1,11 @@
-// Whatever bytes a task writes, a client can parse what the agent answers.
+// Tests that clients can parse every answer of the agent, whatever bytes a task writes.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <string>
 
 #include "callboard/v1/agent.pb.h"
-#include "libs/testing/any_bytes.h"
+#include "libs/testing/files.h"
 #include "services/agent/agent_service.h"
 #include "services/agent/run_messages.h"
 
@@ -15,7 +15,7 @@ namespace {
 using test::DrawBytes;
 using test::Parses;
 
-TEST(AnswersTest, EveryAnswerParsesWhateverATaskWrites) {
+TEST(AnswersTest, AnswersParseForAnyTaskOutput) {
   EXPECT_TRUE(rc::check([] {
     const std::string text = DrawBytes();
     const core::FenceToken token = {.queue_id = core::QueueId(core::Ulid(1, 2)),
@@ -25,7 +25,7 @@ TEST(AnswersTest, EveryAnswerParsesWhateverATaskWrites) {
         .end = core::RunResult::End::kFailed, .signal = text, .result = text, .error = text};
     RC_ASSERT(Parses(ToProto(run)));
     RC_ASSERT(Parses(ToProto(agent::AgentView{.name = "agent-1", .runs = {run}})));
-    RC_ASSERT(Parses(ToProto(core::OutputWritten{token, {{.number = 1, .data = text}}})));
+    RC_ASSERT(Parses(ToProto(core::RunOutput{token, {{.number = 1, .data = text}}})));
   }));
 }
 

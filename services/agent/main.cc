@@ -1,9 +1,9 @@
-#include "libs/adapters/subprocess_runner/launcher.h"
-#include "libs/server/run_program.h"
+#include "libs/runner/launcher.h"
+#include "libs/server/program.h"
 #include "services/agent/start_agent.h"
 
 int main(int argc, char** argv) {
-  if (const auto code = callboard::adapters::MaybeRunSupervisor(argc, argv)) return *code;
+  if (const auto code = callboard::runner::MaybeRunLauncher(argc, argv)) return *code;
   const callboard::config::Program program = {
       .name = "callboard-agent",
       .summary = "runs tasks that the director gives it, one per slot.",

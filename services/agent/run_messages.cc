@@ -3,12 +3,11 @@
 #include <memory>
 #include <utility>
 
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
 #include "libs/core/limits.h"
-#include "libs/wire/field_checks.h"
-#include "libs/wire/field_values.h"
+#include "libs/wire/fields.h"
 #include "libs/wire/session.h"
-#include "libs/wire/task_spec.h"
+#include "libs/wire/task.h"
 #include "libs/wire/time.h"
 
 namespace callboard {
@@ -16,13 +15,13 @@ namespace {
 
 absl::StatusOr<std::string> TaskIdFrom(const std::string& text) {
   wire::FieldChecks checks;
-  if (text.empty()) checks.Refuse("task_id", "is required");
+  if (text.empty()) checks.AddViolation("task_id", "is required");
   std::string task_id = wire::ReadText("task_id", text, core::kNameBytesMax, checks);
   RETURN_IF_ERROR(checks.status());
   return task_id;
 }
 
-std::string TaskIdOf(const core::FenceToken& token) {
+std::string AgentTaskId(const core::FenceToken& token) {
   return core::TaskIdText(token.queue_id, token.dispatch);
 }
 
@@ -30,10 +29,10 @@ std::string TaskIdOf(const core::FenceToken& token) {
 
 absl::StatusOr<core::SpecPtr> SpecFrom(const v1::StartTaskRequest& request) {
   wire::FieldChecks checks;
-  if (request.request_id().empty()) checks.Refuse("request_id", "is required");
+  if (request.request_id().empty()) checks.AddViolation("request_id", "is required");
   std::string request_id =
       wire::ReadText("request_id", request.request_id(), core::kRequestIdBytesMax, checks);
-  checks.Enter("task");
+  checks.EnterMessage("task");
   core::TaskSpec spec = wire::ReadSpec(request.task(), checks);
   RETURN_IF_ERROR(checks.status());
   spec.request_id = std::move(request_id);
@@ -51,16 +50,16 @@ absl::StatusOr<agent::OutputQuery> OutputQueryFrom(const v1::TailLogsRequest& re
                             .follow = request.follow()};
 }
 
-v1::StartTaskResponse ToProto(const agent::DirectStart& start) {
+v1::StartTaskResponse ToProto(const agent::DirectStartResult& start) {
   v1::StartTaskResponse response;
-  response.set_task_id(TaskIdOf(start.token));
+  response.set_task_id(AgentTaskId(start.token));
   response.set_deduplicated(start.deduplicated);
   return response;
 }
 
 v1::AgentRun ToProto(const agent::RunView& run) {
   v1::AgentRun proto;
-  proto.set_task_id(TaskIdOf(run.token));
+  proto.set_task_id(AgentTaskId(run.token));
   proto.set_state(v1::AgentRun::STATE_WORKING);
   proto.set_pid(run.pid);
   if (run.result.has_value()) wire::WriteResult(*run.result, proto);
@@ -69,10 +68,10 @@ v1::AgentRun ToProto(const agent::RunView& run) {
   return proto;
 }
 
-v1::TailLogsResponse ToProto(const core::OutputWritten& piece) {
+v1::TailLogsResponse ToProto(const core::RunOutput& output) {
   v1::TailLogsResponse response;
-  for (const core::OutputChunk& chunk : piece.chunks) {
-    *response.add_chunks() = wire::ToProto(chunk, piece.token.dispatch);
+  for (const core::OutputChunk& chunk : output.chunks) {
+    *response.add_chunks() = wire::ToProto(chunk, output.token.dispatch);
   }
   return response;
 }

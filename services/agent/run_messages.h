@@ -1,4 +1,4 @@
-// Runs between callboard.v1 and the agent.
+// Conversions between messages of callboard.v1 and the types of libs/agent.
 #ifndef CALLBOARD_SERVICES_AGENT_RUN_MESSAGES_H_
 #define CALLBOARD_SERVICES_AGENT_RUN_MESSAGES_H_
 
@@ -13,15 +13,15 @@
 
 namespace callboard {
 
-// What a request asks for; each as INVALID_ARGUMENT, which names every wrong field, when it cannot
-// be meant.
+// These functions parse a request. If it is invalid, they return INVALID_ARGUMENT, which names
+// every invalid field.
 absl::StatusOr<core::SpecPtr> SpecFrom(const v1::StartTaskRequest& request);
 absl::StatusOr<std::string> TaskIdFrom(const v1::AgentServiceGetTaskRequest& request);
 absl::StatusOr<agent::OutputQuery> OutputQueryFrom(const v1::TailLogsRequest& request);
 
-v1::StartTaskResponse ToProto(const agent::DirectStart& start);
+v1::StartTaskResponse ToProto(const agent::DirectStartResult& start);
 v1::AgentRun ToProto(const agent::RunView& run);
-v1::TailLogsResponse ToProto(const core::OutputWritten& piece);
+v1::TailLogsResponse ToProto(const core::RunOutput& output);
 
 }  // namespace callboard
 

@@ -19,7 +19,7 @@ using ::testing::Pair;
 const core::FenceToken kToken = {.queue_id = core::QueueId(core::Ulid(1, 2)),
                                  .dispatch = core::DispatchNumber(7)};
 
-TEST(RunMessagesTest, RequestIdIsThatOfTheRequest) {
+TEST(RunMessagesTest, RequestIdComesFromTheRequest) {
   v1::StartTaskRequest request;
   request.set_request_id("r");
   request.mutable_task()->set_prompt("echo");
@@ -32,15 +32,15 @@ TEST(RunMessagesTest, RequestIdIsThatOfTheRequest) {
   EXPECT_EQ((*spec)->lane, "big");
 }
 
-TEST(RunMessagesTest, EveryWrongFieldOfAStartIsNamed) {
+TEST(RunMessagesTest, EveryInvalidFieldOfAStartIsNamed) {
   const absl::Status status = SpecFrom({}).status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(base::DetailsOf(status).field_violations,
+  EXPECT_THAT(base::GetErrorDetails(status).field_violations,
               ElementsAre(Pair("request_id", "is required"), Pair("task.prompt", "is required")));
   v1::StartTaskRequest request;
   request.set_request_id(std::string(129, 'r'));
   request.mutable_task()->set_prompt("echo");
-  EXPECT_THAT(base::DetailsOf(SpecFrom(request).status()).field_violations,
+  EXPECT_THAT(base::GetErrorDetails(SpecFrom(request).status()).field_violations,
               ElementsAre(Pair("request_id", "has 129 bytes, at most 128 are allowed")));
 }
 
@@ -78,7 +78,7 @@ TEST(RunMessagesTest, RunIsWorkingUntilItHasAResult) {
 
 TEST(RunMessagesTest, ChunkNamesItsDispatch) {
   const v1::TailLogsResponse response =
-      ToProto(core::OutputWritten{kToken, {{.number = 4, .data = "hello"}}});
+      ToProto(core::RunOutput{kToken, {{.number = 4, .data = "hello"}}});
   ASSERT_EQ(response.chunks_size(), 1);
   EXPECT_EQ(response.chunks(0).dispatch(), 7u);
   EXPECT_EQ(response.chunks(0).number(), 4u);

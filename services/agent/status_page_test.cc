@@ -1,4 +1,4 @@
-#include "services/agent/status_page.h"
+#include "services/agent/start_agent.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

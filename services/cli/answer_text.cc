@@ -1,30 +1,34 @@
 #include "services/cli/answer_text.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "libs/base/error.h"
 #include "libs/base/text.h"
 #include "libs/core/ids.h"
+#include "libs/flow/limits.h"
+#include "libs/ports/event_store.h"
 #include "libs/wire/json.h"
 #include "libs/wire/time.h"
 
 namespace callboard::cli {
 
-std::string Written(const config::v1::CliConfig& config, const google::protobuf::Message& message,
-                    const std::string& table) {
+std::string FormatAnswer(const config::v1::CliConfig& config,
+                         const google::protobuf::Message& message, const std::string& table) {
   return config.output() == config::v1::CliConfig::OUTPUT_JSON
              ? absl::StrCat(wire::ToJson(message), "\n")
              : table;
 }
 
-std::string Plain(absl::string_view text) { return base::Escaped(text); }
+std::string EscapedText(absl::string_view text) { return base::Escaped(text); }
 
-std::string Cut(const std::string& text, size_t columns) {
+std::string Truncate(const std::string& text, size_t columns) {
   size_t characters = 0;
   size_t kept = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    // Bytes that continue a character take no room.
+    // UTF-8 continuation bytes do not begin a new character.
     if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
     if (++characters == columns) kept = i;
   }
@@ -36,11 +40,11 @@ std::string TimeText(const google::protobuf::Timestamp& proto) {
                           wire::FromProto(proto).value_or(absl::UnixEpoch()), absl::UTCTimeZone());
 }
 
-std::string QueueIdProblem(absl::string_view text) {
+std::string QueueIdError(absl::string_view text) {
   if (core::ParseQueueId(text).has_value()) return "";
-  return absl::StrCat("'", base::Escaped(base::Utf8Cut(text, 128)),
+  return absl::StrCat("'", base::Escaped(base::Utf8Prefix(text, 128)),
                       "' is not the id of a task; wanted: queue- and 26 letters and digits, as "
-                      "`callboard queue` and `callboard watch` show it");
+                      "shown by `callboard queue` and `callboard watch`");
 }
 
 std::string RunsText(const v1::Task& task) {
@@ -55,10 +59,10 @@ std::string RunsText(const v1::Task& task) {
                       task.max_attempts(), " allowed");
 }
 
-std::string Columns(std::vector<std::vector<std::string>> rows) {
+std::string FormatColumns(std::vector<std::vector<std::string>> rows) {
   std::vector<size_t> widths;
   for (std::vector<std::string>& row : rows) {
-    for (std::string& cell : row) cell = Plain(cell);
+    for (std::string& cell : row) cell = EscapedText(cell);
   }
   for (const std::vector<std::string>& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -74,6 +78,47 @@ std::string Columns(std::vector<std::vector<std::string>> rows) {
     absl::StrAppend(&text, line, "\n");
   }
   return text;
+}
+
+namespace {
+
+constexpr absl::string_view kUnreachable = "UNREACHABLE";
+// The scheduler's reason when it cannot reach its director.
+constexpr absl::string_view kDirectorUnreachable = "DIRECTOR_UNREACHABLE";
+constexpr absl::string_view kUsage = "USAGE";
+
+}  // namespace
+
+absl::Status UnreachableError(const absl::Status& error, const Peer& peer) {
+  return base::WithReason(
+      absl::UnavailableError(absl::StrCat(
+          "no ", peer.name, " answers at ", peer.address, " (", error.message(),
+          "); check that it runs and that this is its gRPC port, start one with `callboard dev`, "
+          "or name another with --",
+          peer.name, ".address")),
+      kUnreachable);
+}
+
+absl::Status UsageError(absl::string_view message) {
+  return base::WithReason(absl::InvalidArgumentError(message), kUsage);
+}
+
+ExitCode ExitCodeOf(const absl::Status& status) {
+  const std::string reason = base::GetErrorDetails(status).reason;
+  if (reason == kUnreachable || reason == kDirectorUnreachable) return ExitCode::kUnreachable;
+  if (reason == kUsage) return ExitCode::kUsage;
+  if (flow::IsAbortError(status)) return ExitCode::kInterrupted;
+  if (reason == "QUEUE_FULL") return ExitCode::kQueueFull;
+  if (reason == ports::kStoreRefused) return ExitCode::kStoreRefused;
+  if (reason == ports::kStoreLocked) return ExitCode::kStoreLocked;
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return ExitCode::kDone;
+    case absl::StatusCode::kNotFound:
+      return ExitCode::kNotFound;
+    default:
+      return ExitCode::kFailed;
+  }
 }
 
 }  // namespace callboard::cli

@@ -1,4 +1,5 @@
-// How answers are written.
+// The answers of commands as text, and their exit codes.
+
 #ifndef CALLBOARD_SERVICES_CLI_ANSWER_TEXT_H_
 #define CALLBOARD_SERVICES_CLI_ANSWER_TEXT_H_
 
@@ -8,33 +9,59 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "callboard/config/v1/cli.pb.h"
 #include "callboard/v1/task.pb.h"
+#include "services/cli/director_client.h"
 
 namespace callboard::cli {
 
-// `message` as JSON, or `table`, as the settings want it.
-std::string Written(const config::v1::CliConfig& config, const google::protobuf::Message& message,
-                    const std::string& table);
+// Returns `message` as JSON or returns `table`, depending on the setting `output`.
+std::string FormatAnswer(const config::v1::CliConfig& config,
+                         const google::protobuf::Message& message, const std::string& table);
 
-// On one line, and nothing that a terminal would obey: base::Escaped().
-std::string Plain(absl::string_view text);
+// Returns `text` on one line and without terminal control characters: base::Escaped().
+std::string EscapedText(absl::string_view text);
 
-// At most so many characters, the last of them an ellipsis when something is cut.
-std::string Cut(const std::string& text, size_t columns);
+// Returns at most `columns` characters of `text`. A text that is cut ends with an ellipsis.
+std::string Truncate(const std::string& text, size_t columns);
 
-// In UTC, to the millisecond.
+// Returns the time in UTC, to the millisecond.
 std::string TimeText(const google::protobuf::Timestamp& proto);
 
-// Why `text` is not the id of a task, with the form of one; empty when it is one.
-std::string QueueIdProblem(absl::string_view text);
+// Returns an error text if `text` is not the id of a task, else an empty string.
+std::string QueueIdError(absl::string_view text);
 
-// How often the task was given to an agent, and how many of its attempts failed.
+// Returns the number of dispatches and of failed attempts of the task.
 std::string RunsText(const v1::Task& task);
 
-// A line for each row, Plain(), its cells below each other.
-std::string Columns(std::vector<std::vector<std::string>> rows);
+// Formats rows as a table with aligned columns. Escapes each cell.
+std::string FormatColumns(std::vector<std::vector<std::string>> rows);
+
+// Exit codes of commands. Scripts rely on these numbers.
+enum class ExitCode : int {
+  kDone = 0,
+  kFailed = 1,
+  // The command line, a setting or a checked jobs file is wrong.
+  kUsage = 2,
+  kQueueFull = 3,
+  kNotFound = 4,
+  kUnreachable = 5,
+  // The store is damaged, or in use. A director that cannot start has the same exit codes.
+  kStoreRefused = 65,
+  kStoreLocked = 75,
+  kInterrupted = 130,
+};
+
+// Returns an error for a wrong command line, or a wrong file that it names.
+absl::Status UsageError(absl::string_view message);
+
+// Returns an error for a peer that did not answer because of `error`, with advice.
+absl::Status UnreachableError(const absl::Status& error, const Peer& peer);
+
+// Returns the exit code of a command that ended with `status`.
+ExitCode ExitCodeOf(const absl::Status& status);
 
 }  // namespace callboard::cli
 

@@ -15,19 +15,20 @@ using ::testing::StartsWith;
 
 TEST(AnswerTextTest, AnswerIsATableOrOneJsonDocument) {
   CliConfig config;
-  EXPECT_EQ(Written(config, v1::KickDispatcherRequest(), "for people\n"), "for people\n");
+  EXPECT_EQ(FormatAnswer(config, v1::KickDispatcherRequest(), "for people\n"), "for people\n");
   config.set_output(CliConfig::OUTPUT_JSON);
-  EXPECT_EQ(Written(config, v1::KickDispatcherRequest(), "for people\n"), "{}\n");
+  EXPECT_EQ(FormatAnswer(config, v1::KickDispatcherRequest(), "for people\n"), "{}\n");
 }
 
-TEST(AnswerTextTest, NothingThatATerminalWouldObeyIsLeft) {
-  EXPECT_EQ(Plain("one\ntwo\x1b[2J\x7f three\xc2\x9b"), R"(one\ntwo\u001b[2J\u007f three\u009b)");
-  EXPECT_EQ(Plain("\xc3\xa4\xc2\xa0"), "\xc3\xa4\xc2\xa0") << "letters stay";
+TEST(AnswerTextTest, ControlCharactersAreEscaped) {
+  EXPECT_EQ(EscapedText("one\ntwo\x1b[2J\x7f three\xc2\x9b"),
+            R"(one\ntwo\u001b[2J\u007f three\u009b)");
+  EXPECT_EQ(EscapedText("\xc3\xa4\xc2\xa0"), "\xc3\xa4\xc2\xa0") << "letters stay";
 }
 
-TEST(AnswerTextTest, LongTextIsCutBetweenCharacters) {
-  EXPECT_EQ(Cut("\xc3\xa4\xc3\xb6", 2), "\xc3\xa4\xc3\xb6");
-  EXPECT_EQ(Cut("\xc3\xa4\xc3\xb6\xc3\xbc", 2), "\xc3\xa4…");
+TEST(AnswerTextTest, LongTextIsTruncatedAtACharacterBoundary) {
+  EXPECT_EQ(Truncate("\xc3\xa4\xc3\xb6", 2), "\xc3\xa4\xc3\xb6");
+  EXPECT_EQ(Truncate("\xc3\xa4\xc3\xb6\xc3\xbc", 2), "\xc3\xa4…");
 }
 
 TEST(AnswerTextTest, TimeIsUtcToTheMillisecond) {
@@ -37,19 +38,20 @@ TEST(AnswerTextTest, TimeIsUtcToTheMillisecond) {
   EXPECT_EQ(TimeText(time), "1970-01-01 00:00:01.002 UTC");
 }
 
-TEST(AnswerTextTest, WrongIdOfATaskIsAnsweredWithItsForm) {
-  EXPECT_EQ(QueueIdProblem("queue-00000000000000000000000001"), "");
-  EXPECT_THAT(QueueIdProblem("queue-1\x1b"),
+TEST(AnswerTextTest, WrongTaskIdGetsAnErrorWithTheValidForm) {
+  EXPECT_EQ(QueueIdError("queue-00000000000000000000000001"), "");
+  EXPECT_THAT(QueueIdError("queue-1\x1b"),
               AllOf(StartsWith(R"('queue-1\u001b' is not the id of a task)"),
                     HasSubstr("wanted: queue- and 26 letters and digits")));
 }
 
-TEST(AnswerTextTest, CellsStandBelowEachOtherAndLinesEndWithWhatIsThere) {
-  EXPECT_EQ(Columns({{"NAME", "STATE", "WHY"}, {"nightly", "a", ""}, {"x", "paused", "a\nb"}}),
-            "NAME     STATE   WHY\n"
-            "nightly  a\n"
-            "x        paused  a\\nb\n");
-  EXPECT_EQ(Columns({}), "");
+TEST(AnswerTextTest, ColumnsAreAlignedWithoutTrailingSpaces) {
+  EXPECT_EQ(
+      FormatColumns({{"NAME", "STATE", "WHY"}, {"nightly", "a", ""}, {"x", "paused", "a\nb"}}),
+      "NAME     STATE   WHY\n"
+      "nightly  a\n"
+      "x        paused  a\\nb\n");
+  EXPECT_EQ(FormatColumns({}), "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "services/cli/board_text.h"
+#include "services/cli/task_board.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,12 +45,12 @@ v1::WatchTasksResponse::Change ChangeOf(const v1::Task& task, v1::TaskEvent::Kin
   return change;
 }
 
-TEST(BoardTextTest, LineSaysWhatHappenedThen) {
+TEST(BoardTextTest, LineShowsTheStateAfterTheEvent) {
   v1::Task task = TaskIn(v1::Task::STATE_FAILED, "queue-1");
   task.set_reason(v1::Task::REASON_EXEC_FAILED);
   task.set_attempts(2);
   task.set_dispatch(2);
-  // Not what became of it since.
+  // The task has failed since, but the line shows the state after the event.
   EXPECT_EQ(ChangeLine(ChangeOf(task, v1::TaskEvent::KIND_RUNNING)),
             "1970-01-01T00:01:00.000Z  queue-1  working      agent-1       2");
   EXPECT_EQ(ChangeLine(ChangeOf(task, v1::TaskEvent::KIND_RETRY, "it exited with 7")),
@@ -61,14 +61,14 @@ TEST(BoardTextTest, LineSaysWhatHappenedThen) {
             "exited with 7");
 }
 
-TEST(BoardTextTest, RetryThatIsNotCountedIsNoAttempt) {
+TEST(BoardTextTest, UncountedRetryIsNoFailedAttempt) {
   v1::Task task = TaskIn(v1::Task::STATE_PENDING, "queue-1");
   task.set_dispatch(1);
   EXPECT_THAT(ChangeLine(ChangeOf(task, v1::TaskEvent::KIND_RETRY, "its agent is gone")),
               EndsWith("  its agent is gone; 1 dispatch, 0 failed attempts of 3 allowed"));
 }
 
-TEST(BoardTextTest, LineOfEachKindHasTheStateAfterIt) {
+TEST(BoardTextTest, EachEventKindHasItsState) {
   const std::pair<v1::TaskEvent::Kind, std::string> states[] = {
       {v1::TaskEvent::KIND_ADMITTED, "pending"},
       {v1::TaskEvent::KIND_BUSY, "pending"},
@@ -90,7 +90,7 @@ TEST(BoardTextTest, LineOfEachKindHasTheStateAfterIt) {
               EndsWith("  cancel requested: by mistake"));
 }
 
-TEST(BoardTextTest, LineOfATaskAsItIsSaysSinceWhen) {
+TEST(BoardTextTest, LineWithoutAnEventShowsTheTimeOfTheState) {
   v1::WatchTasksResponse::Change change;
   *change.mutable_task() = TaskIn(v1::Task::STATE_PENDING, "queue-1");
   EXPECT_EQ(ChangeLine(change), "1970-01-01T00:00:01.000Z  queue-1  pending      -             -");
@@ -103,7 +103,7 @@ TEST(BoardTextTest, LineOfATaskAsItIsSaysSinceWhen) {
                     EndsWith("EXEC_FAILED: it exited with 7")));
 }
 
-TEST(BoardTextTest, NothingThatATerminalWouldObeyIsWritten) {
+TEST(BoardTextTest, ControlCharactersAreEscaped) {
   const std::string line =
       ChangeLine(ChangeOf(TaskIn(v1::Task::STATE_FAILED, "queue-1"), v1::TaskEvent::KIND_FAILED,
                           "a\x1b[2Jb\nc\xc2\x9b"
@@ -116,7 +116,7 @@ class BoardLinesTest : public testing::Test {
   void Show(const std::vector<v1::Task>& tasks) {
     v1::WatchTasksResponse message;
     for (const v1::Task& task : tasks) *message.add_changes()->mutable_task() = task;
-    board_.Take(message);
+    board_.Update(message);
   }
   void ShowMany(int pending, int ended) {
     std::vector<v1::Task> tasks;
@@ -137,7 +137,7 @@ class BoardLinesTest : public testing::Test {
   v1::QueueStatus status_;
 };
 
-TEST_F(BoardLinesTest, ViewHasTheQueueAndItsTasks) {
+TEST_F(BoardLinesTest, ViewShowsTheQueueAndItsTasks) {
   status_.set_depth(3);
   status_.set_max_size(50);
   status_.set_in_flight(1);
@@ -175,7 +175,7 @@ TEST_F(BoardLinesTest, ViewFitsTheWindow) {
   }
 }
 
-TEST_F(BoardLinesTest, ViewSaysHowManyTasksItLeavesOutAndShowsTheLastEnded) {
+TEST_F(BoardLinesTest, ViewCountsHiddenTasksAndShowsTheNewestEndedOnes) {
   ShowMany(10, 10);
   const std::vector<std::string> lines = Lines({.columns = 80, .rows = 12});
   ASSERT_THAT(lines, SizeIs(11));
@@ -186,14 +186,14 @@ TEST_F(BoardLinesTest, ViewSaysHowManyTasksItLeavesOutAndShowsTheLastEnded) {
   EXPECT_THAT(lines[10], StartsWith("ended-8 "));
 }
 
-TEST_F(BoardLinesTest, EndedTasksTakeTheRoomThatIsLeft) {
+TEST_F(BoardLinesTest, EndedTasksFillTheRemainingRows) {
   ShowMany(1, 10);
   const std::vector<std::string> lines = Lines({.columns = 80, .rows = 12});
   ASSERT_THAT(lines, SizeIs(11));
   EXPECT_THAT(lines[10], StartsWith("ended-3 "));
 }
 
-TEST_F(BoardLinesTest, ColourIsForThoseWhoWantIt) {
+TEST_F(BoardLinesTest, ColourIsOptional) {
   Show({WithFinish(TaskIn(v1::Task::STATE_COMPLETED, "queue-1"), 9)});
   EXPECT_THAT(Lines({.has_colour = true})[2], HasSubstr("\x1b[32mcompleted  \x1b[0m"));
   EXPECT_THAT(Lines({.has_colour = false})[2], Not(HasSubstr("\x1b")));
@@ -201,7 +201,7 @@ TEST_F(BoardLinesTest, ColourIsForThoseWhoWantIt) {
       << "where it would be cut";
 }
 
-TEST_F(BoardLinesTest, NoteIsPartOfTheView) {
+TEST_F(BoardLinesTest, NoteIsShown) {
   EXPECT_THAT(Lines({}, "the director is gone")[0], EndsWith("  the director is gone"));
 }
 

@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -17,58 +17,183 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "callboard/config/v1/cli.pb.h"
-#include "libs/base/nearest.h"
 #include "libs/base/text.h"
 #include "libs/base/version.h"
+#include "libs/config/setting_value.h"
 #include "libs/config/settings.h"
-#include "libs/config/settings_text.h"
 #include "services/cli/answer_text.h"
-#include "services/cli/completion.h"
-#include "services/cli/db_folder.h"
-#include "services/cli/db_report.h"
-#include "services/cli/db_restore.h"
-#include "services/cli/db_tasks.h"
+#include "services/cli/db_commands.h"
 #include "services/cli/dev.h"
-#include "services/cli/exit_code.h"
-#include "services/cli/job_flags.h"
-#include "services/cli/logs.h"
-#include "services/cli/queue_status.h"
-#include "services/cli/show_task.h"
+#include "services/cli/job_commands.h"
+#include "services/cli/task_board.h"
 #include "services/cli/task_commands.h"
-#include "services/cli/watch.h"
 
 namespace callboard::cli {
+namespace {
+
+// Returns `text` in single quotes, valid in all three shells.
+std::string ShellQuoted(absl::string_view text) {
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
+std::vector<std::string> NamesOf(const std::vector<CommandWords>& commands) {
+  std::vector<std::string> names;
+  for (const CommandWords& command : commands) names.push_back(command.command.text);
+  return names;
+}
+
+std::vector<std::string> WordsAfter(const CommandWords& command) {
+  std::vector<std::string> words = NamesOf(command.commands);
+  words.insert(words.end(), command.arguments.begin(), command.arguments.end());
+  for (const Word& flag : command.flags) words.push_back(flag.text);
+  return words;
+}
+
+// Returns a case clause for each command: `'name') <before><words><after> ;;`. `parent` precedes
+// the name, as in `'db verify'`.
+std::string CaseClauses(const std::vector<CommandWords>& commands, absl::string_view before,
+                        absl::string_view after, absl::string_view parent = "") {
+  std::string cases;
+  for (const CommandWords& command : commands) {
+    absl::StrAppend(&cases, "    '", parent, command.command.text, "') ", before,
+                    absl::StrJoin(WordsAfter(command), " "), after, " ;;\n");
+  }
+  return cases;
+}
+
+// Returns the case clauses of all nested commands.
+std::string NestedCaseClauses(const std::vector<CommandWords>& commands, absl::string_view before,
+                              absl::string_view after) {
+  std::string cases;
+  for (const CommandWords& command : commands) {
+    absl::StrAppend(&cases, CaseClauses(command.commands, before, after,
+                                        absl::StrCat(command.command.text, " ")));
+  }
+  return cases;
+}
+
+constexpr absl::string_view kFishNotSeen = "; and not __fish_seen_subcommand_from ";
+
+// Appends the arguments and flags of a command, to be offered when `condition` holds.
+void AppendFish(const CommandWords& command, absl::string_view condition, std::string& script) {
+  const std::string where = absl::StrCat("complete -c callboard -n '", condition, "' ");
+  for (const std::string& argument : command.arguments) {
+    absl::StrAppend(&script, where, "-f -a ", argument, "\n");
+  }
+  for (const Word& flag : command.flags) {
+    absl::StrAppend(&script, where, "-l ", absl::StripPrefix(flag.text, "--"), " -d ",
+                    ShellQuoted(flag.help), "\n");
+  }
+}
+
+}  // namespace
+
+std::string BashCompletion(const std::vector<CommandWords>& commands) {
+  return absl::StrCat(
+      "# bash completion for callboard: source <(callboard completion bash)\n"
+      "_callboard() {\n"
+      "  local words='",
+      absl::StrJoin(NamesOf(commands), " "),
+      "'\n"
+      "  if ((COMP_CWORD > 1)); then words=; fi\n"
+      "  case ${COMP_WORDS[1]} in\n",
+      CaseClauses(commands, "((COMP_CWORD > 1)) && words='", "'"),
+      "  esac\n"
+      "  case \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n",
+      NestedCaseClauses(commands, "((COMP_CWORD > 2)) && words='", "'"),
+      "  esac\n"
+      "  COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
+      "}\n"
+      "complete -o bashdefault -o default -F _callboard callboard\n");
+}
+
+std::string ZshCompletion(const std::vector<CommandWords>& commands) {
+  std::string described;
+  for (const CommandWords& command : commands) {
+    absl::StrAppend(&described, "    ",
+                    ShellQuoted(absl::StrCat(command.command.text, ":", command.command.help)),
+                    "\n");
+  }
+  return absl::StrCat(
+      "#compdef callboard\n"
+      "# zsh completion for callboard: source <(callboard completion zsh)\n"
+      "_callboard() {\n"
+      "  local -a commands follow\n"
+      "  commands=(\n",
+      described,
+      "  )\n"
+      "  if ((CURRENT == 2)); then\n"
+      "    _describe command commands\n"
+      "    return\n"
+      "  fi\n"
+      "  case $words[2] in\n",
+      CaseClauses(commands, "follow=(", ")"),
+      "  esac\n"
+      "  case \"$words[2] $words[3]\" in\n",
+      NestedCaseClauses(commands, "((CURRENT > 3)) && follow=(", ")"),
+      "  esac\n"
+      "  compadd -- $follow\n"
+      "  _files\n"
+      "}\n"
+      "if [[ $funcstack[1] == _callboard ]]; then _callboard; else compdef _callboard callboard; "
+      "fi\n");
+}
+
+std::string FishCompletion(const std::vector<CommandWords>& commands) {
+  std::string script =
+      "# fish completion for callboard: callboard completion fish | source\n"
+      "complete -c callboard -e\n";
+  for (const CommandWords& command : commands) {
+    absl::StrAppend(&script, "complete -c callboard -n __fish_use_subcommand -f -a ",
+                    command.command.text, " -d ", ShellQuoted(command.command.help), "\n");
+    const std::string seen = absl::StrCat("__fish_seen_subcommand_from ", command.command.text);
+    const std::string nested = absl::StrJoin(NamesOf(command.commands), " ");
+    AppendFish(command, nested.empty() ? seen : absl::StrCat(seen, kFishNotSeen, nested), script);
+    for (const CommandWords& child : command.commands) {
+      absl::StrAppend(&script, "complete -c callboard -n '", seen, kFishNotSeen, nested, "' -f -a ",
+                      child.command.text, " -d ", ShellQuoted(child.command.help), "\n");
+      AppendFish(child,
+                 absl::StrCat(seen, "; and __fish_seen_subcommand_from ", child.command.text),
+                 script);
+    }
+  }
+  return script;
+}
+
 namespace {
 
 using config::v1::CliConfig;
 using config::v1::DevConfig;
 
-// What a command prints when it succeeds.
+// Runs a command and returns the text to print.
 using Action = std::function<absl::StatusOr<std::string>(const CliConfig&)>;
 
-// Those that a completion script can be had for.
+// Shells with a completion script.
 const std::vector<std::string> kShells = {"bash", "zsh", "fish"};
 
 constexpr char kFooter[] = "Flags of all commands: callboard --help";
 
-// Of a command that has written what it has to say.
-absl::StatusOr<std::string> Said(const absl::Status& status) {
+// Returns the result of a command that has written its output itself.
+absl::StatusOr<std::string> WithoutText(const absl::Status& status) {
   if (!status.ok()) return status;
   return "";
 }
 
-// As CLI11 wants it.
-std::string IsQueueId(const std::string& text) { return QueueIdProblem(text); }
+// A validator of CLI11: returns an error text, or an empty string if `text` is valid.
+std::string CheckQueueId(const std::string& text) { return QueueIdError(text); }
 
-// As it is typed after the program's: `db verify`. Of the program, its own.
+// Returns the name as it is typed after the program's name: `db verify`. For the program itself,
+// returns its own name.
 std::string FullName(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   const bool is_nested = parent != nullptr && parent->get_parent() != nullptr;
   return is_nested ? absl::StrCat(parent->get_name(), " ", command.get_name()) : command.get_name();
 }
 
-// Help texts with examples first.
+// Formats help texts with examples before the flags.
 class ExamplesFirst : public CLI::Formatter {
  public:
   void Add(const std::string& name, const std::vector<std::string>& examples) {
@@ -96,11 +221,11 @@ class CommandLine {
                                   "callboard db verify", "source <(callboard completion bash)"});
     app_.fallthrough();
     app_.require_subcommand(0, 1);
-    // Refused below, with the nearest name.
+    // Run() rejects unknown names and suggests the nearest known one.
     app_.allow_extras();
     app_.set_version_flag("--version", VersionText());
     AddSettings();
-    // Takes its own settings, which RunDev() reads; here for the help text.
+    // Declared for the help text only: RunDev() parses its own settings and runs it.
     AddCommand("dev", "Run a director, a scheduler and two agents in this process.",
                {"callboard dev"}, nullptr);
     AddTasks();
@@ -117,7 +242,7 @@ class CommandLine {
 
   int Run(const std::vector<std::string>& arguments) {
     try {
-      // CLI11 takes them from the back.
+      // CLI11 expects the arguments in reverse order.
       app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::CallForHelp&) {
       std::fputs(app_.help().c_str(), stdout);
@@ -143,7 +268,7 @@ class CommandLine {
       return FailUsage("the flags of dev come after it: callboard dev --data_dir=…");
     }
     if (!action_) {
-      // Of the command that needs another one after it, if there is one.
+      // If a command group such as `db` was given, CLI11 prints the help of that group.
       std::fputs(app_.help().c_str(), stderr);
       return static_cast<int>(ExitCode::kUsage);
     }
@@ -160,9 +285,9 @@ class CommandLine {
 
   static int Print(const absl::StatusOr<std::string>& answer) {
     absl::Status status = answer.status();
-    // What servers and stores hold comes from others. Commands escape values; this is for the rest.
+    // Texts of servers and stores are untrusted. Commands escape values; this escapes the rest.
     if (answer.ok()) std::fputs(base::EscapedLines(*answer).c_str(), stdout);
-    // Also of what the command wrote itself.
+    // Also detects failed writes of the command itself.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       status.Update(absl::UnavailableError("cannot write to standard output"));
     }
@@ -172,16 +297,16 @@ class CommandLine {
     return static_cast<int>(ExitCodeOf(status));
   }
 
-  // Every setting is a flag of every command; which value wins is libs/config's business.
+  // Adds every setting as a flag of every command. libs/config decides which value wins.
   void AddSettings() {
-    for (const config::FlagText& setting : config::FlagsOf(*CliConfig::descriptor())) {
+    for (const config::FlagText& setting : config::ListFlags(*CliConfig::descriptor())) {
       app_.add_option_function<std::string>(
               setting.flag == "--output" ? "-o,--output" : setting.flag,
               [this, flag = setting.flag](const std::string& value) {
-                given_.push_back(absl::StrCat(flag, "=", value));
+                setting_flags_.push_back(absl::StrCat(flag, "=", value));
               },
               setting.help)
-          ->type_name(setting.wanted)
+          ->type_name(setting.allowed_values)
           ->take_last()
           ->default_str(setting.default_text);
     }
@@ -221,21 +346,22 @@ class CommandLine {
         SubmitTask);
     queue.add_option("prompt", task_.prompt, "What to do.")->required();
     queue.add_option("--model", task_.model, "The model to use.");
-    queue.add_option("--timeout_seconds", task_.timeout_seconds, "How long it may run.");
-    queue.add_option("--session_id", task_.session_id, "Run after, and where, its last task ran.");
+    queue.add_option("--timeout_seconds", task_.timeout_seconds, "Longest time that it may run.");
+    queue.add_option("--session_id", task_.session_id,
+                     "Session: it runs after the session's last task, on the same agent.");
     queue.add_option("--request_id", task_.request_id,
-                     "Makes it safe to submit again; made up when not given.");
-    queue.add_option("--lane", task_.lane, "Lane of the agents that may take it.");
-    queue.add_option("--policy", task_.policy, "What to do when the queue is full.");
+                     "Makes it safe to submit again; generated when not given.");
+    queue.add_option("--lane", task_.lane, "Lane of the agents in which it runs.");
+    queue.add_option("--policy", task_.policy,
+                     "When the queue is full: reject, block, drop-oldest or drop-latest.");
     queue.add_option("--max_attempts", task_.max_attempts, "Attempts before it fails.");
     queue
         .add_option("--retry_on", task_.retry_on,
-                    "Ends of a run that are tried again: exit:7, exit:*, signal:SIGSEGV, timeout.")
+                    "Failures of a run that are retried: exit:7, exit:*, signal:SIGSEGV, timeout.")
         ->delimiter(',')
         ->allow_extra_args(false);
     CLI::App& status = AddCommand(
-        "queue-status",
-        "Show how full the queue is, or where a task stands and all that happened to it.",
+        "queue-status", "Show the state of the queue, or of one task with all its events.",
         {"callboard queue-status", "callboard queue-status queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
          "callboard queue-status --director.address=host:7070"},
         [this](const CliConfig& config) {
@@ -243,53 +369,54 @@ class CommandLine {
                                         : ShowTask(config, task_.queue_id);
         });
     status.add_option("queue_id", task_.queue_id, "The task; the whole queue when not given.")
-        ->check(IsQueueId);
+        ->check(CheckQueueId);
     CLI::App& cancel =
-        AddTaskCommand("queue-cancel", "Cancel a task, wherever it is.",
+        AddTaskCommand("queue-cancel", "Cancel a pending or running task.",
                        {"callboard queue-cancel queue-01hzy0m7c4t9q3v8k2n6b5r1xd"}, CancelTask);
-    cancel.add_option("--why", task_.why, "For those who look at it later.");
+    cancel.add_option("--why", task_.why, "Reason, recorded with the task.");
     CLI::App& explain =
-        AddTaskCommand("explain", "Say why a task has not started.",
+        AddTaskCommand("explain", "Explain why a task has not started.",
                        {"callboard explain queue-01hzy0m7c4t9q3v8k2n6b5r1xd"}, ExplainTask);
     for (CLI::App* command : {&cancel, &explain}) {
-      command->add_option("queue_id", task_.queue_id, "The task.")->required()->check(IsQueueId);
+      command->add_option("queue_id", task_.queue_id, "The task.")->required()->check(CheckQueueId);
     }
-    AddCommand("agents", "Show the agents and what they do.",
+    AddCommand("agents", "Show the agents, their states and their lanes.",
                {"callboard agents", "callboard agents -o json"}, ListAgents);
   }
 
   void AddStreams() {
     CLI::App& watch = AddCommand(
-        "watch", "Show tasks and what happens to them, as it happens.",
+        "watch", "Show tasks and their changes as they happen.",
         {"callboard watch", "callboard watch queue-01hzy0m7c4t9q3v8k2n6b5r1xd && echo it completed",
          "callboard watch -o json | jq .event.kind"},
-        [this](const CliConfig& config) { return Said(WatchTasks(config, watched_)); });
-    watch.add_option("queue_id", watched_, "The tasks; all when not given.")->check(IsQueueId);
+        [this](const CliConfig& config) { return WithoutText(WatchTasks(config, watched_)); });
+    watch.add_option("queue_id", watched_, "The tasks; all when not given.")->check(CheckQueueId);
     watch.footer(absl::StrCat(
-        "On a terminal it draws the queue and its tasks in place; else it writes a line for each\n"
-        "change: time, task, state after it, agent, dispatch (as `logs --dispatch` takes it), "
-        "why.\n"
-        "As it is a stream, -o json writes one JSON document for each change, on its own line.\n"
-        "It outlives its director: it waits until that is back, and goes on.\n"
-        "With tasks it ends with the last of them: 0 when all completed, 1 when one failed, timed\n"
-        "out or was cancelled. Without, it goes on until Ctrl-C (130).\n",
+        "On a terminal it draws the queue and its tasks in place; otherwise it writes a line for\n"
+        "each change: time, task, state after the change, agent, dispatch (for `logs "
+        "--dispatch`),\n"
+        "reason. With -o json it writes one JSON document per line for each change.\n"
+        "If the director stops, it waits until the director is back, and continues.\n"
+        "With tasks it ends when the last of them has ended: 0 when all completed, 1 when one\n"
+        "failed, timed out or was cancelled. Without tasks it continues until Ctrl-C (130).\n",
         kFooter));
-    CLI::App& logs = AddCommand(
-        "logs", "Show what a task wrote.",
-        {"callboard logs -f queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
-         "callboard logs --dispatch=1 queue-01hzy0m7c4t9q3v8k2n6b5r1xd 2>errors.txt"},
-        [this](const CliConfig& config) { return Said(ShowLogs(config, logs_, stdout, stderr)); });
-    logs.add_option("queue_id", logs_.queue_id, "The task.")->required()->check(IsQueueId);
-    logs.add_flag("-f,--follow", logs_.follow, "Go on until the task has ended.");
-    logs.add_option("--dispatch", logs_.dispatch, "Of that dispatch; of the last one else.");
+    CLI::App& logs =
+        AddCommand("logs", "Show the output of a task.",
+                   {"callboard logs -f queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
+                    "callboard logs --dispatch=1 queue-01hzy0m7c4t9q3v8k2n6b5r1xd 2>errors.txt"},
+                   [this](const CliConfig& config) {
+                     return WithoutText(ShowLogs(config, logs_, stdout, stderr));
+                   });
+    logs.add_option("queue_id", logs_.queue_id, "The task.")->required()->check(CheckQueueId);
+    logs.add_flag("-f,--follow", logs_.follow, "Continue until the task has ended.");
+    logs.add_option("--dispatch", logs_.dispatch,
+                    "Number of the dispatch to show; the last one when not given.");
     logs.footer(absl::StrCat(
-        "Its standard output goes to standard output, its standard error to standard error; "
-        "output\n"
-        "that was dropped to keep the limits is a line there. As it is a stream, -o json writes "
-        "one\n"
-        "JSON document for each chunk, on its own line. With -f it outlives its director, and "
-        "shows\n"
-        "later dispatches too. Ends with 0 however the task ends: ask `watch` for that.\n",
+        "The task's standard output goes to standard output, its standard error to standard\n"
+        "error. A line on standard error shows where output was dropped to keep the limits.\n"
+        "With -o json it writes one JSON document per line for each chunk.\n"
+        "With -f it also shows later dispatches, and continues when the director is back after a\n"
+        "restart. The exit code is 0 however the task ends; use `watch` to learn that.\n",
         kFooter));
   }
 
@@ -308,57 +435,60 @@ class CommandLine {
   CLI::App& AddDbCommand(CLI::App& db, const std::string& name, const std::string& summary,
                          const std::vector<std::string>& examples, DbCommand run) {
     return AddCommandTo(db, name, summary, examples, [this, run](const CliConfig& config) {
-      // A store is for its own user, whatever the mode of its folder.
+      // New files of a store are for their owner only, whatever the mode of the folder.
       umask(S_IRWXG | S_IRWXO);
-      return Said(run(config, db_, stdout));
+      return WithoutText(run(config, db_, stdout));
     });
   }
 
   void AddDb() {
     CLI::App& db =
-        AddCommand("db", "Look at a director's store, copy it, and put a copy in its place.",
+        AddCommand("db", "Inspect, copy and restore a director's store.",
                    {"callboard db verify --data_dir=callboard-data", "callboard db checkpoint",
                     "callboard db restore --from=callboard-data/checkpoints/20260101T000000.000Z"},
                    nullptr);
     db.require_subcommand(0, 1);
     AddDbReaders(db);
-    CLI::App& checkpoint = AddDbCommand(
-        db, "checkpoint", "Let the director copy its store; with --data_dir, copy one without.",
-        {"callboard db checkpoint --name=before-upgrade",
-         "callboard db checkpoint --data_dir=callboard-data"},
-        CreateCheckpoint);
-    checkpoint.add_option("--name", db_.name, "Name of its folder; the time when not given.");
+    CLI::App& checkpoint =
+        AddDbCommand(db, "checkpoint",
+                     "Ask the director to copy its store; with --data_dir, copy an unused one.",
+                     {"callboard db checkpoint --name=before-upgrade",
+                      "callboard db checkpoint --data_dir=callboard-data"},
+                     CreateCheckpoint);
+    checkpoint.add_option("--name", db_.name,
+                          "Name of the checkpoint's folder; the current time when not given.");
     CLI::App& restore = AddDbCommand(
-        db, "restore", "Make a store that a director opens of a checkpoint, or of a damaged one.",
+        db, "restore", "Restore a store from a checkpoint, or accept what a damaged one has lost.",
         {"callboard db restore --from=callboard-data/checkpoints/before-upgrade",
          "callboard db restore --accept_loss"},
         RestoreStore);
-    restore.add_option("--from", db_.from, "Checkpoint to copy into the place of the store.");
+    restore.add_option("--from", db_.from, "Checkpoint that replaces the store.");
     restore.add_flag("--accept_loss", db_.accept_loss,
-                     "Go on with what can be read of the store, and say what is lost.");
+                     "Keep what can be read of the store, and list what is lost.");
   }
 
   void AddDbReaders(CLI::App& db) {
-    AddDbCommand(db, "verify", "Read all of a store and say what is damaged.",
+    AddDbCommand(db, "verify", "Read a whole store and list what is damaged.",
                  {"callboard db verify", "callboard db verify --data_dir=checkpoint -o json"},
                  VerifyStore);
     CLI::App& stats =
-        AddDbCommand(db, "stats", "Show what a store holds.",
+        AddDbCommand(db, "stats", "Show the contents of a store in numbers.",
                      {"callboard db stats", "callboard db stats -o json"}, ShowStoreStats);
-    CLI::App& get = AddDbCommand(db, "get", "Show a task of a store, and what happened to it.",
+    CLI::App& get = AddDbCommand(db, "get", "Show a task of a store with its events.",
                                  {"callboard db get queue-01hzy0m7c4t9q3v8k2n6b5r1xd",
                                   "callboard db get queue-01hzy0m7c4t9q3v8k2n6b5r1xd -o json"},
                                  ShowStoredTask);
-    get.add_option("queue_id", db_.queue_id, "The task.")->required()->check(IsQueueId);
+    get.add_option("queue_id", db_.queue_id, "The task.")->required()->check(CheckQueueId);
     CLI::App& all = AddDbCommand(
         db, "export", "Write every task of a store, one JSON document per line.",
         {"callboard db export --to=tasks.jsonl", "callboard db export --skip_damaged | jq .task"},
         ExportTasks);
-    all.add_option("--to", db_.to, "File to write to, whole or not at all; standard output else.");
+    all.add_option("--to", db_.to,
+                   "File to write, completely or not at all; standard output when not given.");
     for (CLI::App* command : {&stats, &get, &all}) {
       command->add_flag(
           "--skip_damaged", db_.skip_damaged,
-          "Show what can be read of a damaged store; say on standard error what not.");
+          "Show what can be read of a damaged store; list the rest on standard error.");
     }
   }
 
@@ -379,12 +509,12 @@ class CommandLine {
 
   absl::StatusOr<config::LoadedSettings> Load(CliConfig& config) const {
     std::vector<const char*> arguments;
-    for (const std::string& flag : given_) arguments.push_back(flag.c_str());
+    for (const std::string& flag : setting_flags_) arguments.push_back(flag.c_str());
     return config::LoadSettings(
         {.arguments = arguments, .environment = config::ProcessEnvironment()}, config);
   }
 
-  // What a shell may complete after `parent`.
+  // Returns the words that a shell can complete after `parent`.
   std::vector<CommandWords> WordsAfter(const CLI::App& parent) const {
     std::vector<CommandWords> words;
     for (const CLI::App* app : parent.get_subcommands(nullptr)) {
@@ -407,7 +537,7 @@ class CommandLine {
     return words;
   }
 
-  // Those that are no settings.
+  // Adds the flags of `command` that are not settings.
   static void AddOwnFlags(const CLI::App& command, std::vector<Word>& flags) {
     for (const CLI::Option* option : command.get_options()) {
       const std::vector<std::string>& names = option->get_lnames();
@@ -418,7 +548,7 @@ class CommandLine {
 
   static std::vector<Word> FlagWords(const google::protobuf::Descriptor& settings) {
     std::vector<Word> words;
-    for (const config::FlagText& setting : config::FlagsOf(settings)) {
+    for (const config::FlagText& setting : config::ListFlags(settings)) {
       words.push_back({setting.flag, setting.help});
     }
     words.push_back({"--print_config", "Show every setting and where it comes from."});
@@ -426,15 +556,15 @@ class CommandLine {
     return words;
   }
 
-  // The command that was found, the last of them; the program itself when none was.
-  const CLI::App& Found() const {
+  // Returns the innermost command that was parsed; the program itself when none was.
+  const CLI::App& FoundCommand() const {
     const CLI::App* found = &app_;
     while (!found->get_subcommands().empty()) found = found->get_subcommands().front();
     return *found;
   }
 
   std::string UnknownText(const std::string& word) const {
-    const CLI::App& found = Found();
+    const CLI::App& found = FoundCommand();
     const bool is_flag = absl::StartsWith(word, "-");
     const std::string name = word.substr(0, word.find('='));
     std::vector<Word> known;
@@ -453,11 +583,11 @@ class CommandLine {
         nearest.empty() ? "try callboard --help" : absl::StrCat("did you mean '", nearest, "'?"));
   }
 
-  // Shared as CLI11 wants it.
+  // A shared_ptr because CLI11 shares it.
   const std::shared_ptr<ExamplesFirst> formatter_ = std::make_shared<ExamplesFirst>();
   CLI::App app_;
   // Settings as flags, in the order given.
-  std::vector<std::string> given_;
+  std::vector<std::string> setting_flags_;
   bool print_config_ = false;
   std::string shell_;
   DbArguments db_;
@@ -482,7 +612,7 @@ int RunCommandLine(std::span<const char* const> arguments) {
     for (size_t i = 1; i < words.size(); ++i) rest.push_back(words[i].c_str());
     return RunDev(rest);
   }
-  // As a shell would show it, whoever the parent is.
+  // Ends with the exit code that shells show for Ctrl-C, for any parent process.
   signal(SIGINT, [](int) { _exit(static_cast<int>(ExitCode::kInterrupted)); });
   return CommandLine().Run(words);
 }

@@ -1,4 +1,4 @@
-#include "services/cli/db_report.h"
+#include "services/cli/db_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ StoreReport ReportOfThree() {
   return report;
 }
 
-TEST(DbReportTest, VerifySaysWhatAWholeStoreHolds) {
+TEST(DbReportTest, VerifyReportsTheContentsOfAWholeStore) {
   EXPECT_EQ(VerifyText(ReportOfThree()),
             "store      data is whole\n"
             "tasks      3\n"
@@ -84,7 +84,7 @@ TEST(DbReportTest, StatsAreATableOrOneJsonDocument) {
                 "\n");
 }
 
-TEST(DbReportTest, StatsSayWhenTheQueueIsPausedOrDrainingOrEmpty) {
+TEST(DbReportTest, StatsShowAPausedDrainingOrEmptyQueue) {
   StoreReport report = ReportOfThree();
   report.survey.paused = true;
   EXPECT_THAT(StatsText(report), HasSubstr("queue      paused"));

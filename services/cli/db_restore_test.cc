@@ -1,16 +1,16 @@
-#include "services/cli/db_restore.h"
+#include "services/cli/db_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "services/cli/exit_code.h"
+#include "services/cli/answer_text.h"
 
 namespace callboard::cli {
 namespace {
 
 using ::testing::HasSubstr;
 
-TEST(DbRestoreTest, LossIsToldByItsSequences) {
+TEST(DbRestoreTest, LossIsReportedAsARangeOfSequences) {
   EXPECT_EQ(
       LossText("data",
                {.findings = {"torn"}, .sequence = 150, .high_water = 200, .tasks = 7, .aside = {}}),
@@ -27,18 +27,18 @@ TEST(DbRestoreTest, LossIsToldByItsSequences) {
             "\n");
 }
 
-TEST(DbRestoreTest, LossOfUnknownExtentSaysSo) {
-  const adapters::AcceptedLoss unknown = {
+TEST(DbRestoreTest, UnknownLossIsReportedAsUnknown) {
+  const store::AcceptLossResult unknown = {
       .findings = {"gone"}, .sequence = 5, .high_water = {}, .tasks = 1, .aside = {}};
   EXPECT_THAT(LossText("data", unknown),
-              HasSubstr("lost       what was committed after sequence 5, if anything"));
+              HasSubstr("lost       all writes committed after sequence 5, if any;"));
   EXPECT_THAT(LossJson("data", unknown), HasSubstr("\"high_water\":null"));
   EXPECT_THAT(LossText("data", {.findings = {"block"},
                                 .sequence = 5,
                                 .high_water = 5,
                                 .tasks = 1,
                                 .aside = "data/damaged-1"}),
-              HasSubstr("lost       what cannot be read, see above\n"
+              HasSubstr("lost       the damaged records listed above\n"
                         "kept       1 tasks in data\n"
                         "aside      data/damaged-1\n"));
 }
@@ -47,8 +47,8 @@ TEST(DbRestoreTest, WholeStoreLosesNothing) {
   EXPECT_EQ(LossText("data", {}), "data is whole: nothing is lost\n");
 }
 
-TEST(DbRestoreTest, RestoredStoreIsToldWithWhereTheOldOneIs) {
-  const adapters::Restored restored = {.tasks = 3, .sequence = 9, .aside = "data/damaged-1"};
+TEST(DbRestoreTest, RestoreReportsTheFolderOfTheOldStore) {
+  const store::RestoreResult restored = {.tasks = 3, .sequence = 9, .aside = "data/damaged-1"};
   EXPECT_EQ(RestoredText("data", restored),
             "restored   data\n"
             "tasks      3\n"
@@ -58,7 +58,7 @@ TEST(DbRestoreTest, RestoredStoreIsToldWithWhereTheOldOneIs) {
             "{\"data_dir\":\"data\",\"tasks\":3,\"sequence\":9,\"aside\":null}\n");
 }
 
-TEST(DbRestoreTest, ExactlyOneWayIsChosen) {
+TEST(DbRestoreTest, RestoreNeedsExactlyOneMode) {
   EXPECT_EQ(ExitCodeOf(RestoreStore({}, {}, stdout)), ExitCode::kUsage);
   DbArguments both;
   both.from = "checkpoint";

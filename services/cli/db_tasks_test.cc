@@ -1,4 +1,4 @@
-#include "services/cli/db_tasks.h"
+#include "services/cli/db_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,13 +10,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "libs/adapters/rocksdb_store/rocksdb_store.h"
 #include "libs/base/check.h"
-#include "libs/flow/abort.h"
-#include "libs/testing/file_text.h"
-#include "libs/testing/new_folder.h"
+#include "libs/flow/limits.h"
+#include "libs/store/rocksdb_store.h"
+#include "libs/testing/files.h"
 #include "libs/testing/status_matchers.h"
-#include "libs/testing/stored_tasks.h"
+#include "libs/testing/stored_records.h"
 
 namespace callboard::cli {
 namespace {
@@ -30,7 +29,7 @@ using ::testing::StartsWith;
 
 constexpr core::QueueId kId = core::QueueId(core::Ulid(0, 1));
 
-adapters::TaskReading Submitted() {
+store::ReadTaskResult Submitted() {
   core::TaskSpec spec;
   spec.prompt = "echo hello";
   spec.env = {{"KEY", "value"}};
@@ -60,16 +59,16 @@ TEST(DbTasksTest, TaskIsShownInFullWithItsEvents) {
   EXPECT_THAT(json, EndsWith("],\"damage\":null}\n"));
 }
 
-TEST(DbTasksTest, TaskSaysWhatOfItCannotBeRead) {
-  adapters::TaskReading reading = Submitted();
-  reading.damage = "record 2 is accepted while nobody was asked";
+TEST(DbTasksTest, DamageOfATaskIsShown) {
+  store::ReadTaskResult reading = Submitted();
+  reading.damage = "record 2 was accepted without a dispatch";
   EXPECT_THAT(TaskJson({.queue_id = kId}, reading),
-              EndsWith("\"damage\":\"record 2 is accepted while nobody was asked\"}\n"));
+              EndsWith("\"damage\":\"record 2 was accepted without a dispatch\"}\n"));
   EXPECT_THAT(TaskText({.queue_id = kId}, reading),
-              EndsWith("damaged    record 2 is accepted while nobody was asked\n"));
+              EndsWith("damaged    record 2 was accepted without a dispatch\n"));
 }
 
-TEST(DbTasksTest, TaskForPeopleHasALineForEachEvent) {
+TEST(DbTasksTest, TaskTextHasALineForEachEvent) {
   EXPECT_EQ(TaskText({.queue_id = kId, .position = 4}, Submitted()),
             "task       " + core::ToString(kId) +
                 "\n"
@@ -80,7 +79,7 @@ TEST(DbTasksTest, TaskForPeopleHasALineForEachEvent) {
                 "     2  1970-01-01T00:01:40.000Z  ADMITTED         anonymous\n");
 }
 
-TEST(DbTasksTest, WrongIdIsAnsweredWithTheFormOfOne) {
+TEST(DbTasksTest, WrongTaskIdGetsAnErrorWithTheValidForm) {
   DbArguments arguments;
   arguments.queue_id = "queue-1";
   EXPECT_THAT(ShowStoredTask({}, arguments, stdout),
@@ -91,7 +90,7 @@ TEST(DbTasksTest, WrongIdIsAnsweredWithTheFormOfOne) {
 class ExportTest : public testing::Test {
  protected:
   void Has(uint64_t tasks) {
-    const auto stores = *adapters::RocksDbStores::Lock({.data_dir = folder_});
+    const auto stores = *store::RocksDbStoreOpener::Lock({.data_dir = folder_});
     const auto store = *stores->Open(ports::StoreAccess::kReadWrite);
     std::vector<core::Record> records;
     for (uint64_t task = 1; task <= tasks; ++task) {
@@ -100,15 +99,15 @@ class ExportTest : public testing::Test {
     CHECK_OK(store->Commit(records));
   }
   absl::Status Export(const std::stop_token& stop) {
-    const auto folder = *adapters::StoreFolder::Open(folder_);
-    return ExportToFile(*folder, adapters::Survey(*folder), file_, stop);
+    const auto folder = *store::StoreFolder::Open(folder_);
+    return ExportToFile(*folder, store::Survey(*folder), file_, stop);
   }
 
   const std::filesystem::path folder_ = test::NewFolder();
   const std::filesystem::path file_ = test::NewFolder() / "tasks.jsonl";
 };
 
-TEST_F(ExportTest, TasksAreInLineOrderHoweverTheyAreRead) {
+TEST_F(ExportTest, ParallelReadsKeepTheOrderOfTasks) {
   Has(2000);
   ASSERT_THAT(Export({}), IsOk());
   const std::string text = FileText(file_);
@@ -119,7 +118,7 @@ TEST_F(ExportTest, TasksAreInLineOrderHoweverTheyAreRead) {
   }
 }
 
-TEST_F(ExportTest, StoppedExportLeavesWhatWasThereBefore) {
+TEST_F(ExportTest, StoppedExportKeepsTheOldFile) {
   Has(10);
   std::ofstream(file_) << "the last one";
   std::stop_source stop;

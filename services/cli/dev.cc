@@ -9,14 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "callboard/config/v1/cli.pb.h"
-#include "libs/adapters/staged_file/staged_file.h"
 #include "libs/base/check.h"
-#include "libs/base/private_folder.h"
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
+#include "libs/base/files.h"
 #include "libs/config/settings.h"
 #include "libs/server/listen_address.h"
-#include "libs/server/port_file.h"
-#include "libs/server/run_program.h"
+#include "libs/server/program.h"
+#include "libs/server/server.h"
+#include "libs/system/staged_file.h"
 #include "libs/wire/time.h"
 #include "services/agent/start_agent.h"
 #include "services/director/start_director.h"
@@ -36,19 +36,20 @@ constexpr char kExampleJobs[] =
 #include "services/cli/example_jobs.inc"
     ;
 
-constexpr int kParts = 4;
-// What calls under way get to end by themselves. The parts stop one after the other: together with
-// the default of telemetry.flush_timeout they stay below two seconds.
-const absl::Duration kGrace = server::kShutdownGrace / kParts;
+constexpr int kServices = 4;
+// Time for each service to complete the calls under way. The services stop one after the other:
+// together with the default of telemetry.flush_timeout they stay below two seconds.
+const absl::Duration kServiceGrace = server::kShutdownGrace / kServices;
 
-// The parts end one after the other: each gets its share of the wait for the last spans.
-config::v1::TelemetryConfig TelemetryOfOne(config::v1::TelemetryConfig telemetry) {
+// Returns the telemetry settings of one service. The services stop one after the other, so each
+// gets an equal share of the wait for the last spans.
+config::v1::TelemetryConfig ServiceTelemetry(config::v1::TelemetryConfig telemetry) {
   *telemetry.mutable_flush_timeout() =
-      wire::ToProto(*wire::FromProto(telemetry.flush_timeout()) / kParts);
+      wire::ToProto(*wire::FromProto(telemetry.flush_timeout()) / kServices);
   return telemetry;
 }
 
-// Settings of a part, each at its default.
+// Returns the settings of a service, all at their defaults.
 template <class Config>
 Config Defaults() {
   Config config;
@@ -61,24 +62,25 @@ DirectorConfig DirectorConfigFrom(const DevConfig& dev, const std::string& data_
   config.set_data_dir(absl::StrCat(data_dir, "/director"));
   *config.mutable_grpc() = dev.grpc();
   *config.mutable_http() = dev.http();
-  // A port that is chosen freely is not known yet; then the director has no scheduler to ask.
+  // With port 0 the scheduler's port is not known yet; then the director cannot reach it.
   config.mutable_scheduler()->set_address(dev.scheduler().grpc().listen());
   *config.mutable_queue() = dev.queue();
   *config.mutable_lease() = dev.lease();
   *config.mutable_retention() = dev.retention();
   *config.mutable_dashboard() = dev.dashboard();
-  *config.mutable_telemetry() = TelemetryOfOne(dev.telemetry());
+  *config.mutable_telemetry() = ServiceTelemetry(dev.telemetry());
   return config;
 }
 
-// Jobs to begin with, unless there are some: `scheduler.yaml` in the folder of everything.
-absl::StatusOr<std::string> ExampleJobsIn(const std::string& data_dir) {
+// Writes example jobs to `scheduler.yaml` in the data folder unless the file exists. Returns its
+// path.
+absl::StatusOr<std::string> EnsureExampleJobs(const std::string& data_dir) {
   const std::string path = absl::StrCat(data_dir, "/scheduler.yaml");
   RETURN_IF_ERROR(base::MakePrivateFolder(data_dir));
   std::error_code error;
   if (std::filesystem::exists(path, error)) return path;
-  ASSIGN_OR_RETURN(adapters::StagedFile file,
-                   adapters::StagedFile::Create(path, adapters::StagedFile::Readers::kOwner));
+  ASSIGN_OR_RETURN(system::StagedFile file,
+                   system::StagedFile::Create(path, system::StagedFile::Readers::kOwner));
   RETURN_IF_ERROR(file.Append(kExampleJobs));
   RETURN_IF_ERROR(std::move(file).Promote(std::stop_token()));
   return path;
@@ -92,7 +94,7 @@ SchedulerConfig SchedulerConfigFrom(const DevConfig& dev, const std::string& dat
   *config.mutable_http() = dev.scheduler().http();
   config.mutable_director()->set_address(director);
   config.set_jobs_file(dev.jobs_file());
-  *config.mutable_telemetry() = TelemetryOfOne(dev.telemetry());
+  *config.mutable_telemetry() = ServiceTelemetry(dev.telemetry());
   return config;
 }
 
@@ -106,32 +108,32 @@ AgentConfig AgentConfigFrom(const DevConfig& dev, const std::string& data_dir,
   config.mutable_agent()->set_name(name);
   config.mutable_runner()->set_kind(config::v1::RunnerConfig::KIND_SHELL);
   config.mutable_runner()->set_allow_shell(true);
-  // Who stops all of it at once does not want to wait for tasks.
+  // No drain: stopping the whole cluster must not wait for tasks.
   config.mutable_agent()->mutable_drain_timeout()->Clear();
-  *config.mutable_telemetry() = TelemetryOfOne(dev.telemetry());
+  *config.mutable_telemetry() = ServiceTelemetry(dev.telemetry());
   return config;
 }
 
-// A part of the cluster. Its settings come first, because the server borrows them.
+// A service of the cluster. `config` precedes `started`, because the server refers to it.
 template <class Config>
-struct Part {
+struct Service {
   std::string name;
   Config config;
   StartedServer started;
 
-  absl::Status Start(const std::string& service, server::StartFunction<Config> start,
+  absl::Status Start(const std::string& program, server::StartFunction<Config> start,
                      server::Termination& termination) {
-    ASSIGN_OR_RETURN(started, server::StartServer(service, config, start, termination));
+    ASSIGN_OR_RETURN(started, server::StartServer(program, config, start, termination));
     return absl::OkStatus();
   }
   const server::Addresses& addresses() const { return started.server->addresses(); }
-  std::string Line() const {
+  std::string AddressLine() const {
     return absl::StrFormat("  %-10s grpc %-16s http://%s/status\n", name,
                            addresses().grpc.ToString(), addresses().http.ToString());
   }
 };
 
-// The four parts, in the order in which they start.
+// The four services.
 class Cluster {
  public:
   absl::Status Start(const DevConfig& dev, const std::string& data_dir,
@@ -140,51 +142,54 @@ class Cluster {
     RETURN_IF_ERROR(director_.Start("callboard-director", StartDirector, termination));
     scheduler_.config = SchedulerConfigFrom(dev, data_dir, director_address());
     RETURN_IF_ERROR(scheduler_.Start("callboard-scheduler", StartScheduler, termination));
-    for (Part<AgentConfig>& agent : agents_) {
+    for (Service<AgentConfig>& agent : agents_) {
       agent.config = AgentConfigFrom(dev, data_dir, director_address(), agent.name);
       RETURN_IF_ERROR(agent.Start("callboard-agent", StartAgent, termination));
     }
     return absl::OkStatus();
   }
 
-  // The scheduler first, so that nothing new comes in; the director last, because the others speak
-  // to it.
+  // Stops the scheduler first, so that it submits no more tasks, and the director last, because the
+  // others call it.
   void Stop() {
-    scheduler_.started.server->Stop(kGrace);
-    for (Part<AgentConfig>& agent : agents_) agent.started.server->Stop(kGrace);
-    director_.started.server->Stop(kGrace);
+    scheduler_.started.server->Stop(kServiceGrace);
+    for (Service<AgentConfig>& agent : agents_) agent.started.server->Stop(kServiceGrace);
+    director_.started.server->Stop(kServiceGrace);
   }
 
-  // The first of a part, OK when there is none.
+  // Returns the first failure of a service, or OK.
   absl::Status failure() const {
     absl::Status first = director_.started.context->failure();
     first.Update(scheduler_.started.context->failure());
-    for (const Part<AgentConfig>& agent : agents_) first.Update(agent.started.context->failure());
+    for (const Service<AgentConfig>& agent : agents_)
+      first.Update(agent.started.context->failure());
     return first;
   }
 
   std::string director_address() const { return director_.addresses().grpc.ToString(); }
 
-  // The director's ports as any server writes them, and those of the others by name.
+  // Returns the director's ports in the form of any server's port file, and the ports of the others
+  // by name.
   std::string PortsJson() const {
     std::string json = server::PortsJson(director_.addresses());
     json.pop_back();
     absl::StrAppend(&json, ",\"scheduler\":", server::PortsJson(scheduler_.addresses()));
-    for (const Part<AgentConfig>& agent : agents_) {
+    for (const Service<AgentConfig>& agent : agents_) {
       absl::StrAppend(&json, ",\"", agent.name, "\":", server::PortsJson(agent.addresses()));
     }
     return json + "}";
   }
 
-  std::string Lines() const {
-    return absl::StrCat(director_.Line(), scheduler_.Line(), agents_[0].Line(), agents_[1].Line());
+  std::string AddressLines() const {
+    return absl::StrCat(director_.AddressLine(), scheduler_.AddressLine(), agents_[0].AddressLine(),
+                        agents_[1].AddressLine());
   }
 
  private:
-  Part<DirectorConfig> director_{.name = "director", .config = {}, .started = {}};
-  Part<SchedulerConfig> scheduler_{.name = "scheduler", .config = {}, .started = {}};
-  Part<AgentConfig> agents_[2] = {{.name = "agent-1", .config = {}, .started = {}},
-                                  {.name = "agent-2", .config = {}, .started = {}}};
+  Service<DirectorConfig> director_{.name = "director", .config = {}, .started = {}};
+  Service<SchedulerConfig> scheduler_{.name = "scheduler", .config = {}, .started = {}};
+  Service<AgentConfig> agents_[2] = {{.name = "agent-1", .config = {}, .started = {}},
+                                     {.name = "agent-2", .config = {}, .started = {}}};
 };
 
 absl::Status CheckAddresses(const DevConfig& dev) {
@@ -208,18 +213,18 @@ absl::Status Run(DevConfig dev, server::Termination& termination) {
     ASSIGN_OR_RETURN(data_dir, DefaultDataDir(config::ProcessEnvironment()));
   }
   if (dev.jobs_file().empty()) {
-    ASSIGN_OR_RETURN(*dev.mutable_jobs_file(), ExampleJobsIn(data_dir));
+    ASSIGN_OR_RETURN(*dev.mutable_jobs_file(), EnsureExampleJobs(data_dir));
   }
   Cluster cluster;
   RETURN_IF_ERROR(cluster.Start(dev, data_dir, termination));
   RETURN_IF_ERROR(server::WritePortFile(dev.port_file(), cluster.PortsJson()));
   const std::string address = cluster.director_address();
-  const bool found_by_default = address == Defaults<CliConfig>().director().address();
+  const bool is_default_address = address == Defaults<CliConfig>().director().address();
   std::printf(
       "Callboard is up, for this machine only.\n\n%s  %-10s %s\n  %-10s %s\n\n"
       "Try, in another terminal:\n  callboard queue-status%s\n\nCtrl-C stops it.\n",
-      cluster.Lines().c_str(), "data", data_dir.c_str(), "jobs", dev.jobs_file().c_str(),
-      found_by_default ? "" : absl::StrCat(" --director.address=", address).c_str());
+      cluster.AddressLines().c_str(), "data", data_dir.c_str(), "jobs", dev.jobs_file().c_str(),
+      is_default_address ? "" : absl::StrCat(" --director.address=", address).c_str());
   std::fflush(stdout);
   termination.WaitForSignal();
   cluster.Stop();

@@ -9,12 +9,11 @@
 
 namespace callboard::cli {
 
-// `callboard dev`: a director, a scheduler and two agents in this process, for this machine only,
-// until the first signal. `arguments` are those after `dev`. Returns the exit code.
+// Runs `callboard dev`: a director, a scheduler and two agents in this process, reachable only from
+// this machine, until the first signal. `arguments` are those after `dev`. Returns the exit code.
 int RunDev(std::span<const char* const> arguments);
 
-// Where `callboard dev` keeps everything unless told otherwise: `callboard` in the user's state
-// folder.
+// Returns the default data folder of `callboard dev`: `callboard` in the user's state folder.
 absl::StatusOr<std::string> DefaultDataDir(const std::map<std::string, std::string>& environment);
 
 }  // namespace callboard::cli

@@ -11,12 +11,12 @@ namespace {
 using test::StatusIs;
 using ::testing::HasSubstr;
 
-TEST(DevTest, KeepsEverythingInTheUsersStateFolder) {
+TEST(DevTest, DefaultDataDirIsInTheUsersStateFolder) {
   EXPECT_EQ(*DefaultDataDir({{"HOME", "/u"}}), "/u/.local/state/callboard");
   EXPECT_EQ(*DefaultDataDir({{"HOME", "/u"}, {"XDG_STATE_HOME", "/state"}}), "/state/callboard");
 }
 
-TEST(DevTest, WithoutAHomeAsksForAFolder) {
+TEST(DevTest, MissingHomeIsAnErrorThatAsksForDataDir) {
   EXPECT_THAT(DefaultDataDir({{"HOME", ""}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("give --data_dir")));
 }

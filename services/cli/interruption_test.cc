@@ -1,4 +1,4 @@
-#include "services/cli/interruption.h"
+#include "services/cli/director_client.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,24 +9,24 @@
 namespace callboard::cli {
 namespace {
 
-// Each in a process of its own: signals belong to the whole process.
+// Each test runs in a child process (EXPECT_EXIT): signals affect the whole process.
 void Interrupt() { kill(getpid(), SIGINT); }
 
-TEST(InterruptionTest, SignalEndsTheCommandAtOnce) {
+TEST(InterruptHandlerTest, SignalEndsTheProcess) {
   EXPECT_EXIT(
       {
-        Interruption interruption;
+        InterruptHandler interrupts;
         Interrupt();
         pause();
       },
       testing::ExitedWithCode(130), "^$");
 }
 
-TEST(InterruptionTest, DeferredSignalIsAStopRequest) {
+TEST(InterruptHandlerTest, DeferredSignalRequestsAStop) {
   EXPECT_EXIT(
       {
-        Interruption interruption;
-        const std::stop_token stop = interruption.Defer();
+        InterruptHandler interrupts;
+        const std::stop_token stop = interrupts.Defer();
         Interrupt();
         while (!stop.stop_requested()) std::this_thread::yield();
         _exit(42);
@@ -34,11 +34,11 @@ TEST(InterruptionTest, DeferredSignalIsAStopRequest) {
       testing::ExitedWithCode(42), "^$");
 }
 
-TEST(InterruptionTest, SecondSignalEndsTheCommandAtOnceAllTheSame) {
+TEST(InterruptHandlerTest, SecondDeferredSignalEndsTheProcess) {
   EXPECT_EXIT(
       {
-        Interruption interruption;
-        const std::stop_token stop = interruption.Defer();
+        InterruptHandler interrupts;
+        const std::stop_token stop = interrupts.Defer();
         Interrupt();
         while (!stop.stop_requested()) std::this_thread::yield();
         Interrupt();

@@ -11,12 +11,12 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "callboard/v1/scheduler.grpc.pb.h"
 #include "libs/base/error.h"
-#include "libs/testing/new_folder.h"
-#include "libs/testing/running_service.h"
+#include "libs/testing/files.h"
+#include "libs/testing/running_server.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
 #include "libs/wire/time.h"
-#include "services/cli/exit_code.h"
+#include "services/cli/answer_text.h"
 
 namespace callboard::cli {
 namespace {
@@ -29,8 +29,8 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-// A scheduler with two jobs that has no rules: it answers each call with `error`, or with what was
-// asked. Calls come one after another.
+// A fake scheduler with two jobs and no rules. It answers each call with `error`, or echoes the
+// request. Calls must not overlap.
 class ScriptedScheduler final : public v1::SchedulerService::Service {
  public:
   absl::Status error = absl::OkStatus();
@@ -45,7 +45,7 @@ class ScriptedScheduler final : public v1::SchedulerService::Service {
     response->set_jobs_file_error(file_error);
     return grpc::Status::OK;
   }
-  // A job on each page.
+  // Returns one job per page.
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
                         v1::ListJobsResponse* response) override {
     page_tokens.push_back(request->page_token());
@@ -92,7 +92,7 @@ class ScriptedScheduler final : public v1::SchedulerService::Service {
   }
 };
 
-// A director whose queue can be paused; it keeps why.
+// A fake director that records the reason of a pause.
 class PausableQueue final : public v1::QueueService::Service {
  public:
   std::string why = {};
@@ -110,8 +110,8 @@ class PausableQueue final : public v1::QueueService::Service {
   }
 };
 
-// What a command prints.
-std::string Said(const absl::StatusOr<std::string>& answer) {
+// Returns the text that a command prints.
+std::string Printed(const absl::StatusOr<std::string>& answer) {
   return answer.ok() ? *answer : absl::StrCat("Error: ", answer.status().message());
 }
 
@@ -139,8 +139,8 @@ TEST_F(JobCommandsTest, JobsFileIsCheckedWithoutAScheduler) {
     std::ofstream(path) << text;
     return ShowJobs(config_, {.job = "check", .file = path});
   };
-  EXPECT_EQ(Said(check("jobs:\n- {name: a, schedule: '@daily', prompt: p}\n")),
-            path + ": 1 job, nothing wrong\n");
+  EXPECT_EQ(Printed(check("jobs:\n- {name: a, schedule: '@daily', prompt: p}\n")),
+            path + ": 1 job, no errors\n");
   EXPECT_THAT(check("jobs:\n- {name: a, schedule: '@daily', prompt: p, priority: high}\n"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        StartsWith(path + ":2: job a: priority is not supported")));
@@ -148,7 +148,7 @@ TEST_F(JobCommandsTest, JobsFileIsCheckedWithoutAScheduler) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("`check` and a file")));
 }
 
-TEST_F(JobCommandsTest, CheckOfAWrongOrMissingFileExitsWith2) {
+TEST_F(JobCommandsTest, CheckOfAnInvalidOrMissingFileIsAUsageError) {
   const std::string path = (test::NewFolder() / "jobs.yaml").string();
   const auto check = [&] {
     return ExitCodeOf(ShowJobs(config_, {.job = "check", .file = path}).status());
@@ -160,71 +160,71 @@ TEST_F(JobCommandsTest, CheckOfAWrongOrMissingFileExitsWith2) {
   EXPECT_EQ(check(), ExitCode::kDone);
 }
 
-TEST_F(JobCommandsTest, JobsOfAllPagesAreOneAnswer) {
-  EXPECT_THAT(Said(ShowJobs(config_, {})),
+TEST_F(JobCommandsTest, AllPagesOfJobsAreOneAnswer) {
+  EXPECT_THAT(Printed(ShowJobs(config_, {})),
               MatchesRegex("NAME [^\n]*\nhourly [^\n]*\nnightly [^\n]*\n"));
   EXPECT_THAT(scheduler_.page_tokens, ElementsAre("", "more"));
   WantJson();
-  EXPECT_THAT(Said(ShowJobs(config_, {})),
+  EXPECT_THAT(Printed(ShowJobs(config_, {})),
               MatchesRegex("\\{\"jobs\":\\[\\{\"name\":\"hourly\".*\\{\"name\":"
                            "\"nightly\".*\"next_page_token\":\"\"\\}\n"));
 }
 
-TEST_F(JobCommandsTest, WrongFileIsToldBelowTheJobs) {
+TEST_F(JobCommandsTest, ErrorInTheJobsFileIsShownBelowTheJobs) {
   scheduler_.file_error = "jobs.yaml:7: wrong";
-  EXPECT_THAT(Said(ShowJobs(config_, {})),
+  EXPECT_THAT(Printed(ShowJobs(config_, {})),
               HasSubstr("\n\nthe newest version of the jobs file is not in use:\n"
                         "  jobs.yaml:7: wrong\n"));
 }
 
 TEST_F(JobCommandsTest, NamedJobIsShownAlone) {
-  EXPECT_THAT(Said(ShowJobs(config_, {.job = "nightly"})), StartsWith("job     nightly\n"));
+  EXPECT_THAT(Printed(ShowJobs(config_, {.job = "nightly"})), StartsWith("job     nightly\n"));
   WantJson();
-  EXPECT_THAT(Said(ShowJobs(config_, {.job = "nightly"})), StartsWith("{\"name\":\"nightly\","));
+  EXPECT_THAT(Printed(ShowJobs(config_, {.job = "nightly"})), StartsWith("{\"name\":\"nightly\","));
 }
 
-TEST_F(JobCommandsTest, TriggerSaysItsTaskAndWhetherItIsNew) {
+TEST_F(JobCommandsTest, TriggerShowsItsTaskAndWhetherItIsNew) {
   const JobArguments arguments = {.job = "nightly", .force = true, .trigger_id = "t1"};
-  EXPECT_EQ(Said(TriggerJob(config_, arguments)), "queue-1\n");
+  EXPECT_EQ(Printed(TriggerJob(config_, arguments)), "queue-1\n");
   EXPECT_EQ(scheduler_.triggered.name(), "nightly");
   EXPECT_TRUE(scheduler_.triggered.force());
-  EXPECT_EQ(Said(TriggerJob(config_, arguments)), "queue-1  triggered before\n");
+  EXPECT_EQ(Printed(TriggerJob(config_, arguments)), "queue-1  already triggered\n");
   WantJson();
-  EXPECT_EQ(Said(TriggerJob(config_, arguments)),
+  EXPECT_EQ(Printed(TriggerJob(config_, arguments)),
             "{\"queue_id\":\"queue-1\",\"deduplicated\":true}\n");
 }
 
-TEST_F(JobCommandsTest, TriggersWithoutAnIdAreDifferentOnes) {
-  EXPECT_EQ(Said(TriggerJob(config_, {.job = "nightly"})), "queue-1\n");
+TEST_F(JobCommandsTest, TriggersWithoutAnIdGetDifferentIds) {
+  EXPECT_EQ(Printed(TriggerJob(config_, {.job = "nightly"})), "queue-1\n");
   EXPECT_THAT(scheduler_.triggered.trigger_id(), MatchesRegex("[0-9a-f]+"));
-  EXPECT_EQ(Said(TriggerJob(config_, {.job = "nightly"})), "queue-1\n");
+  EXPECT_EQ(Printed(TriggerJob(config_, {.job = "nightly"})), "queue-1\n");
 }
 
-TEST_F(JobCommandsTest, TriggerThatFindsALiveTaskSaysHowToRunItAllTheSame) {
+TEST_F(JobCommandsTest, OverlapErrorSuggestsForce) {
   scheduler_.error = WithReason(absl::FailedPreconditionError("queue-7 is live"), "OVERLAP");
   const auto answer = TriggerJob(config_, {.job = "nightly"});
   EXPECT_THAT(answer, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               "queue-7 is live; --force runs it all the same"));
+                               "queue-7 is live; --force runs it anyway"));
   EXPECT_EQ(ExitCodeOf(answer.status()), ExitCode::kFailed);
 }
 
-TEST_F(JobCommandsTest, TriggerThatFindsTheQueueFullEndsAsASubmitDoes) {
+TEST_F(JobCommandsTest, TriggerOnAFullQueueExitsLikeASubmit) {
   scheduler_.error = WithReason(absl::ResourceExhaustedError("it is full"), "QUEUE_FULL");
   const auto answer = TriggerJob(config_, {.job = "nightly"});
   EXPECT_EQ(answer.status().message(), "it is full");
   EXPECT_EQ(ExitCodeOf(answer.status()), ExitCode::kQueueFull);
 }
 
-TEST_F(JobCommandsTest, TriggerThatMayHaveRunSaysHowToAskAgain) {
+TEST_F(JobCommandsTest, TriggerWithUnknownOutcomeSuggestsARetry) {
   scheduler_.error = WithReason(absl::UnavailableError("no answer"), "DIRECTOR_UNREACHABLE");
   const auto answer = TriggerJob(config_, {.job = "nightly"});
   EXPECT_EQ(answer.status().message(),
-            absl::StrCat("no answer; repeat it with --trigger_id=",
-                         scheduler_.triggered.trigger_id(), ", and it runs once"));
+            absl::StrCat("no answer; retry with --trigger_id=", scheduler_.triggered.trigger_id(),
+                         ", and it runs only once"));
   EXPECT_EQ(ExitCodeOf(answer.status()), ExitCode::kUnreachable);
 }
 
-TEST_F(JobCommandsTest, JobThatIsNotThereIsNotFoundByAnyCommand) {
+TEST_F(JobCommandsTest, UnknownJobIsNotFoundByAnyCommand) {
   scheduler_.error = absl::NotFoundError("there is no job nightli");
   const JobArguments arguments = {.job = "nightli", .from = "2026-03-28", .until = "2026-03-29"};
   for (const auto command : {ShowJobs, TriggerJob, BackfillJob, Pause, Resume}) {
@@ -232,7 +232,7 @@ TEST_F(JobCommandsTest, JobThatIsNotThereIsNotFoundByAnyCommand) {
   }
 }
 
-TEST_F(JobCommandsTest, SilentSchedulerIsNamedWithItsAddressAndWhatToDo) {
+TEST_F(JobCommandsTest, UnreachableSchedulerErrorHasAddressAndAdvice) {
   config_.mutable_scheduler()->set_address("127.0.0.1:1");
   const absl::Status status = ShowJobs(config_, {}).status();
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kUnreachable);
@@ -240,14 +240,14 @@ TEST_F(JobCommandsTest, SilentSchedulerIsNamedWithItsAddressAndWhatToDo) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("--scheduler.address"));
 }
 
-TEST_F(JobCommandsTest, PreviewAsksForTheScheduleInItsTimeZone) {
+TEST_F(JobCommandsTest, PreviewSendsTheScheduleAndItsTimeZone) {
   const JobArguments arguments = {.schedules = {"30 2 * * *"}, .time_zone = "Europe/Berlin"};
-  EXPECT_THAT(Said(PreviewJob(config_, arguments)), HasSubstr("30 2 * * * in Europe/Berlin"));
+  EXPECT_THAT(Printed(PreviewJob(config_, arguments)), HasSubstr("30 2 * * * in Europe/Berlin"));
   WantJson();
-  EXPECT_THAT(Said(PreviewJob(config_, arguments)), StartsWith("{\"occurrences\":[{"));
+  EXPECT_THAT(Printed(PreviewJob(config_, arguments)), StartsWith("{\"occurrences\":[{"));
 }
 
-TEST_F(JobCommandsTest, BackfillIsRepeatedWithTheIdThatItSays) {
+TEST_F(JobCommandsTest, BackfillShowsTheIdForARetry) {
   const JobArguments arguments = {.job = "nightly", .from = "2026-03-28", .until = "2026-03-29"};
   const auto answer = BackfillJob(config_, arguments);
   ASSERT_TRUE(answer.ok());
@@ -255,12 +255,12 @@ TEST_F(JobCommandsTest, BackfillIsRepeatedWithTheIdThatItSays) {
   EXPECT_THAT(*answer,
               HasSubstr(absl::StrCat("--backfill_id=", scheduler_.backfilled.backfill_id(), "\n")));
   scheduler_.error = absl::UnavailableError("the scheduler stops");
-  const std::string error = Said(BackfillJob(config_, arguments));
+  const std::string error = Printed(BackfillJob(config_, arguments));
   EXPECT_THAT(error,
               HasSubstr(absl::StrCat("--backfill_id=", scheduler_.backfilled.backfill_id(), ",")));
 }
 
-TEST_F(JobCommandsTest, DryRunThatFailsHasNothingToRepeat) {
+TEST_F(JobCommandsTest, FailedDryRunSuggestsNoRetry) {
   scheduler_.error = absl::UnavailableError("the scheduler stops");
   EXPECT_THAT(
       BackfillJob(config_,
@@ -268,23 +268,23 @@ TEST_F(JobCommandsTest, DryRunThatFailsHasNothingToRepeat) {
       StatusIs(absl::StatusCode::kUnavailable, "the scheduler stops"));
 }
 
-TEST_F(JobCommandsTest, NamedJobIsPausedAndResumed) {
-  EXPECT_EQ(Said(Pause(config_, {.job = "nightly", .why = "full"})),
+TEST_F(JobCommandsTest, PauseAndResumeWithAJobAffectTheJob) {
+  EXPECT_EQ(Printed(Pause(config_, {.job = "nightly", .why = "full"})),
             "nightly  paused until it is resumed: full\n");
-  EXPECT_THAT(Said(Resume(config_, {.job = "nightly"})),
-              HasSubstr("3 occurrences fell into the pause"));
-  EXPECT_EQ(queue_.why, "") << "the queue was left alone";
+  EXPECT_THAT(Printed(Resume(config_, {.job = "nightly"})),
+              HasSubstr("3 occurrences were due during the pause"));
+  EXPECT_EQ(queue_.why, "") << "the queue is not paused";
 }
 
-TEST_F(JobCommandsTest, WithoutAJobTheQueueIsPausedAndResumed) {
-  EXPECT_THAT(Said(Pause(config_, {.why = "upgrade"})), StartsWith("queue      paused"));
+TEST_F(JobCommandsTest, PauseAndResumeWithoutAJobAffectTheQueue) {
+  EXPECT_THAT(Printed(Pause(config_, {.why = "upgrade"})), StartsWith("queue      paused"));
   EXPECT_EQ(queue_.why, "upgrade");
-  EXPECT_THAT(Said(Resume(config_, {})), StartsWith("queue      accepts and dispatches"));
+  EXPECT_THAT(Printed(Resume(config_, {})), StartsWith("queue      accepts and dispatches"));
   WantJson();
-  EXPECT_THAT(Said(Pause(config_, {})), HasSubstr("\"paused\":true"));
+  EXPECT_THAT(Printed(Pause(config_, {})), HasSubstr("\"paused\":true"));
 }
 
-TEST_F(JobCommandsTest, QueueCannotBePausedUntilATime) {
+TEST_F(JobCommandsTest, QueuePauseHasNoEndTime) {
   const absl::Status status = Pause(config_, {.until = "2026-03-29", .why = "x"}).status();
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
   EXPECT_THAT(std::string(status.message()), StartsWith("--until: needs a job"));

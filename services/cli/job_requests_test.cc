@@ -1,10 +1,10 @@
-#include "services/cli/job_requests.h"
+#include "services/cli/job_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "libs/testing/status_matchers.h"
-#include "services/cli/exit_code.h"
+#include "services/cli/answer_text.h"
 
 namespace callboard::cli {
 namespace {
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kMarch29 = 1774742400;  // 2026-03-29 in UTC.
 
 int64_t Seconds(const std::string& text) {
-  const absl::StatusOr<absl::Time> time = InstantFrom("--from", text);
+  const absl::StatusOr<absl::Time> time = ParseInstant("--from", text);
   return time.ok() ? absl::ToUnixSeconds(*time) : -1;
 }
 
@@ -27,23 +27,23 @@ MATCHER_P(IsUsageError, words, "") {
                                        result_listener);
 }
 
-TEST(JobRequestsTest, InstantIsRfc3339OrADateThatBeginsInUtc) {
+TEST(JobRequestsTest, InstantIsRfc3339OrADateInUtc) {
   EXPECT_EQ(Seconds("2026-03-29"), kMarch29);
   EXPECT_EQ(Seconds("2026-03-29T02:30:00Z"), kMarch29 + 9000);
   EXPECT_EQ(Seconds("2026-03-29T02:30:00+02:00"), kMarch29 + 1800);
   EXPECT_EQ(Seconds("2026-03-29T00:00:00.25Z"), kMarch29);
 }
 
-TEST(JobRequestsTest, InstantThatIsNoneIsRefusedWithTheFlagAndWhatIsWanted) {
+TEST(JobRequestsTest, WrongInstantIsAUsageErrorWithTheValidForms) {
   for (const char* text : {"", "tomorrow", "2026-02-30", "2026-03-29T02:30:00", "2026-03-29 junk",
                            "infinite-future", "infinite-past", "10000-01-01", "0000-01-01"}) {
-    EXPECT_THAT(InstantFrom("--from", text), IsUsageError("--from: '"));
-    EXPECT_THAT(InstantFrom("--from", text),
+    EXPECT_THAT(ParseInstant("--from", text), IsUsageError("--from: '"));
+    EXPECT_THAT(ParseInstant("--from", text),
                 IsUsageError("wanted: 2026-03-29T02:30:00Z or 2026-03-29"));
   }
 }
 
-TEST(JobRequestsTest, PreviewIsOfAJobOrOfSchedulesWithATimeZone) {
+TEST(JobRequestsTest, PreviewTakesAJobOrSchedules) {
   const auto of_job = PreviewRequest({.job = "nightly", .from = "2026-03-29", .limit = 3});
   ASSERT_THAT(of_job, IsOk());
   EXPECT_EQ(of_job->name(), "nightly");
@@ -64,17 +64,17 @@ TEST(JobRequestsTest, PreviewIsOfAJobOrOfSchedulesWithATimeZone) {
   EXPECT_EQ(of_schedules->limit(), 10);
 }
 
-TEST(JobRequestsTest, PreviewOfNothingOrOfTwoThingsIsAUsageError) {
+TEST(JobRequestsTest, PreviewNeedsEitherAJobOrSchedules) {
   EXPECT_THAT(PreviewRequest({}), IsUsageError("name a job"));
   EXPECT_THAT(PreviewRequest({.time_zone = "Europe/Berlin"}), IsUsageError("name a job"));
   EXPECT_THAT(PreviewRequest({.job = "a", .schedules = {"@daily"}}),
-              IsUsageError("a job has its schedule"));
+              IsUsageError("a job has its own schedule"));
   EXPECT_THAT(PreviewRequest({.job = "a", .time_zone = "Europe/Berlin"}),
               IsUsageError("--time_zone"));
   EXPECT_THAT(PreviewRequest({.job = "a", .seconds = true}), IsUsageError("--seconds"));
 }
 
-TEST(JobRequestsTest, SpanEndsAfterItBegins) {
+TEST(JobRequestsTest, TimeRangeMustEndAfterItBegins) {
   for (const char* until : {"2026-03-29", "2026-03-28"}) {
     EXPECT_THAT(PreviewRequest({.job = "a", .from = "2026-03-29", .until = until}),
                 IsUsageError("later than --from"));
@@ -83,7 +83,7 @@ TEST(JobRequestsTest, SpanEndsAfterItBegins) {
   }
 }
 
-TEST(JobRequestsTest, TriggersAndBackfillsAreRepeatableWithoutAnIdOfTheCaller) {
+TEST(JobRequestsTest, RequestsWithoutAnIdUseTheGeneratedOne) {
   EXPECT_EQ(TriggerRequest({.job = "a"}, "made-up").trigger_id(), "made-up");
   EXPECT_EQ(TriggerRequest({.job = "a", .trigger_id = "mine"}, "made-up").trigger_id(), "mine");
   const JobArguments span = {.job = "a", .from = "2026-03-28", .until = "2026-03-29"};
@@ -93,7 +93,7 @@ TEST(JobRequestsTest, TriggersAndBackfillsAreRepeatableWithoutAnIdOfTheCaller) {
   EXPECT_EQ(BackfillRequest(named, "made-up")->backfill_id(), "mine");
 }
 
-TEST(JobRequestsTest, RequestsHoldWhatWasSaid) {
+TEST(JobRequestsTest, RequestsHaveAllArguments) {
   const v1::TriggerJobRequest trigger = TriggerRequest({.job = "nightly", .force = true}, "id");
   EXPECT_EQ(trigger.name(), "nightly");
   EXPECT_TRUE(trigger.force());

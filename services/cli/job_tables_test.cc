@@ -1,4 +1,4 @@
-#include "services/cli/job_tables.h"
+#include "services/cli/job_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ v1::PreviewJobResponse::Occurrence& AddOccurrence(int64_t at, const std::string&
   return occurrence;
 }
 
-TEST(JobTablesTest, JobsAreATableWithStateLastStatusAndNextTime) {
+TEST(JobTablesTest, JobsTableHasStateLastStatusAndNextTime) {
   v1::ListJobsResponse jobs;
   EXPECT_EQ(JobsTable(jobs), "no jobs\n");
   *jobs.add_jobs() = Nightly();
@@ -55,7 +55,7 @@ TEST(JobTablesTest, JobsAreATableWithStateLastStatusAndNextTime) {
   EXPECT_THAT(JobsTable(jobs), HasSubstr("paused until 2026-03-29 00:00:00 UTC"));
 }
 
-TEST(JobTablesTest, LastSaysHowTheLastRunEnded) {
+TEST(JobTablesTest, LastShowsHowTheLastRunEnded) {
   v1::ListJobsResponse jobs;
   v1::Job& job = *jobs.add_jobs() = Nightly();
   job.set_last_status("queued");
@@ -64,7 +64,7 @@ TEST(JobTablesTest, LastSaysHowTheLastRunEnded) {
   job.set_last_run_state(v1::Task::STATE_FAILED);
   job.set_last_run_reason(v1::Task::REASON_EXEC_FAILED);
   EXPECT_THAT(JobsTable(jobs), HasSubstr(" failed (EXEC_FAILED) "));
-  // That was the run before.
+  // The last run state now belongs to the run before.
   job.add_running_queue_ids("queue-2");
   EXPECT_THAT(JobsTable(jobs), HasSubstr(" queued "));
   EXPECT_THAT(JobTable(job), HasSubstr("live    queue-2\n"));
@@ -72,7 +72,7 @@ TEST(JobTablesTest, LastSaysHowTheLastRunEnded) {
   EXPECT_THAT(JobsTable(jobs), HasSubstr(" skipped_overlap, run before: failed (EXEC_FAILED) "));
 }
 
-TEST(JobTablesTest, JobIsShownWithWhatIsInForceAndWhereItComesFrom) {
+TEST(JobTablesTest, JobShowsItsSettingsAndTheirOrigins) {
   v1::Job job = Nightly();
   auto& origins = *job.mutable_origins();
   origins["schedule"] = "file";
@@ -106,7 +106,7 @@ TEST(JobTablesTest, JobIsShownWithWhatIsInForceAndWhereItComesFrom) {
             "2026-03-29 01:00:00 UTC\n");
 }
 
-TEST(JobTablesTest, EveryPolicyOfAJobIsShownAsItsFileSaysIt) {
+TEST(JobTablesTest, EverySettingIsShownAsInTheJobsFile) {
   v1::Job job = Nightly();
   job.set_seconds(true);
   job.clear_time_zone();
@@ -132,7 +132,7 @@ TEST(JobTablesTest, EveryPolicyOfAJobIsShownAsItsFileSaysIt) {
   }
 }
 
-TEST(JobTablesTest, PauseIsShownWithWhoWhyAndUntilWhen) {
+TEST(JobTablesTest, PauseShowsWhoWhyAndUntilWhen) {
   v1::Job job = Nightly();
   job.set_paused(true);
   EXPECT_EQ(PausedText(job), "nightly  paused until it is resumed\n");
@@ -146,7 +146,7 @@ TEST(JobTablesTest, PauseIsShownWithWhoWhyAndUntilWhen) {
       HasSubstr("state   paused by anna until 2026-03-29 00:00:00 UTC: the disk\\nis full\n"));
 }
 
-TEST(JobTablesTest, LastOccurrencesAreShownWithOutcomeTaskAndDetail) {
+TEST(JobTablesTest, LastOccurrencesShowOutcomeTaskAndDetail) {
   v1::Job job = Nightly();
   job.clear_next_fires();
   job.set_last_status("queued");
@@ -172,23 +172,23 @@ TEST(JobTablesTest, LastOccurrencesAreShownWithOutcomeTaskAndDetail) {
                               "it was down; also for 2 occurrences before it\n")));
 }
 
-TEST(JobTablesTest, ResumedJobSaysWhatWillNotRunAndWhatIsNext) {
+TEST(JobTablesTest, ResumedJobShowsSkippedAndNextOccurrences) {
   v1::ResumeJobResponse response;
   *response.mutable_job() = Nightly();
   EXPECT_EQ(ResumedText(response),
             "nightly  active, next: 2026-03-29 01:00:00 UTC\n"
-            "no occurrence fell into the pause\n");
+            "no occurrence was due during the pause\n");
   response.set_skipped_count(1);
   EXPECT_THAT(ResumedText(response),
-              HasSubstr("\n1 occurrence fell into the pause and will not run\n"));
+              HasSubstr("\n1 occurrence was due during the pause and will not run\n"));
   response.set_skipped_count(3);
   response.mutable_job()->clear_next_fires();
   EXPECT_EQ(ResumedText(response),
             "nightly  active, next: none\n"
-            "3 occurrences fell into the pause and will not run\n");
+            "3 occurrences were due during the pause and will not run\n");
 }
 
-TEST(JobTablesTest, PreviewSaysInWordsWhatTheTimeZoneDoes) {
+TEST(JobTablesTest, PreviewExplainsEffectsOfTheTimeZone) {
   v1::PreviewJobRequest request;
   request.set_limit(10);
   v1::PreviewJobResponse response;
@@ -219,7 +219,7 @@ TEST(JobTablesTest, PreviewSaysInWordsWhatTheTimeZoneDoes) {
                     HasSubstr(" 99\n")));
 }
 
-TEST(JobTablesTest, PreviewThatReachesItsLimitSaysHowToGoOn) {
+TEST(JobTablesTest, PreviewAtItsLimitShowsHowToContinue) {
   v1::PreviewJobRequest request;
   request.set_limit(2);
   v1::PreviewJobResponse response;
@@ -227,10 +227,10 @@ TEST(JobTablesTest, PreviewThatReachesItsLimitSaysHowToGoOn) {
   EXPECT_THAT(PreviewTable(request, response), Not(HasSubstr("--limit")));
   AddOccurrence(kMarch29 + kHour, "", v1::Firing::OUTCOME_FIRED, response);
   EXPECT_THAT(PreviewTable(request, response),
-              HasSubstr("\n2 shown, as --limit says; later ones: --from=2026-03-29T01:00:01Z\n"));
+              HasSubstr("\n2 shown (--limit); for later ones: --from=2026-03-29T01:00:01Z\n"));
 }
 
-TEST(JobTablesTest, BackfillSaysHowManyHowFastAndHowToRepeatIt) {
+TEST(JobTablesTest, BackfillShowsCountRateAndHowToRetry) {
   v1::BackfillJobRequest request;
   v1::BackfillJobResponse response;
   response.set_backfill_id("b1");
@@ -243,7 +243,7 @@ TEST(JobTablesTest, BackfillSaysHowManyHowFastAndHowToRepeatIt) {
             "to repeat it without running any twice: --backfill_id=b1\n");
 }
 
-TEST(JobTablesTest, DryRunOfABackfillListsWhatItWouldRun) {
+TEST(JobTablesTest, DryRunListsTheOccurrences) {
   v1::BackfillJobRequest request;
   request.set_dry_run(true);
   v1::BackfillJobResponse response;

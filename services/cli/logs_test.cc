@@ -1,4 +1,4 @@
-#include "services/cli/logs.h"
+#include "services/cli/task_commands.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -13,11 +13,11 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
-#include "libs/testing/running_service.h"
+#include "libs/testing/running_server.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
 #include "libs/wire/time.h"
-#include "services/cli/exit_code.h"
+#include "services/cli/answer_text.h"
 
 namespace callboard::cli {
 namespace {
@@ -39,10 +39,10 @@ v1::LogChunk Chunk(uint64_t dispatch, uint64_t number, const std::string& data,
   return chunk;
 }
 
-// A director that answers each call for output as a test tells it to.
+// A fake director that answers TailTaskLogs calls with scripted answers.
 class ScriptedLogs final : public v1::QueueService::Service {
  public:
-  // What one call is answered.
+  // The answer to one call.
   struct Answer {
     std::vector<v1::LogChunk> chunks = {};
     absl::Status end = absl::OkStatus();
@@ -51,10 +51,10 @@ class ScriptedLogs final : public v1::QueueService::Service {
   explicit ScriptedLogs(std::vector<Answer> answers) : answers_(std::move(answers)) {}
 
   std::string address() const { return running_.address(); }
-  // What was asked, as dispatch/after_number.
-  std::vector<std::string> Asked() {
+  // Returns the requests as `queue_id dispatch/after_number`.
+  std::vector<std::string> Requests() {
     base::MutexLock lock(mutex_);
-    return asked_;
+    return requests_;
   }
 
  private:
@@ -63,10 +63,11 @@ class ScriptedLogs final : public v1::QueueService::Service {
     Answer answer;
     {
       base::MutexLock lock(mutex_);
-      CHECK(asked_.size() < answers_.size()) << "asked too often";
-      answer = answers_[asked_.size()];
-      asked_.push_back(absl::StrCat(request->queue_id(), " ", request->dispatch(), "/",
-                                    request->after_number(), request->follow() ? " follow" : ""));
+      CHECK(requests_.size() < answers_.size()) << "too many calls";
+      answer = answers_[requests_.size()];
+      requests_.push_back(absl::StrCat(request->queue_id(), " ", request->dispatch(), "/",
+                                       request->after_number(),
+                                       request->follow() ? " follow" : ""));
     }
     v1::TailTaskLogsResponse response;
     for (const v1::LogChunk& chunk : answer.chunks) *response.add_chunks() = chunk;
@@ -76,7 +77,7 @@ class ScriptedLogs final : public v1::QueueService::Service {
 
   const std::vector<Answer> answers_;
   base::Mutex mutex_;
-  std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> requests_ ABSL_GUARDED_BY(mutex_);
   const test::RunningService running_{{this}};
 };
 
@@ -106,24 +107,24 @@ class LogsTest : public testing::Test {
   std::FILE* const err_ = std::tmpfile();
 };
 
-TEST_F(LogsTest, OutputGoesWhereTheTaskWroteIt) {
+TEST_F(LogsTest, OutputGoesToTheStreamOfTheTask) {
   ScriptedLogs director(
       {{.chunks = {Chunk(1, 1, "to out\n"), Chunk(1, 2, "to err\n", v1::LogChunk::STREAM_STDERR),
                    Chunk(1, 3, std::string("\0\xff", 2))}}});
   EXPECT_THAT(Show(director.address(), {.queue_id = "queue-1"}), IsOk());
   EXPECT_EQ(TextOf(out_), std::string("to out\n\0\xff", 9));
   EXPECT_EQ(TextOf(err_), "to err\n");
-  EXPECT_THAT(director.Asked(), ElementsAre("queue-1 0/0"));
+  EXPECT_THAT(director.Requests(), ElementsAre("queue-1 0/0"));
 }
 
-TEST_F(LogsTest, TerminalGetsNothingThatItWouldObey) {
+TEST_F(LogsTest, ControlCharactersAreEscapedOnATerminal) {
   // The last character arrives in two chunks.
   ScriptedLogs director(
       {{.chunks = {Chunk(1, 1, "a\tb\x1b[2J\xc2\x9b\xff \xe2\x82"), Chunk(1, 2, "\xac\n")}}});
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   ASSERT_EQ(grantpt(terminal), 0);
   ASSERT_EQ(unlockpt(terminal), 0);
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread that asks
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): only this thread calls it
   std::FILE* const out = std::fopen(ptsname(terminal), "w");
   ASSERT_NE(out, nullptr);
   config::v1::CliConfig config;
@@ -139,7 +140,7 @@ TEST_F(LogsTest, TerminalGetsNothingThatItWouldObey) {
   close(terminal);
 }
 
-TEST_F(LogsTest, OutputThatWasDroppedIsALineOnStandardError) {
+TEST_F(LogsTest, DroppedOutputIsReportedOnStandardError) {
   v1::LogChunk chunk = Chunk(1, 9, "the end\n");
   chunk.set_dropped_bytes(1234);
   ScriptedLogs director({{.chunks = {Chunk(1, 1, "the beginning\n"), chunk}}});
@@ -148,10 +149,10 @@ TEST_F(LogsTest, OutputThatWasDroppedIsALineOnStandardError) {
   EXPECT_EQ(TextOf(err_), "... 1234 bytes dropped ...\n");
 }
 
-TEST_F(LogsTest, EarlierDispatchIsAskedForByItsNumber) {
+TEST_F(LogsTest, EarlierDispatchIsRequestedByItsNumber) {
   ScriptedLogs director({{.chunks = {Chunk(2, 1, "x")}}});
   EXPECT_THAT(Show(director.address(), {.queue_id = "queue-1", .dispatch = 2}), IsOk());
-  EXPECT_THAT(director.Asked(), ElementsAre("queue-1 2/0"));
+  EXPECT_THAT(director.Requests(), ElementsAre("queue-1 2/0"));
 }
 
 TEST_F(LogsTest, EachChunkIsAJsonDocument) {
@@ -167,7 +168,7 @@ TEST_F(LogsTest, EachChunkIsAJsonDocument) {
   EXPECT_EQ(TextOf(err_), "");
 }
 
-TEST_F(LogsTest, FollowedOutputGoesOnAfterTheLastChunkOfTheLastDispatch) {
+TEST_F(LogsTest, FollowResumesAfterTheLastChunk) {
   ScriptedLogs director(
       {{.chunks = {Chunk(1, 1, "one "), Chunk(1, 2, "two ")}, .end = absl::UnavailableError("")},
        {.chunks = {Chunk(1, 3, "three "), Chunk(2, 1, "again ")},
@@ -175,12 +176,12 @@ TEST_F(LogsTest, FollowedOutputGoesOnAfterTheLastChunkOfTheLastDispatch) {
        {.chunks = {Chunk(2, 2, "done")}}});
   EXPECT_THAT(Show(director.address(), {.queue_id = "queue-1", .follow = true}), IsOk());
   EXPECT_EQ(TextOf(out_), "one two three again done");
-  EXPECT_EQ(TextOf(err_), "") << "it was back at once";
-  EXPECT_THAT(director.Asked(),
+  EXPECT_EQ(TextOf(err_), "") << "a quick reconnect is not reported";
+  EXPECT_THAT(director.Requests(),
               ElementsAre("queue-1 0/0 follow", "queue-1 1/2 follow", "queue-1 2/1 follow"));
 }
 
-TEST_F(LogsTest, BreakIsToldOnceUntilThereIsOutputAgain) {
+TEST_F(LogsTest, DisconnectIsReportedOnceUntilThereIsOutput) {
   const ScriptedLogs::Answer broken = {.end = absl::UnavailableError("")};
   ScriptedLogs director(
       {{.chunks = {Chunk(1, 1, "x")}, .end = broken.end}, broken, {.chunks = {Chunk(1, 2, "y")}}});
@@ -189,25 +190,25 @@ TEST_F(LogsTest, BreakIsToldOnceUntilThereIsOutputAgain) {
                                        "; waiting for it\n"));
 }
 
-TEST_F(LogsTest, WithoutFollowingABreakIsAnError) {
+TEST_F(LogsTest, DisconnectWithoutFollowIsAnError) {
   ScriptedLogs director({{.chunks = {Chunk(1, 1, "x")}, .end = absl::UnavailableError("torn")}});
   EXPECT_THAT(Show(director.address(), {.queue_id = "queue-1"}),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("torn")));
 }
 
-TEST_F(LogsTest, ErrorsThatWaitingDoesNotCureEndIt) {
+TEST_F(LogsTest, PermanentErrorEndsFollow) {
   ScriptedLogs director({{.end = absl::NotFoundError("no such task")}});
   const absl::Status status = Show(director.address(), {.queue_id = "queue-1", .follow = true});
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kNotFound) << status;
 }
 
-TEST_F(LogsTest, DirectorThatNeverWasThereIsAnError) {
+TEST_F(LogsTest, UnreachableDirectorIsAnError) {
   const absl::Status status = Show("127.0.0.1:1", {.queue_id = "queue-1", .follow = true});
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kUnreachable) << status;
 }
 
-TEST_F(LogsTest, OutputThatCannotBeWrittenEndsIt) {
-  // Less than a buffer, and whole ones, of which none is left to be flushed.
+TEST_F(LogsTest, WriteFailureEndsFollow) {
+  // Less than a stdio buffer, and a multiple of it, which leaves nothing to flush.
   for (const size_t bytes : {1, 8192}) {
     ScriptedLogs director(
         {{.chunks = {Chunk(1, 1, std::string(bytes, 'x'))}, .end = absl::UnavailableError("")}});

@@ -1,4 +1,4 @@
-#include "services/cli/queue_status.h"
+#include "services/cli/task_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(QueueStatusTest, TableSaysHowFullTheQueueIsAndWhatItDoes) {
+TEST(QueueStatusTest, TableShowsTheLoadAndModeOfTheQueue) {
   v1::QueueStatus status;
   status.set_depth(3);
   status.set_max_size(50);
@@ -32,7 +32,7 @@ TEST(QueueStatusTest, TableSaysHowFullTheQueueIsAndWhatItDoes) {
             "ended      0 completed, 0 failed, 0 cancelled\n");
 }
 
-TEST(QueueStatusTest, TableSaysWhenTheQueueIsPausedDrainingUnboundedOrNewerThanWeAre) {
+TEST(QueueStatusTest, TableShowsPausedDrainingUnboundedAndUnknownPolicy) {
   v1::QueueStatus status;
   EXPECT_THAT(QueueStatusTable(status), HasSubstr("pending    0 no bound"));
   status.set_policy(static_cast<v1::QueuePolicy>(99));
@@ -43,7 +43,7 @@ TEST(QueueStatusTest, TableSaysWhenTheQueueIsPausedDrainingUnboundedOrNewerThanW
   EXPECT_THAT(QueueStatusTable(status), StartsWith("queue      draining"));
 }
 
-TEST(QueueStatusTest, TableSaysWhoSetASwitchWhenAndWhy) {
+TEST(QueueStatusTest, TableShowsWhoSetASwitchWhenAndWhy) {
   v1::QueueStatus status;
   status.set_paused(true);
   status.mutable_pause()->set_who("anna");
@@ -54,7 +54,7 @@ TEST(QueueStatusTest, TableSaysWhoSetASwitchWhenAndWhy) {
   EXPECT_THAT(QueueStatusTable(status),
               StartsWith("queue      paused: accepts, does not dispatch\n"
                          "  paused   by anna at " +
-                         TimeText(status.pause().at()) + ": " + Plain(status.pause().why()) +
+                         TimeText(status.pause().at()) + ": " + EscapedText(status.pause().why()) +
                          "\n"
                          "  drained  by bert at " +
                          TimeText(status.drain().at()) + "\npending"));

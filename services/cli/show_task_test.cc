@@ -1,4 +1,4 @@
-#include "services/cli/show_task.h"
+#include "services/cli/task_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "callboard/v1/queue.grpc.pb.h"
-#include "libs/testing/running_service.h"
+#include "libs/testing/running_server.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/time.h"
-#include "services/cli/exit_code.h"
+#include "services/cli/answer_text.h"
 
 namespace callboard::cli {
 namespace {
@@ -25,14 +25,14 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-// A director that knows one task, with an event on each of two pages. Calls come one after another.
+// A fake director with one task, whose two events are on two pages. Calls must not overlap.
 class ScriptedDirector final : public v1::QueueService::Service {
  public:
   std::string address() const { return running_.address(); }
 
-  // How the second page, and all of them, are answered.
-  grpc::Status second = grpc::Status::OK;
-  grpc::Status every = grpc::Status::OK;
+  // Status of the calls for the first and the second page of events.
+  grpc::Status first_page = grpc::Status::OK;
+  grpc::Status second_page = grpc::Status::OK;
   std::vector<std::string> page_tokens = {};
 
  private:
@@ -50,7 +50,7 @@ class ScriptedDirector final : public v1::QueueService::Service {
     response->add_events()->set_kind(is_first ? v1::TaskEvent::KIND_SUBMITTED
                                               : v1::TaskEvent::KIND_ADMITTED);
     if (is_first) response->set_next_page_token("more");
-    return is_first ? every : second;
+    return is_first ? first_page : second_page;
   }
 
   const test::RunningService running_{{this}};
@@ -63,52 +63,52 @@ class ShowTaskTest : public testing::Test {
     *config_.mutable_timeout() = wire::ToProto(absl::Seconds(30));
   }
 
-  // What the command prints.
-  std::string Shown(const std::string& queue_id) {
-    const absl::StatusOr<std::string> shown = ShowTask(config_, queue_id);
-    return shown.ok() ? *shown : absl::StrCat("Error: ", shown.status().message());
+  // Returns the text that the command prints.
+  std::string Printed(const std::string& queue_id) {
+    const absl::StatusOr<std::string> answer = ShowTask(config_, queue_id);
+    return answer.ok() ? *answer : absl::StrCat("Error: ", answer.status().message());
   }
 
   ScriptedDirector director_;
   CliConfig config_;
 };
 
-TEST_F(ShowTaskTest, EventsOfAllPagesAreBelowTheTask) {
-  EXPECT_THAT(Shown("queue-1"), MatchesRegex("task       queue-1\n.*"
-                                             "trace      0af7651916cd43dd8448eb211c80319c\n"
-                                             "\nTIME .*\n.* SUBMITTED .*\n.* ADMITTED .*\n"));
+TEST_F(ShowTaskTest, AllPagesOfEventsAreBelowTheTask) {
+  EXPECT_THAT(Printed("queue-1"), MatchesRegex("task       queue-1\n.*"
+                                               "trace      0af7651916cd43dd8448eb211c80319c\n"
+                                               "\nTIME .*\n.* SUBMITTED .*\n.* ADMITTED .*\n"));
   EXPECT_THAT(director_.page_tokens, ElementsAre("", "more"));
 }
 
-TEST_F(ShowTaskTest, JsonIsOneDocumentWithThem) {
+TEST_F(ShowTaskTest, JsonIsOneDocumentWithAllEvents) {
   config_.set_output(CliConfig::OUTPUT_JSON);
-  EXPECT_THAT(Shown("queue-1"),
+  EXPECT_THAT(Printed("queue-1"),
               AllOf(StartsWith("{\"prompt\":"), HasSubstr("\"kind\":\"SUBMITTED\""),
                     HasSubstr("\"kind\":\"ADMITTED\""), EndsWith("}]}\n")));
 }
 
-TEST_F(ShowTaskTest, UnknownTaskIsNotFoundAndItsEventsAreNotAskedFor) {
+TEST_F(ShowTaskTest, EventsOfAnUnknownTaskAreNotRequested) {
   EXPECT_EQ(ExitCodeOf(ShowTask(config_, "queue-2").status()), ExitCode::kNotFound);
   EXPECT_THAT(director_.page_tokens, ElementsAre());
 }
 
-TEST_F(ShowTaskTest, OlderDirectorShowsTheTaskAndSaysWhatIsMissing) {
-  director_.every = {grpc::StatusCode::UNIMPLEMENTED, ""};
-  EXPECT_THAT(Shown("queue-1"),
+TEST_F(ShowTaskTest, OlderDirectorShowsTheTaskWithoutEvents) {
+  director_.first_page = {grpc::StatusCode::UNIMPLEMENTED, ""};
+  EXPECT_THAT(Printed("queue-1"),
               AllOf(StartsWith("task       queue-1\n"),
-                    EndsWith("\n\nthis director is too old to tell the events of a "
+                    EndsWith("\n\nthis director is too old to list the events of a "
                              "task\n")));
   config_.set_output(CliConfig::OUTPUT_JSON);
-  EXPECT_THAT(Shown("queue-1"), EndsWith(",\"events\":null}\n"));
+  EXPECT_THAT(Printed("queue-1"), EndsWith(",\"events\":null}\n"));
 }
 
-TEST_F(ShowTaskTest, DirectorThatGoesAwayMeanwhileIsAnErrorAndNotHalfAnAnswer) {
+TEST_F(ShowTaskTest, LostDirectorIsAnErrorWithoutAPartialAnswer) {
   const grpc::Status gone = {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
-  for (grpc::Status* answer : {&director_.second, &director_.every}) {
-    *answer = gone;
-    const absl::StatusOr<std::string> shown = ShowTask(config_, "queue-1");
-    EXPECT_THAT(shown, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no director answers")));
-    EXPECT_EQ(ExitCodeOf(shown.status()), ExitCode::kUnreachable);
+  for (grpc::Status* page : {&director_.second_page, &director_.first_page}) {
+    *page = gone;
+    const absl::StatusOr<std::string> answer = ShowTask(config_, "queue-1");
+    EXPECT_THAT(answer, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no director answers")));
+    EXPECT_EQ(ExitCodeOf(answer.status()), ExitCode::kUnreachable);
   }
 }
 

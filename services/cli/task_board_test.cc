@@ -39,18 +39,18 @@ v1::Task Ended(const std::string& id, int64_t second,
   return task;
 }
 
-// Tasks as they are.
-v1::WatchTasksResponse Shown(const std::vector<v1::Task>& tasks, bool reset = false) {
+// A message with the current state of tasks.
+v1::WatchTasksResponse StateOf(const std::vector<v1::Task>& tasks, bool reset = false) {
   v1::WatchTasksResponse message;
   message.set_reset(reset);
   for (const v1::Task& task : tasks) *message.add_changes()->mutable_task() = task;
   return message;
 }
 
-// What happened to a task.
-v1::WatchTasksResponse Happened(v1::TaskEvent::Kind kind, const v1::Task& task,
-                                const std::string& agent = "") {
-  v1::WatchTasksResponse message = Shown({task});
+// A message with an event of a task.
+v1::WatchTasksResponse EventOf(v1::TaskEvent::Kind kind, const v1::Task& task,
+                               const std::string& agent = "") {
+  v1::WatchTasksResponse message = StateOf({task});
   v1::TaskEvent& event = *message.mutable_changes(0)->mutable_event();
   event.set_kind(kind);
   event.set_agent(agent);
@@ -70,71 +70,72 @@ std::vector<std::string> Names(const std::vector<Change>& changes) {
   return names;
 }
 
-TEST(TaskBoardTest, RunningTasksComeBeforeTheLineAndEndedOnesBackwards) {
+TEST(TaskBoardTest, LiveTasksAreRunningFirstAndEndedOnesNewestFirst) {
   TaskBoard board;
-  board.Take(Shown({Pending("third", 2), Pending("second", 1), Working("first"), Ended("old", 1),
-                    Ended("new", 2)}));
+  board.Update(StateOf({Pending("third", 2), Pending("second", 1), Working("first"),
+                        Ended("old", 1), Ended("new", 2)}));
   EXPECT_THAT(Names(board.Live()), ElementsAre("first", "second", "third"));
   EXPECT_THAT(Names(board.Ended()), ElementsAre("new", "old"));
 }
 
-TEST(TaskBoardTest, LineIsInTheOrderOfSubmitsWhoeverHasLeftIt) {
+TEST(TaskBoardTest, PendingTasksAreInTheOrderOfSubmission) {
   TaskBoard board;
-  board.Take(Shown({Pending("1", 1), Pending("2", 2), Pending("3", 3)}));
-  board.Take(Shown({Working("1"), Ended("2", 1)}));
-  board.Take(Shown({Pending("4", 2)}));
+  board.Update(StateOf({Pending("1", 1), Pending("2", 2), Pending("3", 3)}));
+  board.Update(StateOf({Working("1"), Ended("2", 1)}));
+  board.Update(StateOf({Pending("4", 2)}));
   EXPECT_THAT(Names(board.Live()), ElementsAre("1", "3", "4"));
 }
 
-TEST(TaskBoardTest, TaskMovesAsItLives) {
+TEST(TaskBoardTest, TaskMovesFromLiveToEnded) {
   TaskBoard board;
-  board.Take(Shown({Pending("task", 1)}));
-  board.Take(Happened(v1::TaskEvent::KIND_DONE, Ended("task", 1)));
+  board.Update(StateOf({Pending("task", 1)}));
+  board.Update(EventOf(v1::TaskEvent::KIND_DONE, Ended("task", 1)));
   EXPECT_THAT(board.Live(), IsEmpty());
   EXPECT_THAT(Names(board.Ended()), ElementsAre("task"));
 }
 
-TEST(TaskBoardTest, WhatHappensIsNewEachTime) {
+TEST(TaskBoardTest, EveryEventIsNew) {
   TaskBoard board;
-  EXPECT_THAT(board.Take(Happened(v1::TaskEvent::KIND_ADMITTED, Working("task"))), SizeIs(1));
-  EXPECT_THAT(board.Take(Happened(v1::TaskEvent::KIND_RUNNING, Working("task"))), SizeIs(1));
+  EXPECT_THAT(board.Update(EventOf(v1::TaskEvent::KIND_ADMITTED, Working("task"))), SizeIs(1));
+  EXPECT_THAT(board.Update(EventOf(v1::TaskEvent::KIND_RUNNING, Working("task"))), SizeIs(1));
 }
 
-TEST(TaskBoardTest, TasksThatHadEndedBeforeAreNoNewsUnlessNamed) {
-  const v1::WatchTasksResponse message = Shown({Working("live"), Ended("over", 1)});
-  EXPECT_THAT(Names(TaskBoard().Take(message)), ElementsAre("live"));
-  EXPECT_THAT(Names(TaskBoard({"live", "over"}).Take(message)), ElementsAre("live", "over"));
+TEST(TaskBoardTest, OldEndedTasksAreNewOnlyIfNamed) {
+  const v1::WatchTasksResponse message = StateOf({Working("live"), Ended("over", 1)});
+  EXPECT_THAT(Names(TaskBoard().Update(message)), ElementsAre("live"));
+  EXPECT_THAT(Names(TaskBoard({"live", "over"}).Update(message)), ElementsAre("live", "over"));
 }
 
-TEST(TaskBoardTest, ResetTellsOnlyWhatIsNew) {
+TEST(TaskBoardTest, ResetReportsOnlyChangedTasks) {
   TaskBoard board;
-  board.Take(Shown({Working("runs on"), Working("ends"), Pending("starts", 1), Ended("old", 5)}));
+  board.Update(
+      StateOf({Working("runs on"), Working("ends"), Pending("starts", 1), Ended("old", 5)}));
   v1::Task starts = Working("starts");
   starts.set_dispatch(1);
-  EXPECT_THAT(Names(board.Take(
-                  Shown({Working("runs on"), starts, Pending("came", 1), Ended("came and went", 8),
-                         Ended("ends", 7), Ended("old", 5), Ended("older", 4)},
-                        /*reset=*/true))),
+  EXPECT_THAT(Names(board.Update(StateOf(
+                  {Working("runs on"), starts, Pending("came", 1), Ended("came and went", 8),
+                   Ended("ends", 7), Ended("old", 5), Ended("older", 4)},
+                  /*reset=*/true))),
               ElementsAre("starts", "came", "came and went", "ends"));
 }
 
-TEST(TaskBoardTest, ResetForgetsWhatIsGone) {
+TEST(TaskBoardTest, ResetRemovesMissingTasks) {
   TaskBoard board;
-  board.Take(Shown({Working("lost"), Ended("forgotten", 1)}));
-  board.Take(Shown({Working("there")}, /*reset=*/true));
+  board.Update(StateOf({Working("lost"), Ended("forgotten", 1)}));
+  board.Update(StateOf({Working("there")}, /*reset=*/true));
   EXPECT_THAT(Names(board.Live()), ElementsAre("there"));
   EXPECT_THAT(board.Ended(), IsEmpty());
 }
 
-TEST(TaskBoardTest, FirstShowThatBreaksOffTellsNothingTwice) {
+TEST(TaskBoardTest, InterruptedSnapshotIsNotReportedTwice) {
   TaskBoard board;
-  board.Take(Shown({Working("live"), Ended("new", 9)}));
-  EXPECT_THAT(board.Take(Shown({Working("live"), Ended("new", 9), Ended("old", 8)},
-                               /*reset=*/true)),
+  board.Update(StateOf({Working("live"), Ended("new", 9)}));
+  EXPECT_THAT(board.Update(StateOf({Working("live"), Ended("new", 9), Ended("old", 8)},
+                                   /*reset=*/true)),
               IsEmpty());
 }
 
-TEST(TaskBoardTest, OnlyTheLastEndedTasksAreRememberedUnlessNamed) {
+TEST(TaskBoardTest, OnlyTheNewestEndedTasksAreKeptUnlessNamed) {
   std::vector<v1::Task> tasks;
   std::vector<std::string> names;
   for (int i = 0; i < 200; ++i) {
@@ -142,46 +143,46 @@ TEST(TaskBoardTest, OnlyTheLastEndedTasksAreRememberedUnlessNamed) {
     tasks.push_back(Ended(names.back(), i));
   }
   TaskBoard all;
-  all.Take(Shown(tasks));
+  all.Update(StateOf(tasks));
   EXPECT_THAT(all.Ended(), SizeIs(TaskBoard::kEndedMax));
   EXPECT_EQ(all.Ended().front()->queue_id(), "task-199");
   TaskBoard named(names);
-  named.Take(Shown(tasks));
+  named.Update(StateOf(tasks));
   EXPECT_THAT(named.Ended(), SizeIs(200));
-  EXPECT_THAT(named.Verdict(), IsOk());
+  EXPECT_THAT(named.CompletionStatus(), IsOk());
 }
 
-TEST(TaskBoardTest, NextStreamGoesOnFromTheLastMessage) {
+TEST(TaskBoardTest, NextStreamResumesAfterTheLastMessage) {
   TaskBoard board({"a", "b"});
   EXPECT_EQ(board.Request().resume_token(), "");
   v1::WatchTasksResponse message;
   message.set_resume_token("7/12");
-  board.Take(message);
+  board.Update(message);
   EXPECT_EQ(board.Request().resume_token(), "7/12");
   EXPECT_THAT(board.Request().queue_ids(), ElementsAre("a", "b"));
 }
 
-TEST(TaskBoardTest, AgentIsNamedOnceItIsKnown) {
+TEST(TaskBoardTest, AgentNameReplacesTheAddressOnceKnown) {
   v1::Task task = Working("task");
   task.set_agent_url("grpc://127.0.0.1:7071");
   task.set_dispatch(2);
   TaskBoard board;
-  board.Take(Shown({task}));
+  board.Update(StateOf({task}));
   EXPECT_EQ(board.AgentOf(task), "127.0.0.1:7071");
-  board.Take(Happened(v1::TaskEvent::KIND_RUNNING, task, "agent-1"));
+  board.Update(EventOf(v1::TaskEvent::KIND_RUNNING, task, "agent-1"));
   EXPECT_EQ(board.AgentOf(task), "agent-1");
-  // Of an earlier dispatch, which was another agent's.
-  v1::WatchTasksResponse earlier = Happened(v1::TaskEvent::KIND_RETRY, task, "agent-2");
+  // An event of an earlier dispatch, to another agent.
+  v1::WatchTasksResponse earlier = EventOf(v1::TaskEvent::KIND_RETRY, task, "agent-2");
   earlier.mutable_changes(0)->mutable_event()->set_dispatch(1);
-  board.Take(earlier);
+  board.Update(earlier);
   EXPECT_EQ(board.AgentOf(task), "agent-1");
 }
 
-TEST(TaskBoardTest, VerdictNamesThoseThatDidNotComplete) {
+TEST(TaskBoardTest, CompletionStatusNamesTasksThatDidNotComplete) {
   TaskBoard board({"good", "bad", "gone"});
-  board.Take(Shown({Ended("good", 1), Ended("bad", 1, v1::Task::STATE_FAILED),
-                    Ended("gone", 1, v1::Task::STATE_CANCELLED)}));
-  EXPECT_THAT(board.Verdict(),
+  board.Update(StateOf({Ended("good", 1), Ended("bad", 1, v1::Task::STATE_FAILED),
+                        Ended("gone", 1, v1::Task::STATE_CANCELLED)}));
+  EXPECT_THAT(board.CompletionStatus(),
               StatusIs(absl::StatusCode::kAborted,
                        HasSubstr("2 of 3 tasks did not complete: bad failed, gone cancelled")));
 }

@@ -4,9 +4,9 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/status_matchers.h"
-#include "services/cli/exit_code.h"
+#include "services/cli/answer_text.h"
 
 namespace callboard::cli {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(TaskCommandsTest, TaskIsShownWithWhatThereIsToSayOfIt) {
+TEST(TaskCommandsTest, TaskTableHasOnlyTheKnownFields) {
   v1::Task task;
   task.set_queue_id("queue-1");
   task.set_state(v1::Task::STATE_FAILED);
@@ -42,7 +42,7 @@ TEST(TaskCommandsTest, TaskIsShownWithWhatThereIsToSayOfIt) {
   EXPECT_THAT(TaskTable(task), HasSubstr("state      pending, place 4\n"));
 }
 
-TEST(TaskCommandsTest, CompletedTaskHasRunAndFailedNoAttempt) {
+TEST(TaskCommandsTest, BusyDispatchesAreNotFailedAttempts) {
   v1::Task task;
   task.set_state(v1::Task::STATE_COMPLETED);
   task.set_dispatch(3);
@@ -52,7 +52,7 @@ TEST(TaskCommandsTest, CompletedTaskHasRunAndFailedNoAttempt) {
                                          "0 failed attempts of 3 allowed\n"));
 }
 
-TEST(TaskCommandsTest, EveryFlagIsAFieldOfTheSubmit) {
+TEST(TaskCommandsTest, SubmitRequestHasEveryArgument) {
   test::FakeRandom random;
   const auto request = SubmitRequest({.prompt = "p",
                                       .model = "m",
@@ -80,7 +80,7 @@ TEST(TaskCommandsTest, EveryFlagIsAFieldOfTheSubmit) {
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*request, expected));
 }
 
-TEST(TaskCommandsTest, TaskWithoutARequestIdGetsOneOfItsOwn) {
+TEST(TaskCommandsTest, MissingRequestIdIsGenerated) {
   test::FakeRandom random;
   const auto first = SubmitRequest({.prompt = "p"}, random);
   const auto second = SubmitRequest({.prompt = "p"}, random);
@@ -88,13 +88,13 @@ TEST(TaskCommandsTest, TaskWithoutARequestIdGetsOneOfItsOwn) {
   EXPECT_NE(first->request_id(), second->request_id());
 }
 
-TEST(TaskCommandsTest, PolicyThatThereIsNotIsAUsageError) {
+TEST(TaskCommandsTest, UnknownPolicyIsAUsageError) {
   test::FakeRandom random;
   const auto request = SubmitRequest({.prompt = "p", .policy = "maybe"}, random);
   EXPECT_EQ(ExitCodeOf(request.status()), ExitCode::kUsage);
 }
 
-TEST(TaskCommandsTest, ExplanationNamesEachAgentsReason) {
+TEST(TaskCommandsTest, ExplanationShowsTheReasonOfEachAgent) {
   v1::ExplainTaskResponse explanation;
   explanation.set_queue_id("queue-1");
   explanation.set_summary("no agent is free");
@@ -110,19 +110,19 @@ TEST(TaskCommandsTest, ExplanationNamesEachAgentsReason) {
             "agent      agent-1: busy\n");
 }
 
-TEST(TaskCommandsTest, AgentsAreATable) {
+TEST(TaskCommandsTest, AgentsTableShowsStatesAndLanes) {
   v1::ListAgentsResponse agents;
   EXPECT_EQ(AgentsTable(agents), "no agents\n");
   v1::Agent& agent = *agents.add_agents();
   agent.set_name("agent-1");
   agent.set_state(v1::Agent::STATE_DRAINING);
-  agent.set_state_why("somebody asked");
+  agent.set_state_why("maintenance");
   agent.set_agent_url("grpc://127.0.0.1:1");
   auto& lane = *agent.add_lanes();
   lane.set_name("default");
   lane.set_slots(2);
   lane.set_busy(1);
-  EXPECT_THAT(AgentsTable(agents), HasSubstr("default 1/2\n  somebody asked\n"));
+  EXPECT_THAT(AgentsTable(agents), HasSubstr("default 1/2\n  maintenance\n"));
   agents.mutable_agents(0)->set_state_why("\x1b[2J\nagent-9");
   EXPECT_THAT(AgentsTable(agents), HasSubstr("\n  \\u001b[2J\\nagent-9\n"));
 }

@@ -1,4 +1,4 @@
-#include "services/cli/task_timeline.h"
+#include "services/cli/task_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TaskEvent Event(TaskEvent::Kind kind, int64_t seconds, const std::string& who) {
   return event;
 }
 
-TEST(TaskTimelineTest, LineTellsWhenWhatWhoWhoseFaultPlaceDispatchAndWhy) {
+TEST(TaskTimelineTest, LineHasAllFieldsOfAnEvent) {
   TaskEvent admitted = Event(TaskEvent::KIND_ADMITTED, 100, "me");
   admitted.set_place_after(3);
   TaskEvent dispatching = Event(TaskEvent::KIND_DISPATCHING, 161, "director");
@@ -56,12 +56,12 @@ TEST(TaskTimelineTest, LineTellsWhenWhatWhoWhoseFaultPlaceDispatchAndWhy) {
       "1970-01-01 00:02:43.000 UTC  +1m3s    DENIED       director  -      2       -    -\n");
 }
 
-TEST(TaskTimelineTest, WallClockThatWasSetBackIsShownAsItIs) {
+TEST(TaskTimelineTest, TimeBeforeTheSubmitIsNegative) {
   EXPECT_THAT(TimelineTable(SubmittedAt(100), {Event(TaskEvent::KIND_DONE, 98, "agent-1")}),
               HasSubstr(" -2s    DONE "));
 }
 
-TEST(TaskTimelineTest, LongReasonIsCutAndWhatATerminalWouldObeyIsGone) {
+TEST(TaskTimelineTest, LongReasonIsTruncatedAndEscaped) {
   TaskEvent event = Event(TaskEvent::KIND_FAILED, 100, "agent\x1b[2J");
   event.set_why("one\ntwo " + std::string(5000, 'x'));
   const std::string table = TimelineTable(SubmittedAt(100), {event});
@@ -69,7 +69,7 @@ TEST(TaskTimelineTest, LongReasonIsCutAndWhatATerminalWouldObeyIsGone) {
   EXPECT_THAT(table, AllOf(HasSubstr("one\\ntwo xxx"), EndsWith("x…\n"), Not(HasSubstr("\x1b"))));
 }
 
-TEST(TaskTimelineTest, KindOfANewerDirectorIsANumber) {
+TEST(TaskTimelineTest, UnknownEventKindIsShownAsANumber) {
   EXPECT_THAT(TimelineTable(SubmittedAt(100), {Event(static_cast<TaskEvent::Kind>(99), 100, "")}),
               HasSubstr(" +0     99     -    -      -"));
 }

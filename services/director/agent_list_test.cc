@@ -1,4 +1,4 @@
-#include "services/director/agent_list.h"
+#include "services/director/lists.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,11 +23,11 @@ v1::AnnounceAgentRequest Request(const std::string& name = "agent-1",
   return request;
 }
 
-absl::Status Refusal(const v1::AnnounceAgentRequest& request) {
+absl::Status ParseStatus(const v1::AnnounceAgentRequest& request) {
   return AnnouncementFrom(request).status();
 }
 
-TEST(AgentListTest, AnnouncementSaysWhoWhereAndWhatItCanRun) {
+TEST(AgentListTest, AnnouncementHasNameAddressLabelsAndLanes) {
   v1::AnnounceAgentRequest request = Request();
   (*request.mutable_labels())["gpu"] = "yes";
   v1::Lane& lane = *request.add_lanes();
@@ -42,47 +42,47 @@ TEST(AgentListTest, AnnouncementSaysWhoWhereAndWhatItCanRun) {
   EXPECT_EQ(announced->lanes.at("build").slots, 2u);
 }
 
-TEST(AgentListTest, NameIsOfLowerCaseLettersDigitsAndHyphens) {
+TEST(AgentListTest, NameHasOnlyLowerCaseLettersDigitsAndHyphens) {
   for (const std::string name : {"", "Agent", "a b", "a/b", "ä"}) {
-    EXPECT_THAT(Refusal(Request(name)),
+    EXPECT_THAT(ParseStatus(Request(name)),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("name is not made of")));
   }
-  EXPECT_THAT(Refusal(Request(std::string(257, 'a'))),
+  EXPECT_THAT(ParseStatus(Request(std::string(257, 'a'))),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("name has 257 bytes, at most 256 are allowed")));
 }
 
-TEST(AgentListTest, AddressIsOneThatCanBeDialled) {
+TEST(AgentListTest, AddressMustBeHostAndPort) {
   for (const std::string address : {"localhost:1", "agent-1.agents.svc:65535", "[::1]:7071"}) {
-    EXPECT_THAT(Refusal(Request("a", address)), IsOk()) << address;
+    EXPECT_THAT(ParseStatus(Request("a", address)), IsOk()) << address;
   }
   for (const std::string address : {"", "host", ":1", "host:", "host:0", "host:65536", "host:1x",
                                     "unix:/tmp/socket:1", "::1:7071", "[]:1", "a b:1"}) {
-    EXPECT_THAT(Refusal(Request("a", address)),
+    EXPECT_THAT(ParseStatus(Request("a", address)),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("address is not host:port")))
         << address;
   }
 }
 
-TEST(AgentListTest, WhatAnAgentMayHaveIsLimited) {
+TEST(AgentListTest, AnnouncementHasLimits) {
   v1::AnnounceAgentRequest request = Request();
   request.clear_instance_id();
-  EXPECT_THAT(Refusal(request),
+  EXPECT_THAT(ParseStatus(request),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("instance_id is required")));
   request = Request();
   for (int i = 0; i < 33; ++i) (*request.mutable_labels())[std::to_string(i)] = "";
-  EXPECT_THAT(Refusal(request), StatusIs(absl::StatusCode::kInvalidArgument,
-                                         HasSubstr("labels has 33 entries, at most 32")));
+  EXPECT_THAT(ParseStatus(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                             HasSubstr("labels has 33 entries, at most 32")));
   request = Request();
   request.add_lanes()->set_slots(1001);
-  EXPECT_THAT(Refusal(request),
+  EXPECT_THAT(ParseStatus(request),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("lanes has an entry")));
   request.mutable_lanes(0)->set_name("default");
-  EXPECT_THAT(Refusal(request), StatusIs(absl::StatusCode::kInvalidArgument,
-                                         HasSubstr("lanes has 1001 slots in a lane")));
+  EXPECT_THAT(ParseStatus(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                             HasSubstr("lanes has 1001 slots in a lane")));
 }
 
-TEST(AgentListTest, AgentIsShownWhole) {
+TEST(AgentListTest, AgentIsConvertedWithAllFields) {
   const core::QueueId task(core::Ulid(1, 2));
   const v1::Agent proto = ToProto({.name = "a",
                                    .url = "grpc://a:1",
@@ -110,7 +110,7 @@ TEST(AgentListTest, AgentIsShownWhole) {
   EXPECT_EQ(proto.running_queue_ids(0), core::ToString(task));
 }
 
-TEST(AgentListTest, TokenOfAPageIsItsLastAgent) {
+TEST(AgentListTest, PageTokenNamesTheLastAgent) {
   director::AgentPage page = {.agents = {{.name = "a"}, {.name = "b"}}};
   EXPECT_EQ(ListResponse(page).next_page_token(), "");
   page.has_more = true;
@@ -124,7 +124,7 @@ TEST(AgentListTest, TokenOfAPageIsItsLastAgent) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_token")));
 }
 
-TEST(AgentListTest, PageThatGrowsTooLargeEndsAndGoesOnInTheNext) {
+TEST(AgentListTest, PageEndsEarlyWhenItIsTooLarge) {
   director::AgentPage page;
   for (int i = 1000; i < 2000; ++i) {
     page.agents.push_back({.name = std::to_string(i), .why = std::string(4096, 'x')});
@@ -134,10 +134,10 @@ TEST(AgentListTest, PageThatGrowsTooLargeEndsAndGoesOnInTheNext) {
   EXPECT_NE(response.next_page_token(), "");
 }
 
-TEST(AgentListTest, ReasonOfADrainHasALimit) {
+TEST(AgentListTest, DrainReasonHasALimit) {
   v1::DrainAgentRequest request;
   request.set_why(std::string(4097, 'x'));
-  EXPECT_THAT(WhyFrom(request),
+  EXPECT_THAT(DrainReasonFrom(request),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("why has 4097 bytes")));
 }
 

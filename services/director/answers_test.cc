@@ -1,4 +1,4 @@
-// Whatever bytes agents and old records hold, a client can parse what the director answers.
+// Clients can parse the director's answers, whatever bytes come from agents or old records.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -7,11 +7,11 @@
 #include "absl/status/status.h"
 #include "callboard/v1/fleet.pb.h"
 #include "callboard/v1/queue.pb.h"
-#include "libs/testing/any_bytes.h"
 #include "libs/testing/engine_fixture.h"
+#include "libs/testing/files.h"
 #include "libs/wire/status.h"
 #include "libs/wire/task.h"
-#include "services/director/agent_list.h"
+#include "services/director/lists.h"
 
 namespace callboard {
 namespace {
@@ -21,27 +21,27 @@ using test::Parses;
 
 class Answers {
  public:
-  // A task whose agent says `said` in whatever way it can.
-  explicit Answers(const std::string& said) {
+  // The agent sends `text` in every field that it can set.
+  explicit Answers(const std::string& text) {
     core::Submission submission = test::EngineFixture::Prompt();
     submission.spec.retry_on = {*core::ParseRetryRule("exit:*")};
     submission.spec.max_attempts = 2;
     director_.Connect("agent-1");
-    refused_ = director_.Add(test::EngineFixture::Prompt());
-    director_.Answer(refused_, absl::InvalidArgumentError(said));
+    rejected_ = director_.Add(test::EngineFixture::Prompt());
+    director_.AnswerStart(rejected_, absl::InvalidArgumentError(text));
     failed_ = director_.Add(submission);
-    director_.Accept(failed_);
+    director_.AcceptStart(failed_);
     core::RunResult result = {.end = core::RunResult::End::kFailed};
     result.exit_code = 1;
-    result.signal = said;
-    result.result = said;
-    result.error = said;
-    director_.Finish(failed_, result);
-    director_.DrainAgent("agent-1", said);
+    result.signal = text;
+    result.result = text;
+    result.error = text;
+    director_.FinishRun(failed_, result);
+    director_.DrainAgent("agent-1", text);
   }
 
-  bool Parse() {
-    for (const core::QueueId id : {refused_, failed_}) {
+  bool AllParse() {
+    for (const core::QueueId id : {rejected_, failed_}) {
       if (!Parses(wire::ToProto(director_.Task(id)))) return false;
       for (const core::TaskEvent& event : director_.Events(id)) {
         if (!Parses(wire::ToProto(event))) return false;
@@ -55,20 +55,20 @@ class Answers {
 
  private:
   test::EngineFixture director_;
-  core::QueueId refused_;
+  core::QueueId rejected_;
   core::QueueId failed_;
 };
 
-TEST(AnswersTest, EveryAnswerParsesWhateverAnAgentSays) {
+TEST(AnswersTest, EveryAnswerParsesWhateverAnAgentSends) {
   EXPECT_TRUE(rc::check([] {
     Answers answers(DrawBytes());
-    RC_ASSERT(answers.Parse());
+    RC_ASSERT(answers.AllParse());
     answers.Restart();
-    RC_ASSERT(answers.Parse());
+    RC_ASSERT(answers.AllParse());
   }));
 }
 
-TEST(AnswersTest, EveryErrorParsesAndFitsIntoAHeader) {
+TEST(AnswersTest, EveryErrorParsesAndFitsInAHeader) {
   EXPECT_TRUE(rc::check([] {
     const google::rpc::Status error = wire::ToProto(absl::NotFoundError(DrawBytes()));
     RC_ASSERT(Parses(error));

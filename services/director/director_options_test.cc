@@ -1,4 +1,4 @@
-#include "services/director/director_options.h"
+#include "services/director/start_director.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,14 +17,14 @@ using test::IsOk;
 using test::StatusIs;
 using ::testing::HasSubstr;
 
-// The settings that these flags give.
-config::v1::DirectorConfig Configured(const std::vector<const char*>& flags) {
+// Returns the settings with these flags.
+config::v1::DirectorConfig ConfigWithFlags(const std::vector<const char*>& flags) {
   config::v1::DirectorConfig config;
   CHECK_OK(config::LoadSettings({.arguments = flags, .environment = {}}, config).status());
   return config;
 }
 
-TEST(DirectorOptionsTest, EveryPolicyHasItsCounterpart) {
+TEST(DirectorOptionsTest, EveryPolicyIsConverted) {
   const std::pair<const char*, core::QueuePolicy> policies[] = {
       {"--queue.policy=reject", core::QueuePolicy::kReject},
       {"--queue.policy=block", core::QueuePolicy::kBlock},
@@ -32,15 +32,15 @@ TEST(DirectorOptionsTest, EveryPolicyHasItsCounterpart) {
       {"--queue.policy=drop-latest", core::QueuePolicy::kDropLatest},
   };
   for (const auto& [flag, policy] : policies) {
-    const auto options = DriverOptionsFrom(Configured({flag, "--queue.max_size=7"}));
+    const auto options = DriverOptionsFrom(ConfigWithFlags({flag, "--queue.max_size=7"}));
     ASSERT_THAT(options, IsOk());
     EXPECT_EQ(options->engine.queue.policy, policy);
     EXPECT_EQ(options->engine.queue.max_size, 7u);
   }
 }
 
-TEST(DirectorOptionsTest, EngineHasWhatTheSettingsSay) {
-  const auto options = DriverOptionsFrom(Configured(
+TEST(DirectorOptionsTest, EngineGetsEverySetting) {
+  const auto options = DriverOptionsFrom(ConfigWithFlags(
       {"--queue.max_attempts=4", "--queue.dispatch_timeout=5s", "--queue.max_waiters=6",
        "--queue.max_waiting_bytes=7", "--queue.scheduler_share=0.5", "--queue.allow_evict",
        "--lease.heartbeat=8s", "--lease.self_fence=20s", "--lease.kill_grace=9s",
@@ -61,16 +61,16 @@ TEST(DirectorOptionsTest, EngineHasWhatTheSettingsSay) {
   EXPECT_EQ(engine.retention.count, 11u);
 }
 
-// Settings and engine each state the defaults; they must not drift apart.
-TEST(DirectorOptionsTest, DefaultsAreTheEngines) {
-  const auto options = DriverOptionsFrom(Configured({}));
+// Both the settings and the engine define the defaults; they must be equal.
+TEST(DirectorOptionsTest, DefaultsEqualThoseOfTheEngine) {
+  const auto options = DriverOptionsFrom(ConfigWithFlags({}));
   ASSERT_THAT(options, IsOk());
   EXPECT_EQ(options->engine, director::EngineOptions());
 }
 
-TEST(DirectorOptionsTest, TaskMustBeGoneFromItsAgentBeforeAnotherGetsIt) {
-  EXPECT_THAT(DriverOptionsFrom(Configured({"--lease.redispatch_after=65s"})), IsOk());
-  EXPECT_THAT(DriverOptionsFrom(Configured({"--lease.redispatch_after=64s"})),
+TEST(DirectorOptionsTest, RedispatchMustWaitForTheSelfFence) {
+  EXPECT_THAT(DriverOptionsFrom(ConfigWithFlags({"--lease.redispatch_after=65s"})), IsOk());
+  EXPECT_THAT(DriverOptionsFrom(ConfigWithFlags({"--lease.redispatch_after=64s"})),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("lease.redispatch_after is 1m4s; a task is gone from its agent "
                                  "only after lease.self_fence + lease.kill_grace + 5s: set it to "

@@ -1,4 +1,4 @@
-#include "services/director/event_list.h"
+#include "services/director/lists.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ v1::ListTaskEventsRequest Request(const std::string& page_token = "") {
   return request;
 }
 
-TEST(EventListTest, RequestAsksForTheFirstFiftyEventsOfItsTask) {
+TEST(EventListTest, DefaultPageIsTheFirstFiftyEvents) {
   const auto query = EventQueryFrom(Request());
   ASSERT_THAT(query, IsOk());
   EXPECT_EQ(core::ToString(query->queue_id), kTask);
@@ -42,9 +42,9 @@ TEST(EventListTest, WrongFieldIsNamed) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_size")));
 }
 
-TEST(EventListTest, TokenOfAPageIsWhereTheNextOneBegins) {
+TEST(EventListTest, PageTokenContinuesAtTheNextPage) {
   const director::EventPage page = {.events = {{.number = 1}, {.number = 1}}, .first = 3};
-  EXPECT_EQ(ListResponse(page).next_page_token(), "") << "of the last page";
+  EXPECT_EQ(ListResponse(page).next_page_token(), "") << "the last page has no token";
   director::EventPage first = page;
   first.has_more = true;
   const v1::ListTaskEventsResponse response = ListResponse(first);
@@ -52,7 +52,7 @@ TEST(EventListTest, TokenOfAPageIsWhereTheNextOneBegins) {
   EXPECT_EQ(EventQueryFrom(Request(response.next_page_token()))->first, 5u);
 }
 
-TEST(EventListTest, PageThatGrowsTooLargeEndsAndGoesOnInTheNext) {
+TEST(EventListTest, PageEndsEarlyWhenItIsTooLarge) {
   director::EventPage page;
   page.events.resize(1000, {.why = std::string(4096, 'x')});
   const v1::ListTaskEventsResponse response = ListResponse(page);

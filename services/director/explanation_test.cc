@@ -1,4 +1,4 @@
-#include "services/director/explanation.h"
+#include "services/director/lists.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@ namespace {
 
 const core::QueueId kTask(core::Ulid(1, 2));
 
-TEST(ExplanationTest, SaysWhatTheEngineSays) {
+TEST(ExplanationTest, AllFieldsOfTheEngineAreConverted) {
   const v1::ExplainTaskResponse proto =
-      ToProto(kTask, {.state = core::TaskState::kPending,
+      ToProto(kTask, {.state = core::LifecycleState::kPending,
                       .position = 3,
                       .ready_ahead = 2,
                       .summary = "2 tasks are ahead of it",
@@ -30,8 +30,8 @@ TEST(ExplanationTest, SaysWhatTheEngineSays) {
   EXPECT_EQ(proto.estimated_start_at().seconds(), 9);
 }
 
-TEST(ExplanationTest, WhatIsNotKnownIsLeftOut) {
-  const v1::ExplainTaskResponse proto = ToProto(kTask, {.state = core::TaskState::kCompleted});
+TEST(ExplanationTest, UnknownFieldsAreAbsent) {
+  const v1::ExplainTaskResponse proto = ToProto(kTask, {.state = core::LifecycleState::kCompleted});
   EXPECT_EQ(proto.state(), v1::Task::STATE_COMPLETED);
   EXPECT_FALSE(proto.has_not_before());
   EXPECT_FALSE(proto.has_estimated_start_at());

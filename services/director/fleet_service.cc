@@ -1,14 +1,74 @@
 #include "services/director/fleet_service.h"
 
+#include <utility>
+
 #include "absl/status/statusor.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
+#include "libs/base/log.h"
+#include "libs/director/command.h"
 #include "libs/server/call.h"
 #include "libs/wire/page.h"
 #include "libs/wire/time.h"
-#include "services/director/agent_list.h"
+#include "services/director/lists.h"
 
 namespace callboard {
+
+using director::AgentCommand;
+using director::Command;
+using director::DirectorEngine;
+using director::Moment;
+
+bool AgentGate::OnSessionOpened(core::SessionId session, const core::SessionOpened& opened) {
+  return driver_.Post(AgentCommand([this, session, opened](DirectorEngine& engine, Moment now) {
+    const absl::Status status = engine.OnSessionOpened(session, opened, now);
+    if (status.ok()) {
+      base::LogInfo("agent", "connected",
+                    {{"name", opened.name},
+                     {"agent_url", opened.url},
+                     {"version", opened.version},
+                     {"features", absl::StrJoin(opened.features, ",")}});
+    } else {
+      base::LogWarning("agent", "refused", {{"name", opened.name}, {"error", status.message()}});
+      link_.EndSession(session, status);
+    }
+  }));
+}
+
+bool AgentGate::OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) {
+  return driver_.Post(AgentCommand([session, items](DirectorEngine& engine, Moment now) {
+    engine.OnItems(session, items, now);
+  }));
+}
+
+void AgentGate::OnOutput(core::SessionId session, core::RunOutput output) {
+  core::OutputAck acknowledged = {output.token};
+  if (!output.chunks.empty()) acknowledged.number = output.chunks.back().number;
+  outputs_.Store(std::move(output), [&link = link_, session, acknowledged] {
+    link.AcknowledgeOutput(session, acknowledged);
+  });
+}
+
+void AgentGate::OnSessionClosed(core::SessionId session, const absl::Status& why) {
+  driver_.Post(
+      AgentCommand([session, why](DirectorEngine& engine,
+                                  Moment now) { engine.OnSessionClosed(session, why, now); },
+                   Command::Origin::kLink));
+}
+
+void AgentGate::OnUnreachable(const std::string& name, const absl::Status& why) {
+  driver_.Post(AgentCommand(
+      [name, why](DirectorEngine& engine, Moment now) { engine.OnUnreachable(name, why, now); },
+      Command::Origin::kLink));
+}
+
+void AgentGate::OnStartNotSent(const core::FenceToken& token) {
+  driver_.Post(AgentCommand(
+      [token](DirectorEngine& engine, Moment now) { engine.OnStartNotSent(token, now); },
+      Command::Origin::kLink));
+}
+
 namespace {
 
 using director::AgentPage;
@@ -31,11 +91,12 @@ grpc::ServerUnaryReactor* FleetService::AnnounceAgent(grpc::CallbackServerContex
                                                       const v1::AnnounceAgentRequest* request,
                                                       v1::AnnounceAgentResponse* response) {
   const auto announce = [&](const server::UnaryCall<v1::AnnounceAgentResponse>& call) {
-    const absl::StatusOr<core::AgentAnnounced> announced = AnnouncementFrom(*request);
+    const absl::StatusOr<core::AgentAnnouncement> announced = AnnouncementFrom(*request);
     if (!announced.ok()) return call.Finish(announced.status());
-    // Nothing is written: on a full disk, too, agents have to know that their director lives.
-    driver_.Ask<bool>(
-        Command::Need::kRead,
+    // kRead: nothing is written, so that agents can reach their director even when its disk is
+    // full.
+    driver_.PostCall<bool>(
+        Command::Access::kRead,
         [announced = *announced](DirectorEngine& engine, Moment now) -> absl::StatusOr<bool> {
           RETURN_IF_ERROR(engine.Announce(announced, now));
           return true;
@@ -57,16 +118,16 @@ grpc::ServerUnaryReactor* FleetService::ListAgents(grpc::CallbackServerContext* 
                                                    v1::ListAgentsResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListAgentsResponse>& call) {
     const wire::PageScope scope(*request);
-    const absl::StatusOr<director::AgentQuery> query = AgentQueryFrom(scope.Opened(*request));
+    const absl::StatusOr<director::AgentQuery> query = AgentQueryFrom(scope.Unseal(*request));
     if (!query.ok()) return call.Finish(query.status());
-    driver_.Ask<AgentPage>(
-        Command::Need::kRead,
+    driver_.PostCall<AgentPage>(
+        Command::Access::kRead,
         [query = *query](DirectorEngine& engine, Moment now) {
           return engine.ListAgents(query, now);
         },
         [call, scope](const absl::StatusOr<AgentPage>& page) {
           if (!page.ok()) return call.Finish(page.status());
-          call.Finish(scope.Sealed(ListResponse(*page)));
+          call.Finish(scope.Seal(ListResponse(*page)));
         });
   };
   return server::Unary(context, response, list);
@@ -76,14 +137,14 @@ grpc::ServerUnaryReactor* FleetService::DrainAgent(grpc::CallbackServerContext* 
                                                    const v1::DrainAgentRequest* request,
                                                    v1::Agent* response) {
   const auto drain = [&](const AgentCall& call) {
-    const absl::StatusOr<std::string> why = WhyFrom(*request);
+    const absl::StatusOr<std::string> why = DrainReasonFrom(*request);
     if (!why.ok()) return call.Finish(why.status());
-    driver_.Ask<AgentView>(
-        Command::Need::kWrite,
+    driver_.PostCall<AgentView>(
+        Command::Access::kWrite,
         [name = request->name(), why = *why](DirectorEngine& engine,
                                              Moment now) -> absl::StatusOr<AgentView> {
           RETURN_IF_ERROR(engine.DrainAgent(name, why, now));
-          return engine.LookAtAgent(name, now);
+          return engine.FindAgent(name, now);
         },
         [call](const absl::StatusOr<AgentView>& agent) { Finish(call, agent); });
   };
@@ -94,11 +155,11 @@ grpc::ServerUnaryReactor* FleetService::UndrainAgent(grpc::CallbackServerContext
                                                      const v1::UndrainAgentRequest* request,
                                                      v1::Agent* response) {
   const auto undrain = [&](const AgentCall& call) {
-    driver_.Ask<AgentView>(
-        Command::Need::kWrite,
+    driver_.PostCall<AgentView>(
+        Command::Access::kWrite,
         [name = request->name()](DirectorEngine& engine, Moment now) -> absl::StatusOr<AgentView> {
           RETURN_IF_ERROR(engine.UndrainAgent(name, now));
-          return engine.LookAtAgent(name, now);
+          return engine.FindAgent(name, now);
         },
         [call](const absl::StatusOr<AgentView>& agent) { Finish(call, agent); });
   };

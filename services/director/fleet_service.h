@@ -1,20 +1,52 @@
+// The director's side of agents: the service about them, and the receiver of their events.
+
 #ifndef CALLBOARD_SERVICES_DIRECTOR_FLEET_SERVICE_H_
 #define CALLBOARD_SERVICES_DIRECTOR_FLEET_SERVICE_H_
 
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "callboard/v1/fleet.grpc.pb.h"
+#include "libs/core/session.h"
 #include "libs/director/driver.h"
+#include "libs/link/grpc_agent_link.h"
+#include "libs/ports/agent_link.h"
+#include "libs/store/output_keeper.h"
 
 namespace callboard {
 
-// FleetService over the director's driver: translates, calls, translates.
+// Receives the events of the agent link and posts them to the director as commands. Output bypasses
+// the director and goes to the OutputKeeper.
+//
+// Thread-safe: the link calls it on its own threads.
+class AgentGate final : public ports::AgentListener {
+ public:
+  // The arguments outlive this object.
+  AgentGate(director::DirectorDriver& driver, link::GrpcAgentLink& link,
+            store::OutputKeeper& outputs)
+      : driver_(driver), link_(link), outputs_(outputs) {}
+
+  bool OnSessionOpened(core::SessionId session, const core::SessionOpened& opened) override;
+  bool OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) override;
+  void OnOutput(core::SessionId session, core::RunOutput output) override;
+  void OnSessionClosed(core::SessionId session, const absl::Status& why) override;
+  void OnUnreachable(const std::string& name, const absl::Status& why) override;
+  void OnStartNotSent(const core::FenceToken& token) override;
+
+ private:
+  director::DirectorDriver& driver_;
+  link::GrpcAgentLink& link_;
+  store::OutputKeeper& outputs_;
+};
+
+// FleetService on top of the director's driver: converts requests, calls the driver and converts
+// the answers.
 class FleetService final : public v1::FleetService::CallbackService {
  public:
-  // Dials an agent, by its name and host:port, unless that is done already; told of every
-  // announcement that the director takes, on one of its threads, which must not be blocked.
+  // Dials the agent with this name at host:port unless it is being dialled already. Called for
+  // every announcement that the director accepts, on a thread of the director. Must not block.
   using Dial = std::function<void(const std::string& name, const std::string& address)>;
 
   // The driver outlives the service.

@@ -7,54 +7,57 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "callboard/v1/queue.pb.h"
-#include "libs/adapters/output_files/output_keeper.h"
 #include "libs/core/task.h"
 #include "libs/director/driver.h"
 #include "libs/director/task_watch.h"
-#include "libs/ports/clock.h"
+#include "libs/ports/environment.h"
 #include "libs/server/call.h"
+#include "libs/store/output_keeper.h"
 
 namespace callboard {
 
-// What a request asks for. INVALID_ARGUMENT names each wrong field.
-absl::StatusOr<adapters::OutputKeeper::Wanted> WantedFrom(const v1::TailTaskLogsRequest& request);
+// Parses a request. Returns INVALID_ARGUMENT with the name of each wrong field.
+absl::StatusOr<store::OutputKeeper::ReadRequest> OutputRequestFrom(
+    const v1::TailTaskLogsRequest& request);
 
-v1::TailTaskLogsResponse ToProto(const adapters::OutputKeeper::Shown& shown);
+v1::TailTaskLogsResponse ToProto(const store::OutputKeeper::ReadResult& output);
 
-// One TailTaskLogs call: shows what is kept, the next piece whenever the one before is sent, and
-// watches a task that lives, to hear of its end. The call keeps it, and it ends with the call.
+// One TailTaskLogs call. Sends the stored output piece by piece: each piece is read after the
+// previous one is sent. While the task is live, a watch on it reports its end.
+//
+// The call's callbacks own this object: it is destroyed with the call.
 class LogTail : public std::enable_shared_from_this<LogTail> {
  public:
   using Call = server::StreamCall<v1::TailTaskLogsResponse>;
-  // All outlive it.
-  struct Desk {
+  // The members outlive this object.
+  struct Deps {
     director::DirectorDriver& driver;
-    adapters::OutputKeeper& outputs;
+    store::OutputKeeper& outputs;
     const ports::Clock& clock;
   };
 
-  LogTail(Call call, Desk desk, const adapters::OutputKeeper::Wanted& wanted)
-      : call_(std::move(call)), desk_(desk), wanted_(wanted) {}
+  LogTail(Call call, Deps deps, const store::OutputKeeper::ReadRequest& request)
+      : call_(std::move(call)), deps_(deps), request_(request) {}
 
   ~LogTail();
 
-  // NOT_FOUND/TASK_NOT_FOUND ends it when there is no such task.
+  // Ends the call with NOT_FOUND/TASK_NOT_FOUND when there is no such task.
   void Begin();
 
  private:
   void OnTask(const core::Task& task);
-  void OnShown(const absl::StatusOr<adapters::OutputKeeper::Shown>& shown);
-  void WatchForItsEnd();
-  void OnWatched(const director::Watched& watched);
+  void OnOutput(const absl::StatusOr<store::OutputKeeper::ReadResult>& output);
+  void WatchTaskEnd();
+  void OnTaskChange(const director::WatchUpdate& update);
   void OnWatchEnded(const absl::Status& status);
 
   const Call call_;
-  const Desk desk_;
-  adapters::OutputKeeper::Wanted wanted_;
-  std::shared_ptr<adapters::OutputReader> reader_;
-  // Of a task that lives.
+  const Deps deps_;
+  store::OutputKeeper::ReadRequest request_;
+  std::shared_ptr<store::OutputReader> reader_;
+  // Null unless the task was live when the call began.
   std::shared_ptr<director::TaskWatch> watch_;
-  // The last that was heard of.
+  // Number of the task's newest known dispatch.
   core::DispatchNumber dispatch_;
 };
 

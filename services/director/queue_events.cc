@@ -7,16 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
 #include "libs/base/text.h"
-#include "libs/wire/enum_pairs.h"
-#include "libs/wire/enum_text.h"
+#include "libs/wire/enums.h"
 
 namespace callboard {
 namespace {
 
-using core::TaskState;
+using core::LifecycleState;
 using director::TaskStep;
 
-// What an agent says of its trouble may be long.
+// Longer error texts of agents are cut in log lines.
 constexpr size_t kErrorBytesShown = 256;
 
 const std::string& ErrorOf(const core::TaskRecord& record) {
@@ -24,7 +23,7 @@ const std::string& ErrorOf(const core::TaskRecord& record) {
   static const std::string busy = "agent busy";
   if (const auto* returned = std::get_if<core::Returned>(&record.change)) return returned->error;
   if (const auto* ended = std::get_if<core::Ended>(&record.change)) return ended->error;
-  return std::holds_alternative<core::Bounced>(record.change) ? busy : none;
+  return std::holds_alternative<core::AnsweredBusy>(record.change) ? busy : none;
 }
 
 void AddEnd(const core::TaskRecord& record, const TaskStep& step,
@@ -110,7 +109,7 @@ absl::string_view Name(QueueEvent event) {
   return "";
 }
 
-std::string Name(TaskState state) {
+std::string Name(LifecycleState state) {
   return wire::EnumText(*v1::Task::State_descriptor(), wire::ToProto(wire::kTaskStates, state));
 }
 
@@ -119,21 +118,21 @@ std::string Name(core::FailureReason reason) {
       wire::EnumText(*v1::Task::Reason_descriptor(), wire::ToProto(wire::kFailureReasons, reason)));
 }
 
-std::string ReasonOf(const absl::Status& refusal) {
-  const std::string reason = base::DetailsOf(refusal).reason;
-  return absl::AsciiStrToLower(reason.empty() ? absl::StatusCodeToString(refusal.code()) : reason);
+std::string ReasonOf(const absl::Status& error) {
+  const std::string reason = base::GetErrorDetails(error).reason;
+  return absl::AsciiStrToLower(reason.empty() ? absl::StatusCodeToString(error.code()) : reason);
 }
 
 std::optional<DispatchOutcome> OutcomeOf(const core::TaskRecord& record, const TaskStep& step) {
-  if (step.from != TaskState::kDispatching) return std::nullopt;
+  if (step.from != LifecycleState::kDispatching) return std::nullopt;
   if (std::holds_alternative<core::Accepted>(record.change)) return DispatchOutcome::kAccepted;
-  if (std::holds_alternative<core::Bounced>(record.change)) return DispatchOutcome::kBusy;
+  if (std::holds_alternative<core::AnsweredBusy>(record.change)) return DispatchOutcome::kBusy;
   if (const auto* returned = std::get_if<core::Returned>(&record.change)) {
     return returned->reported ? DispatchOutcome::kAccepted : DispatchOutcome::kFailed;
   }
   const auto* ended = std::get_if<core::Ended>(&record.change);
   if (ended == nullptr) return std::nullopt;
-  if (ended->state == TaskState::kCancelled) return DispatchOutcome::kCancelled;
+  if (ended->state == LifecycleState::kCancelled) return DispatchOutcome::kCancelled;
   if (ended->run.has_value()) return DispatchOutcome::kAccepted;
   return ended->reason == core::FailureReason::kAgentRejected ? DispatchOutcome::kRejected
                                                               : DispatchOutcome::kFailed;
@@ -151,44 +150,46 @@ QueueTimes TimesOf(const core::TaskRecord& record, const TaskStep& step) {
     return {.pending = from(step.since), .wait = from(is_first ? step.submitted_at : step.since)};
   }
   if (OutcomeOf(record, step).has_value()) return {.dispatch = from(step.since)};
-  const bool is_over = std::holds_alternative<core::Returned>(record.change) ||
-                       std::holds_alternative<core::Ended>(record.change);
-  if (step.from == TaskState::kWorking && is_over) return {.run = from(step.since)};
+  const bool run_has_ended = std::holds_alternative<core::Returned>(record.change) ||
+                             std::holds_alternative<core::Ended>(record.change);
+  if (step.from == LifecycleState::kWorking && run_has_ended) return {.run = from(step.since)};
   return {};
 }
 
-absl::InlinedVector<QueueLine, 2> LinesOf(const core::TaskRecord& record, const TaskStep& step) {
+absl::InlinedVector<QueueLogLine, 2> LogLinesOf(const core::TaskRecord& record,
+                                                const TaskStep& step) {
   using base::LogLevel;
-  absl::InlinedVector<QueueLine, 2> lines;
+  absl::InlinedVector<QueueLogLine, 2> lines;
   const std::optional<DispatchOutcome> outcome = OutcomeOf(record, step);
   if (outcome == DispatchOutcome::kAccepted) {
     lines.push_back({QueueEvent::kDispatchSuccess});
   } else if (outcome.has_value() && outcome != DispatchOutcome::kCancelled) {
     lines.push_back({QueueEvent::kDispatchFailed, LogLevel::kWarning});
   }
-  struct Step {
+  struct AddLinesOfChange {
     void operator()(const core::Admitted&) const { lines.push_back({QueueEvent::kTaskAdded}); }
     void operator()(const core::Dispatched&) const { lines.push_back({QueueEvent::kDispatch}); }
     void operator()(const core::Accepted&) const {}
-    void operator()(const core::Bounced&) const {}
+    void operator()(const core::AnsweredBusy&) const {}
     void operator()(const core::Returned& returned) const {
-      if (from == TaskState::kDispatching && !returned.reported) return;
+      if (from == LifecycleState::kDispatching && !returned.reported) return;
       lines.push_back({QueueEvent::kRunFailed, LogLevel::kWarning});
     }
     void operator()(const core::CancelRequested&) const {}
     void operator()(const core::Ended& ended) const {
-      lines.push_back({QueueEvent::kTaskEnded,
-                       ended.state == TaskState::kFailed ? LogLevel::kWarning : LogLevel::kInfo});
+      lines.push_back({QueueEvent::kTaskEnded, ended.state == LifecycleState::kFailed
+                                                   ? LogLevel::kWarning
+                                                   : LogLevel::kInfo});
     }
-    void operator()(const core::Noted&) const {
+    void operator()(const core::EventOnly&) const {
       if (kind != core::TaskEventKind::kOrphanResult) return;
       lines.push_back({QueueEvent::kOrphanResult, LogLevel::kWarning});
     }
     core::TaskEventKind kind;
-    TaskState from;
-    absl::InlinedVector<QueueLine, 2>& lines;
+    LifecycleState from;
+    absl::InlinedVector<QueueLogLine, 2>& lines;
   };
-  std::visit(Step{record.event.kind, step.from, lines}, record.change);
+  std::visit(AddLinesOfChange{record.event.kind, step.from, lines}, record.change);
   return lines;
 }
 
@@ -201,7 +202,7 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
   }
   const std::string attempt = absl::StrCat(step.attempts + 1, "/", step.max_attempts);
   const auto add_error = [&] {
-    const absl::string_view error = base::Utf8Cut(ErrorOf(record), kErrorBytesShown);
+    const absl::string_view error = base::Utf8Prefix(ErrorOf(record), kErrorBytesShown);
     if (!error.empty()) fields.emplace_back("error", error);
   };
   switch (event) {
@@ -218,8 +219,8 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
     case QueueEvent::kDispatchFailed:
       add_error();
       fields.emplace_back("attempt", attempt);
-      if (const auto* bounced = std::get_if<core::Bounced>(&record.change)) {
-        fields.emplace_back("busy", bounced->busy_rejections);
+      if (const auto* answered_busy = std::get_if<core::AnsweredBusy>(&record.change)) {
+        fields.emplace_back("busy", answered_busy->busy_rejections);
       }
       if (std::holds_alternative<core::Ended>(record.change)) fields.emplace_back("final", true);
       break;
@@ -229,8 +230,8 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
       break;
     case QueueEvent::kTaskEnded:
       AddEnd(record, step, fields);
-      // Of a dispatch that failed, its own line says it.
-      if (step.from == TaskState::kWorking) add_error();
+      // The error of a failed dispatch is in its dispatch_failed line.
+      if (step.from == LifecycleState::kWorking) add_error();
       break;
     case QueueEvent::kDispatchSuccess:
     case QueueEvent::kCancelRequested:
@@ -255,10 +256,10 @@ std::vector<base::LogField> FieldsOf(const director::OrphanResult& orphan) {
   return fields;
 }
 
-std::vector<base::LogField> FieldsOf(const absl::Status& refusal,
+std::vector<base::LogField> FieldsOf(const absl::Status& error,
                                      const director::SubmitOrigin& origin) {
-  std::vector<base::LogField> fields = {{"reason", ReasonOf(refusal)}};
-  const auto metadata = base::DetailsOf(refusal).metadata;
+  std::vector<base::LogField> fields = {{"reason", ReasonOf(error)}};
+  const auto metadata = base::GetErrorDetails(error).metadata;
   const auto depth = metadata.find("depth");
   if (depth != metadata.end()) fields.emplace_back("depth", depth->second);
   AddOrigin(origin, fields);

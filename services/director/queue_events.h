@@ -1,4 +1,4 @@
-// What a step of a task is to those who look on: lines of the log, and numbers.
+// Log lines, outcomes and durations of a step of a task, for logs, metrics and spans.
 #ifndef CALLBOARD_SERVICES_DIRECTOR_QUEUE_EVENTS_H_
 #define CALLBOARD_SERVICES_DIRECTOR_QUEUE_EVENTS_H_
 
@@ -10,14 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "libs/base/log_line.h"
+#include "libs/base/log.h"
 #include "libs/core/record.h"
 #include "libs/director/observer.h"
 #include "libs/director/task_step.h"
 
 namespace callboard {
 
-// How a dispatch was answered: by its agent, or by whoever gave it up.
+// How a dispatch ended: by the agent's answer, by failure, or by a cancel.
 enum class DispatchOutcome { kAccepted, kBusy, kFailed, kRejected, kCancelled };
 inline constexpr DispatchOutcome kDispatchOutcomes[] = {
     DispatchOutcome::kAccepted, DispatchOutcome::kBusy, DispatchOutcome::kFailed,
@@ -29,38 +29,40 @@ inline constexpr director::CancelPhase kCancelPhases[] = {
     director::CancelPhase::kDispatching, director::CancelPhase::kInFlight};
 absl::string_view Name(director::CancelPhase phase);
 
-// Nothing when the step answers no dispatch. A result that comes without an answer is one, too.
+// Returns nullopt when the step answers no dispatch. A result that arrives without an answer to the
+// start counts as an answer.
 std::optional<DispatchOutcome> OutcomeOf(const core::TaskRecord& record,
                                          const director::TaskStep& step);
 
-// How long it took to come to this step; what it did not end is absent. Wall time: never below 0,
-// whatever the clock does.
+// Durations of the phases that a step ended; absent for phases that it did not end. Measured in
+// wall time, and never negative even if the clock was set back.
 struct QueueTimes {
-  // At the door, until it was accepted.
+  // From the arrival of the submit until it was accepted.
   std::optional<absl::Duration> waiting = {};
-  // One stay in line; and the same with the time at the door before the first.
+  // One period in the queue.
   std::optional<absl::Duration> pending = {};
+  // The same; for the first period, counted from the arrival of the submit.
   std::optional<absl::Duration> wait = {};
-  // Until a dispatch was answered.
+  // From the dispatch until it was answered.
   std::optional<absl::Duration> dispatch = {};
   std::optional<absl::Duration> run = {};
 };
 QueueTimes TimesOf(const core::TaskRecord& record, const director::TaskStep& step);
 
-// `completed`, `exec_failed`: as in the API, in lower case.
-std::string Name(core::TaskState state);
+// Return the API's names in lower case: `completed`, `exec_failed`.
+std::string Name(core::LifecycleState state);
 std::string Name(core::FailureReason reason);
-// The reason of a refused call, in lower case; of one without, its code.
-std::string ReasonOf(const absl::Status& refusal);
-// Every reason for which a submit is refused.
-inline constexpr absl::string_view kRefusals[] = {
+// Returns the error's reason in lower case, or its status code if it has no reason.
+std::string ReasonOf(const absl::Status& error);
+// Every reason for which a submit can be rejected.
+inline constexpr absl::string_view kRejectReasons[] = {
     "queue_full",        "queue_draining",    "too_many_waiters",  "overloaded",
     "store_full",        "store_unavailable", "outcome_unknown",   "overlap",
     "request_id_reused", "ticket_expired",    "evict_not_allowed", "field_not_supported",
     "invalid_field",     "malformed_request",
 };
 
-// A line of the log is `queue=<event>` and its fields.
+// Events of the log. A line is `queue=<event>` and its fields.
 enum class QueueEvent {
   kTaskAdded,
   kDispatch,
@@ -75,22 +77,24 @@ enum class QueueEvent {
 };
 absl::string_view Name(QueueEvent event);
 
-struct QueueLine {
+struct QueueLogLine {
   QueueEvent event;
   base::LogLevel level = base::LogLevel::kInfo;
 
-  friend bool operator==(const QueueLine&, const QueueLine&) = default;
+  friend bool operator==(const QueueLogLine&, const QueueLogLine&) = default;
 };
 
-// The lines of a step. What is routine is info, what somebody may have to look into a warning.
-absl::InlinedVector<QueueLine, 2> LinesOf(const core::TaskRecord& record,
-                                          const director::TaskStep& step);
-// The fields of one of them. Nothing that a task was given is among them.
+// Returns the log lines of a step. Routine events are info; events that may need an operator's
+// attention are warnings.
+absl::InlinedVector<QueueLogLine, 2> LogLinesOf(const core::TaskRecord& record,
+                                                const director::TaskStep& step);
+// Returns the fields of a log line. They never include the task's content: prompt, payload or
+// environment.
 std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& record,
                                      const director::TaskStep& step);
-// Of a result without a record.
+// The same for events that have no record: an orphan result, a rejected submit, a cancel.
 std::vector<base::LogField> FieldsOf(const director::OrphanResult& orphan);
-std::vector<base::LogField> FieldsOf(const absl::Status& refusal,
+std::vector<base::LogField> FieldsOf(const absl::Status& error,
                                      const director::SubmitOrigin& origin);
 std::vector<base::LogField> FieldsOf(const director::CancelledTask& task);
 

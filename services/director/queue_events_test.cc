@@ -11,14 +11,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "libs/core/task_spans.h"
-#include "libs/testing/file_text.h"
+#include "libs/core/trace.h"
+#include "libs/testing/files.h"
 
 namespace callboard {
 namespace {
 
 using core::FailureReason;
-using core::TaskState;
+using core::LifecycleState;
 using director::TaskStep;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -32,15 +32,15 @@ constexpr char kRun[] =
 
 const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
 
-// Submitted five seconds ago, and for two where it is.
-const TaskStep kPending = {.from = TaskState::kPending,
+// A task that was submitted five seconds ago and has been pending for two.
+const TaskStep kPending = {.from = LifecycleState::kPending,
                            .since = kNow - absl::Seconds(2),
                            .submitted_at = kNow - absl::Seconds(5),
                            .attempts = 0,
                            .max_attempts = 3,
-                           .trace = core::SubmitSpanOf(kId)};
+                           .trace = core::SubmitSpan(kId)};
 
-TaskStep From(TaskState state) {
+TaskStep StepFrom(LifecycleState state) {
   TaskStep step = kPending;
   step.from = state;
   return step;
@@ -57,13 +57,13 @@ core::TaskRecord Record(core::TaskChange change) {
 }
 
 core::Ended Failed(FailureReason reason) {
-  return {.state = TaskState::kFailed, .reason = reason, .counts = true};
+  return {.state = LifecycleState::kFailed, .reason = reason, .counts_as_attempt = true};
 }
 
-// What the log says of a step, one line each, without the time and the trace, which is last.
+// Returns the log lines of a step, without the time at the beginning and the trace at the end.
 std::vector<std::string> LogOf(const core::TaskRecord& record, const TaskStep& step) {
   std::vector<std::string> log;
-  for (const QueueLine& line : LinesOf(record, step)) {
+  for (const QueueLogLine& line : LogLinesOf(record, step)) {
     const std::string text =
         base::FormatLogLine(base::LogFormat::kLogfmt, kNow, line.level, "queue", Name(line.event),
                             FieldsOf(line.event, record, step));
@@ -75,7 +75,7 @@ std::vector<std::string> LogOf(const core::TaskRecord& record, const TaskStep& s
   return log;
 }
 
-TEST(QueueEventsTest, AdmissionIsATaskAddedAndSaysNothingOfWhatItWasGiven) {
+TEST(QueueEventsTest, AdmissionIsLoggedWithoutTheTasksContent) {
   core::TaskSpec spec;
   spec.prompt = "secret prompt";
   spec.env = {{"TOKEN", "secret"}};
@@ -89,13 +89,13 @@ TEST(QueueEventsTest, AdmissionIsATaskAddedAndSaysNothingOfWhatItWasGiven) {
   EXPECT_THAT(TimesOf(record, kPending).waiting, Optional(absl::Seconds(5)));
 }
 
-TEST(QueueEventsTest, DispatchNamesTheAgentAndTheAttemptItMayBecome) {
+TEST(QueueEventsTest, DispatchIsLoggedWithItsAgentAndAttempt) {
   const auto record = Record(core::Dispatched{.dispatch = core::DispatchNumber(2)});
   EXPECT_THAT(LogOf(record, kPending),
               ElementsAre(absl::StrCat("INFO queue=dispatch ", kRun, " dispatch=2 attempt=1/3")));
 }
 
-TEST(QueueEventsTest, OnlyTheFirstWaitBeginsAtTheDoor) {
+TEST(QueueEventsTest, OnlyTheFirstWaitIncludesTheTimeBeforeAdmission) {
   const auto first =
       TimesOf(Record(core::Dispatched{.dispatch = core::DispatchNumber(1)}), kPending);
   EXPECT_THAT(first.pending, Optional(absl::Seconds(2)));
@@ -106,35 +106,36 @@ TEST(QueueEventsTest, OnlyTheFirstWaitBeginsAtTheDoor) {
   EXPECT_THAT(later.wait, Optional(absl::Seconds(2)));
 }
 
-TEST(QueueEventsTest, AcceptedDispatchIsASuccess) {
+TEST(QueueEventsTest, AcceptedDispatchIsLoggedAsSuccess) {
   const auto record = Record(core::Accepted());
-  const TaskStep step = From(TaskState::kDispatching);
+  const TaskStep step = StepFrom(LifecycleState::kDispatching);
   EXPECT_THAT(LogOf(record, step), ElementsAre(absl::StrCat("INFO queue=dispatch_success ", kRun)));
   EXPECT_THAT(OutcomeOf(record, step), Optional(DispatchOutcome::kAccepted));
   EXPECT_THAT(TimesOf(record, step).dispatch, Optional(absl::Seconds(2)));
   EXPECT_EQ(TimesOf(record, step).run, std::nullopt);
 }
 
-TEST(QueueEventsTest, BusyLeavesTheAttemptAsItIs) {
-  const auto record = Record(core::Bounced{.busy_rejections = 4});
-  const TaskStep step = From(TaskState::kDispatching);
+TEST(QueueEventsTest, BusyDispatchDoesNotCountAsAnAttempt) {
+  const auto record = Record(core::AnsweredBusy{.busy_rejections = 4});
+  const TaskStep step = StepFrom(LifecycleState::kDispatching);
   EXPECT_THAT(LogOf(record, step),
               ElementsAre(absl::StrCat("WARN queue=dispatch_failed ", kRun,
                                        " error=\"agent busy\" attempt=1/3 busy=4")));
   EXPECT_THAT(OutcomeOf(record, step), Optional(DispatchOutcome::kBusy));
 }
 
-TEST(QueueEventsTest, DispatchThatIsTriedAgainHasFailedButNotFinally) {
-  const auto record = Record(core::Returned{.counts = true, .error = "UNAVAILABLE: down"});
-  const TaskStep step = From(TaskState::kDispatching);
+TEST(QueueEventsTest, RetriedDispatchIsNotFinal) {
+  const auto record =
+      Record(core::Returned{.counts_as_attempt = true, .error = "UNAVAILABLE: down"});
+  const TaskStep step = StepFrom(LifecycleState::kDispatching);
   EXPECT_THAT(LogOf(record, step),
               ElementsAre(absl::StrCat("WARN queue=dispatch_failed ", kRun,
                                        " error=\"UNAVAILABLE: down\" attempt=1/3")));
   EXPECT_THAT(OutcomeOf(record, step), Optional(DispatchOutcome::kFailed));
 }
 
-TEST(QueueEventsTest, LastDispatchThatFailsEndsTheTask) {
-  TaskStep step = From(TaskState::kDispatching);
+TEST(QueueEventsTest, LastFailedDispatchEndsTheTask) {
+  TaskStep step = StepFrom(LifecycleState::kDispatching);
   step.attempts = 2;
   const auto record = Record(Failed(FailureReason::kMaxAttempts));
   EXPECT_THAT(
@@ -147,20 +148,20 @@ TEST(QueueEventsTest, LastDispatchThatFailsEndsTheTask) {
               Optional(DispatchOutcome::kRejected));
 }
 
-TEST(QueueEventsTest, ResultWithoutAnAnswerSaysThatTheDispatchWasAccepted) {
-  const TaskStep step = From(TaskState::kDispatching);
+TEST(QueueEventsTest, ResultWithoutAnAnswerMeansAccepted) {
+  const TaskStep step = StepFrom(LifecycleState::kDispatching);
   const auto record = Record(core::Ended{.run = core::RunResult{.exit_code = 0}});
   EXPECT_THAT(LogOf(record, step), ElementsAre(absl::StrCat("INFO queue=dispatch_success ", kRun),
                                                absl::StrCat("INFO queue=task_ended ", kRun,
                                                             " state=completed exit_code=0")));
-  EXPECT_EQ(TimesOf(record, step).run, std::nullopt) << "nobody knows when it began";
-  EXPECT_THAT(LogOf(Record(core::Returned{.counts = true, .reported = true}), step),
+  EXPECT_EQ(TimesOf(record, step).run, std::nullopt) << "the start of the run is unknown";
+  EXPECT_THAT(LogOf(Record(core::Returned{.counts_as_attempt = true, .reported = true}), step),
               ElementsAre(absl::StrCat("INFO queue=dispatch_success ", kRun),
                           absl::StrCat("WARN queue=run_failed ", kRun, " attempt=1/3")));
 }
 
-TEST(QueueEventsTest, RunThatIsOverSaysHowAndAfterHowLong) {
-  const TaskStep step = From(TaskState::kWorking);
+TEST(QueueEventsTest, EndOfARunIsLoggedWithItsReasonAndDuration) {
+  const TaskStep step = StepFrom(LifecycleState::kWorking);
   core::Ended failed = Failed(FailureReason::kExecFailed);
   failed.error = "it exited with 7";
   failed.run = core::RunResult{.end = core::RunResult::End::kFailed,
@@ -174,29 +175,30 @@ TEST(QueueEventsTest, RunThatIsOverSaysHowAndAfterHowLong) {
                                        "error=\"it exited with 7\"")));
   EXPECT_EQ(OutcomeOf(Record(failed), step), std::nullopt) << "the dispatch was answered before";
   EXPECT_THAT(TimesOf(Record(failed), step).run, Optional(absl::Seconds(2)));
-  const auto retried = Record(core::Returned{.counts = true, .error = "it exited with 7"});
+  const auto retried =
+      Record(core::Returned{.counts_as_attempt = true, .error = "it exited with 7"});
   EXPECT_THAT(LogOf(retried, step),
               ElementsAre(absl::StrCat("WARN queue=run_failed ", kRun,
                                        " attempt=1/3 error=\"it exited with 7\"")));
   EXPECT_THAT(TimesOf(retried, step).run, Optional(absl::Seconds(2)));
 }
 
-TEST(QueueEventsTest, CancelIsAskedForAndThenEndsTheTask) {
+TEST(QueueEventsTest, CancelRequestIsNotAnEndButCancelledIs) {
   core::TaskRecord asked = Record(core::CancelRequested());
   asked.event.who = "me";
-  for (const TaskState state : {TaskState::kDispatching, TaskState::kWorking}) {
-    EXPECT_THAT(LogOf(asked, From(state)), IsEmpty()) << "the hook of cancels says it";
-    EXPECT_EQ(OutcomeOf(asked, From(state)), std::nullopt);
-    EXPECT_EQ(TimesOf(asked, From(state)).run, std::nullopt) << "it still runs";
+  for (const LifecycleState state : {LifecycleState::kDispatching, LifecycleState::kWorking}) {
+    EXPECT_THAT(LogOf(asked, StepFrom(state)), IsEmpty()) << "OnCancel() logs cancels";
+    EXPECT_EQ(OutcomeOf(asked, StepFrom(state)), std::nullopt);
+    EXPECT_EQ(TimesOf(asked, StepFrom(state)).run, std::nullopt) << "it still runs";
   }
-  const auto ended = Record(core::Ended{.state = TaskState::kCancelled});
-  EXPECT_THAT(LogOf(ended, From(TaskState::kDispatching)),
+  const auto ended = Record(core::Ended{.state = LifecycleState::kCancelled});
+  EXPECT_THAT(LogOf(ended, StepFrom(LifecycleState::kDispatching)),
               ElementsAre(absl::StrCat("INFO queue=task_ended ", kRun, " state=cancelled")));
-  EXPECT_THAT(OutcomeOf(ended, From(TaskState::kDispatching)),
+  EXPECT_THAT(OutcomeOf(ended, StepFrom(LifecycleState::kDispatching)),
               Optional(DispatchOutcome::kCancelled));
 }
 
-TEST(QueueEventsTest, TaskThatNeverRanEndsWithoutAnAgent) {
+TEST(QueueEventsTest, TaskWithoutADispatchEndsWithoutAnAgent) {
   core::TaskRecord record = Record(Failed(FailureReason::kExpired));
   record.event.dispatch = {};
   record.event.agent = "";
@@ -204,29 +206,29 @@ TEST(QueueEventsTest, TaskThatNeverRanEndsWithoutAnAgent) {
                                                                 " state=failed reason=expired")));
 }
 
-TEST(QueueEventsTest, NoteIsNoEvent) {
-  EXPECT_THAT(LogOf(Record(core::Noted()), kPending), IsEmpty());
+TEST(QueueEventsTest, NoteIsNotLogged) {
+  EXPECT_THAT(LogOf(Record(core::EventOnly()), kPending), IsEmpty());
 }
 
-TEST(QueueEventsTest, TimeIsNeverNegativeWhateverTheClockDoes) {
-  TaskStep step = From(TaskState::kWorking);
+TEST(QueueEventsTest, DurationIsNeverNegative) {
+  TaskStep step = StepFrom(LifecycleState::kWorking);
   step.since = kNow + absl::Hours(1);
   EXPECT_THAT(TimesOf(Record(core::Ended()), step).run, Optional(absl::ZeroDuration()));
 }
 
-TEST(QueueEventsTest, LongErrorIsCutBetweenCharacters) {
+TEST(QueueEventsTest, LongErrorIsCutAtACharacterBoundary) {
   std::string error = "x";
   for (int i = 0; i < 1000; ++i) error += "é";
-  EXPECT_THAT(LogOf(Record(core::Returned{.error = error}), From(TaskState::kDispatching)),
+  EXPECT_THAT(LogOf(Record(core::Returned{.error = error}), StepFrom(LifecycleState::kDispatching)),
               ElementsAre(HasSubstr(absl::StrCat("error=", error.substr(0, 255), " attempt="))));
 }
 
-TEST(QueueEventsTest, RefusalIsNamedByItsReasonOrElseItsCodeAndByWhoSubmitted) {
+TEST(QueueEventsTest, RejectedSubmitIsLoggedWithItsReasonOrCode) {
   const absl::Status full = base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL",
                                              {{"depth", "50"}, {"key", "secret"}});
-  const auto log = [](const absl::Status& refusal, const director::SubmitOrigin& origin) {
+  const auto log = [](const absl::Status& error, const director::SubmitOrigin& origin) {
     return base::FormatLogLine(base::LogFormat::kLogfmt, kNow, base::LogLevel::kWarning, "queue",
-                               Name(QueueEvent::kSubmitRejected), FieldsOf(refusal, origin));
+                               Name(QueueEvent::kSubmitRejected), FieldsOf(error, origin));
   };
   const director::SubmitOrigin job = {.source = "scheduler",
                                       .source_job = "nightly",
@@ -241,7 +243,7 @@ TEST(QueueEventsTest, RefusalIsNamedByItsReasonOrElseItsCodeAndByWhoSubmitted) {
                                 "identity=anonymous"));
 }
 
-TEST(QueueEventsTest, CancelSaysWhereTheTaskWas) {
+TEST(QueueEventsTest, CancelIsLoggedWithThePhaseOfItsTask) {
   const auto log = [](const director::CancelledTask& task) {
     return base::FormatLogLine(base::LogFormat::kLogfmt, kNow, base::LogLevel::kInfo, "queue",
                                Name(QueueEvent::kCancelRequested), FieldsOf(task));
@@ -262,7 +264,7 @@ TEST(QueueEventsTest, CancelSaysWhereTheTaskWas) {
               testing::EndsWith(absl::StrCat(kRun, " phase=in_flight who=me")));
 }
 
-TEST(QueueEventsTest, OperatorsPageListsEveryEvent) {
+TEST(QueueEventsTest, OperationsPageListsEveryEvent) {
   const std::string page = test::FileText("docs/OPERATIONS.md");
   for (int i = 0; !Name(QueueEvent(i)).empty(); ++i) {
     EXPECT_THAT(page, testing::HasSubstr(absl::StrCat("| `queue=", Name(QueueEvent(i)), "` |")));

@@ -5,26 +5,25 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "libs/server/gauge.h"
-#include "libs/wire/enum_pairs.h"
-#include "libs/wire/enum_text.h"
-#include "services/director/agent_list.h"
+#include "libs/telemetry/metrics.h"
+#include "libs/wire/enums.h"
+#include "services/director/lists.h"
 
 namespace callboard {
 namespace {
 
-using core::TaskState;
+using core::LifecycleState;
 using prometheus::Counter;
 using prometheus::Histogram;
 
-// From an idle queue to one that is hours behind.
-const Histogram::BucketBoundaries kWaits = {0.001, 0.01, 0.1, 0.5, 1,    5,
-                                            15,    60,   300, 900, 3600, 14400};
-// From an agent in the same rack to one that is never heard of again.
-const Histogram::BucketBoundaries kAnswers = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-                                              0.1,    0.5,   1,      5,     30,   75};
-const Histogram::BucketBoundaries kRuns = {0.01, 0.1, 0.5, 1,    5,    15,
-                                           60,   300, 900, 1800, 3600, 14400};
+// In seconds: from an idle queue to one that is hours behind.
+const Histogram::BucketBoundaries kWaitBuckets = {0.001, 0.01, 0.1, 0.5, 1,    5,
+                                                  15,    60,   300, 900, 3600, 14400};
+// In seconds: from an agent in the same rack to one that never answers.
+const Histogram::BucketBoundaries kAnswerBuckets = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                                    0.1,    0.5,   1,      5,     30,   75};
+const Histogram::BucketBoundaries kRunBuckets = {0.01, 0.1, 0.5, 1,    5,    15,
+                                                 60,   300, 900, 1800, 3600, 14400};
 prometheus::Family<Counter>& NewCounters(prometheus::Registry& metrics, const std::string& name,
                                          const std::string& help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(metrics);
@@ -32,8 +31,9 @@ prometheus::Family<Counter>& NewCounters(prometheus::Registry& metrics, const st
 
 }  // namespace
 
-QueueMetrics::Times::Times(const Registries& registries, const std::string& name,
-                           const std::string& help, const Histogram::BucketBoundaries& buckets)
+QueueMetrics::DurationHistogram::DurationHistogram(const Registries& registries,
+                                                   const std::string& name, const std::string& help,
+                                                   const Histogram::BucketBoundaries& buckets)
     : name_(name),
       histogram_(prometheus::BuildHistogram()
                      .Name(name)
@@ -41,54 +41,55 @@ QueueMetrics::Times::Times(const Registries& registries, const std::string& name
                      .Register(registries.metrics)
                      .Add({}, buckets)),
       exemplars_(registries.exemplars) {
-  if (exemplars_ != nullptr) exemplars_->Add(name, buckets);
+  if (exemplars_ != nullptr) exemplars_->AddHistogram(name, buckets);
 }
 
-void QueueMetrics::Times::Observe(const std::optional<absl::Duration>& time, absl::Time at,
-                                  const core::SpanContext& trace) {
+void QueueMetrics::DurationHistogram::Observe(const std::optional<absl::Duration>& time,
+                                              absl::Time at, const core::SpanContext& trace) {
   if (!time.has_value()) return;
   const double seconds = absl::ToDoubleSeconds(*time);
   histogram_.Observe(seconds);
   if (exemplars_ == nullptr || !trace.sampled) return;
-  exemplars_->Note(name_, {trace.trace_id, seconds, at});
+  exemplars_->Update(name_, {trace.trace_id, seconds, at});
 }
 
 QueueMetrics::QueueMetrics(const Registries& registries)
-    : refused_(NewCounters(registries.metrics, "callboard_submit_rejected_total",
-                           "Submits that were refused, by the reason they were given.")),
+    : rejected_submits_(NewCounters(registries.metrics, "callboard_submit_rejected_total",
+                                    "Submits that were rejected, by reason.")),
       wait_seconds_(registries, "callboard_queue_wait_seconds",
-                    "From the arrival of a submit, or the return of a task, until "
-                    "its dispatch.",
-                    kWaits),
+                    "From the arrival of a submit, or the return of a task to the "
+                    "queue, until its dispatch.",
+                    kWaitBuckets),
       waiting_seconds_(registries, "callboard_queue_waiting_seconds",
-                       "From the arrival of a submit until it was accepted.", kWaits),
+                       "From the arrival of a submit until it was accepted.", kWaitBuckets),
       pending_seconds_(registries, "callboard_queue_pending_seconds",
-                       "From coming into line until the dispatch.", kWaits),
+                       "From entering the queue until the dispatch.", kWaitBuckets),
       dispatch_seconds_(registries, "callboard_dispatch_seconds",
-                        "From the dispatch until it was answered or given up.", kAnswers),
+                        "From the dispatch until it was answered or abandoned.", kAnswerBuckets),
       run_seconds_(registries, "callboard_run_seconds",
-                   "From the agent's acceptance until the run was over.", kRuns),
+                   "From the agent's acceptance until the run ended.", kRunBuckets),
       commits_(registries.metrics),
       orphan_results_(NewCounters(registries.metrics, "callboard_orphan_results_total",
-                                  "Results of dispatches that no longer counted, thrown away.")
+                                  "Discarded results of dispatches that no longer counted.")
                           .Add({})) {
-  for (const absl::string_view reason : kRefusals) refused_.Add({{"reason", std::string(reason)}});
+  for (const absl::string_view reason : kRejectReasons)
+    rejected_submits_.Add({{"reason", std::string(reason)}});
   auto& tasks = NewCounters(registries.metrics, "callboard_tasks_total",
-                            "Tasks that have ended, by how and why.");
-  const auto add = [&](TaskState state, std::optional<core::FailureReason> reason) {
+                            "Tasks that have ended, by state and reason.");
+  const auto add = [&](LifecycleState state, std::optional<core::FailureReason> reason) {
     tasks_[{state, reason}] =
         &tasks.Add({{"state", Name(state)}, {"reason", reason.has_value() ? Name(*reason) : ""}});
   };
-  add(TaskState::kCompleted, std::nullopt);
-  add(TaskState::kCancelled, std::nullopt);
-  for (const auto& [reason, proto] : wire::kFailureReasons) add(TaskState::kFailed, reason);
+  add(LifecycleState::kCompleted, std::nullopt);
+  add(LifecycleState::kCancelled, std::nullopt);
+  for (const auto& [reason, proto] : wire::kFailureReasons) add(LifecycleState::kFailed, reason);
   auto& cancels = NewCounters(registries.metrics, "callboard_cancels_total",
-                              "Cancels, by where the task was when they came.");
+                              "Cancels, by the phase of the task when they arrived.");
   for (const director::CancelPhase phase : kCancelPhases) {
     cancels_[phase] = &cancels.Add({{"phase", std::string(Name(phase))}});
   }
   auto& dispatches = NewCounters(registries.metrics, "callboard_dispatch_total",
-                                 "Dispatches that were answered or given up, by how.");
+                                 "Dispatches that were answered or abandoned, by outcome.");
   for (const DispatchOutcome outcome : kDispatchOutcomes) {
     dispatches_[outcome] = &dispatches.Add({{"outcome", std::string(Name(outcome))}});
   }
@@ -109,11 +110,11 @@ void QueueMetrics::Count(const core::TaskRecord& record, const director::TaskSte
 }
 
 void QueueMetrics::CountCommit(size_t records, absl::Duration took) {
-  commits_.Count(records, took);
+  commits_.Observe(records, took);
 }
 
-void QueueMetrics::CountRefused(const absl::Status& why) {
-  refused_.Add({{"reason", ReasonOf(why)}}).Increment();
+void QueueMetrics::CountRejectedSubmit(const absl::Status& why) {
+  rejected_submits_.Add({{"reason", ReasonOf(why)}}).Increment();
 }
 
 std::vector<prometheus::MetricFamily> QueueGauges(const director::QueueLevels& levels,
@@ -121,32 +122,32 @@ std::vector<prometheus::MetricFamily> QueueGauges(const director::QueueLevels& l
                                                   absl::Time now) {
   std::vector<prometheus::MetricFamily> families;
   const auto add = [&families](const std::string& name, const std::string& help, double value) {
-    families.push_back(server::Gauge(absl::StrCat("callboard_queue_", name), help, value));
+    families.push_back(telemetry::MakeGauge(absl::StrCat("callboard_queue_", name), help, value));
   };
-  add("pending", "Tasks in line, those that may not start yet included.", levels.pending);
-  add("in_flight", "Tasks that an agent was given.", levels.in_flight);
-  add("waiting", "Callers that wait for a place in line.", levels.waiting);
-  add("max_size", "Bound on the tasks in line; 0 is none.", levels.max_size);
-  add("oldest_age_seconds", "How long ago the first accepted of the tasks in line was.",
+  add("pending", "Pending tasks, including those that may not start yet.", levels.pending);
+  add("in_flight", "Tasks that are dispatched to an agent.", levels.in_flight);
+  add("waiting", "Callers that wait for a place in the queue.", levels.waiting);
+  add("max_size", "Bound on the pending tasks; 0 means no bound.", levels.max_size);
+  add("oldest_age_seconds", "Time since the oldest pending task was accepted.",
       absl::ToDoubleSeconds(std::max(absl::ZeroDuration(), now - levels.oldest)));
   add("remembered_requests", "Request ids that outlive their task.", levels.remembered_requests);
-  families.push_back(server::Gauges("callboard_agents", "Agents that are known, by state."));
+  families.push_back(telemetry::MakeGaugeFamily("callboard_agents", "Known agents, by state."));
   for (const auto& [state, proto] : kAgentStates) {
     const auto count = agents.find(state);
-    server::AddGauge("state", wire::EnumText(*v1::Agent::State_descriptor(), proto),
-                     count == agents.end() ? 0 : static_cast<double>(count->second),
-                     families.back());
+    telemetry::AddGaugeValue("state", wire::EnumText(*v1::Agent::State_descriptor(), proto),
+                             count == agents.end() ? 0 : static_cast<double>(count->second),
+                             families.back());
   }
   return families;
 }
 
 prometheus::MetricFamily StoreGauge(director::Service service) {
-  prometheus::MetricFamily gauges =
-      server::Gauges("callboard_store_state", "1 for the state that the store is in.");
+  prometheus::MetricFamily gauges = telemetry::MakeGaugeFamily(
+      "callboard_store_state", "1 for the current state of the store, 0 for the others.");
   for (const auto& [state, name] : {std::pair(director::Service::kFull, "open"),
                                     std::pair(director::Service::kReadOnly, "full"),
                                     std::pair(director::Service::kNone, "away")}) {
-    server::AddGauge("state", name, state == service ? 1 : 0, gauges);
+    telemetry::AddGaugeValue("state", name, state == service ? 1 : 0, gauges);
   }
   return gauges;
 }

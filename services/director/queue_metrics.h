@@ -19,72 +19,72 @@
 #include "libs/core/record.h"
 #include "libs/director/observer.h"
 #include "libs/director/task_step.h"
-#include "libs/server/commit_metrics.h"
-#include "libs/server/exemplars.h"
+#include "libs/telemetry/metrics.h"
 #include "services/director/queue_events.h"
 
 namespace callboard {
 
-// Counts what a director does. docs/OPERATIONS.md says what each number means. Thread-safe.
+// Counters and histograms of a director. docs/OPERATIONS.md describes each of them. Thread-safe.
 class QueueMetrics {
  public:
-  // What shows the numbers, and which traces they come from: to nobody, when null. Both outlive it.
+  // The registry of the metrics, and the exemplars that link them to traces (null: no exemplars).
+  // Both outlive the QueueMetrics.
   struct Registries {
     prometheus::Registry& metrics;
-    server::Exemplars* exemplars = nullptr;
+    telemetry::Exemplars* exemplars = nullptr;
   };
 
   explicit QueueMetrics(const Registries& registries);
 
   void Count(const core::TaskRecord& record, const director::TaskStep& step);
-  // A batch is on disk.
+  // Counts a batch that is on disk.
   void CountCommit(size_t records, absl::Duration took);
-  void CountRefused(const absl::Status& why);
+  void CountRejectedSubmit(const absl::Status& why);
   void CountCancel(director::CancelPhase phase) { cancels_.at(phase)->Increment(); }
-  // Beside those of which Count() is told.
+  // Counts an orphan result without a record; Count() counts those with one.
   void CountOrphan() { orphan_results_.Increment(); }
 
  private:
-  // A histogram of how long something takes.
-  class Times {
+  // A histogram of durations.
+  class DurationHistogram {
    public:
-    Times(const Registries& registries, const std::string& name, const std::string& help,
-          const prometheus::Histogram::BucketBoundaries& buckets);
+    DurationHistogram(const Registries& registries, const std::string& name,
+                      const std::string& help,
+                      const prometheus::Histogram::BucketBoundaries& buckets);
 
-    // Nothing, when there is no time.
-    // `trace`: the one that shows how it came about.
+    // Adds `time` and, if `trace` is sampled, an exemplar for it. Does nothing if `time` is absent.
     void Observe(const std::optional<absl::Duration>& time, absl::Time at,
                  const core::SpanContext& trace);
 
    private:
     const std::string name_;
-    // The registry's.
+    // Owned by the registry.
     prometheus::Histogram& histogram_;
-    server::Exemplars* const exemplars_;
+    telemetry::Exemplars* const exemplars_;
   };
 
-  using End = std::pair<core::TaskState, std::optional<core::FailureReason>>;
+  using TaskEnd = std::pair<core::LifecycleState, std::optional<core::FailureReason>>;
 
-  // All the registry's. What can be named beforehand is there from the start, at 0.
-  std::map<End, prometheus::Counter*> tasks_;
+  // Owned by the registry. Counters whose labels are known in advance exist from the start, at 0.
+  std::map<TaskEnd, prometheus::Counter*> tasks_;
   std::map<DispatchOutcome, prometheus::Counter*> dispatches_;
   std::map<director::CancelPhase, prometheus::Counter*> cancels_;
-  prometheus::Family<prometheus::Counter>& refused_;
-  Times wait_seconds_;
-  Times waiting_seconds_;
-  Times pending_seconds_;
-  Times dispatch_seconds_;
-  Times run_seconds_;
-  server::CommitMetrics commits_;
+  prometheus::Family<prometheus::Counter>& rejected_submits_;
+  DurationHistogram wait_seconds_;
+  DurationHistogram waiting_seconds_;
+  DurationHistogram pending_seconds_;
+  DurationHistogram dispatch_seconds_;
+  DurationHistogram run_seconds_;
+  telemetry::CommitMetrics commits_;
   prometheus::Counter& orphan_results_;
 };
 
-// How the queue and its agents stand, as callboard_queue_* and callboard_agents{state}.
+// Returns the state of the queue and its agents as callboard_queue_* and callboard_agents{state}.
 std::vector<prometheus::MetricFamily> QueueGauges(const director::QueueLevels& levels,
                                                   const director::AgentCounts& agents,
                                                   absl::Time now);
 
-// What the store is, in the words of the log: open, full or away.
+// Returns the state of the store, with the names that the log uses: open, full or away.
 prometheus::MetricFamily StoreGauge(director::Service service);
 
 }  // namespace callboard

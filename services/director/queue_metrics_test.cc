@@ -14,7 +14,7 @@ namespace callboard {
 namespace {
 
 using core::FailureReason;
-using core::TaskState;
+using core::LifecycleState;
 using director::AgentState;
 using director::TaskStep;
 using ::testing::Contains;
@@ -30,8 +30,9 @@ std::vector<std::string> LinesOf(const std::vector<prometheus::MetricFamily>& fa
 
 class QueueMetricsTest : public testing::Test {
  protected:
-  // Something happens after so many seconds in `state`, and ten more since the submit.
-  void Count(TaskState state, core::TaskChange change, int seconds = 1) {
+  // Counts a change of a task that was in `state` for `seconds`, and was submitted ten seconds
+  // before it entered that state.
+  void Count(LifecycleState state, core::TaskChange change, int seconds = 1) {
     core::TaskRecord record = {.change = std::move(change)};
     record.event.at = kNow;
     const absl::Time since = kNow - absl::Seconds(seconds);
@@ -45,46 +46,46 @@ class QueueMetricsTest : public testing::Test {
   std::vector<std::string> Lines() const { return LinesOf(registry_.Collect()); }
 
   prometheus::Registry registry_;
-  server::Exemplars exemplars_;
+  telemetry::Exemplars exemplars_;
   QueueMetrics metrics_{{registry_, &exemplars_}};
 };
 
-TEST_F(QueueMetricsTest, TimeOfATaskIsShownWithItsTrace) {
-  Count(TaskState::kWorking, core::Ended(), 20);
-  const std::optional<server::Exemplar> exemplar = exemplars_.Find("callboard_run_seconds", 60);
+TEST_F(QueueMetricsTest, DurationHasAnExemplarWithItsTrace) {
+  Count(LifecycleState::kWorking, core::Ended(), 20);
+  const std::optional<telemetry::Exemplar> exemplar = exemplars_.Find("callboard_run_seconds", 60);
   ASSERT_TRUE(exemplar.has_value());
   EXPECT_EQ(exemplar->value, 20);
-  // A run may be in another trace than the wait before it.
+  // A run can be in another trace than the wait before it.
   EXPECT_TRUE(exemplar->trace_id == kDispatch.trace_id);
-  Count(TaskState::kPending, core::Dispatched{.dispatch = core::DispatchNumber(2)}, 20);
+  Count(LifecycleState::kPending, core::Dispatched{.dispatch = core::DispatchNumber(2)}, 20);
   EXPECT_TRUE(exemplars_.Find("callboard_queue_pending_seconds", 60)->trace_id == kTrace.trace_id);
 }
 
-TEST_F(QueueMetricsTest, WhatCanBeNamedIsThereFromTheStart) {
+TEST_F(QueueMetricsTest, KnownLabelsExistFromTheStart) {
   EXPECT_THAT(Lines(), IsSupersetOf({"callboard_tasks_total{reason=\"\",state=\"completed\"} 0",
                                      "callboard_tasks_total{reason=\"poison\",state=\"failed\"} 0",
                                      "callboard_dispatch_total{outcome=\"busy\"} 0",
                                      "callboard_submit_rejected_total{reason=\"queue_full\"} 0"}));
 }
 
-TEST_F(QueueMetricsTest, EndsAndOutcomesAreCountedApart) {
-  Count(TaskState::kDispatching, core::Accepted());
-  Count(TaskState::kWorking, core::Ended());
-  Count(TaskState::kPending,
-        core::Ended{.state = TaskState::kFailed, .reason = FailureReason::kEvicted});
-  Count(TaskState::kDispatching, core::Bounced());
-  Count(TaskState::kDispatching, core::Bounced());
+TEST_F(QueueMetricsTest, TaskEndsAndDispatchOutcomesAreCountedSeparately) {
+  Count(LifecycleState::kDispatching, core::Accepted());
+  Count(LifecycleState::kWorking, core::Ended());
+  Count(LifecycleState::kPending,
+        core::Ended{.state = LifecycleState::kFailed, .reason = FailureReason::kEvicted});
+  Count(LifecycleState::kDispatching, core::AnsweredBusy());
+  Count(LifecycleState::kDispatching, core::AnsweredBusy());
   EXPECT_THAT(Lines(), IsSupersetOf({"callboard_tasks_total{reason=\"\",state=\"completed\"} 1",
                                      "callboard_tasks_total{reason=\"evicted\",state=\"failed\"} 1",
                                      "callboard_dispatch_total{outcome=\"accepted\"} 1",
                                      "callboard_dispatch_total{outcome=\"busy\"} 2"}));
 }
 
-TEST_F(QueueMetricsTest, EachTimeIsInItsOwnHistogram) {
-  Count(TaskState::kPending, core::Admitted(), 1);
-  Count(TaskState::kPending, core::Dispatched{.dispatch = core::DispatchNumber(1)}, 2);
-  Count(TaskState::kDispatching, core::Accepted(), 3);
-  Count(TaskState::kWorking, core::Ended(), 4);
+TEST_F(QueueMetricsTest, EachDurationHasItsOwnHistogram) {
+  Count(LifecycleState::kPending, core::Admitted(), 1);
+  Count(LifecycleState::kPending, core::Dispatched{.dispatch = core::DispatchNumber(1)}, 2);
+  Count(LifecycleState::kDispatching, core::Accepted(), 3);
+  Count(LifecycleState::kWorking, core::Ended(), 4);
   metrics_.CountCommit(5, absl::Milliseconds(500));
   EXPECT_THAT(
       Lines(),
@@ -95,13 +96,15 @@ TEST_F(QueueMetricsTest, EachTimeIsInItsOwnHistogram) {
                     "callboard_commit_batch_size_sum 5"}));
 }
 
-TEST_F(QueueMetricsTest, RefusalsAreCountedByReason) {
-  metrics_.CountRefused(base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"));
-  metrics_.CountRefused(base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"));
+TEST_F(QueueMetricsTest, RejectedSubmitsAreCountedByReason) {
+  metrics_.CountRejectedSubmit(
+      base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"));
+  metrics_.CountRejectedSubmit(
+      base::WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"));
   EXPECT_THAT(Lines(), Contains("callboard_submit_rejected_total{reason=\"queue_full\"} 2"));
 }
 
-TEST(QueueGaugesTest, ShowTheQueueAndEveryStateOfAgents) {
+TEST(QueueGaugesTest, ReportTheQueueAndEveryAgentState) {
   const director::QueueLevels levels = {.pending = 5,
                                         .in_flight = 2,
                                         .waiting = 3,
@@ -116,7 +119,7 @@ TEST(QueueGaugesTest, ShowTheQueueAndEveryStateOfAgents) {
                    "callboard_agents{state=\"busy\"} 2", "callboard_agents{state=\"idle\"} 0"}));
 }
 
-TEST(QueueGaugesTest, NothingIsOldInAnEmptyQueue) {
+TEST(QueueGaugesTest, OldestAgeOfAnEmptyQueueIsZero) {
   EXPECT_THAT(LinesOf(QueueGauges({}, {}, kNow)), Contains("callboard_queue_oldest_age_seconds 0"));
 }
 

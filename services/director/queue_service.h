@@ -1,17 +1,67 @@
+// The gRPC service of the director's queue, and the helpers of its handlers.
+
 #ifndef CALLBOARD_SERVICES_DIRECTOR_QUEUE_SERVICE_H_
 #define CALLBOARD_SERVICES_DIRECTOR_QUEUE_SERVICE_H_
 
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "callboard/v1/queue.grpc.pb.h"
-#include "libs/adapters/output_files/output_keeper.h"
+#include "callboard/v1/queue.pb.h"
+#include "libs/base/error.h"
+#include "libs/base/text.h"
+#include "libs/core/ids.h"
 #include "libs/director/driver.h"
 #include "libs/director/observer.h"
-#include "libs/ports/clock.h"
-#include "libs/server/call_tracer.h"
+#include "libs/ports/environment.h"
+#include "libs/server/call.h"
 #include "libs/server/stream_budget.h"
+#include "libs/store/output_keeper.h"
+#include "libs/wire/fields.h"
 
 namespace callboard {
 
-// v1::QueueService::CallbackService, but SubmitTasks gets its messages unparsed (SubmitTasksCall).
+// Options of calls that may wait long: for a place in the queue, or for the disk.
+inline constexpr server::UnaryOptions kLongWaitOptions = {.deadline_max = absl::Minutes(10)};
+
+// Span name of a submit, for SubmitTask and for each item of SubmitTasks.
+inline constexpr absl::string_view kSubmitMethod = "callboard.v1.QueueService/SubmitTask";
+
+// Parses the field `queue_id` of a request.
+inline absl::StatusOr<core::QueueId> QueueIdFrom(const std::string& text) {
+  wire::FieldChecks checks;
+  const core::QueueId id = wire::ReadRequiredQueueId(text, checks);
+  RETURN_IF_ERROR(checks.status());
+  return id;
+}
+
+// Longer names are cut in a SubmitOrigin: they are not validated yet.
+inline constexpr size_t kOriginBytesMax = 128;
+
+// Returns the origin of a submit, for the observer.
+inline director::SubmitOrigin OriginOf(const v1::SubmitTaskRequest& request, absl::Time arrived,
+                                       const core::SpanContext& trace) {
+  return {.source = std::string(base::Utf8Prefix(request.source(), kOriginBytesMax)),
+          .source_job = std::string(base::Utf8Prefix(request.source_job(), kOriginBytesMax)),
+          .identity = server::kIdentity,
+          .arrived = arrived,
+          .trace = trace};
+}
+
+// Reports a submit that added no task: it was rejected, or its caller left while it waited for a
+// place (CANCELLED).
+inline void ReportRejectedSubmit(const absl::Status& why, const director::SubmitOrigin& origin,
+                                 absl::Time now, director::Observer& observer) {
+  if (!absl::IsCancelled(why)) return observer.OnReject(why, origin);
+  observer.OnCancel({.phase = director::CancelPhase::kWaiting,
+                     .who = origin.identity,
+                     .at = now,
+                     .origin = origin});
+}
+
+// v1::QueueService::CallbackService, except that SubmitTasks receives unparsed messages (see
+// SubmitTasksCall).
 struct QueueServiceMethods {
   using Base = v1::QueueService;
   using Service = Base::WithCallbackMethod_SubmitTask<Base::WithRawCallbackMethod_SubmitTasks<
@@ -29,12 +79,13 @@ struct QueueServiceMethods {
                                                   Base::Service>>>>>>>>>>>>>>>>>>;
 };
 
-// QueueService over the director's driver: translates, calls, translates.
+// QueueService on top of the director's driver: converts requests, calls the driver and converts
+// the answers.
 class QueueService final : public QueueServiceMethods::Service {
  public:
-  // All outlive the service.
+  // The arguments outlive the service.
   QueueService(director::DirectorDriver& driver, director::Observer& observer,
-               adapters::OutputKeeper& outputs, const ports::Clock& clock,
+               store::OutputKeeper& outputs, const ports::Clock& clock,
                const server::CallTracer& tracer)
       : driver_(driver), observer_(observer), outputs_(outputs), clock_(clock), tracer_(tracer) {}
 
@@ -90,21 +141,22 @@ class QueueService final : public QueueServiceMethods::Service {
                                              v1::CreateCheckpointResponse* response) override;
 
  private:
-  // Who asks for a switch of the queue is told to the engine, with the reason.
+  // A method of the engine that changes the mode of the queue. It records who asked, and why.
   using SwitchCommand = void (director::DirectorEngine::*)(const std::string& who,
                                                            const std::string& why,
                                                            director::Moment);
-  // Tells the engine, and answers the status after it.
-  grpc::ServerUnaryReactor* Switch(grpc::CallbackServerContext* context, v1::QueueStatus* response,
-                                   const std::string& why, SwitchCommand command);
+  // Calls `command` and answers with the status of the queue after it.
+  grpc::ServerUnaryReactor* SwitchQueue(grpc::CallbackServerContext* context,
+                                        v1::QueueStatus* response, const std::string& why,
+                                        SwitchCommand command);
 
   director::DirectorDriver& driver_;
-  // Of submits that are refused.
+  // Receives rejected submits.
   director::Observer& observer_;
-  adapters::OutputKeeper& outputs_;
+  store::OutputKeeper& outputs_;
   const ports::Clock& clock_;
   const server::CallTracer& tracer_;
-  // Of all streams together.
+  // Shared by all streams.
   server::StreamBudget budget_{clock_};
 };
 

@@ -1,4 +1,4 @@
-#include "services/director/session_list.h"
+#include "services/director/lists.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 const core::QueueId kTask(core::Ulid(1, 2));
 
-TEST(SessionListTest, SessionIsShownWhole) {
+TEST(SessionListTest, SessionIsConvertedWithAllFields) {
   const v1::ListSessionsResponse response =
       ListResponse({.sessions = {{.session_id = "s",
                                   .agent = "a",
@@ -32,7 +32,7 @@ TEST(SessionListTest, SessionIsShownWhole) {
   EXPECT_EQ(response.next_page_token(), "");
 }
 
-TEST(SessionListTest, TokenOfAPageIsWhereTheNextOneBegins) {
+TEST(SessionListTest, PageTokenContinuesAtTheNextPage) {
   v1::ListSessionsRequest next;
   next.set_page_token(ListResponse({.next = "s"}).next_page_token());
   next.set_page_size(3);

@@ -5,64 +5,139 @@
 #include <memory>
 #include <optional>
 
-#include "libs/adapters/grpc_link/grpc_agent_link.h"
-#include "libs/adapters/output_files/output_keeper.h"
-#include "libs/adapters/rocksdb_store/rocksdb_store.h"
-#include "libs/adapters/system_machine/system_machine.h"
-#include "libs/base/status_macros.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "libs/base/check.h"
+#include "libs/base/error.h"
 #include "libs/director/driver.h"
 #include "libs/flow/flow.h"
 #include "libs/flow/thread_pool.h"
-#include "libs/server/flow_settings.h"
-#include "libs/server/gauge.h"
-#include "services/director/agent_gate.h"
-#include "services/director/director_options.h"
-#include "services/director/director_watch.h"
+#include "libs/link/grpc_agent_link.h"
+#include "libs/server/server.h"
+#include "libs/store/output_keeper.h"
+#include "libs/store/rocksdb_store.h"
+#include "libs/system/system.h"
+#include "libs/telemetry/metrics.h"
+#include "libs/wire/json.h"
+#include "libs/wire/task.h"
+#include "libs/wire/time.h"
+#include "services/director/director_metrics.h"
 #include "services/director/fleet_service.h"
 #include "services/director/queue_service.h"
-#include "services/director/status_page.h"
 #include "services/director/task_spans.h"
 
 namespace callboard {
 namespace {
 
-// What the disk has for the last record, and then agents to hear of it.
-constexpr absl::Duration kGoodbyePatience = absl::Milliseconds(400);
+using config::v1::QueueConfig;
 
-// Which tasks the director knows no more.
-adapters::OutputKeeper::FindForgotten ForgottenBy(director::DirectorDriver& driver) {
-  using Tasks = adapters::OutputKeeper::Tasks;
+core::QueuePolicy PolicyFrom(QueueConfig::Policy policy) {
+  switch (policy) {
+    case QueueConfig::POLICY_REJECT:
+      return core::QueuePolicy::kReject;
+    case QueueConfig::POLICY_BLOCK:
+      return core::QueuePolicy::kBlock;
+    case QueueConfig::POLICY_DROP_OLDEST:
+      return core::QueuePolicy::kDropOldest;
+    case QueueConfig::POLICY_DROP_LATEST:
+      return core::QueuePolicy::kDropLatest;
+    default:
+      CHECK(false) << "queue.policy has a default and is parsed by name: " << policy;
+      return core::QueuePolicy::kReject;
+  }
+}
+
+// Clocks of two machines may drift apart by this much within a lease.
+constexpr absl::Duration kClockDriftMax = absl::Seconds(5);
+
+absl::Duration FromProto(const google::protobuf::Duration& proto) {
+  return wire::FromProto(proto).value();
+}
+
+// A task may go to another agent only when the first one has killed it, by its own clock.
+absl::Status CheckLease(const config::v1::LeaseConfig& lease) {
+  const absl::Duration gone =
+      FromProto(lease.self_fence()) + FromProto(lease.kill_grace()) + kClockDriftMax;
+  if (FromProto(lease.redispatch_after()) >= gone) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "lease.redispatch_after is ", absl::FormatDuration(FromProto(lease.redispatch_after())),
+      "; a task is gone from its agent only after lease.self_fence + lease.kill_grace + ",
+      absl::FormatDuration(kClockDriftMax), ": set it to ", absl::FormatDuration(gone),
+      " or more"));
+}
+
+}  // namespace
+
+absl::StatusOr<director::DriverOptions> DriverOptionsFrom(
+    const config::v1::DirectorConfig& config) {
+  RETURN_IF_ERROR(CheckLease(config.lease()));
+  const config::v1::QueueConfig& queue = config.queue();
+  const config::v1::LeaseConfig& lease = config.lease();
+  return director::DriverOptions{
+      .engine = {.queue = {.max_size = queue.max_size(),
+                           .policy = PolicyFrom(queue.policy()),
+                           .max_attempts = queue.max_attempts(),
+                           .dispatch_timeout = FromProto(queue.dispatch_timeout()),
+                           .max_waiters = queue.max_waiters(),
+                           .max_waiting_bytes = queue.max_waiting_bytes(),
+                           .scheduler_share = queue.scheduler_share(),
+                           .allow_evict = queue.allow_evict()},
+                 .lease = {.heartbeat = FromProto(lease.heartbeat()),
+                           .self_fence = FromProto(lease.self_fence()),
+                           .redispatch_after = FromProto(lease.redispatch_after()),
+                           .kill_grace = FromProto(lease.kill_grace())},
+                 .retention = {.age = FromProto(config.retention().age()),
+                               .count = config.retention().count()}}};
+}
+
+std::string StatusPage(const core::QueueStatus& queue) {
+  return server::RenderViewPage({"statusable", "observable", "taskable"},
+                                {{"queue", wire::ToJson(wire::ToProto(queue))}});
+}
+
+namespace {
+
+// Longest wait at shutdown for the last record to reach the disk, and then again for agents to
+// receive the announcement.
+constexpr absl::Duration kShutdownTimeout = absl::Milliseconds(400);
+
+// Returns a function that finds the tasks that the director no longer stores.
+store::OutputKeeper::FindForgotten ForgottenTaskFinder(director::DirectorDriver& driver) {
+  using Tasks = store::OutputKeeper::Tasks;
   return [&driver](const Tasks& tasks, const std::function<void(Tasks)>& reply) {
-    driver.Ask<Tasks>(
-        director::Command::Need::kRead,
+    driver.PostCall<Tasks>(
+        director::Command::Access::kRead,
         [tasks](director::DirectorEngine& engine, director::Moment) -> absl::StatusOr<Tasks> {
           Tasks forgotten;
           for (const core::QueueId& task : tasks) {
-            if (absl::IsNotFound(engine.Look(task).status())) forgotten.push_back(task);
+            if (absl::IsNotFound(engine.Summarize(task).status())) forgotten.push_back(task);
           }
           return forgotten;
         },
-        // One that cannot answer now is asked again later.
+        // On an error nothing is reported as forgotten; the keeper asks again later.
         [reply](const absl::StatusOr<Tasks>& forgotten) { reply(forgotten.value_or(Tasks())); });
   };
 }
 
-struct Parts {
-  // Before the driver ends: what agents say then is heard by nobody, and whom the driver still
-  // answers finds no output any more.
-  ~Parts() {
+// The objects of a running director. They are destroyed from the last to the first, each before the
+// objects that it refers to.
+struct Components {
+  // The link and the outputs have callbacks into the driver, which is destroyed before them: they
+  // stop first. From then on messages of agents are dropped, and calls that the driver still
+  // answers find no output.
+  ~Components() {
     if (link.has_value()) link->Stop();
     if (outputs != nullptr) outputs->Stop();
   }
 
-  std::unique_ptr<adapters::RocksDbStores> stores;
-  std::optional<adapters::GrpcAgentLink> link;
+  std::unique_ptr<store::RocksDbStoreOpener> stores;
+  std::optional<link::GrpcAgentLink> link;
   std::optional<flow::ThreadPool> pool;
   std::optional<flow::Flow> flow;
-  std::optional<DirectorWatch> watch;
+  std::optional<DirectorMetrics> metrics;
   std::optional<TaskSpans> spans;
   std::optional<server::CallTracer> tracer;
-  std::unique_ptr<adapters::OutputKeeper> outputs;
+  std::unique_ptr<store::OutputKeeper> outputs;
   std::unique_ptr<director::DirectorDriver> driver;
   std::optional<AgentGate> gate;
   std::optional<QueueService> queue;
@@ -74,54 +149,57 @@ struct Parts {
 absl::StatusOr<flow::FlowOptions> DirectorFlow(const config::v1::FlowConfig& config,
                                                const flow::Machine& machine,
                                                const director::DriverOptions& options) {
-  const uint32_t reads_at_once = server::LimitsFrom(config, machine).io.concurrency;
-  return server::FlowOptionsFrom(config, machine, director::DriverLanes(reads_at_once, options));
+  const uint32_t reads_at_once = server::LimitsFromConfig(config, machine).io.concurrency;
+  return server::FlowOptionsFromConfig(config, machine,
+                                       director::DriverLanes(reads_at_once, options));
 }
 
 absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
     const config::v1::DirectorConfig& config, server::ServerContext& context) {
   ASSIGN_OR_RETURN(const director::DriverOptions options, DriverOptionsFrom(config));
   ASSIGN_OR_RETURN(const flow::FlowOptions flow_options,
-                   DirectorFlow(config.flow(), adapters::ThisMachine(), options));
-  auto parts = std::make_shared<Parts>();
-  ASSIGN_OR_RETURN(parts->stores, adapters::RocksDbStores::Lock({.data_dir = config.data_dir()}));
-  parts->pool.emplace(flow::ThreadsFor(flow_options));
-  parts->flow.emplace(flow_options, *parts->pool, context.clock());
-  parts->link.emplace(adapters::LinkOptions{.lease = options.engine.lease}, context.clock());
-  const bool is_traced = context.telemetry().is_on();
-  parts->watch.emplace(
+                   DirectorFlow(config.flow(), system::ThisMachine(), options));
+  auto components = std::make_shared<Components>();
+  ASSIGN_OR_RETURN(components->stores,
+                   store::RocksDbStoreOpener::Lock({.data_dir = config.data_dir()}));
+  components->pool.emplace(flow::TotalConcurrency(flow_options));
+  components->flow.emplace(flow_options, *components->pool, context.clock());
+  components->link.emplace(link::LinkOptions{.lease = options.engine.lease}, context.clock());
+  const bool is_traced = context.telemetry().enabled();
+  components->metrics.emplace(
       QueueMetrics::Registries{context.metrics(), is_traced ? &context.exemplars() : nullptr},
       context.readiness());
-  director::Observer* observer = &*parts->watch;
+  director::Observer* observer = &*components->metrics;
   if (is_traced) {
-    observer = &parts->spans.emplace(*parts->watch, context.telemetry());
+    observer = &components->spans.emplace(*components->metrics, context.telemetry());
   }
-  parts->tracer.emplace(context.tracing());
+  components->tracer.emplace(context.tracing());
+  ASSIGN_OR_RETURN(components->driver, director::DirectorDriver::Open(
+                                           options,
+                                           {context.clock(), context.random(), *components->stores,
+                                            *components->link, observer},
+                                           *components->flow));
+  director::DirectorDriver& driver = *components->driver;
   ASSIGN_OR_RETURN(
-      parts->driver,
-      director::DirectorDriver::Open(
-          options, {context.clock(), context.random(), *parts->stores, *parts->link, observer},
-          *parts->flow));
-  director::DirectorDriver& driver = *parts->driver;
-  ASSIGN_OR_RETURN(
-      parts->outputs,
-      adapters::OutputKeeper::Start({.folder = std::filesystem::path(config.data_dir()) / "logs"},
-                                    context.clock(), ForgottenBy(driver)));
-  parts->queue.emplace(driver, *observer, *parts->outputs, context.clock(), *parts->tracer);
-  parts->fleet.emplace(driver,
-                       [&link = *parts->link](const std::string& name, const std::string& address) {
-                         link.Dial(address, adapters::GrpcAgentLink::Known::kWhileAnnounced, name);
-                       });
-  parts->gate.emplace(driver, *parts->link, *parts->outputs);
+      components->outputs,
+      store::OutputKeeper::Start({.folder = std::filesystem::path(config.data_dir()) / "logs"},
+                                 context.clock(), ForgottenTaskFinder(driver)));
+  components->queue.emplace(driver, *observer, *components->outputs, context.clock(),
+                            *components->tracer);
+  components->fleet.emplace(
+      driver, [&link = *components->link](const std::string& name, const std::string& address) {
+        link.Dial(address, link::GrpcAgentLink::DialPolicy::kWhileAnnounced, name);
+      });
+  components->gate.emplace(driver, *components->link, *components->outputs);
   for (const std::string& address : config.fleet().agents()) {
-    parts->link->Dial(address, adapters::GrpcAgentLink::Known::kForEver);
+    components->link->Dial(address, link::GrpcAgentLink::DialPolicy::kAlways);
   }
-  parts->link->Start(*parts->gate);
-  server::Surface surface = {
-      .services = {{v1::QueueService::service_full_name(), &*parts->queue},
-                   {v1::FleetService::service_full_name(), &*parts->fleet}},
+  components->link->Start(*components->gate);
+  server::ServerDefinition definition = {
+      .services = {{v1::QueueService::service_full_name(), &*components->queue},
+                   {v1::FleetService::service_full_name(), &*components->fleet}},
       .status =
-          [&driver](server::Surface::StatusReply reply) {
+          [&driver](server::ServerDefinition::StatusCallback reply) {
             driver.GetQueueStatus([reply](const absl::StatusOr<core::QueueStatus>& status) {
               if (!status.ok()) return reply(status.status());
               reply(StatusPage(*status));
@@ -129,23 +207,23 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
           },
       .drain = [&driver] { driver.BeginDrain(); },
       .finish =
-          [&driver, &link = *parts->link] {
-            driver.GoAway(kGoodbyePatience);
-            link.Leave(kGoodbyePatience);
+          [&driver, &link = *components->link] {
+            driver.GoAway(kShutdownTimeout);
+            link.Shutdown(kShutdownTimeout);
           },
       .metrics =
-          [&flow = *parts->flow, &watch = *parts->watch, &link = *parts->link,
+          [&flow = *components->flow, &metrics = *components->metrics, &link = *components->link,
            &clock = context.clock()] {
-            std::vector<prometheus::MetricFamily> families = server::FlowMetrics(flow);
-            families.push_back(server::Gauge(
+            std::vector<prometheus::MetricFamily> families = server::CollectFlowMetrics(flow);
+            families.push_back(telemetry::MakeGauge(
                 "callboard_session_unknown_items",
                 "Items from agents that were ignored because this version does not know them.",
                 static_cast<double>(link.unknown_items())));
-            for (auto& family : watch.Gauges(clock.WallNow())) families.push_back(family);
+            for (auto& family : metrics.Gauges(clock.WallNow())) families.push_back(family);
             return families;
           },
   };
-  return server::Server::Start(context, std::move(surface), std::move(parts));
+  return server::Server::Start(context, std::move(definition), std::move(components));
 }
 
 }  // namespace callboard

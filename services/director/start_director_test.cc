@@ -11,14 +11,14 @@
 namespace callboard {
 namespace {
 
-// How many pieces of work the lane runs at once.
-uint32_t AtOnce(const flow::FlowOptions& flow, const std::string& lane) {
+// Returns the concurrency limit of the lane.
+uint32_t ConcurrencyOf(const flow::FlowOptions& flow, const std::string& lane) {
   const auto found = std::find_if(flow.lanes.begin(), flow.lanes.end(),
                                   [&lane](const auto& known) { return known.name == lane; });
   return found == flow.lanes.end() ? 0 : found->limit.concurrency;
 }
 
-TEST(DirectorFlowTest, ReadsGetTheLimitThatIsComputedForIo) {
+TEST(DirectorFlowTest, ReadsGetTheIoConcurrency) {
   const flow::Machine large = {
       .processors = 2, .memory_bytes = uint64_t{64} << 30, .pool_threads = 8};
   flow::Machine small = large;
@@ -28,10 +28,10 @@ TEST(DirectorFlowTest, ReadsGetTheLimitThatIsComputedForIo) {
   const auto reads = [&](const flow::Machine& machine) {
     const auto flow = DirectorFlow(config, machine, {});
     EXPECT_THAT(flow, test::IsOk());
-    return AtOnce(*flow, "reads");
+    return ConcurrencyOf(*flow, "reads");
   };
-  EXPECT_EQ(reads(large), 32u) << "four times its pool";
-  EXPECT_EQ(reads(small), 16u) << "by its memory";
+  EXPECT_EQ(reads(large), 32u) << "four times the threads of its pool";
+  EXPECT_EQ(reads(small), 16u) << "limited by its memory";
 }
 
 }  // namespace

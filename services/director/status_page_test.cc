@@ -1,4 +1,4 @@
-#include "services/director/status_page.h"
+#include "services/director/start_director.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-TEST(StatusPageTest, NamesItsKindAndVersionAndHoldsTheQueue) {
+TEST(StatusPageTest, HasTypeVersionAndQueue) {
   core::QueueStatus queue;
   queue.counts.pending = 3;
   EXPECT_THAT(StatusPage(queue),

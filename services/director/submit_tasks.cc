@@ -15,30 +15,30 @@
 
 #include "absl/status/statusor.h"
 #include "libs/base/check.h"
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
 #include "libs/core/limits.h"
-#include "libs/wire/enum_pairs.h"
-#include "libs/wire/field_checks.h"
-#include "libs/wire/parse.h"
+#include "libs/wire/enums.h"
+#include "libs/wire/fields.h"
 #include "libs/wire/status.h"
 #include "libs/wire/task.h"
-#include "services/director/queue_calls.h"
+#include "services/director/queue_service.h"
 
 namespace callboard {
 namespace {
 
 using director::SubmitStream;
 
-// Items that may be unanswered before the next message is read, and bytes of messages. A caller
-// that never reads holds an answer for each: 2,000 refusals take about 2 MiB.
-constexpr size_t kOpenItems = 1024;
-constexpr size_t kOpenBytes = 1 << 20;
-// Answers in a message; the longest, each with all that is wrong with a task, still fit.
+// No further message is read while this many items, or bytes of messages, are unanswered. This
+// bounds the memory for a caller that never reads its answers: 2,000 rejections take about 2 MiB.
+constexpr size_t kUnansweredItemsMax = 1024;
+constexpr size_t kUnansweredBytesMax = 1 << 20;
+// Answers per message. The message stays within its size limit even if every answer is the longest
+// possible list of wrong fields.
 constexpr size_t kAnswersMax = 400;
 
-std::string BytesOf(const grpc::ByteBuffer& buffer) {
+std::string ReadBytes(const grpc::ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;
-  // Only a compressed one cannot be read, and none of those arrives.
+  // Dump() fails only for compressed buffers, and the server accepts no compressed messages.
   if (!buffer.Dump(&slices).ok()) return "";
   std::string bytes;
   bytes.reserve(buffer.Length());
@@ -48,7 +48,7 @@ std::string BytesOf(const grpc::ByteBuffer& buffer) {
   return bytes;
 }
 
-grpc::ByteBuffer BufferOf(const v1::SubmitTasksResponse& response) {
+grpc::ByteBuffer Serialize(const v1::SubmitTasksResponse& response) {
   grpc::ByteBuffer buffer;
   bool owns = false;
   const grpc::Status written =
@@ -57,8 +57,8 @@ grpc::ByteBuffer BufferOf(const v1::SubmitTasksResponse& response) {
   return buffer;
 }
 
-// The items of a v1::SubmitTasksRequest, each still as it was sent. INVALID_ARGUMENT when it is
-// none, or has too many.
+// Splits a serialized v1::SubmitTasksRequest into its serialized items. Returns INVALID_ARGUMENT
+// when the message is malformed or has too many items.
 absl::StatusOr<std::vector<absl::string_view>> SplitItems(absl::string_view message) {
   using google::protobuf::internal::WireFormatLite;
   std::vector<absl::string_view> items;
@@ -84,12 +84,12 @@ absl::StatusOr<std::vector<absl::string_view>> SplitItems(absl::string_view mess
     return wire::ParseError(*v1::SubmitTasksRequest::descriptor());
   }
   wire::FieldChecks checks;
-  checks.AtMost("items", items.size(), core::kSubmitItemsMax, "entries");
+  checks.CheckLimit("items", items.size(), core::kSubmitItemsMax, "entries");
   RETURN_IF_ERROR(checks.status());
   return items;
 }
 
-// `request` stays empty when `item` is none.
+// Parses an item. `request` is empty when the item is malformed.
 absl::StatusOr<core::Submission> SubmissionFrom(absl::string_view item,
                                                 v1::SubmitTaskRequest& request) {
   const absl::Status parsed = wire::Parse(item, request);
@@ -102,11 +102,11 @@ absl::StatusOr<core::Submission> SubmissionFrom(absl::string_view item,
 
 void Write(const SubmitStream::Answer& answer, v1::SubmitTasksResponse::Item& item) {
   item.set_index(answer.index);
-  if (const auto* refused = std::get_if<absl::Status>(&answer.decision)) {
-    *item.mutable_refused() = wire::ToProto(*refused);
+  if (const auto* error = std::get_if<absl::Status>(&answer.decision)) {
+    *item.mutable_refused() = wire::ToProto(*error);
     return;
   }
-  const auto& submitted = std::get<director::Submitted>(answer.decision);
+  const auto& submitted = std::get<director::SubmitResult>(answer.decision);
   v1::SubmitTaskResponse& accepted = *item.mutable_accepted();
   if (submitted.queue_id != core::QueueId()) {
     accepted.set_queue_id(core::ToString(submitted.queue_id));
@@ -120,24 +120,24 @@ void Write(const SubmitStream::Answer& answer, v1::SubmitTasksResponse::Item& it
 
 void SubmitTasksCall::Begin() {
   const std::weak_ptr<SubmitTasksCall> weak = weak_from_this();
-  const auto tell = [weak](void (SubmitTasksCall::*what)()) {
-    if (const auto self = weak.lock()) (self.get()->*what)();
+  const auto invoke = [weak](void (SubmitTasksCall::*method)()) {
+    if (const auto self = weak.lock()) (self.get()->*method)();
   };
-  stream_ = driver_.SubmitTasks({.on_answers = [tell] { tell(&SubmitTasksCall::Send); },
-                                 .on_room = [tell] { tell(&SubmitTasksCall::OnRoom); }});
-  // These keep it, until the call is over.
-  call_.OnMessage(
+  stream_ = driver_.SubmitTasks({.on_answers = [invoke] { invoke(&SubmitTasksCall::Send); },
+                                 .on_room = [invoke] { invoke(&SubmitTasksCall::OnRoom); }});
+  // The message hook and the abandon hook own this object until the call ends.
+  call_.SetMessageHook(
       [self = shared_from_this()](const grpc::ByteBuffer* request) { self->OnMessage(request); });
-  call_.OnSent([tell] { tell(&SubmitTasksCall::OnSent); });
-  call_.OnAbandoned([self = shared_from_this()] { self->OnAbandoned(); });
+  call_.SetSentHook([invoke] { invoke(&SubmitTasksCall::OnSent); });
+  call_.SetAbandonHook([self = shared_from_this()] { self->OnAbandoned(); });
   base::MutexLock lock(mutex_);
-  ReadIfWanted();
+  MaybeRead();
 }
 
 absl::StatusOr<std::vector<SubmitStream::Item>> SubmitTasksCall::ItemsFrom(
     const grpc::ByteBuffer& request, std::vector<director::SubmitOrigin>& origins) const {
   const absl::Time arrived = clock_.WallNow();
-  const std::string message = BytesOf(request);
+  const std::string message = ReadBytes(request);
   ASSIGN_OR_RETURN(const std::vector<absl::string_view> sent, SplitItems(message));
   std::vector<SubmitStream::Item> items;
   items.reserve(sent.size());
@@ -147,9 +147,10 @@ absl::StatusOr<std::vector<SubmitStream::Item>> SubmitTasksCall::ItemsFrom(
     origins.push_back(OriginOf(submit, arrived, trace_.value_or(core::SpanContext())));
     if (submission.ok()) {
       submission->trace = tracer_.Begin(trace_).context;
-      // Its line and its span of a cancel are in the trace of the task that it would have been.
+      // If the submit is rejected or cancelled, its log line and span are in the trace that the
+      // task would have had.
       if (!trace_.has_value()) origins.back().trace = submission->trace;
-      items.push_back(director::Submitter(server::kIdentity, *std::move(submission), arrived));
+      items.push_back(director::MakeSubmitter(server::kIdentity, *std::move(submission), arrived));
     } else {
       items.push_back(submission.status());
     }
@@ -158,8 +159,8 @@ absl::StatusOr<std::vector<SubmitStream::Item>> SubmitTasksCall::ItemsFrom(
 }
 
 void SubmitTasksCall::EndSpan(const SubmitStream::Answer& answer) const {
-  const auto* submitted = std::get_if<director::Submitted>(&answer.decision);
-  // Of one that was refused, or accepted before, or only asked after, nothing follows.
+  const auto* submitted = std::get_if<director::SubmitResult>(&answer.decision);
+  // Only a new task has a submit span: not a rejected, repeated or validate_only submit.
   if (submitted == nullptr || submitted->admitted.trace == core::SpanContext()) return;
   const core::Admitted& admitted = submitted->admitted;
   tracer_.End({.context = admitted.trace, .parent = trace_, .began = admitted.submitted_at},
@@ -173,37 +174,37 @@ void SubmitTasksCall::OnMessage(const grpc::ByteBuffer* request) {
   if (request == nullptr || !items.ok()) {
     {
       base::MutexLock lock(mutex_);
-      end_ = request == nullptr ? absl::OkStatus() : items.status();
+      end_status_ = request == nullptr ? absl::OkStatus() : items.status();
     }
     return Send();
   }
   {
     base::MutexLock lock(mutex_);
-    open_ += items->size();
-    open_bytes_ += request->Length();
+    unanswered_items_ += items->size();
+    unanswered_bytes_ += request->Length();
     origins_.insert(origins_.end(), origins.begin(), origins.end());
-    // Until it is known, or told.
+    // Set again by the result of Submit() below, or by OnRoom(), which may come before it returns.
     has_room_ = false;
   }
   const bool has_room = stream_->Submit(*std::move(items));
   base::MutexLock lock(mutex_);
   is_reading_ = false;
   has_room_ = has_room_ || has_room;
-  ReadIfWanted();
+  MaybeRead();
 }
 
 void SubmitTasksCall::OnRoom() {
   base::MutexLock lock(mutex_);
   has_room_ = true;
-  ReadIfWanted();
+  MaybeRead();
 }
 
 void SubmitTasksCall::OnSent() {
   {
     base::MutexLock lock(mutex_);
-    open_ -= std::exchange(sending_, 0);
-    if (open_ == 0) open_bytes_ = 0;
-    ReadIfWanted();
+    unanswered_items_ -= std::exchange(items_being_sent_, 0);
+    if (unanswered_items_ == 0) unanswered_bytes_ = 0;
+    MaybeRead();
   }
   Send();
 }
@@ -212,16 +213,16 @@ void SubmitTasksCall::OnAbandoned() {
   {
     base::MutexLock lock(mutex_);
     is_abandoned_ = true;
-    sending_ = 0;
+    items_being_sent_ = 0;
   }
   stream_->Stop(shared_from_this());
-  // Answers that were not sent are logged all the same.
+  // Observes the answers that are not sent.
   Send();
 }
 
-void SubmitTasksCall::ReadIfWanted() {
-  if (is_reading_ || !has_room_ || end_.has_value()) return;
-  if (open_ >= kOpenItems || open_bytes_ >= kOpenBytes) return;
+void SubmitTasksCall::MaybeRead() {
+  if (is_reading_ || !has_room_ || end_status_.has_value()) return;
+  if (unanswered_items_ >= kUnansweredItemsMax || unanswered_bytes_ >= kUnansweredBytesMax) return;
   is_reading_ = true;
   call_.Read();
 }
@@ -233,27 +234,28 @@ void SubmitTasksCall::Send() {
   std::deque<director::SubmitOrigin> origins;
   {
     base::MutexLock lock(mutex_);
-    if (sending_ > 0) return;
-    answers = stream_->Take(is_abandoned_ ? std::numeric_limits<size_t>::max() : kAnswersMax);
+    if (items_being_sent_ > 0) return;
+    answers =
+        stream_->TakeAnswers(is_abandoned_ ? std::numeric_limits<size_t>::max() : kAnswersMax);
     if (!is_abandoned_) {
       for (const SubmitStream::Answer& answer : answers) Write(answer, *response.add_items());
-      sending_ = answers.size();
+      items_being_sent_ = answers.size();
     }
     const auto answered = origins_.begin() + static_cast<ptrdiff_t>(answers.size());
     origins.assign(std::make_move_iterator(origins_.begin()), std::make_move_iterator(answered));
     origins_.erase(origins_.begin(), answered);
-    if (answers.empty() && open_ == 0) end = end_;
+    if (answers.empty() && unanswered_items_ == 0) end = end_status_;
   }
   for (const SubmitStream::Answer& answer : answers) {
     EndSpan(answer);
     if (const auto* why = std::get_if<absl::Status>(&answer.decision)) {
-      TellOfRefusal(*why, origins.front(), clock_.WallNow(), observer_);
+      ReportRejectedSubmit(*why, origins.front(), clock_.WallNow(), observer_);
     }
     origins.pop_front();
   }
   if (end.has_value()) return call_.Finish(*std::move(end));
-  // A stream that is over says so through its hook.
-  if (response.items_size() > 0) std::ignore = call_.Write(BufferOf(response));
+  // Write() fails only when the stream has ended; the abandon hook reports that.
+  if (response.items_size() > 0) std::ignore = call_.Write(Serialize(response));
 }
 
 }  // namespace callboard

@@ -14,22 +14,22 @@
 #include "libs/director/driver.h"
 #include "libs/director/observer.h"
 #include "libs/director/submit_stream.h"
-#include "libs/ports/clock.h"
+#include "libs/ports/environment.h"
 #include "libs/server/bidi_call.h"
 
 namespace callboard {
 
-// One SubmitTasks call: reads while not too much is unanswered, and says all answers there are when
-// the ones before are sent. Keeps itself while the call lasts.
+// One SubmitTasks call. Reads the next message only while the number and the bytes of unanswered
+// items are below their limits and the director's command queue has room. Whenever a write has
+// completed, sends all answers that have arrived since.
 //
-// Thread-safe.
+// The call's callbacks own this object until the call ends. Thread-safe.
 class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
  public:
-  // Messages as they are sent, so that one item that does not parse costs the others nothing.
+  // Messages are received unparsed, so that an item that does not parse does not affect the others.
   using Call = server::BidiCall<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-  // All outlive the call. `observer` hears of submits that are refused.
-  // `trace`: its caller's.
+  // The references outlive the call. `observer` receives rejected submits. `trace` is the caller's.
   SubmitTasksCall(Call call, director::DirectorDriver& driver, director::Observer& observer,
                   const ports::Clock& clock, const server::CallTracer& tracer,
                   const std::optional<core::SpanContext>& trace)
@@ -43,18 +43,19 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
   void Begin();
 
  private:
-  // Each a span of its own. INVALID_ARGUMENT when the message as a whole is none.
-  // `origins` gets one for each.
+  // Parses a message. Begins a span for each item and appends the item's origin to `origins`.
+  // Returns INVALID_ARGUMENT when the message as a whole cannot be parsed.
   absl::StatusOr<std::vector<director::SubmitStream::Item>> ItemsFrom(
       const grpc::ByteBuffer& request, std::vector<director::SubmitOrigin>& origins) const;
   void EndSpan(const director::SubmitStream::Answer& answer) const;
-  // Null at the end of messages.
+  // Handles a message; null after the last one.
   void OnMessage(const grpc::ByteBuffer* request);
   void OnRoom();
   void OnSent();
   void OnAbandoned();
-  void ReadIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Says what can be said, or ends the call when nothing is left to say.
+  // Requests the next message unless a limit is reached.
+  void MaybeRead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends the answers that have arrived, or ends the call when all are sent and no more can come.
   void Send();
 
   const Call call_;
@@ -66,19 +67,21 @@ class SubmitTasksCall : public std::enable_shared_from_this<SubmitTasksCall> {
   std::shared_ptr<director::SubmitStream> stream_;
 
   base::Mutex mutex_;
-  // Items that were read and whose answers are not sent yet; and those of them under way.
-  size_t open_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t sending_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the items that are not answered yet, in their order.
+  // Items that were read and whose answers are not sent yet.
+  size_t unanswered_items_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Number of items whose answers are in the write under way.
+  size_t items_being_sent_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Origins of the items that have no answer yet, in the order of the items.
   std::deque<director::SubmitOrigin> origins_ ABSL_GUARDED_BY(mutex_);
-  // Of messages since all items were answered.
-  size_t open_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Bytes of the messages that were read since unanswered_items_ was last 0.
+  size_t unanswered_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether the director's command queue accepts more items.
   bool has_room_ ABSL_GUARDED_BY(mutex_) = true;
-  // The caller has gone: nothing more is sent.
+  // The caller has left: nothing more is sent.
   bool is_abandoned_ ABSL_GUARDED_BY(mutex_) = false;
-  // Set when no more is read: how the call ends, once everything is answered.
-  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  // Set when no more messages are read. The call ends with this status once every item is answered.
+  std::optional<absl::Status> end_status_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace callboard

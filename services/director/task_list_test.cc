@@ -1,4 +1,4 @@
-#include "services/director/task_list.h"
+#include "services/director/lists.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ director::TaskPage::Item Item(uint64_t sequence, const std::string& error = "") 
   return {task, {.live = sequence}};
 }
 
-TEST(TaskListTest, RequestWithoutAnythingAsksForTheFirstFiftyOfAll) {
+TEST(TaskListTest, EmptyRequestAsksForTheFirstFiftyTasks) {
   const auto query = ListQueryFrom({});
   ASSERT_THAT(query, IsOk());
   EXPECT_EQ(query->page_size, 50u);
@@ -31,7 +31,7 @@ TEST(TaskListTest, RequestWithoutAnythingAsksForTheFirstFiftyOfAll) {
   EXPECT_EQ(query->ready, std::nullopt);
 }
 
-TEST(TaskListTest, EveryFilterIsTaken) {
+TEST(TaskListTest, EveryFilterIsParsed) {
   v1::ListTasksRequest request;
   request.add_states(v1::Task::STATE_PENDING);
   request.add_states(v1::Task::STATE_FAILED);
@@ -44,7 +44,8 @@ TEST(TaskListTest, EveryFilterIsTaken) {
   request.set_page_size(1000);
   const auto query = ListQueryFrom(request);
   ASSERT_THAT(query, IsOk());
-  EXPECT_THAT(query->states, ElementsAre(core::TaskState::kPending, core::TaskState::kFailed));
+  EXPECT_THAT(query->states,
+              ElementsAre(core::LifecycleState::kPending, core::LifecycleState::kFailed));
   EXPECT_EQ(query->source, core::TaskSource::kCli);
   EXPECT_EQ(query->source_job, "job");
   EXPECT_EQ(query->job_type, "report");
@@ -78,7 +79,7 @@ TEST(TaskListTest, WrongFieldIsNamed) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("states")));
 }
 
-TEST(TaskListTest, TokenOfAPageIsWhereTheNextOneBegins) {
+TEST(TaskListTest, PageTokenContinuesAtTheNextPage) {
   const director::ListCursor cursors[] = {
       {.live = 7},
       {.ended = {absl::FromUnixNanos(1'700'000'000'123'456'789), core::QueueId(core::Ulid(1, 2))}},
@@ -97,7 +98,7 @@ TEST(TaskListTest, LastPageHasNoToken) {
   EXPECT_EQ(ListResponse({.tasks = {Item(1)}}).next_page_token(), "");
 }
 
-TEST(TaskListTest, PageThatGrowsTooLargeEndsAndGoesOnInTheNext) {
+TEST(TaskListTest, PageEndsEarlyWhenItIsTooLarge) {
   director::TaskPage page;
   for (uint64_t i = 1; i <= 1000; ++i) page.tasks.push_back(Item(i, std::string(4096, 'x')));
   const v1::ListTasksResponse response = ListResponse(page);

@@ -4,21 +4,21 @@
 #include <utility>
 #include <variant>
 
-#include "libs/core/task_spans.h"
-#include "libs/ports/span_names.h"
+#include "libs/core/trace.h"
+#include "libs/ports/telemetry.h"
 #include "services/director/queue_events.h"
 
 namespace callboard {
 namespace {
 
 namespace names = ports::span_names;
-using core::TaskState;
+using core::LifecycleState;
 using director::TaskStep;
 
 ports::FinishedSpan SpanAt(const char* name, const core::TaskRecord& record,
                            const core::SpanContext& context) {
   ports::FinishedSpan span = {.name = name, .context = context, .end = record.event.at};
-  // As many as a dispatch that fails has.
+  // The most that a span has: a failed dispatch.
   span.attributes.reserve(12);
   span.attributes.push_back({names::kMessagingSystem, names::kMessagingSystemValue});
   span.attributes.push_back({names::kMessageId, core::ToString(record.queue_id)});
@@ -26,7 +26,7 @@ ports::FinishedSpan SpanAt(const char* name, const core::TaskRecord& record,
   return span;
 }
 
-// What spans do with the task; a stay in line does nothing.
+// Adds the messaging operation of the span. A wait in the queue has none.
 void AddOperation(const char* name, const char* type, ports::FinishedSpan& span) {
   span.attributes.push_back({names::kOperation, name});
   span.attributes.push_back({names::kOperationType, type});
@@ -37,20 +37,21 @@ void Fail(const std::string& why, ports::FinishedSpan& span) {
   span.status = absl::UnknownError(why);
 }
 
-// Why a dispatch came to nothing and the task is in line again.
+// Returns the error type of a dispatch that returned its task to the queue.
 const char* WhyReturned(const core::Returned& returned) {
-  switch (returned.blame) {
-    case core::Blame::kTookAgentDown:
+  switch (returned.failure) {
+    case core::DispatchFailure::kAgentLost:
       return "agent_lost";
-    case core::Blame::kAgentFailedIt:
-      return returned.could_not_begin() ? "not_started" : "agent_failed";
-    case core::Blame::kNobody:
+    case core::DispatchFailure::kAgentFailed:
+      return returned.could_not_start() ? "not_started" : "agent_failed";
+    case core::DispatchFailure::kNone:
       return returned.reported ? "run_failed" : "director_restarted";
   }
   return "";
 }
 
-// How the task ended, if it did. What its error says may come from anywhere.
+// Adds the end of the task, if the record ends it. Leaves out the error text, which may contain
+// anything.
 void AddEnd(const core::TaskRecord& record, ports::FinishedSpan& span) {
   const auto* ended = std::get_if<core::Ended>(&record.change);
   if (ended == nullptr) return;
@@ -60,7 +61,7 @@ void AddEnd(const core::TaskRecord& record, ports::FinishedSpan& span) {
   Fail(Name(*ended->reason), span);
 }
 
-// Of a task that nobody submitted: an operator had it tried again.
+// Returns the root span of a redriven task, which has no submit span.
 ports::FinishedSpan RedriveSpan(const core::TaskRecord& record, const TaskStep& step) {
   ports::FinishedSpan span = SpanAt(names::kRedrive, record, step.trace);
   span.kind = ports::SpanKind::kProducer;
@@ -73,7 +74,7 @@ ports::FinishedSpan RedriveSpan(const core::TaskRecord& record, const TaskStep& 
 
 ports::FinishedSpan WaitSpan(const core::TaskRecord& record, const TaskStep& step) {
   core::SpanContext context = step.trace;
-  context.span_id = core::WaitSpanOf(record.queue_id, step.dispatch);
+  context.span_id = core::WaitSpanId(record.queue_id, step.dispatch);
   ports::FinishedSpan span = SpanAt(names::kWait, record, context);
   span.parent = step.trace.span_id;
   const bool is_first = step.dispatch == core::DispatchNumber();
@@ -99,7 +100,7 @@ ports::FinishedSpan DispatchSpan(const core::TaskRecord& record, const TaskStep&
   span.attributes.push_back({names::kAgent, record.event.agent});
   span.attributes.push_back({names::kDispatchNumber, static_cast<int64_t>(step.dispatch.value())});
   span.attributes.push_back({names::kAttempt, int64_t{step.attempts} + 1});
-  if (step.from == TaskState::kWorking) span.events.push_back({names::kAccepted, step.since});
+  if (step.from == LifecycleState::kWorking) span.events.push_back({names::kAccepted, step.since});
   if (const auto* returned = std::get_if<core::Returned>(&record.change)) {
     Fail(WhyReturned(*returned), span);
   }
@@ -107,57 +108,58 @@ ports::FinishedSpan DispatchSpan(const core::TaskRecord& record, const TaskStep&
   return span;
 }
 
-// What SpanOf() needs of a record, without prompts and results.
-core::TaskRecord GistOf(const core::TaskRecord& record) {
-  struct Gist {
+// Returns a copy of the fields that SpanOf() needs, without prompts and results.
+core::TaskRecord SpanFieldsOf(const core::TaskRecord& record) {
+  struct CopySpanFields {
     core::TaskChange operator()(const core::Admitted& admitted) const {
       return core::Admitted{.redrive_of = admitted.redrive_of};
     }
     core::TaskChange operator()(const core::Returned& returned) const {
-      return core::Returned{.blame = returned.blame, .reported = returned.reported};
+      return core::Returned{.failure = returned.failure, .reported = returned.reported};
     }
     core::TaskChange operator()(const core::Ended& ended) const {
-      core::Ended gist = {.state = ended.state, .reason = ended.reason};
-      if (ended.run.has_value()) gist.run.emplace();
-      return gist;
+      core::Ended copy = {.state = ended.state, .reason = ended.reason};
+      if (ended.run.has_value()) copy.run.emplace();
+      return copy;
     }
     core::TaskChange operator()(const core::Dispatched&) const { return core::Dispatched(); }
     core::TaskChange operator()(const core::Accepted& same) const { return same; }
-    core::TaskChange operator()(const core::Bounced&) const { return core::Bounced(); }
+    core::TaskChange operator()(const core::AnsweredBusy&) const { return core::AnsweredBusy(); }
     core::TaskChange operator()(const core::CancelRequested& same) const { return same; }
-    core::TaskChange operator()(const core::Noted& same) const { return same; }
+    core::TaskChange operator()(const core::EventOnly& same) const { return same; }
   };
   return {.queue_id = record.queue_id,
           .event = {.at = record.event.at, .agent = record.event.agent},
-          .change = std::visit(Gist(), record.change)};
+          .change = std::visit(CopySpanFields(), record.change)};
 }
 
 }  // namespace
 
 bool EndsSpan(const core::TaskRecord& record) {
-  struct Verdict {
+  struct ChangeEndsSpan {
     bool operator()(const core::Admitted& admitted) const {
       return admitted.redrive_of.has_value();
     }
     bool operator()(const core::Dispatched&) const { return true; }
     bool operator()(const core::Accepted&) const { return false; }
-    bool operator()(const core::Bounced&) const { return true; }
+    bool operator()(const core::AnsweredBusy&) const { return true; }
     bool operator()(const core::Returned&) const { return true; }
     bool operator()(const core::CancelRequested&) const { return false; }
     bool operator()(const core::Ended&) const { return true; }
-    bool operator()(const core::Noted&) const { return false; }
+    bool operator()(const core::EventOnly&) const { return false; }
   };
-  return std::visit(Verdict(), record.change);
+  return std::visit(ChangeEndsSpan(), record.change);
 }
 
 ports::FinishedSpan SpanOf(const core::TaskRecord& record, const TaskStep& step) {
   if (std::holds_alternative<core::Admitted>(record.change)) return RedriveSpan(record, step);
-  return step.from == TaskState::kPending ? WaitSpan(record, step) : DispatchSpan(record, step);
+  return step.from == LifecycleState::kPending ? WaitSpan(record, step)
+                                               : DispatchSpan(record, step);
 }
 
 ports::FinishedSpan SpanOf(const director::CancelledTask& task) {
   core::SpanContext context = task.origin.trace;
-  context.span_id = core::CancelSpanOf(context.span_id);
+  context.span_id = core::CancelSpanId(context.span_id);
   ports::FinishedSpan span = {.name = names::kCancel,
                               .context = context,
                               .parent = task.origin.trace.span_id,
@@ -176,7 +178,7 @@ ports::FinishedSpan SpanOf(const director::CancelledTask& task) {
 
 void TaskSpans::OnCancel(const director::CancelledTask& task) {
   observer_.OnCancel(task);
-  if (task.origin.trace.trace_id != core::TraceId() && telemetry_.Wants(task.origin.trace)) {
+  if (task.origin.trace.trace_id != core::TraceId() && telemetry_.ShouldRecord(task.origin.trace)) {
     telemetry_.Emit(SpanOf(task));
   }
 }
@@ -185,8 +187,9 @@ void TaskSpans::OnTurn(absl::Span<const core::Record> records, absl::Span<const 
   observer_.OnTurn(records, steps);
   for (const TaskStep& step : steps) {
     const auto& record = std::get<core::TaskRecord>(records[step.record]);
-    if (!EndsSpan(record) || !telemetry_.Wants(step.trace)) continue;
-    telemetry_.EmitLater(step.trace, [gist = GistOf(record), step] { return SpanOf(gist, step); });
+    if (!EndsSpan(record) || !telemetry_.ShouldRecord(step.trace)) continue;
+    telemetry_.EmitLater(step.trace,
+                         [fields = SpanFieldsOf(record), step] { return SpanOf(fields, step); });
   }
 }
 

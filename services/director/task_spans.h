@@ -8,17 +8,20 @@
 
 namespace callboard {
 
-// Whether a step of a task ends a span; and which: a stay in line, or a dispatch.
+// Returns whether the step ends a span.
 bool EndsSpan(const core::TaskRecord& record);
+// Returns the span that the step ends: a wait in the queue, a dispatch or a redrive.
+// REQUIRES: EndsSpan(record).
 ports::FinishedSpan SpanOf(const core::TaskRecord& record, const director::TaskStep& step);
 
-// A cancel: a point in time, or, of a caller that waited for a place, how long it waited.
+// Returns the span of a cancel. It has no duration, except for a caller that left while it waited
+// for a place: then it lasts as long as the caller waited.
 ports::FinishedSpan SpanOf(const director::CancelledTask& task);
 
-// An observer that makes spans of what it sees, and tells another one of it.
+// An observer that emits spans and forwards every call to another observer.
 class TaskSpans final : public director::Observer {
  public:
-  // Both outlive it.
+  // Both arguments outlive this object.
   TaskSpans(director::Observer& observer, ports::Telemetry& telemetry)
       : observer_(observer), telemetry_(telemetry) {}
 

@@ -9,13 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "libs/core/task_spans.h"
+#include "libs/core/trace.h"
 #include "libs/testing/recorded_spans.h"
 
 namespace callboard {
 namespace {
 
-using core::TaskState;
+using core::LifecycleState;
 using director::TaskStep;
 using test::TextOf;
 using testing::ElementsAre;
@@ -24,17 +24,17 @@ using testing::IsEmpty;
 
 constexpr core::QueueId kTask = core::QueueId(core::Ulid(1, 2));
 const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
-const core::SpanContext kSubmit = core::SubmitSpanOf(core::QueueId(core::Ulid(3, 4)));
+const core::SpanContext kSubmit = core::SubmitSpan(core::QueueId(core::Ulid(3, 4)));
 const core::SpanContext kSecondDispatch = {kSubmit.trace_id,
-                                           core::DispatchSpanOf(kTask, core::DispatchNumber(2))};
+                                           core::DispatchSpanId(kTask, core::DispatchNumber(2))};
 
 core::TaskRecord Record(core::TaskChange change) {
   return {
       .queue_id = kTask, .event = {.at = kNow, .agent = "agent-1"}, .change = std::move(change)};
 }
 
-// Of a task that is in its state for two seconds, and was submitted eight before.
-TaskStep From(TaskState state, uint64_t dispatch) {
+// A step of a task that was submitted ten seconds ago and has been in its state for two.
+TaskStep StepFrom(LifecycleState state, uint64_t dispatch) {
   return {.from = state,
           .since = kNow - absl::Seconds(2),
           .submitted_at = kNow - absl::Seconds(10),
@@ -54,11 +54,11 @@ std::vector<std::string> EventsOf(const ports::FinishedSpan& span) {
   return events;
 }
 
-TEST(TaskSpansTest, FirstStayInLineBeginsAtTheDoor) {
-  const auto span = SpanOf(Record(core::Dispatched{}), From(TaskState::kPending, 0));
+TEST(TaskSpansTest, FirstWaitBeginsAtTheSubmit) {
+  const auto span = SpanOf(Record(core::Dispatched{}), StepFrom(LifecycleState::kPending, 0));
   EXPECT_EQ(span.name, "queue.wait");
   EXPECT_TRUE(span.context.trace_id == kSubmit.trace_id);
-  EXPECT_TRUE(span.context.span_id == core::WaitSpanOf(kTask, core::DispatchNumber(0)));
+  EXPECT_TRUE(span.context.span_id == core::WaitSpanId(kTask, core::DispatchNumber(0)));
   EXPECT_TRUE(span.parent == kSubmit.span_id);
   EXPECT_EQ(span.start, kNow - absl::Seconds(10));
   EXPECT_EQ(span.end, kNow);
@@ -66,27 +66,27 @@ TEST(TaskSpansTest, FirstStayInLineBeginsAtTheDoor) {
   EXPECT_TRUE(span.status.ok());
 }
 
-TEST(TaskSpansTest, EveryFurtherStayIsASpanOfItsOwn) {
-  const auto span = SpanOf(Record(core::Dispatched{}), From(TaskState::kPending, 2));
-  EXPECT_TRUE(span.context.span_id == core::WaitSpanOf(kTask, core::DispatchNumber(2)));
+TEST(TaskSpansTest, EachLaterWaitHasItsOwnSpan) {
+  const auto span = SpanOf(Record(core::Dispatched{}), StepFrom(LifecycleState::kPending, 2));
+  EXPECT_TRUE(span.context.span_id == core::WaitSpanId(kTask, core::DispatchNumber(2)));
   EXPECT_EQ(span.start, kNow - absl::Seconds(2));
   EXPECT_THAT(EventsOf(span), ElementsAre("pending 2"));
 }
 
-TEST(TaskSpansTest, TaskThatEndsInLineEndsItsStay) {
-  const auto span = SpanOf(
-      Record(core::Ended{.state = TaskState::kFailed, .reason = core::FailureReason::kExpired}),
-      From(TaskState::kPending, 0));
+TEST(TaskSpansTest, TaskThatEndsWhilePendingEndsItsWait) {
+  const auto span = SpanOf(Record(core::Ended{.state = LifecycleState::kFailed,
+                                              .reason = core::FailureReason::kExpired}),
+                           StepFrom(LifecycleState::kPending, 0));
   EXPECT_EQ(span.name, "queue.wait");
   EXPECT_EQ(TextOf(span, "callboard.task.state"), "failed");
   EXPECT_EQ(span.status, absl::UnknownError("expired"));
   EXPECT_EQ(TextOf(span, "error.type"), "expired");
 }
 
-TEST(TaskSpansTest, DispatchLastsUntilItsRunIsOver) {
+TEST(TaskSpansTest, DispatchSpanLastsUntilItsRunEnds) {
   const auto span =
-      SpanOf(Record(core::Ended{.state = TaskState::kCompleted, .run = core::RunResult{}}),
-             From(TaskState::kWorking, 2));
+      SpanOf(Record(core::Ended{.state = LifecycleState::kCompleted, .run = core::RunResult{}}),
+             StepFrom(LifecycleState::kWorking, 2));
   EXPECT_EQ(span.name, "dispatch");
   EXPECT_EQ(span.context, kSecondDispatch);
   EXPECT_TRUE(span.parent == kSubmit.span_id);
@@ -102,57 +102,58 @@ TEST(TaskSpansTest, DispatchLastsUntilItsRunIsOver) {
   EXPECT_EQ(TextOf(span, "error.type"), "");
 }
 
-TEST(TaskSpansTest, DispatchSaysHowItCameToNothing) {
-  const auto busy = SpanOf(Record(core::Bounced{}), From(TaskState::kDispatching, 2));
+TEST(TaskSpansTest, DispatchSpanHasTheOutcomeOfAFailure) {
+  const auto busy = SpanOf(Record(core::AnsweredBusy{}), StepFrom(LifecycleState::kDispatching, 2));
   EXPECT_EQ(TextOf(busy, "callboard.dispatch.outcome"), "busy");
   EXPECT_TRUE(busy.status.ok());
   const auto failed =
-      SpanOf(Record(core::Returned{.error = "canary"}), From(TaskState::kDispatching, 2));
+      SpanOf(Record(core::Returned{.error = "canary"}), StepFrom(LifecycleState::kDispatching, 2));
   EXPECT_EQ(TextOf(failed, "callboard.dispatch.outcome"), "failed");
   EXPECT_EQ(TextOf(failed, "error.type"), "director_restarted");
   EXPECT_EQ(TextOf(busy, "error.type"), "");
 }
 
-TEST(TaskSpansTest, DispatchThatReturnsTheTaskSaysWhyInOneWord) {
-  using core::Blame;
+TEST(TaskSpansTest, DispatchThatReturnsItsTaskHasAnErrorType) {
+  using core::DispatchFailure;
   const std::vector<std::pair<core::Returned, std::string>> all = {
-      {{.blame = Blame::kNobody, .error = "canary"}, "director_restarted"},
-      {{.blame = Blame::kNobody, .reported = true, .error = "canary"}, "run_failed"},
-      {{.blame = Blame::kAgentFailedIt, .error = "canary"}, "agent_failed"},
-      {{.blame = Blame::kAgentFailedIt, .reported = true, .error = "canary"}, "not_started"},
-      {{.blame = Blame::kTookAgentDown, .error = "canary"}, "agent_lost"}};
+      {{.failure = DispatchFailure::kNone, .error = "canary"}, "director_restarted"},
+      {{.failure = DispatchFailure::kNone, .reported = true, .error = "canary"}, "run_failed"},
+      {{.failure = DispatchFailure::kAgentFailed, .error = "canary"}, "agent_failed"},
+      {{.failure = DispatchFailure::kAgentFailed, .reported = true, .error = "canary"},
+       "not_started"},
+      {{.failure = DispatchFailure::kAgentLost, .error = "canary"}, "agent_lost"}};
   for (const auto& [returned, why] : all) {
-    const auto span = SpanOf(Record(returned), From(TaskState::kWorking, 2));
+    const auto span = SpanOf(Record(returned), StepFrom(LifecycleState::kWorking, 2));
     EXPECT_EQ(TextOf(span, "error.type"), why);
     EXPECT_EQ(span.status, absl::UnknownError(why));
   }
 }
 
-TEST(TaskSpansTest, DispatchWithATraceOfItsOwnIsLinkedToTheSubmit) {
-  TaskStep step = From(TaskState::kWorking, 2);
-  step.dispatch_trace.trace_id = core::DispatchTraceOf(kTask, core::DispatchNumber(2));
+TEST(TaskSpansTest, DispatchInAnotherTraceIsLinkedToTheSubmit) {
+  TaskStep step = StepFrom(LifecycleState::kWorking, 2);
+  step.dispatch_trace.trace_id = core::DispatchTraceId(kTask, core::DispatchNumber(2));
   const auto span = SpanOf(Record(core::Returned{}), step);
   EXPECT_TRUE(span.parent == std::nullopt);
   EXPECT_THAT(span.links, ElementsAre(kSubmit));
 }
 
-TEST(TaskSpansTest, TaskThatIsTriedAgainBeginsATrace) {
+TEST(TaskSpansTest, RedriveBeginsANewTrace) {
   const auto span = SpanOf(Record(core::Admitted{.redrive_of = core::QueueId(core::Ulid(5, 6))}),
-                           From(TaskState::kPending, 0));
+                           StepFrom(LifecycleState::kPending, 0));
   EXPECT_EQ(span.name, "queue.redrive");
   EXPECT_EQ(span.context, kSubmit);
   EXPECT_TRUE(span.parent == std::nullopt);
 }
 
-TEST(TaskSpansTest, StepsWithinASpanEndNone) {
+TEST(TaskSpansTest, StepsWithinASpanDoNotEndIt) {
   EXPECT_FALSE(EndsSpan(Record(core::Admitted{})));
-  EXPECT_FALSE(EndsSpan(Record(core::Noted{})));
+  EXPECT_FALSE(EndsSpan(Record(core::EventOnly{})));
   EXPECT_FALSE(EndsSpan(Record(core::Accepted{})));
   EXPECT_FALSE(EndsSpan(Record(core::CancelRequested{})));
 }
 
-// All that a span says.
-std::string TextOf(const ports::FinishedSpan& span) {
+// Returns everything in a span as text.
+std::string FullText(const ports::FinishedSpan& span) {
   std::string text = absl::StrCat(span.name, " ", span.status.ToString(), " ", span.links.size(),
                                   " ", absl::FormatTime(span.start), absl::FormatTime(span.end),
                                   absl::StrJoin(EventsOf(span), ","));
@@ -167,7 +168,7 @@ std::string TextOf(const ports::FinishedSpan& span) {
   return text;
 }
 
-class Nobody final : public director::Observer {
+class NullObserver final : public director::Observer {
   void OnService(director::Service, const absl::Status&) override {}
   void OnCommit(size_t, absl::Duration) override {}
   void OnTurn(absl::Span<const core::Record>, absl::Span<const TaskStep>) override {}
@@ -176,12 +177,12 @@ class Nobody final : public director::Observer {
   void OnAgents(const director::AgentCounts&) override {}
 };
 
-TEST(TaskSpansTest, TraceThatItsCallerDoesNotKeepHasNoSpans) {
-  Nobody nobody;
+TEST(TaskSpansTest, UnsampledTraceHasNoSpans) {
+  NullObserver null_observer;
   test::RecordedSpans spans;
-  TaskSpans task_spans(nobody, spans);
+  TaskSpans task_spans(null_observer, spans);
   const std::vector<core::Record> records = {Record(core::Dispatched{})};
-  TaskStep step = From(TaskState::kPending, 0);
+  TaskStep step = StepFrom(LifecycleState::kPending, 0);
   step.trace.sampled = false;
   task_spans.OnTurn(records, {step});
   EXPECT_THAT(spans.All(), IsEmpty());
@@ -190,10 +191,10 @@ TEST(TaskSpansTest, TraceThatItsCallerDoesNotKeepHasNoSpans) {
   EXPECT_EQ(spans.Only().name, "queue.wait");
 }
 
-TEST(TaskSpansTest, CancelIsASpanOfItsOwnAndShowsHowLongACallerWaited) {
-  Nobody nobody;
+TEST(TaskSpansTest, CancelSpanLastsAsLongAsItsCallerWaited) {
+  NullObserver null_observer;
   test::RecordedSpans spans;
-  TaskSpans task_spans(nobody, spans);
+  TaskSpans task_spans(null_observer, spans);
   core::SpanContext trace = kSubmit;
   trace.sampled = true;
   task_spans.OnCancel({.phase = director::CancelPhase::kWaiting,
@@ -204,42 +205,45 @@ TEST(TaskSpansTest, CancelIsASpanOfItsOwnAndShowsHowLongACallerWaited) {
   EXPECT_TRUE(span.context.trace_id == kSubmit.trace_id);
   EXPECT_TRUE(span.parent == kSubmit.span_id);
   EXPECT_EQ(span.end - span.start, absl::Seconds(4));
-  EXPECT_THAT(TextOf(span), HasSubstr("callboard.cancel.phase=waiting"));
+  EXPECT_THAT(FullText(span), HasSubstr("callboard.cancel.phase=waiting"));
 }
 
 TEST(TaskSpansTest, CancelWithoutATraceHasNoSpan) {
-  Nobody nobody;
+  NullObserver null_observer;
   test::RecordedSpans spans;
-  TaskSpans(nobody, spans).OnCancel({.phase = director::CancelPhase::kQueued, .queue_id = kTask});
+  TaskSpans(null_observer, spans)
+      .OnCancel({.phase = director::CancelPhase::kQueued, .queue_id = kTask});
   EXPECT_THAT(spans.All(), IsEmpty());
 }
 
-TEST(TaskSpansTest, SpanThatIsMadeLaterSaysAllThatTheRecordSaid) {
-  const std::vector<std::pair<core::TaskChange, TaskState>> steps = {
-      {core::Admitted{.redrive_of = core::QueueId(core::Ulid(5, 6))}, TaskState::kPending},
-      {core::Dispatched{.instance_id = "i"}, TaskState::kPending},
-      {core::Bounced{.busy_rejections = 2}, TaskState::kDispatching},
-      {core::Returned{.error = "why"}, TaskState::kDispatching},
-      {core::Returned{.reported = true, .error = "why"}, TaskState::kDispatching},
-      {core::Returned{.blame = core::Blame::kTookAgentDown, .error = "why"}, TaskState::kWorking},
-      {core::Ended{.state = TaskState::kCancelled}, TaskState::kDispatching},
-      {core::Ended{.state = TaskState::kFailed, .reason = core::FailureReason::kAgentRejected},
-       TaskState::kDispatching},
-      {core::Ended{.state = TaskState::kFailed,
+TEST(TaskSpansTest, SpanThatIsBuiltLaterIsComplete) {
+  const std::vector<std::pair<core::TaskChange, LifecycleState>> steps = {
+      {core::Admitted{.redrive_of = core::QueueId(core::Ulid(5, 6))}, LifecycleState::kPending},
+      {core::Dispatched{.instance_id = "i"}, LifecycleState::kPending},
+      {core::AnsweredBusy{.busy_rejections = 2}, LifecycleState::kDispatching},
+      {core::Returned{.error = "why"}, LifecycleState::kDispatching},
+      {core::Returned{.reported = true, .error = "why"}, LifecycleState::kDispatching},
+      {core::Returned{.failure = core::DispatchFailure::kAgentLost, .error = "why"},
+       LifecycleState::kWorking},
+      {core::Ended{.state = LifecycleState::kCancelled}, LifecycleState::kDispatching},
+      {core::Ended{.state = LifecycleState::kFailed, .reason = core::FailureReason::kAgentRejected},
+       LifecycleState::kDispatching},
+      {core::Ended{.state = LifecycleState::kFailed,
                    .reason = core::FailureReason::kExecFailed,
                    .run = core::RunResult{.exit_code = 7, .result = "result"},
                    .error = "why"},
-       TaskState::kDispatching},
-      {core::Ended{.state = TaskState::kCompleted, .run = core::RunResult{}}, TaskState::kWorking}};
+       LifecycleState::kDispatching},
+      {core::Ended{.state = LifecycleState::kCompleted, .run = core::RunResult{}},
+       LifecycleState::kWorking}};
   for (const auto& [change, from] : steps) {
-    Nobody nobody;
+    NullObserver null_observer;
     test::RecordedSpans spans;
-    TaskSpans task_spans(nobody, spans);
+    TaskSpans task_spans(null_observer, spans);
     const core::TaskRecord record = Record(change);
-    TaskStep step = From(from, 2);
+    TaskStep step = StepFrom(from, 2);
     step.trace.sampled = true;
     task_spans.OnTurn({core::Record(record)}, {step});
-    EXPECT_EQ(TextOf(spans.Only()), TextOf(SpanOf(record, step)));
+    EXPECT_EQ(FullText(spans.Only()), FullText(SpanOf(record, step)));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "services/director/watch_list.h"
+#include "services/director/lists.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr char kTask[] = "queue-01hf81rywx2hm2aptby9afwnwa";
 
-director::Watched::Item Item() {
+director::WatchUpdate::Item Item() {
   auto task = std::make_shared<core::Task>();
   task->queue_id = *core::ParseQueueId(kTask);
   task->spec.prompt = std::string(2000, 'x');
@@ -25,7 +25,7 @@ director::Watched::Item Item() {
   return {task};
 }
 
-TEST(WatchListTest, RequestWithoutAnythingAsksForAllFromTheBeginning) {
+TEST(WatchListTest, EmptyRequestWatchesAllTasksFromTheBeginning) {
   const auto query = WatchQueryFrom({});
   ASSERT_THAT(query, IsOk());
   EXPECT_TRUE(query->tasks.empty());
@@ -44,25 +44,25 @@ TEST(WatchListTest, WrongFieldIsNamed) {
                                                 HasSubstr("queue_ids has 1001 entries, at most")));
   request.clear_queue_ids();
   request.set_resume_token("bGl2ZS94");
-  EXPECT_THAT(WatchQueryFrom(request),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("resume_token is not one")));
+  EXPECT_THAT(WatchQueryFrom(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                HasSubstr("resume_token is not a token")));
 }
 
-TEST(WatchListTest, TokenOfAMessageIsWhereTheNextWatchGoesOn) {
-  const director::FeedPlace place = {.epoch = 3, .number = 77};
+TEST(WatchListTest, ResumeTokenContinuesTheWatch) {
+  const director::FeedCursor cursor = {.epoch = 3, .number = 77};
   v1::WatchTasksRequest next;
-  next.set_resume_token(ToProto({.place = place}).resume_token());
-  EXPECT_EQ(WatchQueryFrom(next)->from, place);
-  next.set_resume_token(ToProto({}).resume_token());
+  next.set_resume_token(ToProto(director::WatchUpdate{.cursor = cursor}).resume_token());
+  EXPECT_EQ(WatchQueryFrom(next)->from, cursor);
+  next.set_resume_token(ToProto(director::WatchUpdate{}).resume_token());
   EXPECT_NE(next.resume_token(), "");
   EXPECT_TRUE(WatchQueryFrom(next)->resumes);
-  EXPECT_EQ(WatchQueryFrom(next)->from, std::nullopt) << "but from the beginning";
+  EXPECT_EQ(WatchQueryFrom(next)->from, std::nullopt) << "resumes from the beginning";
 }
 
-TEST(WatchListTest, TasksAreShownAsInAListAndWithTheirEvent) {
-  director::Watched watched = {.items = {Item(), Item()}, .reset = true};
-  watched.items[1].event = core::TaskEvent{.number = 5, .kind = core::TaskEventKind::kDone};
-  const v1::WatchTasksResponse response = ToProto(watched);
+TEST(WatchListTest, TasksAreListedWithTheirEvents) {
+  director::WatchUpdate update = {.items = {Item(), Item()}, .reset = true};
+  update.items[1].event = core::TaskEvent{.number = 5, .kind = core::TaskEventKind::kDone};
+  const v1::WatchTasksResponse response = ToProto(update);
   EXPECT_TRUE(response.reset());
   ASSERT_EQ(response.changes_size(), 2);
   EXPECT_EQ(response.changes(0).task().queue_id(), kTask);

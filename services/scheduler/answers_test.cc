@@ -1,5 +1,5 @@
-// Whatever bytes directors, agents and old records hold, a client can parse what the scheduler
-// answers.
+// Tests that clients can parse every answer of the scheduler, whatever bytes are in the director's
+// errors and in old records.
 #include <grpcpp/support/status.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -8,9 +8,9 @@
 #include <string>
 
 #include "callboard/v1/scheduler.pb.h"
-#include "libs/adapters/rocksdb_ledger/ledger_codec.h"
-#include "libs/testing/any_bytes.h"
+#include "libs/store/rocksdb_ledger.h"
 #include "libs/testing/cron_jobs.h"
+#include "libs/testing/files.h"
 #include "libs/testing/scheduler_fixture.h"
 #include "libs/wire/status.h"
 #include "services/scheduler/job_messages.h"
@@ -22,18 +22,18 @@ using test::CronJob;
 using test::DrawBytes;
 using test::Parses;
 
-// A job whose submits are refused with `said`: one of its schedule and one of a trigger.
-class RefusedJob final : public test::SchedulerFixture {
+// A job with two submits, one scheduled and one triggered, that are rejected with `message`.
+class RejectedJob final : public test::SchedulerFixture {
  public:
-  explicit RefusedJob(const std::string& said) {
-    const absl::Status refusal =
-        wire::FromGrpc(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, said));
+  explicit RejectedJob(const std::string& message) {
+    const absl::Status error =
+        wire::FromGrpc(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, message));
     Start({CronJob("job", "* * * * *")});
     Advance(absl::Seconds(30));
-    Answer(refusal);
+    Answer(error);
     engine_->Trigger(scheduler::CallId(1), {.job = "job", .id = "t1"}, now_);
     Commit();
-    Answer(refusal);
+    Answer(error);
   }
   v1::ListFiringsResponse Firings() const {
     scheduler::FiringPage page;
@@ -42,7 +42,7 @@ class RefusedJob final : public test::SchedulerFixture {
   }
   v1::Job Job() const {
     scheduler::JobDetail detail = {.view = View("job")};
-    for (const auto& [key, row] : disk_.rows().at("job")) detail.last.push_back(row);
+    for (const auto& [key, row] : disk_.rows().at("job")) detail.last_firings.push_back(row);
     return ToProto(detail);
   }
 
@@ -50,16 +50,16 @@ class RefusedJob final : public test::SchedulerFixture {
   void TestBody() override {}
 };
 
-TEST(AnswersTest, EveryAnswerParsesWhateverADirectorSays) {
+TEST(AnswersTest, AnswersParseForAnyDirectorError) {
   EXPECT_TRUE(rc::check([] {
-    const RefusedJob job(DrawBytes());
+    const RejectedJob job(DrawBytes());
     RC_ASSERT(job.Firings().firings_size() == 2);
     RC_ASSERT(Parses(job.Firings()));
     RC_ASSERT(Parses(job.Job()));
   }));
 }
 
-TEST(AnswersTest, EveryAnswerParsesWhateverAnOldRecordHolds) {
+TEST(AnswersTest, AnswersParseForAnyOldRecord) {
   EXPECT_TRUE(rc::check([] {
     const std::string text = DrawBytes();
     const core::Firing row = {.job = "job",
@@ -68,17 +68,17 @@ TEST(AnswersTest, EveryAnswerParsesWhateverAnOldRecordHolds) {
                               .queue_id = text,
                               .request_id = text,
                               .detail = text};
-    const auto read = adapters::DecodeRow(
-        adapters::OccurrenceKey(adapters::kRowPrefix, "job", row.nominal), adapters::Encode(row));
+    const auto read = store::DecodeRow(store::OccurrenceKey(store::kRowPrefix, "job", row.nominal),
+                                       store::Encode(row));
     RC_ASSERT(read.ok());
     RC_ASSERT(Parses(ToProto(*read)));
 
-    scheduler::JobState state = {.job = "job", .watched = {text}, .last_queue_id = text};
+    scheduler::JobState state = {.job = "job", .tracked_tasks = {text}, .last_queue_id = text};
     state.pause = scheduler::Pause{.by = text, .why = text};
-    scheduler::Ledgered ledgered;
-    RC_ASSERT(adapters::Decode("job/job", adapters::Encode(state), ledgered).ok());
+    scheduler::LedgerContents contents;
+    RC_ASSERT(store::Decode("job/job", store::Encode(state), contents).ok());
     RC_ASSERT(Parses(ToProto(
-        scheduler::JobView{.job = CronJob("job", "* * * * *"), .state = ledgered.jobs.at("job")})));
+        scheduler::JobView{.job = CronJob("job", "* * * * *"), .state = contents.jobs.at("job")})));
   }));
 }
 

@@ -6,22 +6,19 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "libs/adapters/jobs_file/time_zone.h"
 #include "libs/base/error.h"
-#include "libs/base/status_macros.h"
+#include "libs/config/jobs_file.h"
 #include "libs/core/job.h"
 #include "libs/core/limits.h"
-#include "libs/wire/field_checks.h"
-#include "libs/wire/field_values.h"
+#include "libs/wire/fields.h"
 #include "libs/wire/page.h"
-#include "libs/wire/task_spec.h"
-#include "libs/wire/task_view.h"
+#include "libs/wire/task.h"
 #include "libs/wire/time.h"
 
 namespace callboard {
 namespace {
 
-constexpr int kPreviewed = 10;
+constexpr int kPreviewLimitDefault = 10;
 
 v1::Job::CatchUp ToProto(core::CatchUp::Kind kind) {
   switch (kind) {
@@ -35,7 +32,7 @@ v1::Job::CatchUp ToProto(core::CatchUp::Kind kind) {
   return v1::Job::CATCH_UP_UNSPECIFIED;
 }
 
-v1::Firing::Outcome MarkOf(core::Occurrence::Kind kind) {
+v1::Firing::Outcome PreviewMark(core::Occurrence::Kind kind) {
   switch (kind) {
     case core::Occurrence::Kind::kPlain:
       return v1::Firing::OUTCOME_FIRED;
@@ -49,7 +46,7 @@ v1::Firing::Outcome MarkOf(core::Occurrence::Kind kind) {
   return v1::Firing::OUTCOME_UNSPECIFIED;
 }
 
-// What the file declares.
+// Writes the declaration of a job.
 void WriteJob(const core::Job& job, v1::Job& proto) {
   proto.set_name(job.name);
   for (const std::string& expression : job.text.expressions) proto.add_schedules(expression);
@@ -71,7 +68,7 @@ void WriteJob(const core::Job& job, v1::Job& proto) {
   proto.mutable_origins()->insert(job.origins.begin(), job.origins.end());
 }
 
-// Where it stands.
+// Writes the state of a job.
 void WriteState(const scheduler::JobView& view, v1::Job& proto) {
   const scheduler::JobState& state = view.state;
   if (state.pause.has_value()) {
@@ -82,9 +79,10 @@ void WriteState(const scheduler::JobView& view, v1::Job& proto) {
       *proto.mutable_paused_until() = wire::ToProto(state.pause->until);
     }
   }
-  // Where it comes from is whoever had the last word.
-  const bool is_of_the_file = proto.paused() ? proto.paused_by() == "file" : !view.job.paused;
-  if (!is_of_the_file) {
+  // The origin of `paused` is the last one that changed it: the file, an operator, or the
+  // scheduler.
+  const bool is_from_file = proto.paused() ? proto.paused_by() == "file" : !view.job.paused;
+  if (!is_from_file) {
     (*proto.mutable_origins())["paused"] =
         proto.paused_by() == "scheduler" ? "scheduler" : "operator";
   }
@@ -93,7 +91,7 @@ void WriteState(const scheduler::JobView& view, v1::Job& proto) {
     *proto.mutable_last_fire_at() = wire::ToProto(state.last_nominal);
   }
   proto.set_last_queue_id(state.last_queue_id);
-  proto.mutable_running_queue_ids()->Add(state.watched.begin(), state.watched.end());
+  proto.mutable_running_queue_ids()->Add(state.tracked_tasks.begin(), state.tracked_tasks.end());
   if (state.last_run_state.has_value()) {
     proto.set_last_run_state(wire::ToProto(wire::kTaskStates, *state.last_run_state));
   }
@@ -103,19 +101,19 @@ void WriteState(const scheduler::JobView& view, v1::Job& proto) {
   for (const core::Occurrence& next : view.next) *proto.add_next_fires() = wire::ToProto(next.at);
 }
 
-v1::Job JobOf(const scheduler::JobView& view) {
+v1::Job MakeJob(const scheduler::JobView& view) {
   v1::Job proto;
   WriteJob(view.job, proto);
   WriteState(view, proto);
   return proto;
 }
 
-std::string PlaceOf(const scheduler::FiringCursor& cursor) {
+std::string EncodeCursor(const scheduler::FiringCursor& cursor) {
   return absl::StrCat(absl::ToUnixSeconds(cursor.nominal), "/", cursor.trigger, "/", cursor.job);
 }
 
-std::optional<scheduler::FiringCursor> CursorAt(const std::string& place) {
-  const std::vector<std::string> parts = absl::StrSplit(place, absl::MaxSplits('/', 2));
+std::optional<scheduler::FiringCursor> DecodeCursor(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('/', 2));
   int64_t seconds = 0;
   if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &seconds)) return std::nullopt;
   return scheduler::FiringCursor{absl::FromUnixSeconds(seconds), parts[2], parts[1]};
@@ -132,9 +130,9 @@ absl::StatusOr<JobsQuery> JobsQueryFrom(const v1::ListJobsRequest& request) {
 }
 
 scheduler::TriggerQuery TriggerQueryFrom(const v1::TriggerJobRequest& request,
-                                         const std::string& made_up) {
+                                         const std::string& generated_id) {
   return {.job = request.name(),
-          .id = request.trigger_id().empty() ? made_up : request.trigger_id(),
+          .id = request.trigger_id().empty() ? generated_id : request.trigger_id(),
           .force = request.force()};
 }
 
@@ -153,30 +151,30 @@ absl::StatusOr<scheduler::PreviewQuery> PreviewQueryFrom(const v1::PreviewJobReq
                                                          absl::Time now) {
   wire::FieldChecks checks;
   if (request.name().empty() == request.schedules().empty()) {
-    checks.Refuse("name", "or schedules is required, and not both");
+    checks.AddViolation("name", "or schedules is required, and not both");
   }
-  if (request.limit() < 0 || request.limit() > core::kPreviewedMax) {
-    checks.Refuse("limit", absl::StrCat("is not between 0 and ", core::kPreviewedMax));
+  if (request.limit() < 0 || request.limit() > core::kPreviewMax) {
+    checks.AddViolation("limit", absl::StrCat("is not between 0 and ", core::kPreviewMax));
   }
   scheduler::PreviewQuery query = {.job = request.name()};
   query.from = wire::ReadTime("from", request.has_from(), request.from(), checks).value_or(now);
   query.until = wire::ReadTime("until", request.has_until(), request.until(), checks)
                     .value_or(absl::InfiniteFuture());
-  if (query.until < query.from) checks.Refuse("until", "is before from");
-  query.limit = static_cast<size_t>(request.limit() == 0 ? kPreviewed : request.limit());
+  if (query.until < query.from) checks.AddViolation("until", "is before from");
+  query.limit = static_cast<size_t>(request.limit() == 0 ? kPreviewLimitDefault : request.limit());
   RETURN_IF_ERROR(checks.status());
   return query;
 }
 
 absl::StatusOr<scheduler::BackfillQuery> BackfillQueryFrom(const v1::BackfillJobRequest& request,
-                                                           const std::string& made_up,
+                                                           const std::string& generated_id,
                                                            const std::string& by) {
   wire::FieldChecks checks;
-  if (!request.has_from()) checks.Refuse("from", "is required");
-  if (!request.has_until()) checks.Refuse("until", "is required");
+  if (!request.has_from()) checks.AddViolation("from", "is required");
+  if (!request.has_until()) checks.AddViolation("until", "is required");
   scheduler::BackfillQuery query = {
       .job = request.name(),
-      .id = request.backfill_id().empty() ? made_up : request.backfill_id(),
+      .id = request.backfill_id().empty() ? generated_id : request.backfill_id(),
       .by = by,
       .from =
           wire::ReadTime("from", request.has_from(), request.from(), checks).value_or(absl::Time()),
@@ -184,7 +182,7 @@ absl::StatusOr<scheduler::BackfillQuery> BackfillQueryFrom(const v1::BackfillJob
                    .value_or(absl::Time()),
       .dry_run = request.dry_run()};
   if (request.has_from() && request.has_until() && query.until < query.from) {
-    checks.Refuse("until", "is before from");
+    checks.AddViolation("until", "is before from");
   }
   RETURN_IF_ERROR(checks.status());
   return query;
@@ -197,20 +195,21 @@ absl::StatusOr<scheduler::FiringQuery> FiringQueryFrom(const v1::ListFiringsRequ
   for (const int number : request.outcomes()) {
     const auto outcome = wire::ReadEnum("outcomes", kFiringOutcomes,
                                         static_cast<v1::Firing::Outcome>(number), checks);
-    if (!outcome.has_value()) checks.Refuse("outcomes", "has an entry that is none");
+    if (!outcome.has_value())
+      checks.AddViolation("outcomes", "has an entry that is not a known outcome");
     query.outcomes.push_back(outcome.value_or(core::FiringOutcome::kFired));
   }
   if (!request.page_token().empty()) {
-    query.after = CursorAt(wire::PlaceIn(request.page_token()).value_or(""));
-    if (!query.after.has_value()) wire::RefusePageToken(checks);
+    query.after = DecodeCursor(wire::DecodePageToken(request.page_token()).value_or(""));
+    if (!query.after.has_value()) wire::AddPageTokenViolation(checks);
   }
   RETURN_IF_ERROR(checks.status());
   return query;
 }
 
-absl::StatusOr<scheduler::Preview> PreviewOf(const v1::PreviewJobRequest& request,
-                                             const scheduler::PreviewQuery& query) {
-  const absl::StatusOr<absl::TimeZone> zone = adapters::LoadZone(request.time_zone());
+absl::StatusOr<scheduler::Preview> PreviewSchedules(const v1::PreviewJobRequest& request,
+                                                    const scheduler::PreviewQuery& query) {
+  const absl::StatusOr<absl::TimeZone> zone = config::LoadZone(request.time_zone());
   if (!zone.ok()) return base::InvalidField("time_zone", zone.status().message());
   core::Job job;
   job.text = {.expressions = {request.schedules().begin(), request.schedules().end()},
@@ -219,19 +218,20 @@ absl::StatusOr<scheduler::Preview> PreviewOf(const v1::PreviewJobRequest& reques
   if (!schedule.ok()) return base::InvalidField("schedules", schedule.status().message());
   job.schedule = *std::move(schedule);
   return scheduler::Preview{request.time_zone(),
-                            core::OccurrencesOf(job, query.from, query.until, query.limit)};
+                            core::ListOccurrences(job, query.from, query.until, query.limit)};
 }
 
 v1::Job ToProto(const scheduler::JobView& view) {
-  v1::Job proto = JobOf(view);
-  wire::MakeListed(*proto.mutable_task());
+  v1::Job proto = MakeJob(view);
+  wire::ReduceToListView(*proto.mutable_task());
   return proto;
 }
 
 v1::Job ToProto(const scheduler::JobDetail& detail) {
-  v1::Job proto = JobOf(detail.view);
-  wire::MakeBasic(*proto.mutable_task());
-  for (const core::Firing& firing : detail.last) *proto.add_last_firings() = ToProto(firing);
+  v1::Job proto = MakeJob(detail.view);
+  wire::ReduceToBasicView(*proto.mutable_task());
+  for (const core::Firing& firing : detail.last_firings)
+    *proto.add_last_firings() = ToProto(firing);
   return proto;
 }
 
@@ -249,13 +249,13 @@ v1::Firing ToProto(const core::Firing& firing) {
 }
 
 absl::StatusOr<v1::PreviewJobResponse> ToProto(const scheduler::Preview& preview) {
-  ASSIGN_OR_RETURN(const absl::TimeZone zone, adapters::LoadZone(preview.time_zone));
+  ASSIGN_OR_RETURN(const absl::TimeZone zone, config::LoadZone(preview.time_zone));
   v1::PreviewJobResponse response;
   for (const core::Occurrence& occurrence : preview.occurrences) {
     v1::PreviewJobResponse::Occurrence& proto = *response.add_occurrences();
     *proto.mutable_at() = wire::ToProto(occurrence.at);
     proto.set_wall_time(absl::FormatTime(absl::RFC3339_sec, occurrence.at, zone));
-    proto.set_mark(MarkOf(occurrence.kind));
+    proto.set_mark(PreviewMark(occurrence.kind));
     proto.set_asked_wall_time(absl::FormatCivilTime(occurrence.wall));
     proto.set_merged_count(static_cast<uint32_t>(occurrence.merged));
   }
@@ -277,12 +277,12 @@ v1::ListJobsResponse ListResponse(const scheduler::JobPage& page) {
   for (const scheduler::JobView& view : page.jobs) {
     v1::Job proto = ToProto(view);
     if (!bytes.Add(proto)) {
-      response.set_next_page_token(wire::PageToken(response.jobs().rbegin()->name()));
+      response.set_next_page_token(wire::EncodePageToken(response.jobs().rbegin()->name()));
       return response;
     }
     *response.add_jobs() = std::move(proto);
   }
-  if (page.next.has_value()) response.set_next_page_token(wire::PageToken(*page.next));
+  if (page.next.has_value()) response.set_next_page_token(wire::EncodePageToken(*page.next));
   return response;
 }
 
@@ -294,13 +294,14 @@ v1::ListFiringsResponse ListResponse(const scheduler::FiringPage& page) {
     v1::Firing proto = ToProto(firing);
     if (!bytes.Add(proto)) {
       response.set_next_page_token(
-          wire::PageToken(PlaceOf({last->nominal, last->job, last->trigger})));
+          wire::EncodePageToken(EncodeCursor({last->nominal, last->job, last->trigger})));
       return response;
     }
     *response.add_firings() = std::move(proto);
     last = &firing;
   }
-  if (page.next.has_value()) response.set_next_page_token(wire::PageToken(PlaceOf(*page.next)));
+  if (page.next.has_value())
+    response.set_next_page_token(wire::EncodePageToken(EncodeCursor(*page.next)));
   return response;
 }
 

@@ -26,7 +26,7 @@ scheduler::JobView ViewOf(const std::string& name) {
   return {.job = CronJob(name, "0 3 * * *", "Europe/Berlin"), .state = {.job = name}};
 }
 
-TEST(JobMessagesTest, OutcomesOnBothSidesAreTheSame) {
+TEST(JobMessagesTest, OutcomesMatchTheProto) {
   ASSERT_EQ(std::size(kFiringOutcomes), std::size(core::kFiringOutcomes));
   for (const core::FiringOutcome outcome : core::kFiringOutcomes) {
     EXPECT_EQ(wire::FromProto(kFiringOutcomes, wire::ToProto(kFiringOutcomes, outcome)), outcome);
@@ -34,7 +34,7 @@ TEST(JobMessagesTest, OutcomesOnBothSidesAreTheSame) {
   EXPECT_EQ(v1::Firing::Outcome_ARRAYSIZE, 1 + std::ssize(kFiringOutcomes));
 }
 
-TEST(JobMessagesTest, JobShowsWhatItsFileSaysAndWhereItStands) {
+TEST(JobMessagesTest, JobHasItsDeclarationAndState) {
   scheduler::JobView view = ViewOf("nightly");
   view.job.catch_up = {core::CatchUp::Kind::kAll, 3};
   view.job.queue_full_wait = absl::Minutes(5);
@@ -58,7 +58,7 @@ TEST(JobMessagesTest, JobShowsWhatItsFileSaysAndWhereItStands) {
   EXPECT_EQ(job.origins().at("paused"), "default");
 }
 
-TEST(JobMessagesTest, PauseNamesWhoItComesFrom) {
+TEST(JobMessagesTest, PauseNamesItsOrigin) {
   const auto origin = [](bool in_file, const std::string& by) {
     scheduler::JobView view = ViewOf("a");
     view.job.paused = in_file;
@@ -85,14 +85,14 @@ TEST(JobMessagesTest, SecretsOfATaskAreNotShown) {
   EXPECT_EQ(detail.task().prompt().size(), 5000u);
 }
 
-TEST(JobMessagesTest, PreviewNamesMovedAndSuppressedOnes) {
+TEST(JobMessagesTest, PreviewMarksMovedAndSuppressedOccurrences) {
   const auto preview = [](const char* from, const char* until) {
     v1::PreviewJobRequest request;
     request.add_schedules("30 2 * * *");
     request.set_time_zone("Europe/Berlin");
     *request.mutable_from() = wire::ToProto(At(from));
     *request.mutable_until() = wire::ToProto(At(until));
-    return *ToProto(*PreviewOf(request, *PreviewQueryFrom(request, kNow)));
+    return *ToProto(*PreviewSchedules(request, *PreviewQueryFrom(request, kNow)));
   };
   const v1::PreviewJobResponse spring = preview("2026-03-28 12:00:00", "2026-03-29 12:00:00");
   ASSERT_EQ(spring.occurrences_size(), 1);
@@ -107,7 +107,7 @@ TEST(JobMessagesTest, PreviewNamesMovedAndSuppressedOnes) {
   EXPECT_EQ(autumn.occurrences(1).wall_time(), "2026-10-25T02:30:00+01:00");
 }
 
-TEST(JobMessagesTest, PreviewThatEndsBeforeItBeginsIsRefused) {
+TEST(JobMessagesTest, PreviewWithUntilBeforeFromIsRejected) {
   v1::PreviewJobRequest request;
   request.set_name("job");
   request.mutable_until()->set_seconds(absl::ToUnixSeconds(kNow) - 1);
@@ -117,10 +117,10 @@ TEST(JobMessagesTest, PreviewThatEndsBeforeItBeginsIsRefused) {
   EXPECT_THAT(PreviewQueryFrom(request, kNow), IsOk());
 }
 
-TEST(JobMessagesTest, JobShowsWhatRunsAndHowTheLastRunEnded) {
+TEST(JobMessagesTest, JobHasRunningTasksAndTheLastResult) {
   scheduler::JobView view = {.job = test::CronJob("job", "* * * * *"), .state = {}};
-  view.state.watched = {"queue-1", "queue-2"};
-  view.state.last_run_state = core::TaskState::kFailed;
+  view.state.tracked_tasks = {"queue-1", "queue-2"};
+  view.state.last_run_state = core::LifecycleState::kFailed;
   view.state.last_run_reason = core::FailureReason::kTimedOut;
   const v1::Job proto = ToProto(view);
   EXPECT_THAT(proto.running_queue_ids(), ::testing::ElementsAre("queue-1", "queue-2"));
@@ -128,7 +128,7 @@ TEST(JobMessagesTest, JobShowsWhatRunsAndHowTheLastRunEnded) {
   EXPECT_EQ(proto.last_run_reason(), v1::Task::REASON_TIMED_OUT);
 }
 
-TEST(JobMessagesTest, PreviewIsOfAJobOrOfSchedules) {
+TEST(JobMessagesTest, PreviewTakesAJobOrSchedules) {
   v1::PreviewJobRequest request;
   EXPECT_THAT(PreviewQueryFrom(request, kNow), StatusIs(absl::StatusCode::kInvalidArgument));
   request.set_name("a");
@@ -144,20 +144,20 @@ TEST(JobMessagesTest, PreviewIsOfAJobOrOfSchedules) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("limit")));
 }
 
-TEST(JobMessagesTest, WrongScheduleOfAPreviewIsToldWithItsPlace) {
+TEST(JobMessagesTest, InvalidScheduleOfAPreviewIsAnErrorWithItsColumn) {
   v1::PreviewJobRequest request;
   request.add_schedules("75 * * * *");
-  EXPECT_THAT(PreviewOf(request, {}),
+  EXPECT_THAT(PreviewSchedules(request, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("75 is not in 0-59")));
-  EXPECT_THAT(PreviewOf(request, {}), test::HasReason("INVALID_FIELD"));
+  EXPECT_THAT(PreviewSchedules(request, {}), test::HasReason("INVALID_FIELD"));
   request.set_schedules(0, "@daily");
   request.set_time_zone("localtime");
-  EXPECT_THAT(PreviewOf(request, {}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no time zone")));
-  EXPECT_THAT(PreviewOf(request, {}), test::HasReason("INVALID_FIELD"));
+  EXPECT_THAT(PreviewSchedules(request, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a time zone")));
+  EXPECT_THAT(PreviewSchedules(request, {}), test::HasReason("INVALID_FIELD"));
 }
 
-TEST(JobMessagesTest, BackfillNeedsItsSpan) {
+TEST(JobMessagesTest, BackfillNeedsFromAndUntil) {
   v1::BackfillJobRequest request;
   request.set_name("a");
   EXPECT_THAT(BackfillQueryFrom(request, "id", "ann"),
@@ -173,7 +173,7 @@ TEST(JobMessagesTest, BackfillNeedsItsSpan) {
   EXPECT_EQ(query->by, "ann");
 }
 
-TEST(JobMessagesTest, PageOfFiringsGoesOnWhereItEnded) {
+TEST(JobMessagesTest, PageTokenContinuesTheListOfFirings) {
   scheduler::FiringPage page = {.firings = {{.job = "a/b", .nominal = kNow}},
                                 .next = scheduler::FiringCursor{kNow, "a/b"}};
   v1::ListFiringsRequest request;
@@ -185,7 +185,7 @@ TEST(JobMessagesTest, PageOfFiringsGoesOnWhereItEnded) {
   EXPECT_THAT(FiringQueryFrom(request), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(JobMessagesTest, PageEndsWhereItWouldBeTooLargeForAMessage) {
+TEST(JobMessagesTest, PageEndsBeforeTheMessageIsTooLarge) {
   scheduler::FiringPage page;
   for (int i = 0; i < 8; ++i) {
     page.firings.push_back(
@@ -199,7 +199,7 @@ TEST(JobMessagesTest, PageEndsWhereItWouldBeTooLargeForAMessage) {
             kNow - absl::Seconds(response.firings_size() - 1));
 }
 
-TEST(JobMessagesTest, UnknownOutcomeIsRefused) {
+TEST(JobMessagesTest, UnknownOutcomeIsRejected) {
   v1::ListFiringsRequest request;
   request.add_outcomes(v1::Firing::OUTCOME_FIRED);
   EXPECT_EQ(FiringQueryFrom(request)->outcomes.size(), 1u);

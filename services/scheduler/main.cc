@@ -1,4 +1,4 @@
-#include "libs/server/run_program.h"
+#include "libs/server/program.h"
 #include "services/scheduler/start_scheduler.h"
 
 int main(int argc, char** argv) {

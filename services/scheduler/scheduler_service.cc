@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "libs/base/version.h"
 #include "libs/server/call.h"
-#include "libs/server/view_page.h"
+#include "libs/server/server.h"
 #include "libs/wire/json.h"
 #include "libs/wire/page.h"
 #include "libs/wire/time.h"
@@ -18,14 +18,14 @@
 namespace callboard {
 namespace {
 
-// What waits for the director waits as long as the scheduler does.
-const server::UnaryOptions kPatient = {.deadline_max = 2 * scheduler::kCallTimeout};
+// For calls that wait for the director: leaves the scheduler time to report its timeout.
+const server::UnaryOptions kDirectorCallOptions = {.deadline_max = 2 * scheduler::kCallTimeout};
 
-// On the page; the rest is to be had by ListJobs.
+// Jobs on the status page. ListJobs returns all.
 constexpr size_t kJobsShownMax = 1000;
 
-// `status` says what is known of the file.
-v1::SchedulerStatus StatusOf(const scheduler::StatusView& view, v1::SchedulerStatus status) {
+// `status` has the fields of the jobs file.
+v1::SchedulerStatus MakeStatus(const scheduler::StatusView& view, v1::SchedulerStatus status) {
   status.set_version(std::string(base::kVersion));
   status.set_jobs(view.jobs);
   status.set_paused_jobs(view.paused_jobs);
@@ -41,16 +41,16 @@ std::string JobsJson(const scheduler::JobPage& page) {
   std::vector<std::string> jobs;
   for (const scheduler::JobView& view : page.jobs) {
     v1::Job job = ToProto(view);
-    // What it submits is for whoever asks after it.
+    // The task is only in GetJob and ListJobs.
     job.clear_task();
     jobs.push_back(wire::ToJson(job));
   }
   return absl::StrCat("[", absl::StrJoin(jobs, ","), "]");
 }
 
-// Ends `call` with what `value`, of some T, is for its caller.
+// Returns a callback that finishes `call` with the proto of a T, or with an error.
 template <class T, class Response>
-auto Finishing(const server::UnaryCall<Response>& call) {
+auto FinishWith(const server::UnaryCall<Response>& call) {
   return [call](const absl::StatusOr<T>& value) {
     if (!value.ok()) return call.Finish(value.status());
     call.Finish(ToProto(*value));
@@ -64,12 +64,12 @@ grpc::ServerUnaryReactor* SchedulerService::ListJobs(grpc::CallbackServerContext
                                                      v1::ListJobsResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListJobsResponse>& call) {
     const wire::PageScope scope(*request);
-    const absl::StatusOr<JobsQuery> query = JobsQueryFrom(scope.Opened(*request));
+    const absl::StatusOr<JobsQuery> query = JobsQueryFrom(scope.Unseal(*request));
     if (!query.ok()) return call.Finish(query.status());
     driver_.ListJobs(query->after, query->page_size,
                      [call, scope](const absl::StatusOr<scheduler::JobPage>& page) {
                        if (!page.ok()) return call.Finish(page.status());
-                       call.Finish(scope.Sealed(ListResponse(*page)));
+                       call.Finish(scope.Seal(ListResponse(*page)));
                      });
   };
   return server::Unary(context, response, list);
@@ -79,7 +79,7 @@ grpc::ServerUnaryReactor* SchedulerService::GetJob(grpc::CallbackServerContext* 
                                                    const v1::GetJobRequest* request,
                                                    v1::Job* response) {
   return server::Unary(context, response, [&](const server::UnaryCall<v1::Job>& call) {
-    driver_.GetJob(request->name(), Finishing<scheduler::JobDetail>(call));
+    driver_.GetJob(request->name(), FinishWith<scheduler::JobDetail>(call));
   });
 }
 
@@ -88,7 +88,7 @@ grpc::ServerUnaryReactor* SchedulerService::TriggerJob(grpc::CallbackServerConte
                                                        v1::TriggerJobResponse* response) {
   const auto trigger = [&](const server::UnaryCall<v1::TriggerJobResponse>& call) {
     driver_.Trigger(TriggerQueryFrom(*request, ports::NewName(random_)),
-                    [call](const absl::StatusOr<scheduler::Accepted>& accepted) {
+                    [call](const absl::StatusOr<scheduler::AcceptedTask>& accepted) {
                       if (!accepted.ok()) return call.Finish(accepted.status());
                       v1::TriggerJobResponse answer;
                       answer.set_queue_id(accepted->queue_id);
@@ -96,7 +96,7 @@ grpc::ServerUnaryReactor* SchedulerService::TriggerJob(grpc::CallbackServerConte
                       call.Finish(std::move(answer));
                     });
   };
-  return server::Unary(context, response, trigger, kPatient);
+  return server::Unary(context, response, trigger, kDirectorCallOptions);
 }
 
 grpc::ServerUnaryReactor* SchedulerService::PauseJob(grpc::CallbackServerContext* context,
@@ -105,7 +105,7 @@ grpc::ServerUnaryReactor* SchedulerService::PauseJob(grpc::CallbackServerContext
   return server::Unary(context, response, [&](const server::UnaryCall<v1::Job>& call) {
     const absl::StatusOr<scheduler::Pause> pause = PauseFrom(*request, server::kIdentity);
     if (!pause.ok()) return call.Finish(pause.status());
-    driver_.PauseJob(request->name(), *pause, Finishing<scheduler::JobView>(call));
+    driver_.PauseJob(request->name(), *pause, FinishWith<scheduler::JobView>(call));
   });
 }
 
@@ -113,13 +113,14 @@ grpc::ServerUnaryReactor* SchedulerService::ResumeJob(grpc::CallbackServerContex
                                                       const v1::ResumeJobRequest* request,
                                                       v1::ResumeJobResponse* response) {
   const auto resume = [&](const server::UnaryCall<v1::ResumeJobResponse>& call) {
-    driver_.ResumeJob(request->name(), [call](const absl::StatusOr<scheduler::Resumed>& resumed) {
-      if (!resumed.ok()) return call.Finish(resumed.status());
-      v1::ResumeJobResponse answer;
-      *answer.mutable_job() = ToProto(resumed->view);
-      answer.set_skipped_count(resumed->skipped);
-      call.Finish(std::move(answer));
-    });
+    driver_.ResumeJob(request->name(),
+                      [call](const absl::StatusOr<scheduler::ResumeResult>& resumed) {
+                        if (!resumed.ok()) return call.Finish(resumed.status());
+                        v1::ResumeJobResponse answer;
+                        *answer.mutable_job() = ToProto(resumed->view);
+                        answer.set_skipped_count(resumed->skipped);
+                        call.Finish(std::move(answer));
+                      });
   };
   return server::Unary(context, response, resume);
 }
@@ -131,8 +132,8 @@ grpc::ServerUnaryReactor* SchedulerService::PreviewJob(grpc::CallbackServerConte
     const absl::StatusOr<scheduler::PreviewQuery> query =
         PreviewQueryFrom(*request, clock_.WallNow());
     if (!query.ok()) return call.Finish(query.status());
-    const auto finish = Finishing<scheduler::Preview>(call);
-    if (query->job.empty()) return finish(PreviewOf(*request, *query));
+    const auto finish = FinishWith<scheduler::Preview>(call);
+    if (query->job.empty()) return finish(PreviewSchedules(*request, *query));
     driver_.PreviewJob(*query, finish);
   };
   return server::Unary(context, response, preview);
@@ -145,7 +146,7 @@ grpc::ServerUnaryReactor* SchedulerService::BackfillJob(grpc::CallbackServerCont
     const absl::StatusOr<scheduler::BackfillQuery> query =
         BackfillQueryFrom(*request, ports::NewName(random_), server::kIdentity);
     if (!query.ok()) return call.Finish(query.status());
-    driver_.StartBackfill(*query, Finishing<scheduler::Backfill>(call));
+    driver_.StartBackfill(*query, FinishWith<scheduler::Backfill>(call));
   };
   return server::Unary(context, response, backfill);
 }
@@ -155,11 +156,11 @@ grpc::ServerUnaryReactor* SchedulerService::ListFirings(grpc::CallbackServerCont
                                                         v1::ListFiringsResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListFiringsResponse>& call) {
     const wire::PageScope scope(*request);
-    const absl::StatusOr<scheduler::FiringQuery> query = FiringQueryFrom(scope.Opened(*request));
+    const absl::StatusOr<scheduler::FiringQuery> query = FiringQueryFrom(scope.Unseal(*request));
     if (!query.ok()) return call.Finish(query.status());
     driver_.ListFirings(*query, [call, scope](const absl::StatusOr<scheduler::FiringPage>& page) {
       if (!page.ok()) return call.Finish(page.status());
-      call.Finish(scope.Sealed(ListResponse(*page)));
+      call.Finish(scope.Seal(ListResponse(*page)));
     });
   };
   return server::Unary(context, response, list);
@@ -172,7 +173,7 @@ grpc::ServerUnaryReactor* SchedulerService::GetSchedulerStatus(grpc::CallbackSer
     driver_.GetStatus(
         [call, status = FileStatus()](const absl::StatusOr<scheduler::StatusView>& view) {
           if (!view.ok()) return call.Finish(view.status());
-          call.Finish(StatusOf(*view, status));
+          call.Finish(MakeStatus(*view, status));
         });
   };
   return server::Unary(context, response, get);
@@ -181,23 +182,23 @@ grpc::ServerUnaryReactor* SchedulerService::GetSchedulerStatus(grpc::CallbackSer
 v1::SchedulerStatus SchedulerService::FileStatus() const {
   v1::SchedulerStatus status;
   if (file_ == nullptr) return status;
-  const adapters::JobsFile::State state = file_->state();
+  const config::JobsFile::State state = file_->state();
   status.set_jobs_file(file_->path());
   *status.mutable_jobs_file_read_at() = wire::ToProto(state.read_at);
   status.set_jobs_file_error(state.error);
   return status;
 }
 
-void SchedulerService::GetStatusPage(const server::Surface::StatusReply& reply) {
+void SchedulerService::GetStatusPage(const server::ServerDefinition::StatusCallback& reply) {
   driver_.GetStatus([&driver = driver_, reply,
                      status = FileStatus()](const absl::StatusOr<scheduler::StatusView>& view) {
     if (!view.ok()) return reply(view.status());
-    const std::string scheduler = wire::ToJson(StatusOf(*view, status));
+    const std::string scheduler = wire::ToJson(MakeStatus(*view, status));
     driver.ListJobs(
         "", kJobsShownMax, [reply, scheduler](const absl::StatusOr<scheduler::JobPage>& page) {
           if (!page.ok()) return reply(page.status());
-          reply(server::ViewPage({"statusable", "observable"},
-                                 {{"jobs", JobsJson(*page)}, {"scheduler", scheduler}}));
+          reply(server::RenderViewPage({"statusable", "observable"},
+                                       {{"jobs", JobsJson(*page)}, {"scheduler", scheduler}}));
         });
   });
 }

@@ -4,19 +4,18 @@
 #include <string>
 
 #include "callboard/v1/scheduler.grpc.pb.h"
-#include "libs/adapters/jobs_file/jobs_file.h"
-#include "libs/ports/clock.h"
-#include "libs/ports/random.h"
+#include "libs/config/jobs_file.h"
+#include "libs/ports/environment.h"
 #include "libs/scheduler/driver.h"
 #include "libs/server/server.h"
 
 namespace callboard {
 
-// SchedulerService over the scheduler's driver: translates, calls, translates.
+// The gRPC service of a scheduler. Translates calls for a SchedulerDriver. Thread-safe.
 class SchedulerService final : public v1::SchedulerService::CallbackService {
  public:
-  // All outlive the service. `file` is null when the scheduler has none.
-  SchedulerService(scheduler::SchedulerDriver& driver, const adapters::JobsFile* file,
+  // All arguments outlive the service. `file` is null if the scheduler has no jobs file.
+  SchedulerService(scheduler::SchedulerDriver& driver, const config::JobsFile* file,
                    const ports::Clock& clock, ports::Random& random)
       : driver_(driver), file_(file), clock_(clock), random_(random) {}
 
@@ -47,16 +46,16 @@ class SchedulerService final : public v1::SchedulerService::CallbackService {
                                                const v1::GetSchedulerStatusRequest* request,
                                                v1::SchedulerStatus* response) override;
 
-  // Answers the body of /status, with the first thousand jobs.
-  void GetStatusPage(const server::Surface::StatusReply& reply);
+  // Replies with the body of /status, which has the first thousand jobs.
+  void GetStatusPage(const server::ServerDefinition::StatusCallback& reply);
 
  private:
-  // What is to be said of the file. Taken before the driver is asked, whose last answers may come
-  // after the end of file and service.
+  // Returns a status with the fields of the jobs file. Call this before the driver: the callbacks
+  // of the driver may run after the file and this service are destroyed.
   v1::SchedulerStatus FileStatus() const;
 
   scheduler::SchedulerDriver& driver_;
-  const adapters::JobsFile* const file_;
+  const config::JobsFile* const file_;
   const ports::Clock& clock_;
   ports::Random& random_;
 };

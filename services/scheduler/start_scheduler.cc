@@ -4,28 +4,29 @@
 #include <utility>
 #include <vector>
 
-#include "libs/adapters/grpc_director_link/grpc_director_link.h"
-#include "libs/adapters/jobs_file/jobs_file.h"
-#include "libs/adapters/rocksdb_ledger/rocksdb_ledger.h"
+#include "libs/base/error.h"
 #include "libs/base/log.h"
-#include "libs/base/status_macros.h"
+#include "libs/config/jobs_file.h"
+#include "libs/link/grpc_director_link.h"
+#include "libs/scheduler/director_link.h"
 #include "libs/scheduler/driver.h"
-#include "libs/scheduler/traced_link.h"
+#include "libs/store/rocksdb_ledger.h"
+#include "services/scheduler/scheduler_metrics.h"
 #include "services/scheduler/scheduler_service.h"
-#include "services/scheduler/scheduler_watch.h"
 
 namespace callboard {
 namespace {
 
-struct Parts {
-  std::unique_ptr<adapters::RocksDbLedgers> ledgers;
-  std::optional<SchedulerWatch> watch;
-  // Ends after the link, whose calls are answered through it.
+struct Components {
+  std::unique_ptr<store::RocksDbLedgerOpener> ledgers;
+  std::optional<SchedulerMetrics> metrics;
+  // Declared before the link, so that it is destroyed after it: the link's calls are answered
+  // through it.
   std::optional<scheduler::TracedLink> traced_link;
-  std::optional<adapters::GrpcDirectorLink> link;
+  std::optional<link::GrpcDirectorLink> link;
   std::unique_ptr<scheduler::SchedulerDriver> driver;
-  // Speaks to the driver.
-  std::unique_ptr<adapters::JobsFile> file;
+  // Calls the driver.
+  std::unique_ptr<config::JobsFile> file;
   std::optional<SchedulerService> service;
 };
 
@@ -33,40 +34,46 @@ struct Parts {
 
 absl::StatusOr<std::unique_ptr<server::Server>> StartScheduler(
     const config::v1::SchedulerConfig& config, server::ServerContext& context) {
-  auto parts = std::make_shared<Parts>();
-  ASSIGN_OR_RETURN(parts->ledgers, adapters::RocksDbLedgers::Lock(config.data_dir()));
-  parts->watch.emplace(context.metrics(), context.readiness());
-  parts->link.emplace(config.director().address(), context.tracing());
-  parts->traced_link.emplace(*parts->link, config.director().address(), context.tracing());
-  ASSIGN_OR_RETURN(parts->driver,
-                   scheduler::SchedulerDriver::Open(
-                       {context.clock(), *parts->ledgers, *parts->traced_link, &*parts->watch}));
-  scheduler::SchedulerDriver& driver = *parts->driver;
+  auto components = std::make_shared<Components>();
+  ASSIGN_OR_RETURN(components->ledgers, store::RocksDbLedgerOpener::Lock(config.data_dir()));
+  components->metrics.emplace(context.metrics(), context.readiness());
+  components->link.emplace(config.director().address(), context.tracing());
+  components->traced_link.emplace(*components->link, config.director().address(),
+                                  context.tracing());
+  ASSIGN_OR_RETURN(components->driver, scheduler::SchedulerDriver::Open(
+                                           {context.clock(), *components->ledgers,
+                                            *components->traced_link, &*components->metrics}));
+  scheduler::SchedulerDriver& driver = *components->driver;
   if (config.jobs_file().empty()) {
     base::LogWarning("jobs_file", "none", {{"next", "nothing is scheduled; set jobs_file"}});
     driver.SetJobs({});
   } else {
-    const auto set_jobs = [&driver, &watch = *parts->watch](std::vector<core::Job> jobs) {
-      watch.OnJobs(jobs);
+    const auto set_jobs = [&driver, &metrics = *components->metrics](std::vector<core::Job> jobs) {
+      metrics.OnJobs(jobs);
       driver.SetJobs(std::move(jobs));
     };
-    ASSIGN_OR_RETURN(parts->file,
-                     adapters::JobsFile::Open(config.jobs_file(), context.clock(), set_jobs));
+    ASSIGN_OR_RETURN(components->file,
+                     config::JobsFile::Open(config.jobs_file(), context.clock(), set_jobs));
   }
-  SchedulerService& service =
-      parts->service.emplace(driver, parts->file.get(), context.clock(), context.random());
-  server::Surface surface = {
+  SchedulerService& service = components->service.emplace(driver, components->file.get(),
+                                                          context.clock(), context.random());
+  server::ServerDefinition definition = {
       .services = {{v1::SchedulerService::service_full_name(), &service}},
-      .status = [&service](server::Surface::StatusReply reply) { service.GetStatusPage(reply); },
+      .status =
+          [&service](server::ServerDefinition::StatusCallback reply) {
+            service.GetStatusPage(reply);
+          },
       .drain = nullptr,
       .metrics =
-          [&watch = *parts->watch, file = parts->file.get(), &clock = context.clock()] {
+          [&metrics = *components->metrics, file = components->file.get(),
+           &clock = context.clock()] {
             const bool is_refused = file != nullptr && !file->state().error.empty();
-            return watch.Gauges(clock.WallNow(), is_refused);
+            return metrics.Gauges(clock.WallNow(), is_refused);
           },
   };
-  if (parts->file != nullptr) surface.reload = [&file = *parts->file] { file.Reload(); };
-  return server::Server::Start(context, std::move(surface), std::move(parts));
+  if (components->file != nullptr)
+    definition.reload = [&file = *components->file] { file.Reload(); };
+  return server::Server::Start(context, std::move(definition), std::move(components));
 }
 
 }  // namespace callboard

@@ -1,4 +1,4 @@
-// The public face: complete, commented, and with a role on every method.
+// The public API must be complete, commented, and have a role on every method.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
@@ -34,7 +34,7 @@ using google::protobuf::ServiceDescriptor;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 
-// All declarations, comments included: those that are linked have none.
+// Parses all declarations with their comments, which linked descriptors do not have.
 class ApiTest : public ::testing::Test {
  protected:
   ApiTest() {
@@ -70,7 +70,7 @@ std::string CommentOf(const D& declaration) {
   return declaration.GetSourceLocation(&location) ? location.leading_comments : "";
 }
 
-// Collects what has no comment.
+// Collects the declarations without a comment.
 class Walker {
  public:
   void Walk(const FileDescriptor& file) {
@@ -173,22 +173,23 @@ TEST_F(ApiTest, EveryMethodOfTheDesignExists) {
 }
 
 TEST_F(ApiTest, EveryFieldOfTheDesignExists) {
-  const std::string asked =
+  const std::string submit_fields =
       "prompt payload model timeout_seconds session_id project env thinking request_id source "
       "source_job job_type labels required_labels lane priority fairness_key cost_units "
       "constraints "
       "run_when time_sensitive earliest_start_at deadline_at expected_duration_sec max_attempts "
       "retry_on on_agent_lost policy overlap";
   EXPECT_THAT(FieldNames(*v1::SubmitTaskRequest::descriptor()),
-              IsSupersetOf(Words(asked + " ticket validate_only")));
+              IsSupersetOf(Words(submit_fields + " ticket validate_only")));
   EXPECT_THAT(FieldNames(*v1::SubmitTaskResponse::descriptor()),
               IsSupersetOf(Words("queue_id position state deduplicated task")));
-  EXPECT_THAT(FieldNames(*v1::Task::descriptor()),
-              IsSupersetOf(Words(
-                  asked + " queue_id state reason position submitted_at created_at dispatched_at "
-                          "finished_at task_id agent_url dispatch attempts busy_rejections "
-                          "not_before last_error cancel_requested_at exit_code signal result "
-                          "trace_id redrive_of redriven_as")));
+  EXPECT_THAT(
+      FieldNames(*v1::Task::descriptor()),
+      IsSupersetOf(Words(submit_fields +
+                         " queue_id state reason position submitted_at created_at dispatched_at "
+                         "finished_at task_id agent_url dispatch attempts busy_rejections "
+                         "not_before last_error cancel_requested_at exit_code signal result "
+                         "trace_id redrive_of redriven_as")));
   EXPECT_THAT(FieldNames(*v1::QueueStatus::descriptor()),
               IsSupersetOf(Words("depth max_size policy ready delayed waiting tickets in_flight "
                                  "max_in_flight dispatched_count oldest_age_seconds paused "
@@ -208,8 +209,8 @@ TEST_F(ApiTest, EveryReasonAndEventOfTheDesignExists) {
   }
 }
 
-// A submit becomes its task: what both have is the same in both.
-TEST_F(ApiTest, WhatASubmitAndItsTaskShareHasTheSameNumberAndType) {
+// A submit becomes its task: common fields must have the same number and type.
+TEST_F(ApiTest, CommonFieldsOfSubmitAndTaskAreEqual) {
   const Descriptor& task = *v1::Task::descriptor();
   const Descriptor& submit = *v1::SubmitTaskRequest::descriptor();
   for (int i = 0; i < submit.field_count(); ++i) {

@@ -12,7 +12,7 @@
 #include "callboard/v1/fleet.pb.h"
 #include "callboard/v1/queue.pb.h"
 #include "callboard/v1/scheduler.pb.h"
-#include "libs/base/json_quoted.h"
+#include "libs/base/text.h"
 #include "libs/wire/json.h"
 
 namespace callboard {
@@ -26,14 +26,14 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using google::protobuf::Timestamp;
 
-// Below this, messages stay absent.
+// Messages below this depth stay absent.
 constexpr int kDepthMax = 4;
-// Of lists and maps.
+// Number of elements of lists and maps.
 constexpr int kElements = 2;
 // 2026-01-01T00:00:00Z.
 constexpr int64_t kNewYear = 1'767'225'600;
 
-// The files of the services, and what of callboard.v1 they import.
+// Adds the files of the services and their imports from callboard.v1.
 void AddFile(const FileDescriptor& file, std::set<const FileDescriptor*>& files) {
   if (file.package() != "callboard.v1" || !files.insert(&file).second) return;
   for (int i = 0; i < file.dependency_count(); ++i) AddFile(*file.dependency(i), files);
@@ -47,8 +47,7 @@ void AddTypes(const Descriptor& type, std::vector<const Descriptor*>& types) {
 
 void Fill(Message& message, int index, int depth);
 
-// Sets a field, or adds to a repeated one, with a value that tells fields (by number) and elements
-// (by `index`) apart.
+// Sets a field, or adds to a repeated one, with a value that depends on field number and `index`.
 void FillField(const FieldDescriptor& field, int index, int depth, Message& message) {
   const Reflection& reflection = *message.GetReflection();
   const int number = field.number() + 1000 * index;
@@ -71,7 +70,7 @@ void FillField(const FieldDescriptor& field, int index, int depth, Message& mess
     case FieldDescriptor::CPPTYPE_BOOL:
       return store(&Reflection::SetBool, &Reflection::AddBool, true);
     case FieldDescriptor::CPPTYPE_ENUM: {
-      // Any but the first, which is unspecified.
+      // Any value except the first, which is unspecified.
       const int value = 1 + number % (field.enum_type()->value_count() - 1);
       return store(&Reflection::SetEnum, &Reflection::AddEnum, field.enum_type()->value(value));
     }
@@ -95,7 +94,7 @@ void FillField(const FieldDescriptor& field, int index, int depth, Message& mess
   }
 }
 
-// Sets every field, but of each oneof only the member number `index`.
+// Sets every field; of each oneof only the member number `index`.
 void Fill(Message& message, int index, int depth) {
   const Descriptor& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
@@ -125,7 +124,8 @@ std::vector<Example> ExamplesOf(const Descriptor& type) {
   return examples;
 }
 
-// The JSON object `text`, in which no string has quotes inside, with each of its members on a line.
+// Returns the JSON object `text`, whose strings contain no quotes, with each of its members on a
+// separate line.
 std::string MemberLines(const std::string& text) {
   if (text == "{}") return text;
   std::string lines;

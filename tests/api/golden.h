@@ -1,4 +1,4 @@
-// The JSON of every message of the API, kept as files so that a change of it shows in a review.
+// The JSON of every message of the API, stored in files so that a review shows every change.
 #ifndef CALLBOARD_TESTS_API_GOLDEN_H_
 #define CALLBOARD_TESTS_API_GOLDEN_H_
 
@@ -13,18 +13,18 @@ namespace callboard {
 
 // A message with every field set.
 struct Example {
-  // Its type; `callboard.v1.SubmitTasksResponse.Item (refused)` where there is one for each member
-  // of a oneof.
+  // Its type; `callboard.v1.SubmitTasksResponse.Item (refused)` if there is one example for each
+  // member of a oneof.
   std::string name;
   std::unique_ptr<google::protobuf::Message> message;
 };
 
-// Examples of every message type of callboard.v1, by the name of the golden file they belong in:
-// `queue.json` for those of queue.proto. The same at every call.
+// Returns examples of every message type of callboard.v1, by the name of their golden file:
+// `queue.json` for those of queue.proto. Every call returns the same.
 std::map<std::string, std::vector<Example>> ApiExamples();
 
-// What a golden file with these examples says: a line for each member of each message. What is in
-// turn in a member stays on its line, because its type has its own lines elsewhere.
+// Returns the content of a golden file: a line for each member of each message. A nested message
+// stays on the line of its member, because its type has its own lines.
 std::string GoldenText(const std::vector<Example>& examples);
 
 }  // namespace callboard

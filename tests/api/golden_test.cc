@@ -9,24 +9,23 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "libs/testing/file_text.h"
+#include "libs/testing/files.h"
 #include "libs/wire/json.h"
-#include "libs/wire/json_reader.h"
 
 namespace callboard {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-TEST(GoldenTest, JsonOfEveryMessageIsAsInItsGoldenFile) {
+TEST(GoldenTest, JsonMatchesTheGoldenFiles) {
   for (const auto& [name, examples] : ApiExamples()) {
     EXPECT_EQ(test::FileText(absl::StrCat("tests/api/golden/", name)), GoldenText(examples))
-        << "if the change is meant, run: bazel run //tests/api:write_golden -- "
+        << "if the change is intended, run: bazel run //tests/api:write_golden -- "
            "\"$PWD/tests/api/golden\"";
   }
 }
 
-TEST(GoldenTest, EveryMessageComesBackFromItsJson) {
+TEST(GoldenTest, EveryMessageRoundTripsThroughJson) {
   for (const auto& [file, examples] : ApiExamples()) {
     for (const auto& [name, message] : examples) {
       const std::unique_ptr<google::protobuf::Message> back(message->New());
@@ -56,7 +55,7 @@ TEST(GoldenTest, EveryFileOfTheApiHasExamples) {
   EXPECT_GE(with_examples.size(), 5u);
 }
 
-// An example that leaves a field alone would prove nothing about it.
+// An example without a field would not test it.
 TEST(GoldenTest, ExamplesSetEveryField) {
   for (const auto& [file, examples] : ApiExamples()) {
     std::map<const google::protobuf::Descriptor*, std::set<int>> set_fields;

@@ -5,7 +5,7 @@
 #include "callboard/config/v1/cli.pb.h"
 #include "callboard/config/v1/director.pb.h"
 #include "callboard/config/v1/scheduler.pb.h"
-#include "libs/config/settings_text.h"
+#include "libs/config/setting_value.h"
 
 namespace callboard {
 

@@ -5,7 +5,7 @@
 
 namespace callboard {
 
-// What docs/SETTINGS.md has to say: every setting of every binary.
+// Returns the content of docs/SETTINGS.md: every setting of every binary.
 std::string SettingsPage();
 
 }  // namespace callboard

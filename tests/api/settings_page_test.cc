@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "libs/testing/file_text.h"
+#include "libs/testing/files.h"
 
 namespace callboard {
 namespace {

@@ -1,6 +1,5 @@
-// Agents that share a process, as those of `callboard dev` do: each with ports, a journal and a
-// Session of its own. Takes the flags of callboard-agent; `--agent.name` has a name for each of
-// them, with commas between.
+// Agents that share a process, as in `callboard dev`; each has its own ports, journal and Session.
+// Accepts the flags of callboard-agent; `--agent.name` lists their names, separated by commas.
 #include <deque>
 #include <span>
 #include <string>
@@ -8,15 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "libs/base/status_macros.h"
-#include "libs/server/run_program.h"
+#include "libs/base/error.h"
+#include "libs/server/program.h"
 #include "services/agent/start_agent.h"
 
 namespace callboard {
 namespace {
 
 absl::Status RunAgents(const config::v1::AgentConfig& config, server::Termination& termination) {
-  // Agents borrow their settings.
+  // Agents refer to their settings.
   std::deque<config::v1::AgentConfig> configs;
   std::vector<server::StartedServer> agents;
   for (const std::string& name :

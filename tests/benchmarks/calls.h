@@ -1,4 +1,4 @@
-// Calls and messages per second, of whatever service.
+// Measures calls and messages per second of any service.
 #ifndef CALLBOARD_TESTS_BENCHMARKS_CALLS_H_
 #define CALLBOARD_TESTS_BENCHMARKS_CALLS_H_
 
@@ -15,23 +15,23 @@
 #include "absl/time/time.h"
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
-#include "libs/ports/clock.h"
+#include "libs/ports/environment.h"
 
 namespace callboard::benchmarks {
 
-// A figure is taken over so long, after so much to warm up.
+// Duration of a measurement and of the warm-up before it.
 struct Timing {
   absl::Duration warm_up = absl::Milliseconds(500);
   absl::Duration measured = absl::Seconds(3);
 };
 
-// How often something happened, over time.
+// Counts events and measures their rate.
 class Meter {
  public:
   explicit Meter(const ports::Clock& clock) : clock_(clock) {}
 
   void Count(uint64_t more = 1) { count_.fetch_add(more, std::memory_order_relaxed); }
-  // Waits, and returns the rate per second meanwhile.
+  // Measures for `timing.measured` and returns the rate per second.
   double Rate(const Timing& timing) const {
     Wait(timing.warm_up);
     const uint64_t before = count_;
@@ -53,20 +53,20 @@ class Meter {
   std::atomic<uint64_t> count_ = 0;
 };
 
-// Keeps so many calls under way until it ends.
+// Keeps `outstanding` calls in flight until destruction.
 class Callers {
  public:
-  // Begins one call, and tells when it has its answer.
+  // Starts one call, and calls `answered` when it has its answer.
   using Call = std::function<void(std::function<void()> answered)>;
 
   Callers(int outstanding, Call call, Meter& meter) : call_(std::move(call)), meter_(meter) {
-    under_way_ = outstanding;
+    in_flight_ = outstanding;
     for (int i = 0; i < outstanding; ++i) Next();
   }
   ~Callers() {
     base::MutexLock lock(mutex_);
     stopping_ = true;
-    while (under_way_ > 0) changed_.Wait(mutex_);
+    while (in_flight_ > 0) changed_.Wait(mutex_);
   }
 
  private:
@@ -76,7 +76,7 @@ class Callers {
       {
         base::MutexLock lock(mutex_);
         if (stopping_) {
-          --under_way_;
+          --in_flight_;
           changed_.NotifyAll();
           return;
         }
@@ -89,11 +89,11 @@ class Callers {
   Meter& meter_;
   base::Mutex mutex_;
   base::CondVar changed_;
-  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// A unary call as Callers make it: `start` begins it.
+// Returns a unary call for Callers: `start` starts it.
 template <class Request, class Response, class Start>
 Callers::Call UnaryCall(Request request, Start start) {
   struct Flight {
@@ -112,23 +112,24 @@ Callers::Call UnaryCall(Request request, Start start) {
   };
 }
 
-// Sends items over one stream, so many of them unanswered at most, until it ends.
+// Sends items over one stream, with a bounded number of unanswered items, until destruction.
 template <class Request, class Response>
 class Streamer final : public grpc::ClientBidiReactor<Request, Response> {
  public:
-  struct Shape {
+  struct Options {
     int window = 1024;
-    // Items in a message at most.
+    // Maximum number of items in a message.
     int batch = 1;
-    // Puts so many items into a message.
+    // Puts `items` items into a message.
     std::function<void(Request&, int items)> fill = {};
-    // Items that a message answers.
+    // Returns the number of items that a message answers.
     std::function<int(const Response&)> answered = {};
   };
 
-  // `open` begins the call.
+  // `open` starts the call.
   template <class Open>
-  Streamer(const Open& open, Shape shape, Meter& meter) : shape_(std::move(shape)), meter_(meter) {
+  Streamer(const Open& open, Options options, Meter& meter)
+      : options_(std::move(options)), meter_(meter) {
     open(&context_, this);
     this->StartRead(&response_);
     this->AddHold();
@@ -144,12 +145,12 @@ class Streamer final : public grpc::ClientBidiReactor<Request, Response> {
 
  private:
   void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const int items = std::min(shape_.window - unanswered_, shape_.batch);
-    if (writing_ || over_ || items <= 0) return;
+    const int items = std::min(options_.window - unanswered_, options_.batch);
+    if (writing_ || ended_ || items <= 0) return;
     writing_ = true;
     unanswered_ += items;
     request_.Clear();
-    shape_.fill(request_, items);
+    options_.fill(request_, items);
     this->StartWrite(&request_);
   }
   void OnWriteDone(bool ok) override {
@@ -161,12 +162,12 @@ class Streamer final : public grpc::ClientBidiReactor<Request, Response> {
     {
       base::MutexLock lock(mutex_);
       if (ok) {
-        const int items = shape_.answered(response_);
+        const int items = options_.answered(response_);
         meter_.Count(static_cast<uint64_t>(items));
         unanswered_ -= items;
         Write();
       } else {
-        over_ = true;
+        ended_ = true;
       }
     }
     if (ok) {
@@ -181,7 +182,7 @@ class Streamer final : public grpc::ClientBidiReactor<Request, Response> {
     changed_.NotifyAll();
   }
 
-  const Shape shape_;
+  const Options options_;
   Meter& meter_;
   grpc::ClientContext context_;
   Response response_;
@@ -191,7 +192,7 @@ class Streamer final : public grpc::ClientBidiReactor<Request, Response> {
   Request request_ ABSL_GUARDED_BY(mutex_);
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

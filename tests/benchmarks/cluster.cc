@@ -1,12 +1,12 @@
-// How fast a real cluster is, beside what the machine gives: a director with its store, agents that
-// run `noop` tasks of 256 bytes, clients in this process, all over loopback; and in the same run
-// gRPC with nothing behind it, the bare disk and a bare RocksDB. Every figure and its raw one are
-// taken in turns, and the middle one of several rounds counts.
+// Throughput and latency of a real cluster compared with the machine: a director with its store,
+// agents that run `noop` tasks of 256 bytes, clients in this process, all over loopback; and in the
+// same run bare gRPC, the bare disk and a bare RocksDB. Every figure alternates with its baseline,
+// and the median of several rounds counts.
 //
 //   bazel run -c opt //tests/benchmarks:cluster [-- unary_cycles recovery ...]
 //
-// Takes all figures, or the groups that are named. Prints a line per figure: ok|FAIL|-, name,
-// value, bar, goal (- where there is none). Exits with 1 when a bar is missed.
+// Measures all figures, or the named groups. Prints a line per figure: ok|FAIL|-, name, value, bar,
+// goal (- if there is none). Exits with 1 if a figure misses its bar.
 #include <fcntl.h>
 #include <rocksdb/db.h>
 #include <unistd.h>
@@ -24,8 +24,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/check.h"
+#include "libs/system/system.h"
 #include "libs/testing/scripted_agent.h"
 #include "tests/benchmarks/calls.h"
 #include "tests/benchmarks/figures.h"
@@ -37,14 +37,14 @@ namespace callboard::benchmarks {
 namespace {
 
 constexpr int kRounds = 3;
-// Where a few hundredths count.
+// For figures that differ by a few percent.
 constexpr int kManyRounds = 7;
 constexpr int kPaced = 300;
 constexpr absl::Duration kPace = absl::Milliseconds(10);
 constexpr uint64_t kManyPending = 1'000'000;
 constexpr uint64_t kFewPending = 50;
 
-const adapters::SystemClock kClock;
+const system::SystemClock kClock;
 
 double UnarySubmits(int outstanding) {
   LiveCluster cluster({.flags = {"--queue.max_size=0"}});
@@ -60,7 +60,7 @@ double StreamedSubmits(int window, int batch) {
   return meter.Rate({});
 }
 
-// Records of the same size, one synced batch after the other, by a RocksDB with nothing around it.
+// Writes records of the same size in consecutive synced batches to a bare RocksDB.
 double RawRecords(int batch) {
   const std::filesystem::path folder = NewFolder();
   rocksdb::Options options;
@@ -89,7 +89,7 @@ double RawRecords(int batch) {
 struct Cycles {
   double per_second = 0;
   double cpu_micros = 0;
-  // Spans that were lost, of each.
+  // Lost spans per cycle.
   double dropped = 0;
 };
 Cycles MeasureCycles(LiveCluster& cluster) {
@@ -119,7 +119,7 @@ Cycles UnaryCyclesOf(bool is_shared, const std::vector<std::string>& tracing) {
 Cycles UnaryCycles(const std::vector<std::string>& tracing) {
   return UnaryCyclesOf(/*is_shared=*/false, tracing);
 }
-// What remains when the machine need not go from one agent's process to the next.
+// The same without context switches between the agents' processes.
 Cycles SharedCycles(const std::vector<std::string>& tracing) {
   return UnaryCyclesOf(/*is_shared=*/true, tracing);
 }
@@ -134,7 +134,7 @@ Cycles StreamedCycles(const std::vector<std::string>& tracing) {
   return MeasureCycles(cluster);
 }
 
-// How long each of many takes that begin one after the other at a slow pace, in microseconds.
+// Returns the durations of many calls that start at a slow pace, in microseconds.
 std::vector<double> Paced(const std::function<void()>& once) {
   std::vector<double> micros;
   base::Mutex mutex;
@@ -184,26 +184,26 @@ std::vector<double> RawRoundTrips(RawGrpc& raw) {
   });
 }
 
-bool IsStart(const core::DirectorWord& word) {
-  const auto* item = std::get_if<core::DirectorItem>(&word);
+bool IsStart(const core::DirectorMessage& message) {
+  const auto* item = std::get_if<core::DirectorItem>(&message);
   return item != nullptr && std::holds_alternative<core::StartRun>(*item);
 }
 
-// From the call until the agent has the start; the task is on disk by then.
+// Time from the call until the agent has the start; the task is on disk by then.
 std::vector<double> SubmitToStart() {
   test::ScriptedAgent agent;
   LiveCluster cluster({.flags = {absl::StrCat("--fleet.agents=", agent.address())}});
   agent.WaitForSession();
-  agent.SayOpened("agent-1");
+  agent.SendOpened("agent-1");
   while (cluster.Status().max_in_flight() == 0) std::this_thread::yield();
   const Callers::Call submit = cluster.Submit();
   std::vector<double> micros = Paced([&] {
     submit([] {});
-    // Past the acknowledgement of the one before.
-    core::DirectorWord word = agent.Next().value();
-    while (!IsStart(word)) word = agent.Next().value();
+    // Skips the acknowledgement of the previous task.
+    core::DirectorMessage message = agent.Next().value();
+    while (!IsStart(message)) message = agent.Next().value();
     const core::FenceToken token =
-        std::get<core::StartRun>(std::get<core::DirectorItem>(word)).token;
+        std::get<core::StartRun>(std::get<core::DirectorItem>(message)).token;
     agent.Accept(token);
     agent.Finish(token);
   });
@@ -214,69 +214,71 @@ std::vector<double> SubmitToStart() {
 
 void UnarySubmitFigures(RawGrpc& raw, Report& report) {
   for (const int outstanding : {1, 16, 64, 256}) {
-    const Compared unary = Compare([&] { return UnarySubmits(outstanding); },
-                                   [&] { return raw.CallsPerSecond(outstanding); });
+    const Comparison unary = Compare([&] { return UnarySubmits(outstanding); },
+                                     [&] { return raw.CallsPerSecond(outstanding); });
     const std::string name = absl::StrCat("unary submits, ", outstanding, " outstanding");
     const std::string detail =
         absl::StrFormat("x raw gRPC (%.0f/s of %.0f/s)", unary.ours, unary.raw);
     if (outstanding == 64) {
       report.Check(name, unary.ratio, {.bar = 0.45, .goal = 0.65}, detail);
     } else {
-      report.Say(name, absl::StrFormat("%.2f %s", unary.ratio, detail));
+      report.Print(name, absl::StrFormat("%.2f %s", unary.ratio, detail));
     }
   }
 }
 
 void StreamedSubmitFigures(RawGrpc& raw, Report& report) {
   const auto ours = [] { return StreamedSubmits(1024, 256); };
-  const Compared streamed = Compare(ours, [&] { return raw.ItemsPerSecond(1024); });
+  const Comparison streamed = Compare(ours, [&] { return raw.ItemsPerSecond(1024); });
   report.Check("streamed submits, window 1024", streamed.ratio, {.bar = 0.6, .goal = 1.5},
                absl::StrFormat("x raw bidi (%.0f/s of %.0f/s)", streamed.ours, streamed.raw));
   for (const int batch : {1, 64, 256}) {
-    const Compared stored = Compare(ours, [&] { return RawRecords(batch); });
-    report.Say(absl::StrCat("streamed submits, of RocksDB in batches of ", batch),
-               absl::StrFormat("%.2f x (%.0f/s of %.0f/s)", stored.ratio, stored.ours, stored.raw));
+    const Comparison stored = Compare(ours, [&] { return RawRecords(batch); });
+    report.Print(
+        absl::StrCat("streamed submits, of RocksDB in batches of ", batch),
+        absl::StrFormat("%.2f x (%.0f/s of %.0f/s)", stored.ratio, stored.ours, stored.raw));
   }
 }
 
-// Of a cluster with these flags of tracing.
+// Measures a cluster with these tracing flags.
 using MeasureFunction = Cycles (*)(const std::vector<std::string>& tracing);
 
-// Cycles beside what is asked of gRPC alone.
-struct ComparedCycles {
+// Cycles compared with bare gRPC.
+struct CycleComparison {
   double ratio = 0;
   std::string detail = {};
 };
-ComparedCycles CompareCycles(MeasureFunction measure, const std::function<double()>& raw) {
+CycleComparison CompareCycles(MeasureFunction measure, const std::function<double()>& raw) {
   double cpu = 0;
   const auto ours = [&cpu, measure] {
     const Cycles cycles = measure({});
     cpu = cycles.cpu_micros;
     return cycles.per_second;
   };
-  const Compared compared = Compare(ours, raw, kManyRounds);
+  const Comparison compared = Compare(ours, raw, kManyRounds);
   return {compared.ratio, absl::StrFormat("x raw (%.0f cycles/s of %.0f/s, %.0f us CPU each)",
                                           compared.ours, compared.raw, cpu)};
 }
 
 void UnaryCycleFigures(RawGrpc& raw, Report& report) {
   const auto calls = [&raw] { return raw.CallsPerSecond(64); };
-  const ComparedCycles cycles = CompareCycles(UnaryCycles, calls);
+  const CycleComparison cycles = CompareCycles(UnaryCycles, calls);
   report.Check("cycles, 8 agents x 1 slot, 64 submitters", cycles.ratio, {.bar = 0.15, .goal = 0.2},
                cycles.detail);
-  const ComparedCycles shared = CompareCycles(SharedCycles, calls);
-  report.Say("cycles, the same with agents in one process",
-             absl::StrFormat("%.2f %s", shared.ratio, shared.detail));
+  const CycleComparison shared = CompareCycles(SharedCycles, calls);
+  report.Print("cycles, the same with agents in one process",
+               absl::StrFormat("%.2f %s", shared.ratio, shared.detail));
 }
 
 void StreamedCycleFigures(RawGrpc& raw, Report& report) {
-  const ComparedCycles cycles =
+  const CycleComparison cycles =
       CompareCycles(StreamedCycles, [&raw] { return raw.ItemsPerSecond(1024); });
   report.Check("cycles, 8 agents x 16 slots, streamed", cycles.ratio, {.bar = 0.25, .goal = 0.6},
                cycles.detail);
 }
 
-// Cycles with every task traced beside cycles with none; and with a collector that is sent nothing.
+// Cycles with all tasks traced, compared with cycles without tracing; and with a collector that
+// gets no spans.
 void TracingFigures(RawGrpc& raw, Report& report) {
   const std::string endpoint = absl::StrCat("--telemetry.otlp_endpoint=", raw.address());
   double dropped = 0;
@@ -292,15 +294,15 @@ void TracingFigures(RawGrpc& raw, Report& report) {
   const std::pair<const char*, MeasureFunction> shapes[] = {
       {"8 agents x 1 slot", UnaryCycles}, {"8 agents x 16 slots", StreamedCycles}};
   for (const auto& [name, measure] : shapes) {
-    const auto detail = [](const Compared& compared) {
+    const auto detail = [](const Comparison& compared) {
       return absl::StrFormat("x without (%.0f cycles/s of %.0f/s)", compared.ours, compared.raw);
     };
-    const Compared traced = compare(measure, {endpoint});
+    const Comparison traced = compare(measure, {endpoint});
     report.Check(absl::StrCat("all traced, ", name), traced.ratio, {.bar = 0.9, .goal = 0.95},
                  absl::StrFormat("%s, %.1f of 4 spans each lost", detail(traced), dropped));
-    const Compared none = compare(measure, {endpoint, "--telemetry.sample_ratio=0"});
-    report.Say(absl::StrCat("none of them kept, ", name),
-               absl::StrFormat("%.2f %s", none.ratio, detail(none)));
+    const Comparison none = compare(measure, {endpoint, "--telemetry.sample_ratio=0"});
+    report.Print(absl::StrCat("none of them kept, ", name),
+                 absl::StrFormat("%.2f %s", none.ratio, detail(none)));
   }
 }
 
@@ -317,7 +319,7 @@ void LatencyFigures(RawGrpc& raw, Report& report) {
         "x (sync + half a call) (p50 %.0f us, p99 %.0f us; sync %.0f, call %.0f)",
         start[kPaced / 2], start[kPaced * 99 / 100], sync[kPaced / 2], trip[kPaced / 2]);
   }
-  report.Check("submit to start at 100/s, p50", Middle(ratios),
+  report.Check("submit to start at 100/s, p50", Median(ratios),
                {.bar = 2.5, .goal = 1.3, .better = Report::Better::kLess}, detail);
 }
 
@@ -336,7 +338,7 @@ void MemoryFigures(RawGrpc&, Report& report) {
                absl::StrFormat("(%d pending)", cluster.Status().depth()));
 }
 
-// A director on a store with so many tasks, and how fast tasks come and go beside them.
+// Measures submits and cancels on a director whose store has pending tasks.
 double SubmitsAndCancels(const std::filesystem::path& store) {
   LiveCluster cluster({.flags = {"--queue.max_size=0"}, .store = store});
   Meter meter(kClock);
@@ -359,10 +361,10 @@ void RecoveryFigures(RawGrpc&, Report& report) {
     seconds.push_back(absl::ToDoubleSeconds(kClock.MonotonicNow() - began));
     CHECK_EQ(cluster.Status().depth(), kManyPending);
   }
-  report.Check("recovery of 1,000,000 pending, seconds", Middle(seconds),
+  report.Check("recovery of 1,000,000 pending, seconds", Median(seconds),
                {.bar = 10, .goal = 2, .better = Report::Better::kLess}, "until it answers");
-  const Compared cost = Compare([&] { return SubmitsAndCancels(folder / "few"); },
-                                [&] { return SubmitsAndCancels(folder / "many"); });
+  const Comparison cost = Compare([&] { return SubmitsAndCancels(folder / "few"); },
+                                  [&] { return SubmitsAndCancels(folder / "many"); });
   report.Check("cost at 1,000,000 pending", cost.ratio,
                {.bar = 3, .goal = 1.3, .better = Report::Better::kLess},
                absl::StrFormat("x at 50 (submit and cancel, %.0f/s at 50, %.0f/s at 1,000,000)",
@@ -370,16 +372,16 @@ void RecoveryFigures(RawGrpc&, Report& report) {
   std::filesystem::remove_all(folder);
 }
 
-int Main(const std::vector<std::string>& wanted) {
+int Main(const std::vector<std::string>& selected) {
   const std::vector<std::pair<std::string, void (*)(RawGrpc&, Report&)>> groups = {
       {"unary", UnarySubmitFigures},       {"streamed", StreamedSubmitFigures},
       {"unary_cycles", UnaryCycleFigures}, {"streamed_cycles", StreamedCycleFigures},
       {"tracing", TracingFigures},         {"latency", LatencyFigures},
       {"memory", MemoryFigures},           {"recovery", RecoveryFigures}};
-  const auto is_wanted = [&wanted](const std::string& name) {
-    return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+  const auto is_selected = [&selected](const std::string& name) {
+    return selected.empty() || std::find(selected.begin(), selected.end(), name) != selected.end();
   };
-  for (const std::string& name : wanted) {
+  for (const std::string& name : selected) {
     const auto named = [&name](const auto& group) { return group.first == name; };
     if (std::none_of(groups.begin(), groups.end(), named)) {
       absl::FPrintF(stderr, "cluster: no group '%s'; there are %s\n", name,
@@ -392,7 +394,7 @@ int Main(const std::vector<std::string>& wanted) {
   Report report;
   RawGrpc raw(kClock);
   for (const auto& [name, take] : groups) {
-    if (is_wanted(name)) take(raw, report);
+    if (is_selected(name)) take(raw, report);
   }
   return report.is_met() ? 0 : 1;
 }

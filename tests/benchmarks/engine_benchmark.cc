@@ -1,5 +1,5 @@
-// What the engine's decisions cost, and that this does not depend on how many tasks are pending.
-// Nothing is written: a store's cost comes on top (tests/benchmarks of the store).
+// Cost of the engine's decisions, which must not depend on the number of pending tasks. Nothing is
+// written: the cost of the store is extra (store_benchmark.cc).
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/director/engine.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard {
 namespace {
@@ -17,17 +17,17 @@ namespace {
 using director::DirectorEngine;
 using director::Moment;
 
-// An engine with so many pending tasks, and an agent that takes one at a time. Time stands still.
+// An engine with `pending` tasks and an agent that runs one at a time. Time stands still.
 class LoadedEngine {
  public:
   explicit LoadedEngine(int64_t pending)
       : engine_({.queue = {.max_size = 0}, .retention = {.count = 100}}, random_) {
     engine_.Begin(now_);
-    core::AgentOpened opened = {.name = "a", .instance_id = "a/1", .url = "grpc://a"};
+    core::SessionOpened opened = {.name = "a", .instance_id = "a/1", .url = "grpc://a"};
     opened.lanes = {{"default", {.slots = 1, .used = 0}}};
     engine_.Pause("benchmark", "", now_);
     for (int64_t i = 0; i < pending; ++i) Submit();
-    CHECK_OK(engine_.OnOpened(core::SessionId(1), opened, now_));
+    CHECK_OK(engine_.OnSessionOpened(core::SessionId(1), opened, now_));
     engine_.TakeOutcome();
   }
 
@@ -36,17 +36,17 @@ class LoadedEngine {
     submission.spec.prompt = "echo hello";
     submission.spec.request_id = absl::StrCat("request-", ++requests_);
     auto decision =
-        engine_.Submit(director::Submitter("me", std::move(submission), now_.wall), now_);
-    return std::get<director::Submitted>(decision).queue_id;
+        engine_.Submit(director::MakeSubmitter("me", std::move(submission), now_.wall), now_);
+    return std::get<director::SubmitResult>(decision).queue_id;
   }
-  // The first in line goes the whole way: dispatched, accepted, completed.
+  // Dispatches, accepts and completes the first task.
   void RunOne() {
     engine_.Resume(now_);
     core::FenceToken token;
     for (const director::Outcome::Message& message : engine_.TakeOutcome().messages) {
       if (const auto* start = std::get_if<core::StartRun>(&message.item)) token = start->token;
     }
-    engine_.OnItems(core::SessionId(1), {core::StartAnswered{token, absl::OkStatus()}}, now_);
+    engine_.OnItems(core::SessionId(1), {core::StartAnswer{token, absl::OkStatus()}}, now_);
     engine_.Pause("benchmark", "", now_);
     engine_.OnItems(core::SessionId(1), {core::RunEnded{token, {}}}, now_);
     benchmark::DoNotOptimize(engine_.TakeOutcome());
@@ -70,7 +70,7 @@ void Pending(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(50)->Arg(10'000)->Arg(1'000'000);
 }
 
-// Submits and cancels, so that as many stay pending.
+// Submits and cancels, so that the number of pending tasks is constant.
 void BM_SubmitAndCancel(benchmark::State& state) {
   LoadedEngine loaded(state.range(0));
   for (auto _ : state) loaded.Cancel(loaded.Submit());
@@ -78,7 +78,7 @@ void BM_SubmitAndCancel(benchmark::State& state) {
 }
 BENCHMARK(BM_SubmitAndCancel)->Apply(Pending);
 
-// A task's whole life: submitted behind all others, while the first in line is dispatched,
+// The complete life of a task: one is submitted at the back, while the first one is dispatched,
 // accepted and completed.
 void BM_FullCycle(benchmark::State& state) {
   LoadedEngine loaded(state.range(0));
@@ -90,12 +90,12 @@ void BM_FullCycle(benchmark::State& state) {
 }
 BENCHMARK(BM_FullCycle)->Apply(Pending);
 
-// Cancels a task anywhere in line, and submits another.
+// Cancels a task anywhere in the queue, and submits another.
 void BM_CancelAnywhere(benchmark::State& state) {
   LoadedEngine loaded(state.range(0));
   std::vector<core::QueueId> tasks;
-  for (const auto& [sequence, entry] : loaded.engine().book().line()) {
-    tasks.push_back(entry->life.queue_id);
+  for (const auto& [sequence, entry] : loaded.engine().book().live_tasks()) {
+    tasks.push_back(entry->task.queue_id);
   }
   for (auto _ : state) {
     core::QueueId& task = tasks[loaded.random().Below(tasks.size())];
@@ -106,18 +106,18 @@ void BM_CancelAnywhere(benchmark::State& state) {
 }
 BENCHMARK(BM_CancelAnywhere)->Apply(Pending);
 
-// Where in line a task is, for one anywhere in it.
+// Reads the position of a task anywhere in the queue.
 void BM_GetTask(benchmark::State& state) {
   LoadedEngine loaded(state.range(0));
   std::vector<core::QueueId> some;
-  const auto& line = loaded.engine().book().line();
+  const auto& line = loaded.engine().book().live_tasks();
   const size_t step = std::max<size_t>(1, line.size() / 50);
   size_t i = 0;
   for (const auto& [sequence, entry] : line) {
-    if (i++ % step == 0) some.push_back(entry->life.queue_id);
+    if (i++ % step == 0) some.push_back(entry->task.queue_id);
   }
   for (auto _ : state) {
-    benchmark::DoNotOptimize(loaded.engine().Look(some[loaded.random().Below(some.size())]));
+    benchmark::DoNotOptimize(loaded.engine().Summarize(some[loaded.random().Below(some.size())]));
   }
 }
 BENCHMARK(BM_GetTask)->Apply(Pending);

@@ -1,4 +1,4 @@
-// Figures taken side by side, and what is asked of them.
+// Measured figures, their baselines, and their limits.
 #ifndef CALLBOARD_TESTS_BENCHMARKS_FIGURES_H_
 #define CALLBOARD_TESTS_BENCHMARKS_FIGURES_H_
 
@@ -10,20 +10,19 @@
 
 namespace callboard::benchmarks {
 
-inline double Middle(std::vector<double> values) {
+inline double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
 }
 
-// The middle of several rounds, in each of which both are taken: of what ours is of raw, and of
-// both.
-struct Compared {
+// The medians of several rounds, each of which measures both: ratio of ours to raw, ours, and raw.
+struct Comparison {
   double ratio = 0;
   double ours = 0;
   double raw = 0;
 };
-inline Compared Compare(const std::function<double()>& ours, const std::function<double()>& raw,
-                        int rounds = 3) {
+inline Comparison Compare(const std::function<double()>& ours, const std::function<double()>& raw,
+                          int rounds = 3) {
   std::vector<double> ratios;
   std::vector<double> own;
   std::vector<double> bare;
@@ -32,18 +31,18 @@ inline Compared Compare(const std::function<double()>& ours, const std::function
     own.push_back(ours());
     ratios.push_back(own.back() / bare.back());
   }
-  return {Middle(ratios), Middle(own), Middle(bare)};
+  return {Median(ratios), Median(own), Median(bare)};
 }
 
-// Prints a line per figure: ok|FAIL|-, name, value, bar, goal (- where there is none).
+// Prints a line per figure: ok|FAIL|-, name, value, bar, goal (- if there is none).
 class Report {
  public:
-  // A figure without a bar.
-  void Say(const std::string& name, const std::string& value) {
+  // Prints a figure without a bar.
+  void Print(const std::string& name, const std::string& value) {
     std::printf("-    %-46s %s\n", name.c_str(), value.c_str());
     std::fflush(stdout);
   }
-  // `value` has to be at least `bar`, or at most when less is better.
+  // `value` must be at least `bar`, or at most if less is better.
   enum class Better { kMore, kLess };
   struct Bar {
     double bar;
@@ -61,7 +60,7 @@ class Report {
   bool is_met() const { return is_met_; }
 
  private:
-  // By how much the value would have to grow, or shrink.
+  // Returns the factor by which the value must grow or shrink.
   static std::string DistanceToGoal(double value, const Bar& bar) {
     const double factor = bar.better == Better::kMore ? bar.goal / value : value / bar.goal;
     if (factor <= 1) return "reached";

@@ -1,4 +1,5 @@
-// fill_store FOLDER TASKS: makes a store with so many pending tasks, for a director to start on.
+// fill_store FOLDER TASKS: creates a store with this number of pending tasks, for a director to
+// start on.
 #include <cstdio>
 
 #include "absl/strings/numbers.h"

@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libs/adapters/rocksdb_store/rocksdb_store.h"
-#include "libs/adapters/system_clock/system_clock.h"
-#include "libs/adapters/system_random/system_random.h"
 #include "libs/base/check.h"
 #include "libs/director/engine.h"
+#include "libs/store/rocksdb_store.h"
+#include "libs/system/system.h"
 
 namespace callboard {
 namespace {
@@ -18,7 +17,7 @@ namespace {
 constexpr uint64_t kTasksPerBatch = 1000;
 constexpr size_t kPromptBytes = 256;
 
-// A text that does not get much smaller by compression.
+// Returns a text that hardly compresses.
 std::string NewPrompt(ports::Random& random) {
   std::string prompt;
   while (prompt.size() < kPromptBytes) absl::StrAppend(&prompt, absl::Hex(random.Next()), " ");
@@ -29,11 +28,11 @@ std::string NewPrompt(ports::Random& random) {
 }  // namespace
 
 void FillStore(const std::filesystem::path& folder, uint64_t tasks) {
-  const std::unique_ptr<adapters::RocksDbStores> stores =
-      *adapters::RocksDbStores::Lock({.data_dir = folder});
+  const std::unique_ptr<store::RocksDbStoreOpener> stores =
+      *store::RocksDbStoreOpener::Lock({.data_dir = folder});
   const std::unique_ptr<ports::EventStore> store = *stores->Open(ports::StoreAccess::kReadWrite);
-  const adapters::SystemClock clock;
-  adapters::SystemRandom random;
+  const system::SystemClock clock;
+  system::SystemRandom random;
   director::DirectorEngine engine({.queue = {.max_size = 0}}, random);
   const auto now = [&] { return director::Moment{clock.WallNow(), clock.MonotonicNow()}; };
   engine.Begin(now());
@@ -41,7 +40,7 @@ void FillStore(const std::filesystem::path& folder, uint64_t tasks) {
     core::Submission submission;
     submission.spec.prompt = NewPrompt(random);
     submission.spec.request_id = absl::StrCat("request-", i);
-    engine.Submit(director::Submitter("me", std::move(submission), clock.WallNow()), now());
+    engine.Submit(director::MakeSubmitter("me", std::move(submission), clock.WallNow()), now());
     if (i % kTasksPerBatch == 0 || i == tasks)
       CHECK_OK(store->Commit(engine.TakeOutcome().records));
   }

@@ -6,8 +6,8 @@
 
 namespace callboard {
 
-// Makes a director's store in the folder in which so many tasks are pending, each with a prompt of
-// 256 bytes and a request id.
+// Creates a director's store in `folder` with `tasks` pending tasks, each with a prompt of 256
+// bytes and a request id.
 void FillStore(const std::filesystem::path& folder, uint64_t tasks);
 
 }  // namespace callboard

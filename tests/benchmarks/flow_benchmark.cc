@@ -1,6 +1,6 @@
-// RunWithQueue() beside a bare thread pool, with the same items and threads in one run.
+// RunWithQueue() compared with a bare thread pool, with the same items and threads in one process.
 //
-// `items_per_second` is what to compare; `grown_MiB` is what the process grew by while it ran.
+// Compare `items_per_second`; `grown_MiB` is the growth of the process during the run.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/mutex.h"
 #include "libs/flow/run_with_queue.h"
 #include "libs/flow/thread_pool.h"
+#include "libs/system/system.h"
 
 namespace callboard {
 namespace {
@@ -24,7 +24,7 @@ namespace {
 constexpr uint32_t kThreads = 2;
 constexpr uint32_t kPendingMax = 64;
 
-// What anybody would write: a line of functions, and threads that take them.
+// A simple pool: a queue of functions, and threads that run them.
 class BarePool {
  public:
   explicit BarePool(size_t pending_max) : pending_max_(pending_max) {
@@ -73,7 +73,7 @@ class BarePool {
   std::vector<std::thread> threads_;
 };
 
-// So much work for each item; a thousand steps take a microsecond or two.
+// The work for each item; a thousand steps take a microsecond or two.
 uint64_t Work(uint64_t item, int64_t steps) {
   for (int64_t i = 0; i < steps; ++i) item = item * 6364136223846793005u + 1442695040888963407u;
   return item;
@@ -113,7 +113,7 @@ void BM_RunWithQueue(benchmark::State& state) {
   std::iota(items.begin(), items.end(), 0);
   const double before = ResidentMiB();
   std::atomic<uint64_t> sum = 0;
-  const adapters::SystemClock clock;
+  const system::SystemClock clock;
   for ([[maybe_unused]] const auto iteration : state) {
     flow::ThreadPool pool(kThreads);
     flow::Flow flow({.lanes = {{.name = "work", .limit = {kThreads, kPendingMax}}}}, pool, clock);
@@ -134,7 +134,7 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"items", "steps"})->UseRealTime()->Unit(benchmark::kMillisecond);
 }
 
-// The bare pool without a bound comes last: what it grew by it keeps.
+// The unbounded bare pool comes last: it does not return its memory.
 BENCHMARK(BM_RunWithQueue)->Apply(Sizes);
 BENCHMARK(BM_BareThreadPoolOf64Pending)->Apply(Sizes);
 BENCHMARK(BM_BareThreadPool)->Apply(Sizes);

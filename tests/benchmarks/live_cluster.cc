@@ -14,17 +14,16 @@
 #include "libs/base/check.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/process.h"
-#include "libs/testing/process_table.h"
 #include "tests/benchmarks/raw_grpc.h"
 
 namespace callboard::benchmarks {
 namespace {
 
-std::vector<std::string> DirectorFlags(const LiveCluster::Shape& shape,
+std::vector<std::string> DirectorFlags(const LiveCluster::Options& options,
                                        const std::filesystem::path& folder) {
-  std::vector<std::string> flags = shape.flags;
-  flags.insert(flags.end(), shape.common_flags.begin(), shape.common_flags.end());
-  const std::filesystem::path store = shape.store.empty() ? folder / "director" : shape.store;
+  std::vector<std::string> flags = options.flags;
+  flags.insert(flags.end(), options.common_flags.begin(), options.common_flags.end());
+  const std::filesystem::path store = options.store.empty() ? folder / "director" : options.store;
   flags.push_back(absl::StrCat("--data_dir=", store.string()));
   return flags;
 }
@@ -59,30 +58,30 @@ v1::SubmitTaskRequest NewTask() {
   return request;
 }
 
-LiveCluster::LiveCluster(const Shape& shape)
+LiveCluster::LiveCluster(const Options& options)
     : folder_(NewFolder()),
-      director_("services/director/callboard-director", DirectorFlags(shape, folder_)),
+      director_("services/director/callboard-director", DirectorFlags(options, folder_)),
       stub_(v1::QueueService::NewStub(director_.NewChannel())) {
   std::vector<std::string> names;
-  for (int i = 1; i <= shape.agents; ++i) names.push_back(absl::StrCat("agent-", i));
-  if (shape.is_shared) {
-    StartAgents("tests/benchmarks/agents", absl::StrJoin(names, ","), shape);
+  for (int i = 1; i <= options.agents; ++i) names.push_back(absl::StrCat("agent-", i));
+  if (options.is_shared) {
+    StartAgents("tests/benchmarks/agents", absl::StrJoin(names, ","), options);
   } else {
     for (const std::string& name : names)
-      StartAgents("services/agent/callboard-agent", name, shape);
+      StartAgents("services/agent/callboard-agent", name, options);
   }
-  while (Status().max_in_flight() < static_cast<uint32_t>(shape.agents * shape.slots)) {
+  while (Status().max_in_flight() < static_cast<uint32_t>(options.agents * options.slots)) {
     std::this_thread::yield();
   }
 }
 
 void LiveCluster::StartAgents(const std::string& binary, const std::string& names,
-                              const Shape& shape) {
+                              const Options& options) {
   std::vector<std::string> flags = {absl::StrCat("--director.address=", director_.grpc_address()),
                                     absl::StrCat("--agent.name=", names), "--runner.kind=noop",
-                                    absl::StrCat("--lanes=default=", shape.slots),
+                                    absl::StrCat("--lanes=default=", options.slots),
                                     absl::StrCat("--data_dir=", (folder_ / names).string())};
-  flags.insert(flags.end(), shape.common_flags.begin(), shape.common_flags.end());
+  flags.insert(flags.end(), options.common_flags.begin(), options.common_flags.end());
   agents_.push_back(std::make_unique<test::RunningServer>(binary, flags));
 }
 
@@ -144,7 +143,7 @@ std::unique_ptr<LiveCluster::SubmitStream> LiveCluster::Stream(int window, int b
   };
   return std::make_unique<SubmitStream>(
       open,
-      SubmitStream::Shape{.window = window, .batch = batch, .fill = fill, .answered = answered},
+      SubmitStream::Options{.window = window, .batch = batch, .fill = fill, .answered = answered},
       meter);
 }
 

@@ -14,31 +14,31 @@
 
 namespace callboard::benchmarks {
 
-// A new folder below the working directory, where the disk is: /tmp may be memory. Whoever asks for
-// it removes it.
+// Creates a folder below the working directory, which is on disk: /tmp may be in memory. The caller
+// removes it.
 std::filesystem::path NewFolder();
 
-// A task of kPayloadBytes.
+// Returns a task of kPayloadBytes.
 v1::SubmitTaskRequest NewTask();
 
-// A director, on a new store unless there is one, and agents of its that run `noop` tasks.
+// A director, on a new store unless one is given, and agents that run `noop` tasks.
 class LiveCluster {
  public:
-  struct Shape {
+  struct Options {
     int agents = 0;
     int slots = 1;
-    // Whether agents share a process, as those of `callboard dev` do.
+    // Whether agents share a process, as in `callboard dev`.
     bool is_shared = false;
     std::vector<std::string> flags = {};
-    // Of the director and of the agents.
+    // Flags of the director and the agents.
     std::vector<std::string> common_flags = {};
-    // The director's data folder; stays as it is left.
+    // The director's data folder; it is not removed.
     std::filesystem::path store = {};
   };
   using SubmitStream = Streamer<v1::SubmitTasksRequest, v1::SubmitTasksResponse>;
 
-  // Returns once every slot is known.
-  explicit LiveCluster(const Shape& shape);
+  // Returns once the director knows every slot.
+  explicit LiveCluster(const Options& options);
   ~LiveCluster();
 
   v1::QueueService::Stub& stub() { return *stub_; }
@@ -49,16 +49,16 @@ class LiveCluster {
   Callers::Call SubmitAndCancel();
   std::unique_ptr<SubmitStream> Stream(int window, int batch, Meter& meter);
 
-  // Spent so far by the director and the agents.
+  // Processor time of the director and the agents so far.
   double CpuSeconds();
-  // Spans that did not get to the collector so far, of the director and the agents.
+  // Spans of the director and the agents that did not reach the collector so far.
   double SpansDropped();
-  // What the director has in memory: its share of the pages it maps.
+  // Memory of the director: its share of the pages that it maps.
   double DirectorPssMib();
 
  private:
-  // One process of that binary.
-  void StartAgents(const std::string& binary, const std::string& names, const Shape& shape);
+  // Starts one process of that binary.
+  void StartAgents(const std::string& binary, const std::string& names, const Options& options);
 
   const std::filesystem::path folder_;
   test::RunningServer director_;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Starts the director on stores with so many pending tasks, and shows how long it takes until it
-# serves, what it has in memory then (PSS, its share of the pages it maps), and what is on disk.
+# Starts the director on stores with many pending tasks, and prints the time until it serves, its
+# memory then (PSS, its share of the pages it maps), and its disk usage.
 #
-#   tests/benchmarks/memory.sh [pending...]      100000 and 1000000 unless told otherwise
+#   tests/benchmarks/memory.sh [pending...]      default: 100000 1000000
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

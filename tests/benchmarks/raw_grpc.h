@@ -5,22 +5,22 @@
 #include <memory>
 #include <string>
 
-#include "libs/ports/clock.h"
+#include "libs/ports/environment.h"
 #include "tests/benchmarks/calls.h"
 
 namespace callboard::benchmarks {
 
-// What a call or an item carries.
+// Payload of a call or an item.
 inline constexpr size_t kPayloadBytes = 256;
 
-// gRPC with nothing behind it, in a process of its own.
+// Bare gRPC in a separate process.
 class RawGrpc {
  public:
-  // `clock` outlives it.
+  // `clock` must outlive this object.
   explicit RawGrpc(const ports::Clock& clock);
   ~RawGrpc();
 
-  // host:port; takes spans, too.
+  // host:port; also accepts spans.
   const std::string& address() const;
 
   Callers::Call Call();

@@ -1,6 +1,6 @@
-// gRPC with nothing behind it, to compare with: answers every call and every message of a stream at
-// once, and takes whatever else it is sent, as a collector of spans does. Prints `listening
-// port=<n>` and runs until it is killed.
+// Bare gRPC as a baseline: answers every call and every message of a stream immediately, and
+// accepts everything else, as a collector of spans does. Prints `listening port=<n>` and runs until
+// it is killed.
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>

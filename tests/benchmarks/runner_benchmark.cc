@@ -1,7 +1,7 @@
-// What the supervised way of running a program costs, beside posix_spawn() alone.
+// Cost of running a program under supervision, compared with bare posix_spawn().
 //
-// BM_…ToExec is the time until the program runs, as it says itself; BM_…ToEnd is the time until it
-// is known to have ended. The libraries of an agent are linked in, because the launcher, like the
+// BM_…ToExec is the time until the program runs, as the program reports it; BM_…ToEnd is the time
+// until its end is known. The libraries of an agent are linked in, because the launcher, like the
 // agent, maps them, and each fork copies that map.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -17,17 +17,16 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
-#include "libs/adapters/subprocess_runner/launcher.h"
-#include "libs/adapters/subprocess_runner/subprocess_runner.h"
-#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/check.h"
+#include "libs/runner/launcher.h"
+#include "libs/runner/subprocess_runner.h"
+#include "libs/system/system.h"
 #include "libs/testing/recorded_runs.h"
-#include "libs/testing/run_orders.h"
 
 namespace callboard {
 namespace {
 
-const adapters::SystemClock kClock;
+const system::SystemClock kClock;
 
 class Runner {
  public:
@@ -35,8 +34,8 @@ class Runner {
     std::string pattern = std::filesystem::temp_directory_path() / "runner-XXXXXX";
     CHECK(mkdtemp(pattern.data()) != nullptr);
     folder_ = pattern;
-    auto runner = adapters::SubprocessRunner::Create({.argv = std::move(argv), .data_dir = folder_},
-                                                     kClock, runs_);
+    auto runner = runner::SubprocessRunner::Create({.argv = std::move(argv), .data_dir = folder_},
+                                                   kClock, runs_);
     CHECK_OK(runner.status());
     runner_ = *std::move(runner);
   }
@@ -47,7 +46,7 @@ class Runner {
 
   core::FenceToken Start() {
     const core::FenceToken token = test::RunToken(++runs_started_);
-    runner_->Start(test::RunOrderOf(token, test::SpecOf("prompt")));
+    runner_->Start(test::MakeRunRequest(token, test::SpecOf("prompt")));
     return token;
   }
   core::RunResult WaitForEnd(const core::FenceToken& run) { return runs_.WaitForEnd(run); }
@@ -56,10 +55,10 @@ class Runner {
   std::filesystem::path folder_;
   test::RecordedRuns runs_;
   uint64_t runs_started_ = 0;
-  std::unique_ptr<adapters::SubprocessRunner> runner_;
+  std::unique_ptr<runner::SubprocessRunner> runner_;
 };
 
-// What a program that runs to its end writes.
+// Returns the output of a program that runs to its end.
 std::string Spawned(std::vector<std::string> arguments) {
   int ends[2];
   CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -122,7 +121,7 @@ void BM_RunToEnd(benchmark::State& state) {
 }
 BENCHMARK(BM_RunToEnd)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
-// So many at once.
+// Many concurrent runs.
 void BM_RunManyToEnd(benchmark::State& state) {
   Runner runner(kNothing);
   runner.WaitForEnd(runner.Start());
@@ -141,7 +140,7 @@ BENCHMARK(BM_RunManyToEnd)->Arg(100)->Arg(1000)->UseRealTime()->Unit(benchmark::
 }  // namespace callboard
 
 int main(int argc, char** argv) {
-  if (const auto code = callboard::adapters::MaybeRunSupervisor(argc, argv)) return *code;
+  if (const auto code = callboard::runner::MaybeRunLauncher(argc, argv)) return *code;
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

@@ -1,6 +1,6 @@
-// What a durable submit and a full cycle cost through engine, driver and store, beside raw RocksDB
-// that writes the same keys and as many bytes in the same synced batches, and beside a raw sync,
-// turn by turn in one run: `of_raw` is the share of RocksDB's own speed that is left.
+// Cost of a durable submit and of a full cycle through engine, driver and store, compared with bare
+// RocksDB that writes the same keys and the same number of bytes in the same synced batches, and
+// with a bare sync, alternating in one process: `of_raw` is our speed relative to bare RocksDB.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <rocksdb/db.h>
@@ -16,25 +16,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "libs/adapters/rocksdb_store/database.h"
-#include "libs/adapters/rocksdb_store/record_codec.h"
-#include "libs/adapters/rocksdb_store/rocksdb_store.h"
-#include "libs/adapters/system_clock/system_clock.h"
-#include "libs/adapters/system_random/system_random.h"
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
 #include "libs/director/driver.h"
-#include "libs/testing/driver_flow.h"
+#include "libs/store/database.h"
+#include "libs/store/record_codec.h"
+#include "libs/store/rocksdb_store.h"
+#include "libs/system/system.h"
+#include "libs/testing/engine_fixture.h"
 #include "tests/benchmarks/filled_store.h"
 
 namespace callboard {
 namespace {
 
 constexpr size_t kPromptBytes = 256;
-// Of a record, and what a batch has beside key and value.
+// Size of a record's key, and of a batch entry besides key and value.
 constexpr size_t kKeyBytes = 29 + 4;
 
-// A folder below the working directory, where the disk is: /tmp may be memory.
+// A folder below the working directory, which is on disk: /tmp may be in memory.
 class Folder {
  public:
   Folder() : path_(NextPath()) { std::filesystem::create_directories(path_); }
@@ -51,19 +50,19 @@ class Folder {
   const std::filesystem::path path_;
 };
 
-// The batches that went through a store: which keys they put and delete.
-class Written {
+// The keys that each batch of a store puts and deletes.
+class WriteTrace {
  public:
   void Add(absl::Span<const core::Record> batch) {
     for (const core::Record& record : batch) std::visit(Step{*this}, record);
     batches_.push_back(operations_.size());
   }
-  // The batch that was added last, as it is written.
+  // Adds the encoded form of the last added batch.
   void AddSample(const rocksdb::WriteBatch& batch) {
     sampled_bytes_ += batch.GetDataSize();
     sampled_operations_ += batch.Count();
   }
-  // From now on no samples are taken, which cost time.
+  // Stops sampling, which takes time.
   void Clear() {
     is_sampling_ = false;
     operations_.clear();
@@ -77,7 +76,7 @@ class Written {
     return static_cast<double>(sampled_bytes_) / std::max<double>(1, sampled_operations_);
   }
 
-  // The same keys in the same batches, with as many bytes.
+  // Writes the same keys in the same batches with the same number of bytes.
   void Replay(rocksdb::DB& db) const {
     const auto puts = std::count_if(operations_.begin(), operations_.end(),
                                     [](const Operation& operation) { return operation.is_put; });
@@ -93,7 +92,7 @@ class Written {
       batch.Clear();
       for (; next < end; ++next) {
         const Operation& operation = operations_[next];
-        const std::string key = adapters::TaskKey(operation.id, operation.number);
+        const std::string key = store::TaskKey(operation.id, operation.number);
         CHECK((operation.is_put ? batch.Put(key, value) : batch.Delete(key)).ok());
       }
       CHECK(db.Write(options, &batch).ok());
@@ -108,48 +107,48 @@ class Written {
   };
   struct Step {
     void operator()(const core::TaskRecord& record) const {
-      written.operations_.push_back({record.queue_id, record.number});
+      trace.operations_.push_back({record.queue_id, record.number});
     }
     void operator()(const core::TaskForgotten& forgotten) const {
       for (uint64_t i = 1; i <= forgotten.records; ++i) {
-        written.operations_.push_back({forgotten.queue_id, i, /*is_put=*/false});
+        trace.operations_.push_back({forgotten.queue_id, i, /*is_put=*/false});
       }
     }
-    // Its key has the id of the request in it, which also grows.
+    // The key contains the request id, which also grows.
     void operator()(const core::RequestRemembered& request) const {
-      written.operations_.push_back({request.queue_id});
+      trace.operations_.push_back({request.queue_id});
     }
     template <class Other>
     void operator()(const Other&) const {
-      written.operations_.emplace_back();
+      trace.operations_.emplace_back();
     }
-    Written& written;
+    WriteTrace& trace;
   };
 
   std::vector<Operation> operations_;
-  // Where each ends.
+  // End index of each batch.
   std::vector<size_t> batches_;
   std::atomic<bool> is_sampling_ = true;
   uint64_t sampled_bytes_ = 0;
   uint64_t sampled_operations_ = 0;
 };
 
-// A store that notes what goes through it.
-class CountedStore final : public ports::EventStore {
+// A store that records its batches.
+class TracedStore final : public ports::EventStore {
  public:
-  CountedStore(std::unique_ptr<ports::EventStore> store, Written& written)
-      : store_(std::move(store)), written_(written) {}
+  TracedStore(std::unique_ptr<ports::EventStore> store, WriteTrace& trace)
+      : store_(std::move(store)), trace_(trace) {}
 
   absl::Status Commit(absl::Span<const core::Record> batch) override {
-    written_.Add(batch);
-    if (written_.is_sampling()) {
+    trace_.Add(batch);
+    if (trace_.is_sampling()) {
       rocksdb::WriteBatch encoded;
       for (const core::Record& record : batch) encoder_.Append(record, encoded);
-      written_.AddSample(encoded);
+      trace_.AddSample(encoded);
     }
     return store_->Commit(batch);
   }
-  absl::Status Load(const ports::RecordTaker& take) const override { return store_->Load(take); }
+  absl::Status Load(const ports::RecordVisitor& take) const override { return store_->Load(take); }
   absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
     return store_->TaskRecords(id);
   }
@@ -162,30 +161,30 @@ class CountedStore final : public ports::EventStore {
 
  private:
   const std::unique_ptr<ports::EventStore> store_;
-  Written& written_;
-  adapters::RecordEncoder encoder_;
+  WriteTrace& trace_;
+  store::RecordEncoder encoder_;
 };
 
-class CountedStores final : public ports::EventStoreOpener {
+class TracedStores final : public ports::EventStoreOpener {
  public:
-  explicit CountedStores(const std::filesystem::path& folder)
-      : stores_(*adapters::RocksDbStores::Lock({.data_dir = folder})) {}
+  explicit TracedStores(const std::filesystem::path& folder)
+      : stores_(*store::RocksDbStoreOpener::Lock({.data_dir = folder})) {}
 
   absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess access) override {
     auto store = stores_->Open(access);
     CHECK_OK(store.status());
-    return std::make_unique<CountedStore>(*std::move(store), written_);
+    return std::make_unique<TracedStore>(*std::move(store), trace_);
   }
-  // REQUIRES: nothing is under way.
-  Written& written() { return written_; }
+  // REQUIRES: no commit is in progress.
+  WriteTrace& trace() { return trace_; }
 
  private:
-  const std::unique_ptr<adapters::RocksDbStores> stores_;
-  Written written_;
+  const std::unique_ptr<store::RocksDbStoreOpener> stores_;
+  WriteTrace trace_;
 };
 
-// Agents that accept every start and are done with it at once.
-class PromptAgents final : public ports::AgentLink {
+// Agents that accept every start and finish it immediately.
+class InstantAgents final : public ports::AgentLink {
  public:
   static constexpr int kAgents = 8;
   static constexpr uint32_t kSlots = 16;
@@ -193,13 +192,13 @@ class PromptAgents final : public ports::AgentLink {
   void Connect(director::DirectorDriver& driver) {
     driver_ = &driver;
     for (uint64_t agent = 1; agent <= kAgents; ++agent) {
-      core::AgentOpened opened;
+      core::SessionOpened opened;
       opened.name = absl::StrCat("agent-", agent);
       opened.instance_id = opened.name;
       opened.url = "grpc://127.0.0.1:1";
       opened.lanes = {{"default", {.slots = kSlots, .used = 0}}};
       Post([agent, opened](director::DirectorEngine& engine, director::Moment now) {
-        CHECK_OK(engine.OnOpened(core::SessionId(agent), opened, now));
+        CHECK_OK(engine.OnSessionOpened(core::SessionId(agent), opened, now));
       });
     }
   }
@@ -208,21 +207,21 @@ class PromptAgents final : public ports::AgentLink {
     while (completed_ < completed) changed_.Wait(mutex_);
   }
 
-  void Say(core::SessionId session, std::vector<core::DirectorItem> items) override {
-    for (const core::DirectorItem& item : items) Hear(session, item);
+  void Send(core::SessionId session, std::vector<core::DirectorItem> items) override {
+    for (const core::DirectorItem& item : items) Handle(session, item);
   }
   void Redial(uint64_t) override {}
 
  private:
-  void Hear(core::SessionId session, const core::DirectorItem& item) {
+  void Handle(core::SessionId session, const core::DirectorItem& item) {
     if (const auto* start = std::get_if<core::StartRun>(&item)) {
       Post([session, token = start->token](director::DirectorEngine& engine, director::Moment now) {
         engine.OnItems(
             session,
-            {core::StartAnswered{token, absl::OkStatus()}, core::RunEnded{token, {.exit_code = 0}}},
+            {core::StartAnswer{token, absl::OkStatus()}, core::RunEnded{token, {.exit_code = 0}}},
             now);
       });
-    } else if (std::holds_alternative<core::ResultAcknowledged>(item)) {
+    } else if (std::holds_alternative<core::ResultAck>(item)) {
       base::MutexLock lock(mutex_);
       ++completed_;
       changed_.NotifyOne();
@@ -230,7 +229,7 @@ class PromptAgents final : public ports::AgentLink {
   }
 
   void Post(std::function<void(director::DirectorEngine&, director::Moment)> tell) {
-    driver_->Post(director::AgentCommand(std::move(tell), director::Command::From::kLink));
+    driver_->Post(director::AgentCommand(std::move(tell), director::Command::Origin::kLink));
   }
 
   director::DirectorDriver* driver_ = nullptr;
@@ -239,12 +238,12 @@ class PromptAgents final : public ports::AgentLink {
   uint64_t completed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Callers with one submit each under way, all on one thread.
+// Callers with one open submit each, all on one thread.
 class Callers {
  public:
   Callers(director::DirectorDriver& driver, size_t callers) : driver_(driver), free_(callers) {}
 
-  // What they are going to submit.
+  // Prepares the submissions.
   void Prepare(size_t tasks) {
     submissions_.resize(tasks);
     for (core::Submission& submission : submissions_) {
@@ -252,7 +251,7 @@ class Callers {
       submission.spec.request_id = absl::StrCat("request-", ++last_);
     }
   }
-  // Returns when all is answered.
+  // Submits everything; returns when all is answered.
   void Submit() {
     const size_t tasks = submissions_.size();
     size_t sent = 0;
@@ -277,16 +276,16 @@ class Callers {
  private:
   void SubmitOne(core::Submission& submission) {
     driver_.Post(
-        director::SubmitCommand(driver_.NextCall(), "me", std::move(submission), clock_.WallNow(),
+        director::SubmitCommand(driver_.NewCallId(), "me", std::move(submission), clock_.WallNow(),
                                 [this](const director::Decision& decision) {
-                                  CHECK(std::holds_alternative<director::Submitted>(decision));
+                                  CHECK(std::holds_alternative<director::SubmitResult>(decision));
                                   base::MutexLock lock(mutex_);
                                   ++answered_;
                                   if (++free_ == 1 || answered_ == wanted_) changed_.NotifyOne();
                                 }));
   }
 
-  const adapters::SystemClock clock_;
+  const system::SystemClock clock_;
   director::DirectorDriver& driver_;
   std::vector<core::Submission> submissions_;
   uint64_t last_ = 0;
@@ -297,10 +296,10 @@ class Callers {
   size_t wanted_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// RocksDB with the store's own options, and nothing around it.
+// Bare RocksDB with the options of the store.
 class RawRocksDb {
  public:
-  RawRocksDb() : db_(*adapters::CreateDatabase(folder_.path() / "raw")) {}
+  RawRocksDb() : db_(*store::CreateDatabase(folder_.path() / "raw")) {}
 
   rocksdb::DB& db() { return *db_; }
 
@@ -309,7 +308,7 @@ class RawRocksDb {
   const std::unique_ptr<rocksdb::DB> db_;
 };
 
-// A log that gets 256 bytes more and is synced.
+// A log to which 256 bytes are appended and synced.
 class RawLog {
  public:
   RawLog() : file_(open((folder_.path() / "log").c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600)) {}
@@ -328,10 +327,10 @@ class RawLog {
 // A director on a new store.
 struct Cluster {
   Folder folder;
-  adapters::SystemClock clock;
-  adapters::SystemRandom random;
-  CountedStores stores{folder.path()};
-  PromptAgents agents;
+  system::SystemClock clock;
+  system::SystemRandom random;
+  TracedStores stores{folder.path()};
+  InstantAgents agents;
   test::DriverFlow flow{clock};
   std::unique_ptr<director::DirectorDriver> driver = *director::DirectorDriver::Open(
       {.engine = {.queue = {.max_size = 0}, .retention = {.count = 1000}}},
@@ -339,13 +338,14 @@ struct Cluster {
 };
 
 absl::Duration TimeOf(const std::function<void()>& work) {
-  const adapters::SystemClock clock;
+  const system::SystemClock clock;
   const absl::Duration begin = clock.MonotonicNow();
   work();
   return clock.MonotonicNow() - begin;
 }
 
-// Lets `work` put so many tasks through the cluster, and raw RocksDB write as much, in turns.
+// Alternates between `work`, which puts `tasks` tasks through the cluster, and bare RocksDB with
+// the same writes.
 void Compare(benchmark::State& state, Cluster& cluster, Callers& callers, size_t tasks,
              const std::function<void()>& work) {
   RawRocksDb raw;
@@ -358,16 +358,16 @@ void Compare(benchmark::State& state, Cluster& cluster, Callers& callers, size_t
   double batches = 0;
   callers.Prepare(tasks);
   work();
-  Written& written = cluster.stores.written();
+  WriteTrace& trace = cluster.stores.trace();
   for (auto _ : state) {
-    written.Clear();
+    trace.Clear();
     callers.Prepare(tasks);
     const absl::Duration time = TimeOf(work);
     state.SetIterationTime(absl::ToDoubleSeconds(time));
     ours += time;
-    raws += TimeOf([&] { written.Replay(raw.db()); });
-    operations += static_cast<double>(written.operations());
-    batches += static_cast<double>(written.batches());
+    raws += TimeOf([&] { trace.Replay(raw.db()); });
+    operations += static_cast<double>(trace.operations());
+    batches += static_cast<double>(trace.batches());
     syncs += TimeOf([&] {
       for (int i = 0; i < 10; ++i) log.AppendAndSync();
     });
@@ -376,7 +376,7 @@ void Compare(benchmark::State& state, Cluster& cluster, Callers& callers, size_t
   state.SetItemsProcessed(static_cast<int64_t>(tasks) * rounds);
   state.counters["of_raw"] = absl::FDivDuration(raws, ours);
   state.counters["keys_per_batch"] = operations / batches;
-  state.counters["bytes_per_key"] = written.BytesPerOperation();
+  state.counters["bytes_per_key"] = trace.BytesPerOperation();
   state.counters["raw_sync_us"] = absl::ToDoubleMicroseconds(syncs / (10 * rounds));
 }
 
@@ -403,26 +403,27 @@ void BM_FullCycle(benchmark::State& state) {
 }
 BENCHMARK(BM_FullCycle)->Arg(1)->Arg(8)->Arg(64)->Arg(512)->UseManualTime();
 
-// A director's start on a store with so many pending tasks, beside reading all that RocksDB has.
+// Start of a director on a store with many pending tasks, compared with reading everything from
+// RocksDB.
 void BM_Recovery(benchmark::State& state) {
   const auto pending = static_cast<uint64_t>(state.range(0));
   const Folder folder;
   FillStore(folder.path(), pending);
-  const adapters::SystemClock clock;
-  adapters::SystemRandom random;
-  PromptAgents agents;
+  const system::SystemClock clock;
+  system::SystemRandom random;
+  InstantAgents agents;
   absl::Duration ours;
   absl::Duration raws;
   for (auto _ : state) {
     raws += TimeOf([&] {
-      const auto raw = adapters::OpenToRead(folder.path() / "events");
+      const auto raw = store::OpenReadOnly(folder.path() / "events");
       CHECK_OK(raw.status());
       uint64_t bytes = 0;
       const std::unique_ptr<rocksdb::Iterator> all(raw->db->NewIterator(rocksdb::ReadOptions()));
       for (all->SeekToFirst(); all->Valid(); all->Next()) bytes += all->value().size();
       CHECK_GT(bytes, pending);
     });
-    const auto stores = *adapters::RocksDbStores::Lock({.data_dir = folder.path()});
+    const auto stores = *store::RocksDbStoreOpener::Lock({.data_dir = folder.path()});
     test::DriverFlow flow(clock);
     std::unique_ptr<director::DirectorDriver> driver;
     const absl::Duration time = TimeOf([&] {

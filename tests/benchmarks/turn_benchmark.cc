@@ -1,5 +1,5 @@
-// What a turn of the driver costs beside the bare hand-over of a value to another thread and back,
-// and what it costs to be watched.
+// Cost of a turn of the driver, compared with handing a value to another thread and back, and cost
+// of its metrics.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -7,17 +7,15 @@
 #include <thread>
 #include <vector>
 
-#include "libs/adapters/system_clock/system_clock.h"
-#include "libs/adapters/system_random/system_random.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
 #include "libs/core/record.h"
 #include "libs/director/driver.h"
-#include "libs/server/readiness.h"
-#include "libs/testing/driver_flow.h"
-#include "libs/testing/fake_agent_link.h"
+#include "libs/server/server.h"
+#include "libs/system/system.h"
+#include "libs/testing/engine_fixture.h"
 #include "libs/testing/memory_event_store.h"
-#include "services/director/director_watch.h"
+#include "services/director/director_metrics.h"
 
 namespace callboard {
 namespace {
@@ -58,8 +56,8 @@ void BM_BareHandOver(benchmark::State& state) {
 BENCHMARK(BM_BareHandOver)->UseRealTime();
 
 void BM_DriverTurn(benchmark::State& state) {
-  adapters::SystemClock clock;
-  adapters::SystemRandom random;
+  system::SystemClock clock;
+  system::SystemRandom random;
   test::MemoryEventStores stores;
   test::FakeAgentLink agents;
   test::DriverFlow flow(clock);
@@ -73,12 +71,13 @@ void BM_DriverTurn(benchmark::State& state) {
 }
 BENCHMARK(BM_DriverTurn)->UseRealTime();
 
-// What it takes to count a task's whole life, and not to log it: far more tasks than the log takes.
+// Cost of the metrics of a task's complete life without logging: far more tasks than the log
+// accepts.
 void BM_WatchTask(benchmark::State& state) {
   base::StartLogging({.lines_per_second = 1});
   prometheus::Registry metrics;
   server::Readiness readiness;
-  DirectorWatch watch({metrics}, readiness);
+  DirectorMetrics director_metrics({metrics}, readiness);
   const std::vector<core::Record> records = {
       core::TaskRecord{.change = core::Admitted{.spec = std::make_shared<core::TaskSpec>()}},
       core::TaskRecord{.change = core::Dispatched{.dispatch = core::DispatchNumber(1)}},
@@ -86,9 +85,9 @@ void BM_WatchTask(benchmark::State& state) {
   const std::vector<director::TaskStep> steps = {
       {.record = 0},
       {.record = 1},
-      {.record = 2, .from = core::TaskState::kDispatching},
-      {.record = 3, .from = core::TaskState::kWorking}};
-  for (auto _ : state) watch.OnTurn(records, steps);
+      {.record = 2, .from = core::LifecycleState::kDispatching},
+      {.record = 3, .from = core::LifecycleState::kWorking}};
+  for (auto _ : state) director_metrics.OnTurn(records, steps);
   base::StartLogging({});
 }
 BENCHMARK(BM_WatchTask);

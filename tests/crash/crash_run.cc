@@ -14,7 +14,7 @@ namespace callboard::crash {
 namespace {
 
 constexpr int kKilled = 128 + SIGKILL;
-// As many as there are tables when RocksDB begins to merge them.
+// The number of tables at which RocksDB begins to merge them.
 constexpr int kEarlierDirectors = 4;
 
 bool Evicts(uint64_t seed) { return seed % 2 == 1; }
@@ -26,10 +26,10 @@ std::vector<std::string> FlagsOf(uint64_t seed) {
   return {"--queue.max_size=8", "--queue.policy=drop-oldest", "--retention.count=3"};
 }
 
-// What the next director on a folder makes of it.
-class Aftermath {
+// Checks the folder after a crash with a new director.
+class RestartCheck {
  public:
-  Aftermath(const std::filesystem::path& folder, uint64_t seed, History history, uint64_t tick)
+  RestartCheck(const std::filesystem::path& folder, uint64_t seed, History history, uint64_t tick)
       : director_(folder / kDataFolder, FlagsOf(seed)),
         rules_(RulesOf(seed)),
         history_(std::move(history)),
@@ -41,37 +41,37 @@ class Aftermath {
                                      "): ", director_.process().Output());
       return;
     }
-    Ask(outcome);
+    CheckAnswers(outcome);
     if (director_.Stop() != 0) outcome.failure = director_.process().Output();
   }
 
  private:
-  void Ask(Outcome& outcome) {
+  void CheckAnswers(Outcome& outcome) {
     QueueClient client(director_.address());
     std::vector<FoundTask> found = *client.FindAll();
-    outcome.verdict = CheckHistory(history_, found, rules_);
-    if (!outcome.verdict.ok()) return;
-    AskAgain(client);
+    outcome.check_result = CheckHistory(history_, found, rules_);
+    if (!outcome.check_result.ok()) return;
+    ResubmitAll(client);
     found = *client.FindAll();
-    // Keeps what was recovered, which now is acknowledged.
-    const uint64_t recovered = outcome.verdict.recovered;
-    const uint64_t acknowledged = outcome.verdict.acknowledged;
-    outcome.verdict = CheckHistory(history_, found, rules_);
-    outcome.verdict.recovered = recovered;
-    outcome.verdict.acknowledged = acknowledged;
+    // Keeps the number of recovered tasks, which now count as acknowledged.
+    const uint64_t recovered = outcome.check_result.recovered;
+    const uint64_t acknowledged = outcome.check_result.acknowledged;
+    outcome.check_result = CheckHistory(history_, found, rules_);
+    outcome.check_result.recovered = recovered;
+    outcome.check_result.acknowledged = acknowledged;
     const auto pending = std::count_if(found.begin(), found.end(), [](const FoundTask& task) {
       return task.state == FoundTask::State::kPending;
     });
     if (*client.Depth() != static_cast<uint64_t>(pending)) outcome.failure = "depth is wrong";
   }
 
-  // Every submit once more: a client that got no answer does that.
-  void AskAgain(QueueClient& client) {
-    std::map<std::string, Call> asked;
+  // Repeats every submit, as a client without an answer does.
+  void ResubmitAll(QueueClient& client) {
+    std::map<std::string, Call> submits;
     for (const Call& call : history_) {
-      if (call.kind == Call::Kind::kSubmit) asked.emplace(call.request_id, call);
+      if (call.kind == Call::Kind::kSubmit) submits.emplace(call.request_id, call);
     }
-    for (const auto& [id, call] : asked) {
+    for (const auto& [id, call] : submits) {
       history_.push_back(Resubmit(call, client, [this] { return ++tick_; }));
       CHECK(history_.back().answer == Call::Answer::kDone) << id;
     }
@@ -87,9 +87,9 @@ void Append(History more, History& history) {
   for (Call& call : more) history.push_back(std::move(call));
 }
 
-// What clients ask of a director, in one go or around a failure of its disk.
+// Runs the load of the clients, in one part or before and after a failure of the disk.
 History RunLoads(Scenario scenario, uint64_t seed, const std::string& address, Disk& disk) {
-  const Ticks ticks = [&disk] { return disk.Tick(); };
+  const TickSource ticks = [&disk] { return disk.Tick(); };
   if (scenario != Scenario::kReopen) return RunLoad({.seed = seed, .name = "last"}, address, ticks);
   History history =
       RunLoad({.seed = seed, .calls_per_client = 3, .name = "before"}, address, ticks);
@@ -101,12 +101,12 @@ History RunLoads(Scenario scenario, uint64_t seed, const std::string& address, D
   return history;
 }
 
-// A director under load, to its end; returns how it ended.
-int Live(Scenario scenario, uint64_t seed, Disk& disk, History& history) {
+// Runs a director under load until it ends, and returns its exit code.
+int RunToTheEnd(Scenario scenario, uint64_t seed, Disk& disk, History& history) {
   DirectorProcess director(disk, FlagsOf(seed));
   if (!director.is_listening()) return director.WaitForEnd();
   Append(RunLoads(scenario, seed, director.address(), disk), history);
-  // Unless it is dying already.
+  // It may be dying already.
   if (!director.process().WaitForExit(absl::ZeroDuration()).has_value()) {
     director.process().Signal(SIGTERM);
   }
@@ -116,24 +116,24 @@ int Live(Scenario scenario, uint64_t seed, Disk& disk, History& history) {
 }  // namespace
 
 std::string Outcome::ToString() const {
-  return absl::StrCat(verdict.ToString(), failure.empty() ? "" : "\n", failure);
+  return absl::StrCat(check_result.ToString(), failure.empty() ? "" : "\n", failure);
 }
 
-void Tally::Add(const std::string& which, const Outcome& outcome) {
-  const Verdict& verdict = outcome.verdict;
+void RunTotals::Add(const std::string& which, const Outcome& outcome) {
+  const CheckResult& check_result = outcome.check_result;
   ++runs;
   killed += outcome.was_killed ? 1 : 0;
-  acknowledged += verdict.acknowledged;
-  recovered += verdict.recovered;
-  lost += verdict.lost.size();
-  unexpected += verdict.unexpected.size();
-  duplicated += verdict.duplicated.size();
-  altered += verdict.altered.size();
-  reordered += verdict.reordered.size();
+  acknowledged += check_result.acknowledged;
+  recovered += check_result.recovered;
+  lost += check_result.lost.size();
+  unexpected += check_result.unexpected.size();
+  duplicated += check_result.duplicated.size();
+  altered += check_result.altered.size();
+  reordered += check_result.reordered.size();
   if (!outcome.ok()) absl::StrAppend(&failures, which, ": ", outcome.ToString(), "\n");
 }
 
-void Tally::Add(const Tally& other) {
+void RunTotals::Add(const RunTotals& other) {
   runs += other.runs;
   killed += other.killed;
   acknowledged += other.acknowledged;
@@ -146,7 +146,7 @@ void Tally::Add(const Tally& other) {
   absl::StrAppend(&failures, other.failures);
 }
 
-std::string Tally::ToString() const {
+std::string RunTotals::ToString() const {
   return absl::StrCat(runs, " runs, ", killed, " killed, ", acknowledged, " acknowledged, ",
                       recovered, " recovered; ", lost, " lost, ", unexpected, " unexpected, ",
                       duplicated, " duplicated, ", altered, " altered, ", reordered, " reordered");
@@ -158,39 +158,39 @@ std::filesystem::path CrashRuns::NewFolder() {
   return folder;
 }
 
-const CrashRuns::Past& CrashRuns::PastOf(Scenario scenario, uint64_t seed) {
-  Past& past = pasts_[{scenario, Evicts(seed)}];
-  if (!past.folder.empty()) return past;
-  past.folder = NewFolder();
-  std::filesystem::create_directories(past.folder);
-  if (scenario != Scenario::kRestart) return past;
+const CrashRuns::InitialState& CrashRuns::InitialStateFor(Scenario scenario, uint64_t seed) {
+  InitialState& initial = initial_states_[{scenario, Evicts(seed)}];
+  if (!initial.folder.empty()) return initial;
+  initial.folder = NewFolder();
+  std::filesystem::create_directories(initial.folder);
+  if (scenario != Scenario::kRestart) return initial;
   for (int i = 0; i < kEarlierDirectors; ++i) {
-    Disk disk(past.folder);
-    disk.control().tick = past.tick;
+    Disk disk(initial.folder);
+    disk.control().tick = initial.tick;
     DirectorProcess director(disk, FlagsOf(seed));
-    const Load load = {.seed = static_cast<uint64_t>(i), .name = absl::StrCat("past", i)};
-    Append(RunLoad(load, director.address(), [&] { return disk.Tick(); }), past.history);
+    const Load load = {.seed = static_cast<uint64_t>(i), .name = absl::StrCat("initial", i)};
+    Append(RunLoad(load, director.address(), [&] { return disk.Tick(); }), initial.history);
     director.process().Signal(SIGKILL);
     director.WaitForEnd();
-    past.tick = disk.Tick();
+    initial.tick = disk.Tick();
   }
-  return past;
+  return initial;
 }
 
 Outcome CrashRuns::Kill(const KillPoint& point) {
-  const Past& past = PastOf(point.scenario, point.seed);
+  const InitialState& initial = InitialStateFor(point.scenario, point.seed);
   const std::filesystem::path folder = NewFolder();
-  std::filesystem::copy(past.folder, folder, std::filesystem::copy_options::recursive);
+  std::filesystem::copy(initial.folder, folder, std::filesystem::copy_options::recursive);
   Disk disk(folder);
-  disk.control().tick = past.tick;
+  disk.control().tick = initial.tick;
   disk.DieAt(point.call, point.death);
   Outcome outcome;
-  History history = past.history;
-  const int code = Live(point.scenario, point.seed, disk, history);
+  History history = initial.history;
+  const int code = RunToTheEnd(point.scenario, point.seed, disk, history);
   outcome.was_killed = code == kKilled;
   outcome.calls = disk.calls();
   if (outcome.was_killed || code == 0) {
-    Aftermath(folder, point.seed, std::move(history), disk.Tick()).Check(outcome);
+    RestartCheck(folder, point.seed, std::move(history), disk.Tick()).Check(outcome);
   } else {
     outcome.failure = absl::StrCat("ended with ", code);
   }
@@ -202,23 +202,24 @@ Outcome CrashRuns::Kill(const KillPoint& point) {
 }
 
 Recording CrashRuns::Record(Scenario scenario, uint64_t seed) {
-  const Past& past = PastOf(scenario, seed);
+  const InitialState& initial = InitialStateFor(scenario, seed);
   const std::filesystem::path folder = NewFolder();
-  std::filesystem::copy(past.folder, folder, std::filesystem::copy_options::recursive);
+  std::filesystem::copy(initial.folder, folder, std::filesystem::copy_options::recursive);
   Disk disk(folder);
-  disk.control().tick = past.tick;
-  Recording recording = {.scenario = scenario, .seed = seed, .history = past.history};
-  CHECK_EQ(Live(scenario, seed, disk, recording.history), 0);
+  disk.control().tick = initial.tick;
+  Recording recording = {.scenario = scenario, .seed = seed, .history = initial.history};
+  CHECK_EQ(RunToTheEnd(scenario, seed, disk, recording.history), 0);
   recording.calls = disk.Log();
   return recording;
 }
 
 Outcome CrashRuns::CutPower(const Recording& recording, const PowerCut& cut) {
-  const Past& past = PastOf(recording.scenario, recording.seed);
+  const InitialState& initial = InitialStateFor(recording.scenario, recording.seed);
   const std::filesystem::path folder = NewFolder();
-  WriteImage(past.folder, recording.calls, cut, folder);
+  WriteImage(initial.folder, recording.calls, cut, folder);
   Outcome outcome;
-  Aftermath(folder, recording.seed, UpTo(cut.tick, recording.history), cut.tick).Check(outcome);
+  RestartCheck(folder, recording.seed, HistoryUntil(cut.tick, recording.history), cut.tick)
+      .Check(outcome);
   if (outcome.ok()) std::filesystem::remove_all(folder);
   return outcome;
 }

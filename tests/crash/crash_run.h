@@ -16,39 +16,39 @@
 namespace callboard::crash {
 
 enum class Scenario {
-  // A director on an empty folder, under load, stopped in the end.
+  // A director on an empty folder, under load, stopped at the end.
   kFresh,
-  // The same after several that were killed: what they left is moved into tables and compacted.
+  // The same after several killed directors: their data is moved into tables and compacted.
   kRestart,
-  // A sync fails in the middle: the store is closed and opened anew, under load.
+  // A sync fails in the middle: the store is closed and reopened under load.
   kReopen,
 };
 
 struct KillPoint {
   Scenario scenario = Scenario::kFresh;
-  // The call (DiskControl::calls) at which the director dies.
+  // The call (DiskControl::calls) at which the director is killed.
   uint64_t call = 0;
-  Death death = Death::kBefore;
-  // Chooses what the clients do. With an even one nobody leaves the line but who is cancelled; with
-  // an odd one a full queue evicts, and ended tasks are soon forgotten.
+  DeathTime death = DeathTime::kBefore;
+  // Determines the calls of the clients. With an even seed only cancelled tasks leave the queue;
+  // with an odd one a full queue evicts tasks, and ended tasks are forgotten soon.
   uint64_t seed = 0;
 };
 
 struct Outcome {
-  // Whether it came to the call at which it was to die.
+  // Whether the director reached the call at which it was to be killed.
   bool was_killed = false;
-  // How many it made.
+  // Number of its calls.
   uint64_t calls = 0;
-  Verdict verdict = {};
-  // What went wrong beside the verdict; empty when nothing did.
+  CheckResult check_result = {};
+  // Another error; empty if there was none.
   std::string failure = {};
 
-  bool ok() const { return failure.empty() && verdict.ok(); }
+  bool ok() const { return failure.empty() && check_result.ok(); }
   std::string ToString() const;
 };
 
-// Many of them.
-struct Tally {
+// The sum of many outcomes.
+struct RunTotals {
   uint64_t runs = 0;
   uint64_t killed = 0;
   uint64_t acknowledged = 0;
@@ -58,16 +58,16 @@ struct Tally {
   uint64_t duplicated = 0;
   uint64_t altered = 0;
   uint64_t reordered = 0;
-  // Of every run that went wrong, which one, and what; empty when all went well.
+  // Descriptions of the runs that failed; empty if none did.
   std::string failures = {};
 
   void Add(const std::string& which, const Outcome& outcome);
-  void Add(const Tally& other);
-  // The numbers.
+  void Add(const RunTotals& other);
+  // Returns the counts as readable text.
   std::string ToString() const;
 };
 
-// A run to the end, of which power cuts are made afterwards.
+// A complete run, from which power cuts are derived afterwards.
 struct Recording {
   Scenario scenario = Scenario::kFresh;
   uint64_t seed = 0;
@@ -75,11 +75,11 @@ struct Recording {
   History history = {};
 };
 
-// Runs of directors that are killed, or lose power, and of those that come after them. Each has a
-// folder of its own, which is kept when something went wrong.
+// Runs directors that are killed or lose power, and then directors that start on the same folder.
+// Each run has a folder, which is kept if the run failed.
 class CrashRuns {
  public:
-  // Works in `folder`, an absolute path.
+  // Works in `folder`, which must be an absolute path.
   explicit CrashRuns(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   Outcome Kill(const KillPoint& point);
@@ -88,19 +88,19 @@ class CrashRuns {
   Outcome CutPower(const Recording& recording, const PowerCut& cut);
 
  private:
-  // What there was before.
-  struct Past {
+  // The state of the folder before a run.
+  struct InitialState {
     std::filesystem::path folder;
     History history;
     uint64_t tick = 0;
   };
 
-  const Past& PastOf(Scenario scenario, uint64_t seed);
+  const InitialState& InitialStateFor(Scenario scenario, uint64_t seed);
   std::filesystem::path NewFolder();
 
   const std::filesystem::path folder_;
   int folders_ = 0;
-  std::map<std::pair<Scenario, bool>, Past> pasts_;
+  std::map<std::pair<Scenario, bool>, InitialState> initial_states_;
 };
 
 }  // namespace callboard::crash

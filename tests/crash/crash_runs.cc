@@ -1,9 +1,9 @@
-// Crashes at every call, where the tests take some. For run_all.sh and full_disk.sh, which start it
-// where its data is:
+// Crashes directors at every call, while the tests crash them at a sample of calls. Started by
+// run_all.sh and full_disk.sh in the folder with its data:
 //
-//   crash_runs kill FOLDER TIMES       killed at every call, so many times each
-//   crash_runs cut FOLDER RECORDINGS   power cuts of three kinds after every call of so many runs
-//   crash_runs full FOLDER SECONDS     a disk that is full for so long
+//   crash_runs kill FOLDER TIMES       kills at every call, TIMES times each
+//   crash_runs cut FOLDER RECORDINGS   cuts the power in three ways after every call of some runs
+//   crash_runs full FOLDER SECONDS     fills the disk for SECONDS
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -26,32 +26,32 @@ constexpr const char* kScenarioNames[] = {"fresh", "restart", "reopen"};
 
 const char* NameOf(Scenario scenario) { return kScenarioNames[static_cast<int>(scenario)]; }
 
-// Takes its share of a job: every so many-th run, beginning with one.
-using Share = std::function<Tally(CrashRuns& runs, uint64_t first, uint64_t step)>;
+// Executes every `step`-th run of a job, from run `first` on.
+using RunSubset = std::function<RunTotals(CrashRuns& runs, uint64_t first, uint64_t step)>;
 
-// All processors take a share.
-Tally RunShared(const std::filesystem::path& folder, const Share& share) {
+// Executes all runs, spread over the processors.
+RunTotals RunOnAllProcessors(const std::filesystem::path& folder, const RunSubset& run_subset) {
   const uint64_t step = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<Tally> tallies(step);
+  std::vector<RunTotals> tallies(step);
   std::vector<std::thread> threads;
   for (uint64_t first = 0; first < step; ++first) {
     threads.emplace_back([&, first] {
       CrashRuns runs(folder / absl::StrCat("share_", first));
-      tallies[first] = share(runs, first, step);
+      tallies[first] = run_subset(runs, first, step);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  Tally all;
-  for (const Tally& tally : tallies) all.Add(tally);
+  RunTotals all;
+  for (const RunTotals& totals : tallies) all.Add(totals);
   return all;
 }
 
-bool Report(const std::string& what, const Tally& tally) {
-  std::cout << what << ": " << tally.ToString() << "\n" << tally.failures << std::flush;
-  return tally.failures.empty();
+bool Report(const std::string& what, const RunTotals& totals) {
+  std::cout << what << ": " << totals.ToString() << "\n" << totals.failures << std::flush;
+  return totals.failures.empty();
 }
 
-// How many calls a run makes, at most.
+// Returns the largest number of calls of a run.
 uint64_t CallsOf(CrashRuns& runs, Scenario scenario) {
   uint64_t most = 0;
   for (uint64_t seed = 0; seed < 6; ++seed) {
@@ -66,21 +66,22 @@ bool KillEverywhere(const std::filesystem::path& folder, uint64_t times) {
     const std::filesystem::path own_folder = folder / NameOf(scenario);
     CrashRuns first_runs(own_folder / "first");
     const uint64_t calls = CallsOf(first_runs, scenario);
-    const Tally tally = RunShared(own_folder, [=](CrashRuns& runs, uint64_t first, uint64_t step) {
-      Tally own;
-      for (uint64_t i = first; i < calls * times; i += step) {
-        const KillPoint point = {.scenario = scenario,
-                                 .call = 1 + i / times,
-                                 .death = static_cast<Death>(i % 3),
-                                 .seed = i};
-        own.Add(absl::StrCat(NameOf(scenario), " call ", point.call, ", seed ", i),
-                runs.Kill(point));
-      }
-      return own;
-    });
+    const RunTotals totals =
+        RunOnAllProcessors(own_folder, [=](CrashRuns& runs, uint64_t first, uint64_t step) {
+          RunTotals own;
+          for (uint64_t i = first; i < calls * times; i += step) {
+            const KillPoint point = {.scenario = scenario,
+                                     .call = 1 + i / times,
+                                     .death = static_cast<DeathTime>(i % 3),
+                                     .seed = i};
+            own.Add(absl::StrCat(NameOf(scenario), " call ", point.call, ", seed ", i),
+                    runs.Kill(point));
+          }
+          return own;
+        });
     ok = Report(absl::StrCat("kill, ", NameOf(scenario), ", ", calls, " calls, ", times,
                              " times each"),
-                tally) &&
+                totals) &&
          ok;
   }
   return ok;
@@ -89,9 +90,10 @@ bool KillEverywhere(const std::filesystem::path& folder, uint64_t times) {
 bool CutEverywhere(const std::filesystem::path& folder, uint64_t recordings) {
   bool ok = true;
   for (const Scenario scenario : kScenarios) {
-    const Tally tally = RunShared(folder / NameOf(scenario), [=](CrashRuns& runs, uint64_t first,
-                                                                 uint64_t step) {
-      Tally own;
+    const RunTotals totals = RunOnAllProcessors(folder / NameOf(scenario), [=](CrashRuns& runs,
+                                                                               uint64_t first,
+                                                                               uint64_t step) {
+      RunTotals own;
       for (uint64_t seed = first; seed < recordings; seed += step) {
         const Recording recording = runs.Record(scenario, seed);
         for (const DiskCall& call : recording.calls) {
@@ -105,7 +107,7 @@ bool CutEverywhere(const std::filesystem::path& folder, uint64_t recordings) {
       return own;
     });
     ok = Report(absl::StrCat("power cut, ", NameOf(scenario), ", ", recordings, " recordings"),
-                tally) &&
+                totals) &&
          ok;
   }
   return ok;

@@ -11,13 +11,13 @@
 
 namespace callboard::crash {
 
-// A director as a process, on free ports.
+// A director process on free ports.
 class DirectorProcess {
  public:
-  // Returns once it listens, or has ended.
+  // Returns once it listens or has ended.
   explicit DirectorProcess(const std::filesystem::path& data_dir,
                            const std::vector<std::string>& flags = {});
-  // With its data on a faulty disk.
+  // Starts a director with its data on a faulty disk.
   DirectorProcess(const Disk& disk, const std::vector<std::string>& flags);
 
   bool is_listening() const { return !address_.empty(); }
@@ -26,9 +26,9 @@ class DirectorProcess {
   uint16_t http_port() const { return http_port_; }
   test::Process& process() { return process_; }
 
-  // Waits for the end, which is near; returns as Process does.
+  // Waits until it ends; returns the exit code as Process does.
   int WaitForEnd();
-  // Ends it as SIGTERM does.
+  // Sends SIGTERM and returns the exit code.
   int Stop();
 
  private:

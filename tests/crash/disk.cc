@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/check.h"
-#include "libs/testing/file_text.h"
+#include "libs/testing/files.h"
 #include "libs/testing/process.h"
 
 namespace callboard::crash {
@@ -51,7 +51,7 @@ std::vector<std::string> Disk::environment() const {
           absl::StrCat(kDiskVariable, "=", records_.string())};
 }
 
-void Disk::DieAt(uint64_t call, Death death) {
+void Disk::DieAt(uint64_t call, DeathTime death) {
   control_->death = death;
   control_->die_at = call;
 }

@@ -11,42 +11,42 @@
 
 namespace callboard::crash {
 
-// A call of the log.
+// A call in the log.
 struct DiskCall {
   uint64_t tick = 0;
   uint64_t begun = 0;
   DiskAction action = DiskAction::kSend;
-  // Below the folder, without a slash in front; the folder itself is "".
+  // Path below the folder, without a leading slash; the folder itself is "".
   std::string path = {};
   std::string other = {};
   std::string data = {};
   uint64_t offset = 0;
 };
 
-// A folder on a disk with faults, for a process that is started with environment(). Thread-safe.
+// A folder on a faulty disk, for a process that is started with environment(). Thread-safe.
 class Disk {
  public:
-  // `folder` is an absolute path. The log and the control are kept beside it.
+  // `folder` is an absolute path. The log and the control block are stored next to it.
   explicit Disk(std::filesystem::path folder);
   ~Disk();
   Disk(const Disk&) = delete;
   Disk& operator=(const Disk&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
-  // The director's, which makes it.
+  // The data folder of the director, which creates it.
   std::filesystem::path data_dir() const { return folder_ / kDataFolder; }
-  // What to add to a process's environment, for env(1).
+  // Returns the environment variables to pass to env(1).
   std::vector<std::string> environment() const;
 
   DiskControl& control() { return *control_; }
-  // Later than everything before, in the process too.
+  // Returns a tick that is later than all earlier ones, also those of the process.
   uint64_t Tick() { return ++control_->tick; }
   uint64_t calls() const { return control_->calls; }
-  void DieAt(uint64_t call, Death death);
-  // Sets the process's wall clock so far from the right time.
+  void DieAt(uint64_t call, DeathTime death);
+  // Shifts the process's wall clock by `offset`.
   void SetWallClock(absl::Duration offset);
 
-  // All calls until now.
+  // Returns all calls so far.
   std::vector<DiskCall> Log() const;
 
  private:

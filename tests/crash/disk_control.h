@@ -1,5 +1,5 @@
-// What the faulty disk and the test that uses it tell each other: a block of memory that both map,
-// and the log of all that was done to the folder.
+// The interface between the faulty disk and the test that uses it: a block of shared memory, and
+// the log of all changes to the folder.
 #ifndef CALLBOARD_TESTS_CRASH_DISK_CONTROL_H_
 #define CALLBOARD_TESTS_CRASH_DISK_CONTROL_H_
 
@@ -8,41 +8,42 @@
 
 namespace callboard::crash {
 
-// Where the process finds both: the name of a folder.
+// The environment variable with the folder that contains both.
 inline constexpr char kDiskVariable[] = "FAULTY_DISK";
 inline constexpr char kControlFile[] = "control";
 inline constexpr char kLogFile[] = "log";
 
-// In the folder of the disk: what the director calls its data_dir.
+// The director's data_dir, below the folder of the disk.
 inline constexpr char kDataFolder[] = "data";
 
-// When a process that is to die at a call does so. Only a write can be halfway through.
-enum class Death : uint32_t { kBefore, kHalfway, kAfter };
+// The time of death at the chosen call. Only a write can be halfway through.
+enum class DeathTime : uint32_t { kBefore, kHalfway, kAfter };
 
-// Zeros mean a disk without faults. Lock-free, so that it works between processes and outlives one
-// that is killed.
+// All zeros mean a disk without faults. Lock-free, so that it works between processes and survives
+// the death of one.
 struct DiskControl {
-  // The folder whose files the disk holds.
+  // The folder that is on the disk.
   char folder[4096];
-  // Grows with everything that happens, here and there: tells what came first.
+  // Counts the events of both processes, to order them.
   std::atomic<uint64_t> tick;
 
-  // Calls until now that change files of the folder, make changes last, or send to a peer.
+  // Number of calls so far that change files of the folder, make changes durable, or send to a
+  // peer.
   std::atomic<uint64_t> calls;
-  // The call at which the process kills itself; none when 0.
+  // The call at which the process kills itself; 0 for none.
   std::atomic<uint64_t> die_at;
-  std::atomic<Death> death;
+  std::atomic<DeathTime> death;
 
-  // How much longer every sync takes.
+  // Additional time of every sync.
   std::atomic<uint32_t> sync_delay_ms;
-  // And every so many-th of them; none when 0.
+  // Additional time of every `spike_every`-th sync; no such sync if 0.
   std::atomic<uint32_t> spike_every;
   std::atomic<uint32_t> spike_delay_ms;
   std::atomic<uint64_t> syncs;
-  // Syncs of the store's log that are to fail.
+  // Number of syncs of the store's log that will fail.
   std::atomic<uint32_t> log_syncs_to_fail;
 
-  // How far the wall clock is wrong; the monotonic one is not.
+  // Offset of the wall clock; the monotonic clock is correct.
   std::atomic<int64_t> wall_offset_s;
 };
 
@@ -61,9 +62,9 @@ enum class DiskAction : uint32_t {
   kSend,
 };
 
-// Before each call in the log; its path, its other path and its data follow.
+// Precedes each call in the log, followed by path, other path and data.
 struct DiskCallHeader {
-  // When it was done, and begun.
+  // Ticks at which the call ended and began.
   uint64_t tick;
   uint64_t begun;
   DiskAction action;

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
-#include "libs/core/stable_hash.h"
-#include "libs/testing/file_text.h"
+#include "libs/core/hash.h"
+#include "libs/testing/files.h"
 
 namespace callboard::crash {
 namespace {
@@ -17,7 +17,8 @@ namespace {
 struct Node;
 using NodePtr = std::shared_ptr<Node>;
 
-// Of a file: bytes written, or a new size. Of a folder: entries set, or removed where null.
+// A change of a file (bytes written or a new size) or of a folder (entries set, or removed if
+// null).
 struct Change {
   uint64_t tick = 0;
   std::string data = {};
@@ -30,9 +31,9 @@ struct Node {
   uint64_t number = 0;
   bool is_folder = false;
   std::vector<Change> changes = {};
-  // Changes before this lasted at the time of the cut.
+  // Changes before this tick were durable at the time of the cut.
   uint64_t synced_before = 1;
-  // What a process sees of a folder.
+  // The entries of a folder as processes see them.
   std::map<std::string, NodePtr> entries = {};
 };
 
@@ -49,7 +50,7 @@ class Tree {
  public:
   Tree() : root_(NewNode(true)) {}
 
-  // Adds what is in the folder, as synced long ago.
+  // Adds the content of `folder` as synced.
   void AddAll(const std::filesystem::path& folder) {
     for (const auto& [path, content] : ContentsOf(folder)) {
       if (path.ends_with('/')) {
@@ -141,14 +142,14 @@ class Tree {
                   {{from.filename(), nullptr}, {to.filename(), Find(from)}});
   }
 
-  // A number below `bound`, for this cut, node and question.
+  // Returns a number below `bound` that depends on cut, node and question only.
   static uint64_t Draw(const PowerCut& cut, const Node& node, uint64_t question, uint64_t bound) {
     return core::StableHash().Add(cut.seed).Add(cut.tick).Add(node.number).Add(question).value() %
            bound;
   }
 
-  // What is left of a file's or folder's changes.
-  static std::vector<Change> Left(const Node& node, const PowerCut& cut) {
+  // Returns the changes of a file or folder that survive.
+  static std::vector<Change> Remaining(const Node& node, const PowerCut& cut) {
     const auto unsynced =
         std::find_if(node.changes.begin(), node.changes.end(),
                      [&](const Change& change) { return change.tick >= node.synced_before; });
@@ -174,7 +175,7 @@ class Tree {
                    const std::filesystem::path& target) const {
     std::filesystem::create_directories(target);
     std::map<std::string, NodePtr> entries;
-    for (const Change& change : Left(folder, cut)) {
+    for (const Change& change : Remaining(folder, cut)) {
       for (const auto& [name, node] : change.entries) entries[name] = node;
     }
     for (const auto& [name, node] : entries) {
@@ -184,7 +185,7 @@ class Tree {
         continue;
       }
       std::string content;
-      for (const Change& change : Left(*node, cut)) Apply(change, content);
+      for (const Change& change : Remaining(*node, cut)) Apply(change, content);
       std::ofstream(target / name, std::ios::binary) << content;
     }
   }

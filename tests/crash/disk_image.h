@@ -11,36 +11,37 @@
 
 namespace callboard::crash {
 
-// What a power cut leaves of changes that were not synced. Those of a file or of a folder's entries
-// have nothing to do with those of another.
+// The part of the unsynced changes that survives a power cut. Changes of different files, or of the
+// entries of different folders, are independent.
 enum class Unsynced {
   kLost,
-  // The first of them, of the last of these a part.
+  // The first changes; the last of these in part.
   kCutShort,
-  // Any writes to a file, each whole or in part, with zeros in between; the first of the others.
+  // Any writes to a file, each complete or in part, with zeros in between; the first of all other
+  // changes.
   kHoles,
   kKept,
 };
 
 struct PowerCut {
-  // What happened later did not.
+  // Changes after this tick did not happen.
   uint64_t tick = 0;
   Unsynced unsynced = Unsynced::kLost;
-  // Chooses among what the power cut may leave.
+  // Selects one of the possible results.
   uint64_t seed = 0;
 };
 
-// Writes what is left in a folder after a power cut into `target`, a new one. In the beginning the
-// folder held what is in `base` (nothing if that does not exist), all of it synced; then came
+// Writes the content of a folder after a power cut into the new folder `target`. The folder
+// initially contained the synced content of `base` (nothing if it does not exist); then came
 // `calls`.
 //
-// A file's content lasts once the file was synced, its name once the folder was, as POSIX has it
-// and no more: file systems that make more last leave less to chance.
+// The content of a file is durable after a sync of the file, its name after a sync of the folder.
+// This is the minimum that POSIX requires; real file systems keep more.
 void WriteImage(const std::filesystem::path& base, const std::vector<DiskCall>& calls,
                 const PowerCut& cut, const std::filesystem::path& target);
 
-// The content of every file below `folder`, by its path there; of folders, which end in a slash,
-// nothing.
+// Returns the content of every file below `folder` by relative path. Folders end in a slash and
+// have no content.
 std::map<std::string, std::string> ContentsOf(const std::filesystem::path& folder);
 
 }  // namespace callboard::crash

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 
 namespace callboard::crash {
 namespace {
@@ -47,7 +47,7 @@ class DiskImageTest : public testing::Test {
   std::vector<DiskCall> calls_;
 };
 
-TEST_F(DiskImageTest, SyncedFileInASyncedFolderLasts) {
+TEST_F(DiskImageTest, SyncedFileInASyncedFolderIsDurable) {
   Creates("a");
   Writes("a", "text");
   Syncs("a");
@@ -56,7 +56,7 @@ TEST_F(DiskImageTest, SyncedFileInASyncedFolderLasts) {
   EXPECT_THAT(After(Unsynced::kLost), ElementsAre(Pair("a", "text")));
 }
 
-TEST_F(DiskImageTest, WhatWasWrittenAfterTheSyncBeganIsNotSynced) {
+TEST_F(DiskImageTest, WritesAfterTheBeginningOfASyncAreNotSynced) {
   Creates("a");
   Syncs("");
   const uint64_t begun = ++tick_;
@@ -75,7 +75,7 @@ TEST_F(DiskImageTest, UnsyncedOverwriteLeavesTheOldBytes) {
   EXPECT_THAT(After(Unsynced::kKept), ElementsAre(Pair("a", "new bytes")));
 }
 
-TEST_F(DiskImageTest, UnsyncedRenameIsNoneAndTheContentGoesWithTheFile) {
+TEST_F(DiskImageTest, UnsyncedRenameIsLostAndContentStaysWithTheFile) {
   Creates("a.new");
   Writes("a.new", "1");
   Syncs("a.new");
@@ -89,7 +89,7 @@ TEST_F(DiskImageTest, UnsyncedRenameIsNoneAndTheContentGoesWithTheFile) {
   EXPECT_THAT(After(Unsynced::kLost), ElementsAre(Pair("a", "12")));
 }
 
-TEST_F(DiskImageTest, FolderIsRenamedWithAllThatIsInIt) {
+TEST_F(DiskImageTest, FolderIsRenamedWithItsContent) {
   Add({.action = DiskAction::kMakeFolder, .path = "f.new"});
   Creates("f.new/a");
   Add({.action = DiskAction::kLink, .path = "f.new/a", .other = "f.new/b"});
@@ -101,7 +101,7 @@ TEST_F(DiskImageTest, FolderIsRenamedWithAllThatIsInIt) {
               ElementsAre(Pair("f/", ""), Pair("f/a", "both"), Pair("f/b", "both")));
 }
 
-TEST_F(DiskImageTest, WhatIsCutShortIsABeginning) {
+TEST_F(DiskImageTest, CutShortChangesAreAPrefix) {
   Creates("a");
   Syncs("");
   Writes("a", "synced,");
@@ -131,7 +131,7 @@ TEST_F(DiskImageTest, HolesAreZeros) {
   EXPECT_EQ(seen.size(), 4u);
 }
 
-TEST_F(DiskImageTest, WhatWasThereBeforeLasts) {
+TEST_F(DiskImageTest, BaseContentIsDurable) {
   Creates("a");
   Writes("a", "12");
   const std::filesystem::path base = test::NewFolder();
@@ -143,7 +143,7 @@ TEST_F(DiskImageTest, WhatWasThereBeforeLasts) {
   EXPECT_THAT(After(Unsynced::kKept), ElementsAre(Pair("a", "1")));
 }
 
-TEST_F(DiskImageTest, LaterCallsDidNotHappen) {
+TEST_F(DiskImageTest, CallsAfterTheCutAreIgnored) {
   Creates("a");
   Syncs("");
   const std::filesystem::path target = test::NewFolder();

@@ -1,10 +1,10 @@
-// A library to preload (LD_PRELOAD) that stands between a process and one folder of its disk:
-// counts and logs every call that changes a file or makes changes last, kills the process at one of
-// them, and makes syncs slow or fail. Answers on their way to a peer count too. The process's wall
-// clock is set from here as well.
+// A preloaded library (LD_PRELOAD) between a process and one folder of its disk. It counts and logs
+// every call that changes a file or makes changes durable, kills the process at one of them, and
+// makes syncs slow or fail. Messages to peers count as calls too. The library also shifts the
+// process's wall clock.
 //
-// These are the calls that the director makes, itself and through its libraries; the test
-// LoggedCallsAreAllThatHappenedToTheFolder fails when one is missing.
+// It covers the calls that the director makes, directly and through its libraries; the test
+// LoggedCallsAreAllChangesOfTheFolder fails if one is missing.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +29,7 @@
 namespace callboard::crash {
 namespace {
 
-// What the name means without this library.
+// Returns the function of this name that the library replaces.
 template <class Function>
 Function* Real(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -46,7 +46,7 @@ void Delay(uint32_t milliseconds) {
   }
 }
 
-struct Logged {
+struct LogEntry {
   DiskAction action = DiskAction::kSend;
   std::string_view path = {};
   std::string_view other = {};
@@ -57,18 +57,18 @@ struct Logged {
 
 class Disk {
  public:
-  // Null in a process that was not told of a disk.
+  // Null in a process without a faulty disk.
   static Disk* Get() {
     static Disk* const disk = Open();
     return disk;
   }
 
-  // Makes a call that changes something, and logs it. Calls of all threads go one by one.
+  // Makes a call that changes something, and logs it. Calls of all threads are serialized.
   template <class Call>
-  auto Do(const Logged& logged, Call call) {
+  auto LogCall(const LogEntry& logged, Call call) {
     base::MutexLock lock(mutex_);
     const bool dies = Count();
-    if (dies && control_.death != Death::kAfter) Die();
+    if (dies && control_.death != DeathTime::kAfter) Die();
     const auto result = call();
     if (result >= 0) Log(logged);
     if (dies) Die();
@@ -79,8 +79,8 @@ class Disk {
                 ssize_t (*write)(int, std::string_view, uint64_t), int descriptor) {
     base::MutexLock lock(mutex_);
     const bool dies = Count();
-    if (dies && control_.death == Death::kBefore) Die();
-    if (dies && control_.death == Death::kHalfway) data = data.substr(0, data.size() / 2);
+    if (dies && control_.death == DeathTime::kBefore) Die();
+    if (dies && control_.death == DeathTime::kHalfway) data = data.substr(0, data.size() / 2);
     const ssize_t written = write(descriptor, data, offset);
     if (written > 0) {
       data = data.substr(0, static_cast<size_t>(written));
@@ -91,7 +91,7 @@ class Disk {
   }
 
   int Sync(const std::string& path, int descriptor, int (*sync)(int)) {
-    const Beginning beginning = BeginSync();
+    const SyncStart beginning = BeginSync();
     if (IsStoreLog(path) && TakeFailure()) {
       errno = EIO;
       return -1;
@@ -105,16 +105,16 @@ class Disk {
 
   int64_t wall_offset_s() const { return control_.wall_offset_s; }
 
-  // The path of an open file, if it is one of the folder.
+  // Returns the path of an open file below the folder; empty for other files.
   std::string PathOf(int descriptor) const {
     const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
     std::array<char, 4096> path;
     const ssize_t size = readlink(link.c_str(), path.data(), path.size());
-    return size < 0 ? "" : Own(std::string(path.data(), static_cast<size_t>(size)));
+    return size < 0 ? "" : OwnPath(std::string(path.data(), static_cast<size_t>(size)));
   }
 
-  // The path, if it is one of the folder.
-  std::string Own(std::string path) const {
+  // Returns the relative path of a path in the folder; empty for other paths.
+  std::string OwnPath(std::string path) const {
     return path == folder_ || path.starts_with(folder_ + "/") ? std::move(path) : std::string();
   }
 
@@ -135,20 +135,20 @@ class Disk {
     return new Disk(*static_cast<DiskControl*>(memory), log);
   }
 
-  // Whether this is the call to die at.
+  // Counts a call. Returns whether the process dies at it.
   bool Count() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ++control_.calls == control_.die_at; }
 
-  struct Beginning {
+  struct SyncStart {
     uint64_t tick = 0;
     bool dies = false;
   };
-  Beginning BeginSync() {
+  SyncStart BeginSync() {
     uint32_t delay = control_.sync_delay_ms;
-    Beginning beginning;
+    SyncStart beginning;
     {
       base::MutexLock lock(mutex_);
       beginning.dies = Count();
-      if (beginning.dies && control_.death != Death::kAfter) Die();
+      if (beginning.dies && control_.death != DeathTime::kAfter) Die();
       beginning.tick = ++control_.tick;
       const uint32_t every = control_.spike_every;
       if (every != 0 && ++control_.syncs % every == 0) delay = control_.spike_delay_ms;
@@ -157,7 +157,7 @@ class Disk {
     return beginning;
   }
 
-  // And not that of a checkpoint.
+  // Excludes the log of a checkpoint.
   bool IsStoreLog(const std::string& path) const {
     return path.starts_with(folder_ + "/" + kDataFolder + "/events/") && path.ends_with(".log");
   }
@@ -169,7 +169,7 @@ class Disk {
     return left != 0;
   }
 
-  void Log(const Logged& logged) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void Log(const LogEntry& logged) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     DiskCallHeader header = {.tick = ++control_.tick,
                              .begun = logged.begun,
                              .action = logged.action,
@@ -197,19 +197,19 @@ bool Exists(const char* path) {
   return stat(path, &unused) == 0;
 }
 
-// A call about a path that changes the folder, if it is there.
+// Makes a call that changes the folder if the path is in it.
 template <class Call>
 int Change(DiskAction action, const std::string& path, Call call) {
   Disk* const disk = Disk::Get();
-  if (disk == nullptr || disk->Own(path).empty() || !Exists(path.c_str())) return call();
-  return disk->Do({.action = action, .path = path}, call);
+  if (disk == nullptr || disk->OwnPath(path).empty() || !Exists(path.c_str())) return call();
+  return disk->LogCall({.action = action, .path = path}, call);
 }
 
 template <class Call>
 int ChangeTo(DiskAction action, const char* from, const char* to, Call call) {
   Disk* const disk = Disk::Get();
-  if (disk == nullptr || disk->Own(from).empty()) return call();
-  return disk->Do({.action = action, .path = from, .other = to}, call);
+  if (disk == nullptr || disk->OwnPath(from).empty()) return call();
+  return disk->LogCall({.action = action, .path = from, .other = to}, call);
 }
 
 int Synced(int descriptor, int (*sync)(int)) {
@@ -242,13 +242,13 @@ int open(const char* path, int flags, ...) {
   va_end(more);
   const auto call = [&] { return real(path, flags, mode); };
   Disk* const disk = Disk::Get();
-  if (disk == nullptr || disk->Own(path).empty()) return call();
+  if (disk == nullptr || disk->OwnPath(path).empty()) return call();
   const bool exists = Exists(path);
   if (!exists && (flags & O_CREAT) != 0) {
-    return disk->Do({.action = DiskAction::kCreate, .path = path}, call);
+    return disk->LogCall({.action = DiskAction::kCreate, .path = path}, call);
   }
   if (exists && (flags & O_TRUNC) != 0) {
-    return disk->Do({.action = DiskAction::kTruncate, .path = path}, call);
+    return disk->LogCall({.action = DiskAction::kTruncate, .path = path}, call);
   }
   return call();
 }
@@ -256,9 +256,9 @@ int open(const char* path, int flags, ...) {
 int mkdir(const char* path, mode_t mode) noexcept {
   static auto* const real = Real<int(const char*, mode_t)>("mkdir");
   Disk* const disk = Disk::Get();
-  if (disk == nullptr || disk->Own(path).empty() || Exists(path)) return real(path, mode);
-  return disk->Do({.action = DiskAction::kMakeFolder, .path = path},
-                  [&] { return real(path, mode); });
+  if (disk == nullptr || disk->OwnPath(path).empty() || Exists(path)) return real(path, mode);
+  return disk->LogCall({.action = DiskAction::kMakeFolder, .path = path},
+                       [&] { return real(path, mode); });
 }
 
 int rmdir(const char* path) noexcept {
@@ -299,7 +299,7 @@ int ftruncate(int descriptor, off_t size) noexcept {
   Disk* const disk = Disk::Get();
   const std::string path = disk == nullptr ? "" : disk->PathOf(descriptor);
   if (path.empty()) return real(descriptor, size);
-  return disk->Do(
+  return disk->LogCall(
       {.action = DiskAction::kTruncate, .path = path, .offset = static_cast<uint64_t>(size)},
       [&] { return real(descriptor, size); });
 }
@@ -353,7 +353,7 @@ ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
   static auto* const real = Real<ssize_t(int, const msghdr*, int)>("sendmsg");
   Disk* const disk = Disk::Get();
   const auto call = [&] { return real(descriptor, message, flags); };
-  return disk == nullptr ? call() : disk->Do({.action = DiskAction::kSend}, call);
+  return disk == nullptr ? call() : disk->LogCall({.action = DiskAction::kSend}, call);
 }
 
 }  // extern "C"

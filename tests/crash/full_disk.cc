@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
+#include "libs/system/system.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/load.h"
 #include "tests/crash/queue_client.h"
@@ -18,16 +18,16 @@
 namespace callboard::crash {
 namespace {
 
-// RocksDB reserves 18 MiB for a log, of which there are two for a moment.
+// RocksDB reserves 18 MiB for a log, and two logs exist for a moment.
 constexpr uint64_t kDiskBytes = 64 << 20;
-// Of a disk that has room for more bytes than files.
+// Size of a disk that runs out of files before bytes.
 constexpr uint64_t kLargeDiskBytes = 512 << 20;
 constexpr uint64_t kDiskFiles = 64;
 constexpr size_t kContentBytes = 300'000;
 constexpr int kClients = 3;
 constexpr absl::Duration kBetweenCalls = absl::Milliseconds(20);
 
-// Clients that submit until they are told to stop, whatever the answers.
+// Clients that submit until Stop(), regardless of the answers.
 class Submitters {
  public:
   explicit Submitters(DirectorProcess& director) : director_(director) {
@@ -35,15 +35,15 @@ class Submitters {
   }
   ~Submitters() { Stop(); }
 
-  void AwaitRefusal() {
+  void WaitForRejection() {
     base::MutexLock lock(mutex_);
-    while (refused_ == 0) AwaitCall();
+    while (rejected_ == 0) WaitForCall();
   }
-  // The first acceptance from now on.
-  void AwaitAcceptance() {
+  // Waits for the next accepted submit.
+  void WaitForAcceptance() {
     base::MutexLock lock(mutex_);
     const uint64_t before = accepted_;
-    while (accepted_ == before) AwaitCall();
+    while (accepted_ == before) WaitForCall();
   }
   void Stop() {
     {
@@ -55,11 +55,12 @@ class Submitters {
     threads_.clear();
   }
 
-  // All calls until now. None is under way when this returns, nor begins before Resume().
+  // Returns all calls so far. No call is in progress when this returns, and none starts before
+  // Resume().
   History Pause() {
     base::MutexLock lock(mutex_);
     paused_ = true;
-    while (under_way_ != 0) changed_.Wait(mutex_);
+    while (in_flight_ != 0) changed_.Wait(mutex_);
     return history_;
   }
   void Resume() {
@@ -79,27 +80,27 @@ class Submitters {
     }
   }
 
-  // Until one has ended; sees that the director has not.
-  void AwaitCall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  // Waits until a call has ended, and checks that the director is still running.
+  void WaitForCall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     changed_.Wait(mutex_);
     CHECK(!director_.process().WaitForExit(absl::ZeroDuration()).has_value())
         << director_.process().Output();
   }
 
-  // For the next call; false when there is none.
+  // Waits for the next call; returns false if there is none.
   bool Wait() {
     base::MutexLock lock(mutex_);
     changed_.WaitFor(mutex_, kBetweenCalls,
                      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
     while (paused_ && !stopping_) changed_.Wait(mutex_);
-    under_way_ += stopping_ ? 0 : 1;
+    in_flight_ += stopping_ ? 0 : 1;
     return !stopping_;
   }
 
   void Record(Call call) {
     base::MutexLock lock(mutex_);
-    --under_way_;
-    refused_ += call.answer == Call::Answer::kRefused ? 1 : 0;
+    --in_flight_;
+    rejected_ += call.answer == Call::Answer::kRejected ? 1 : 0;
     accepted_ += call.answer == Call::Answer::kDone ? 1 : 0;
     history_.push_back(std::move(call));
     changed_.NotifyAll();
@@ -111,8 +112,8 @@ class Submitters {
   base::CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
-  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
+  int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t rejected_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t accepted_ ABSL_GUARDED_BY(mutex_) = 0;
   History history_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
@@ -131,15 +132,15 @@ class FullDisk {
     CHECK(director.is_listening()) << director.process().Output();
     {
       Submitters submitters(director);
-      submitters.AwaitAcceptance();
+      submitters.WaitForAcceptance();
       Fill();
-      submitters.AwaitRefusal();
+      submitters.WaitForRejection();
       ReadWhileFull(director, full_for);
       report_.while_full = Check(director, submitters.Pause());
       submitters.Resume();
       Free();
       const absl::Duration freed = clock_.MonotonicNow();
-      submitters.AwaitAcceptance();
+      submitters.WaitForAcceptance();
       report_.until_writable = clock_.MonotonicNow() - freed;
       submitters.Stop();
       history_ = submitters.Pause();
@@ -150,7 +151,7 @@ class FullDisk {
     CHECK(next.is_listening()) << next.process().Output();
     report_.after_restart = Check(next, history_);
     for (const Call& call : history_) {
-      report_.refused += call.answer == Call::Answer::kRefused ? 1 : 0;
+      report_.rejected += call.answer == Call::Answer::kRejected ? 1 : 0;
       report_.open += call.answer == Call::Answer::kUnknown ? 1 : 0;
     }
     return std::move(report_);
@@ -160,8 +161,8 @@ class FullDisk {
   void Fill() { shortage_ == Shortage::kBytes ? disk_.Fill() : disk_.FillWithFiles(); }
   void Free() { shortage_ == Shortage::kBytes ? disk_.Free() : disk_.FreeFiles(); }
 
-  // The director may make room, as by writing its log into a table: that is taken too. Also sees
-  // that it stays up.
+  // The director may free space, for example by writing its log into a table: that space is filled
+  // too. Also checks that it stays up.
   void ReadWhileFull(DirectorProcess& director, absl::Duration full_for) {
     QueueClient client(director.address());
     const absl::Duration until = clock_.MonotonicNow() + full_for;
@@ -173,12 +174,12 @@ class FullDisk {
     }
   }
 
-  // Asks until a moment of reopening is over.
-  Verdict Check(DirectorProcess& director, const History& history) {
+  // Repeats the request while the store is being reopened.
+  CheckResult Check(DirectorProcess& director, const History& history) {
     QueueClient client(director.address());
     absl::StatusOr<std::vector<FoundTask>> found = client.FindAll();
     while (!found.ok()) {
-      CHECK(AnswerFrom(found.status()) == Call::Answer::kRefused);
+      CHECK(AnswerFrom(found.status()) == Call::Answer::kRejected);
       found = client.FindAll();
     }
     return CheckHistory(history, *found);
@@ -187,7 +188,7 @@ class FullDisk {
   const Shortage shortage_;
   const std::filesystem::path folder_;
   const std::vector<std::string> flags_ = {"--queue.max_size=0"};
-  const adapters::SystemClock clock_;
+  const system::SystemClock clock_;
   SmallDisk disk_;
   History history_;
   FullDiskReport report_;
@@ -196,8 +197,9 @@ class FullDisk {
 }  // namespace
 
 std::string FullDiskReport::ToString() const {
-  return absl::StrCat(refused, " submits refused, ", open, " left open, ", reads, " reads and ",
-                      failed_reads, " that failed, writable ", absl::FormatDuration(until_writable),
+  return absl::StrCat(rejected, " submits rejected, ", open, " without a clear answer, ", reads,
+                      " reads and ", failed_reads, " that failed, writable ",
+                      absl::FormatDuration(until_writable),
                       " after there was space\nwhile full: ", while_full.ToString(),
                       "\nafterwards: ", afterwards.ToString(),
                       "\nafter a restart: ", after_restart.ToString(), "\nexit code ", exit_code);

@@ -10,30 +10,30 @@
 
 namespace callboard::crash {
 
-// What became of a director whose disk was full for a while.
+// The results of a director whose disk was full for a while.
 struct FullDiskReport {
-  // Submits while it was full: refused as such, and left open.
-  uint64_t refused = 0;
+  // Submits while the disk was full: rejected because of that, and without a clear answer.
+  uint64_t rejected = 0;
   uint64_t open = 0;
-  // Reads meanwhile.
+  // Reads while the disk was full.
   uint64_t reads = 0;
   uint64_t failed_reads = 0;
-  // From the moment there was space until a submit was accepted.
+  // Time from the moment the disk had space until a submit was accepted.
   absl::Duration until_writable = absl::InfiniteDuration();
-  // What was found while it was full, afterwards, and by the next director.
-  Verdict while_full = {};
-  Verdict afterwards = {};
-  Verdict after_restart = {};
-  // How it ended.
+  // Check results while the disk was full, afterwards, and after a restart.
+  CheckResult while_full = {};
+  CheckResult afterwards = {};
+  CheckResult after_restart = {};
+  // Exit code of the director.
   int exit_code = -1;
 
   std::string ToString() const;
 };
 
-// What the disk is short of.
+// The resource that the disk runs out of.
 enum class Shortage { kBytes, kFiles };
 
-// Runs a director under load on a small disk at `folder`, which gets full, and is not after
+// Runs a director under load on a small disk at `folder`, which fills up and has space again after
 // `full_for`. REQUIRES: the process has one thread.
 FullDiskReport FillDisk(const std::filesystem::path& folder, absl::Duration full_for,
                         Shortage shortage = Shortage::kBytes);

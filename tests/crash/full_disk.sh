@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A director under load on a small tmpfs that is full for 30 seconds unless told otherwise. Needs to
-# be root, or a kernel that lets users have namespaces.
+# Runs a director under load on a small tmpfs that is full for 30 seconds by default. Needs root, or
+# a kernel that allows user namespaces.
 #
 #   tests/crash/full_disk.sh [seconds]
 set -euo pipefail

@@ -1,4 +1,4 @@
-// What clients did and were told, and what was found afterwards.
+// The calls of clients with their answers, and the tasks that exist afterwards.
 #ifndef CALLBOARD_TESTS_CRASH_HISTORY_H_
 #define CALLBOARD_TESTS_CRASH_HISTORY_H_
 
@@ -16,9 +16,9 @@ struct Call {
   enum class Kind { kSubmit, kCancel, kList };
   enum class Answer {
     kDone,
-    // Not done, and it never will be.
-    kRefused,
-    // No answer, or one that leaves it open.
+    // Not done, and it will never be done.
+    kRejected,
+    // No answer, or one that does not say whether the call was done.
     kUnknown,
   };
 
@@ -26,24 +26,24 @@ struct Call {
   uint64_t invoked = 0;
   uint64_t answered = kNever;
   Answer answer = Answer::kUnknown;
-  // Of a submit: what was asked for.
+  // For a submit: the request.
   std::string request_id = {};
   std::string content = {};
-  // The task that a submit was told, or that a cancel names.
+  // The task in the answer of a submit, or in a cancel request.
   std::string queue_id = {};
-  // Of a submit: as it was told.
+  // For a submit: from the answer.
   uint64_t position = 0;
   bool deduplicated = false;
-  // Of a list: the pending tasks, in the order of the line.
+  // For a list: the pending tasks in dispatch order.
   std::vector<std::string> line = {};
 };
 
 using History = std::vector<Call>;
 
-// What had happened by `tick`: a later answer is none yet.
-History UpTo(uint64_t tick, const History& history);
+// Returns the history up to `tick`: later answers are removed.
+History HistoryUntil(uint64_t tick, const History& history);
 
-// A task as the director shows it.
+// A task as the director returns it.
 struct FoundTask {
   enum class State { kPending, kRunning, kCompleted, kCancelled, kEvicted, kOther };
 
@@ -52,7 +52,7 @@ struct FoundTask {
   std::string content;
   State state = State::kPending;
   uint64_t position = 0;
-  // How often it was given to an agent.
+  // Number of dispatches.
   uint64_t dispatches = 0;
 };
 

@@ -13,23 +13,23 @@ namespace {
 
 using State = FoundTask::State;
 
-// All that clients know of one request.
+// All answers that clients got for one request.
 struct Request {
   std::string id;
   std::string content;
-  // It was accepted in between, if it was.
+  // If it was accepted, then between these ticks.
   uint64_t earliest = kNever;
   uint64_t latest = kNever;
   bool is_acknowledged = false;
-  // Some call may have been done.
+  // At least one call may have been done.
   bool is_possible = false;
-  // As told, by every answer.
+  // From all answers.
   std::set<std::string> queue_ids = {};
-  // Where it was put in line.
+  // Its first position in the queue.
   uint64_t position = 0;
-  bool cancel_asked = false;
+  bool cancel_requested = false;
   bool cancel_done = false;
-  // Where it was found.
+  // The tasks that were found for it.
   std::vector<const FoundTask*> found = {};
 
   bool IsPending() const {
@@ -56,14 +56,14 @@ class Checker {
     }
   }
 
-  Verdict Check() {
-    for (const FoundTask& task : found_) CheckWanted(task);
+  CheckResult Check() {
+    for (const FoundTask& task : found_) CheckRequested(task);
     for (const auto& [id, request] : requests_) {
-      CheckThere(request);
+      CheckPresent(request);
       for (const FoundTask* task : request.found) CheckTask(request, *task);
     }
     CheckOrder();
-    return std::move(verdict_);
+    return std::move(check_result_);
   }
 
  private:
@@ -71,7 +71,7 @@ class Checker {
     Request& request = requests_[call.request_id];
     request.id = call.request_id;
     request.content = call.content;
-    if (call.answer == Call::Answer::kRefused) return;
+    if (call.answer == Call::Answer::kRejected) return;
     request.is_possible = true;
     request.earliest = std::min(request.earliest, call.invoked);
     if (call.answer != Call::Answer::kDone) return;
@@ -85,40 +85,41 @@ class Checker {
   void AddCancel(const Call& call) {
     first_cancel_ = std::min(first_cancel_, call.invoked);
     const auto request = by_queue_id_.find(call.queue_id);
-    if (request == by_queue_id_.end() || call.answer == Call::Answer::kRefused) return;
-    request->second->cancel_asked = true;
+    if (request == by_queue_id_.end() || call.answer == Call::Answer::kRejected) return;
+    request->second->cancel_requested = true;
     if (call.answer == Call::Answer::kDone) request->second->cancel_done = true;
   }
 
-  void CheckWanted(const FoundTask& task) {
+  void CheckRequested(const FoundTask& task) {
     const auto request = requests_.find(task.request_id);
     if (request == requests_.end()) {
-      verdict_.unexpected.push_back(absl::StrCat(task.queue_id, ": nobody asked for it"));
+      check_result_.unexpected.push_back(absl::StrCat(task.queue_id, ": was never requested"));
     } else if (!request->second.is_possible) {
-      verdict_.unexpected.push_back(absl::StrCat(task.request_id, ": it was refused"));
+      check_result_.unexpected.push_back(absl::StrCat(task.request_id, ": was rejected"));
     }
   }
 
-  void CheckThere(const Request& request) {
+  void CheckPresent(const Request& request) {
     std::set<std::string> ids = request.queue_ids;
     for (const FoundTask* task : request.found) ids.insert(task->queue_id);
     if (ids.size() > 1 || request.found.size() > 1) {
-      verdict_.duplicated.push_back(absl::StrCat(request.id, ": is ", absl::StrJoin(ids, " and ")));
+      check_result_.duplicated.push_back(
+          absl::StrCat(request.id, ": is ", absl::StrJoin(ids, " and ")));
     }
     if (!request.is_acknowledged) {
-      if (!request.found.empty()) ++verdict_.recovered;
+      if (!request.found.empty()) ++check_result_.recovered;
       return;
     }
-    ++verdict_.acknowledged;
+    ++check_result_.acknowledged;
     if (!request.found.empty()) return;
-    const bool may_have_ended = request.cancel_asked || MayBeEvicted(request);
+    const bool may_have_ended = request.cancel_requested || MayBeEvicted(request);
     if (!rules_.forgets || !may_have_ended) {
-      verdict_.lost.push_back(absl::StrCat(request.id, ": acknowledged as ",
-                                           *request.queue_ids.begin(), ", and not there"));
+      check_result_.lost.push_back(absl::StrCat(request.id, ": acknowledged as ",
+                                                *request.queue_ids.begin(), ", but missing"));
     }
   }
 
-  // Only the one in front of the line is evicted: not while one that was accepted before it waits.
+  // Only the task at the front of the queue can be evicted: not while an earlier task is pending.
   bool MayBeEvicted(const Request& request) const {
     if (!rules_.evicts) return false;
     return std::none_of(requests_.begin(), requests_.end(), [&](const auto& other) {
@@ -128,30 +129,30 @@ class Checker {
 
   void CheckTask(const Request& request, const FoundTask& task) {
     const auto altered = [&](const std::string& how) {
-      verdict_.altered.push_back(absl::StrCat(request.id, ": ", how));
+      check_result_.altered.push_back(absl::StrCat(request.id, ": ", how));
     };
-    if (task.content != request.content) altered("is not what was asked for");
+    if (task.content != request.content) altered("has another content than the request");
     switch (task.state) {
       case State::kPending:
-        if (request.cancel_done) altered("was cancelled, and waits in line");
+        if (request.cancel_done) altered("was cancelled, but is pending");
         return;
       case State::kCancelled:
-        if (!request.cancel_asked) altered("is cancelled, and nobody asked for that");
+        if (!request.cancel_requested) altered("is cancelled without a cancel request");
         return;
       case State::kEvicted:
-        if (!MayBeEvicted(request)) altered("is evicted, and not the first in line");
+        if (!MayBeEvicted(request)) altered("was evicted, but was not first in the queue");
         return;
       case State::kRunning:
       case State::kCompleted:
-        if (!rules_.runs) altered("was run, and there is no agent");
+        if (!rules_.runs) altered("was run without an agent");
         return;
       case State::kOther:
-        if (!rules_.runs) altered("is in a state that nobody brought it to");
+        if (!rules_.runs) altered("is in a state without a cause");
         return;
     }
   }
 
-  // ---- The line ---------------------------------------------------------------------------------
+  // ---- The queue --------------------------------------------------------------------------------
 
   void CheckOrder() {
     std::vector<const FoundTask*> line;
@@ -163,8 +164,8 @@ class Checker {
     for (size_t i = 0; i < line.size(); ++i) {
       place_[line[i]->queue_id] = i;
       if (line[i]->position != i + 1) {
-        verdict_.reordered.push_back(absl::StrCat(line[i]->request_id, ": is at position ",
-                                                  line[i]->position, ", behind ", i));
+        check_result_.reordered.push_back(absl::StrCat(line[i]->request_id, ": is at position ",
+                                                       line[i]->position, ", behind ", i));
       }
     }
     CheckCallOrder();
@@ -172,7 +173,7 @@ class Checker {
     CheckPositions();
   }
 
-  // Accepted before another one was asked for: in front of it.
+  // A task that was accepted before another was submitted is in front of it.
   void CheckCallOrder() {
     std::vector<const Request*> line(place_.size());
     for (const auto& [id, request] : requests_) {
@@ -182,12 +183,12 @@ class Checker {
     const Request* last_asked = nullptr;
     for (const Request* request : line) {
       if (last_asked != nullptr && request->latest < last_asked->earliest)
-        Swapped(*last_asked, *request);
+        AddReordered(*last_asked, *request);
       if (last_asked == nullptr || request->earliest > last_asked->earliest) last_asked = request;
     }
   }
 
-  // As a list showed it.
+  // The order of earlier lists.
   void CheckShownOrder() {
     for (const Call& call : history_) {
       size_t last = 0;
@@ -195,36 +196,38 @@ class Checker {
         const auto place = place_.find(id);
         if (place == place_.end()) continue;
         if (place->second < last) {
-          verdict_.reordered.push_back(absl::StrCat(id, ": was shown behind, and is in front"));
+          check_result_.reordered.push_back(
+              absl::StrCat(id, ": was listed behind another task, but is in front of it"));
         }
         last = place->second;
       }
     }
   }
 
-  // By the positions that were told before anybody left the line.
+  // The positions in answers before any task left the queue.
   void CheckPositions() {
     if (rules_.evicts || rules_.runs) return;
-    std::vector<const Request*> told;
+    std::vector<const Request*> acknowledged;
     for (const auto& [id, request] : requests_) {
       if (request.position != 0 && request.latest < first_cancel_ && request.IsPending()) {
-        told.push_back(&request);
+        acknowledged.push_back(&request);
       }
     }
-    std::sort(told.begin(), told.end(),
+    std::sort(acknowledged.begin(), acknowledged.end(),
               [](const Request* a, const Request* b) { return a->position < b->position; });
-    for (size_t i = 1; i < told.size(); ++i) {
+    for (size_t i = 1; i < acknowledged.size(); ++i) {
       const auto place = [this](const Request& request) {
         return place_.at(request.found.front()->queue_id);
       };
-      if (told[i - 1]->position == told[i]->position || place(*told[i - 1]) > place(*told[i])) {
-        Swapped(*told[i], *told[i - 1]);
+      if (acknowledged[i - 1]->position == acknowledged[i]->position ||
+          place(*acknowledged[i - 1]) > place(*acknowledged[i])) {
+        AddReordered(*acknowledged[i], *acknowledged[i - 1]);
       }
     }
   }
 
-  void Swapped(const Request& front, const Request& behind) {
-    verdict_.reordered.push_back(
+  void AddReordered(const Request& front, const Request& behind) {
+    check_result_.reordered.push_back(
         absl::StrCat(front.id, ": is in front of ", behind.id, ", which was accepted before it"));
   }
 
@@ -234,14 +237,14 @@ class Checker {
   std::map<std::string, Request> requests_;
   std::map<std::string, Request*> by_queue_id_;
   uint64_t first_cancel_ = kNever;
-  // Of what is pending, from the front.
+  // Index of each pending task, from the front.
   std::map<std::string, size_t> place_;
-  Verdict verdict_;
+  CheckResult check_result_;
 };
 
 }  // namespace
 
-History UpTo(uint64_t tick, const History& history) {
+History HistoryUntil(uint64_t tick, const History& history) {
   History until;
   for (const Call& call : history) {
     if (call.invoked > tick) continue;
@@ -255,12 +258,12 @@ History UpTo(uint64_t tick, const History& history) {
   return until;
 }
 
-bool Verdict::ok() const {
+bool CheckResult::ok() const {
   return lost.empty() && unexpected.empty() && duplicated.empty() && altered.empty() &&
          reordered.empty();
 }
 
-std::string Verdict::ToString() const {
+std::string CheckResult::ToString() const {
   std::string text = absl::StrCat(acknowledged, " acknowledged, ", recovered, " recovered");
   const auto add = [&text](const char* what, const std::vector<std::string>& lines) {
     absl::StrAppend(&text, ", ", lines.size(), " ", what);
@@ -274,8 +277,8 @@ std::string Verdict::ToString() const {
   return text;
 }
 
-Verdict CheckHistory(const History& history, const std::vector<FoundTask>& found,
-                     const QueueRules& rules) {
+CheckResult CheckHistory(const History& history, const std::vector<FoundTask>& found,
+                         const QueueRules& rules) {
   return Checker(history, found, rules).Check();
 }
 

@@ -9,42 +9,42 @@
 
 namespace callboard::crash {
 
-// What may become of an acknowledged task by itself.
+// The changes of acknowledged tasks that need no call.
 struct QueueRules {
-  // A full queue evicts the one that waits longest.
+  // A full queue evicts the oldest pending task.
   bool evicts = false;
-  // Ended tasks are forgotten; their request ids are not.
+  // Ended tasks are forgotten; their request ids are kept.
   bool forgets = false;
-  // Agents run them: they leave the line and end by themselves.
+  // Agents run tasks: they leave the queue and end on their own.
   bool runs = false;
 };
 
-// How a history went with what was found after it. Each list has a line for everything that broke a
-// promise.
-struct Verdict {
-  // Acknowledged submits; and those without an answer that are there all the same, which is fine.
+// The comparison of a history with the tasks that were found after it. Each list has a line for
+// every violation.
+struct CheckResult {
+  // Acknowledged submits, and submits without an answer whose task exists, which is allowed.
   uint64_t acknowledged = 0;
   uint64_t recovered = 0;
-  // Acknowledged, and not there.
+  // Acknowledged, but missing.
   std::vector<std::string> lost = {};
-  // There, and nobody asked for it, or it was refused.
+  // Found, but never requested, or rejected.
   std::vector<std::string> unexpected = {};
-  // Two tasks of one request.
+  // Two tasks for one request.
   std::vector<std::string> duplicated = {};
-  // Not what was asked for, or in a state that nobody brought it to.
+  // Content differs from the request, or the state has no cause.
   std::vector<std::string> altered = {};
-  // Another order than clients were shown, or than that of their calls.
+  // Order differs from the order that clients saw, or from the order of their calls.
   std::vector<std::string> reordered = {};
 
   bool ok() const;
-  // All of it, in lines.
+  // Returns all counts and violations, one per line.
   std::string ToString() const;
 };
 
-// Checks what was found, all of it, against what clients know. A request without an answer may have
-// been done or not, once.
-Verdict CheckHistory(const History& history, const std::vector<FoundTask>& found,
-                     const QueueRules& rules = {});
+// Checks all tasks that were found against the calls of the clients. A request without an answer
+// may have been done or not, but at most once.
+CheckResult CheckHistory(const History& history, const std::vector<FoundTask>& found,
+                         const QueueRules& rules = {});
 
 }  // namespace callboard::crash
 

@@ -15,10 +15,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Builds a history, call by call: each ends before the next begins.
+// Builds a history call by call: each call ends before the next one begins.
 class HistoryCheckerTest : public testing::Test {
  protected:
-  // A submit that is told to be the task "t<request id>".
+  // Adds a submit whose answer is the task "t<request id>".
   Call& Submits(const std::string& request_id, Answer answer = Answer::kDone) {
     Call call = {.request_id = request_id, .content = "content of " + request_id};
     if (answer == Answer::kDone) {
@@ -42,7 +42,7 @@ class HistoryCheckerTest : public testing::Test {
                       .position = state == State::kPending ? ++pending_ : 0});
   }
 
-  Verdict Check(const QueueRules& rules = {}) const {
+  CheckResult Check(const QueueRules& rules = {}) const {
     return CheckHistory(history_, found_, rules);
   }
 
@@ -61,7 +61,7 @@ class HistoryCheckerTest : public testing::Test {
   std::vector<FoundTask> found_;
 };
 
-TEST_F(HistoryCheckerTest, WhatWasAcknowledgedAndIsThereInOrderIsFine) {
+TEST_F(HistoryCheckerTest, AcknowledgedTasksInOrderPass) {
   Submits("a");
   Submits("b");
   Cancels("a");
@@ -69,47 +69,47 @@ TEST_F(HistoryCheckerTest, WhatWasAcknowledgedAndIsThereInOrderIsFine) {
   Finds("a", State::kCancelled);
   Finds("b");
   Finds("c");
-  const Verdict verdict = Check();
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
-  EXPECT_EQ(verdict.acknowledged, 3u);
-  EXPECT_EQ(verdict.recovered, 0u);
+  const CheckResult check_result = Check();
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
+  EXPECT_EQ(check_result.acknowledged, 3u);
+  EXPECT_EQ(check_result.recovered, 0u);
 }
 
-TEST_F(HistoryCheckerTest, OnlyAgentsBringTasksToOtherStates) {
+TEST_F(HistoryCheckerTest, OnlyAgentsChangeTheState) {
   Submits("a");
   Finds("a", State::kOther);
-  EXPECT_THAT(Check().altered, ElementsAre("a: is in a state that nobody brought it to"));
-  const Verdict verdict = Check({.runs = true});
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  EXPECT_THAT(Check().altered, ElementsAre("a: is in a state without a cause"));
+  const CheckResult check_result = Check({.runs = true});
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
 TEST_F(HistoryCheckerTest, MissingAcknowledgedTaskIsLost) {
   Submits("a");
   Submits("b");
   Finds("b");
-  EXPECT_THAT(Check().lost, ElementsAre("a: acknowledged as ta, and not there"));
+  EXPECT_THAT(Check().lost, ElementsAre("a: acknowledged as ta, but missing"));
 }
 
-TEST_F(HistoryCheckerTest, UnansweredTaskMayBeThereOrNot) {
+TEST_F(HistoryCheckerTest, UnansweredTaskMayExistOrNot) {
   Submits("a", Answer::kUnknown);
   Submits("b", Answer::kUnknown);
   Finds("b");
-  const Verdict verdict = Check();
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
-  EXPECT_EQ(verdict.acknowledged, 0u);
-  EXPECT_EQ(verdict.recovered, 1u);
+  const CheckResult check_result = Check();
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
+  EXPECT_EQ(check_result.acknowledged, 0u);
+  EXPECT_EQ(check_result.recovered, 1u);
 }
 
-TEST_F(HistoryCheckerTest, TaskThatNobodySubmittedIsUnexpected) {
+TEST_F(HistoryCheckerTest, TaskThatWasNeverSubmittedIsUnexpected) {
   Finds("a");
-  EXPECT_THAT(Check().unexpected, ElementsAre("ta: nobody asked for it"));
+  EXPECT_THAT(Check().unexpected, ElementsAre("ta: was never requested"));
 }
 
-TEST_F(HistoryCheckerTest, TaskThatWasRefusedIsUnexpected) {
-  Submits("a", Answer::kRefused);
+TEST_F(HistoryCheckerTest, RejectedTaskIsUnexpected) {
+  Submits("a", Answer::kRejected);
   Finds("a");
-  EXPECT_THAT(Check().unexpected, ElementsAre("a: it was refused"));
-  // Unless another try was not.
+  EXPECT_THAT(Check().unexpected, ElementsAre("a: was rejected"));
+  // Another attempt may have been accepted.
   Submits("a", Answer::kUnknown);
   EXPECT_TRUE(Check().ok());
 }
@@ -122,7 +122,7 @@ TEST_F(HistoryCheckerTest, TwoTasksOfOneRequestAreDuplicated) {
   EXPECT_THAT(Check().duplicated, ElementsAre("a: is ta and tb"));
 }
 
-TEST_F(HistoryCheckerTest, TwoNamesToldForOneRequestAreDuplicated) {
+TEST_F(HistoryCheckerTest, TwoIdsForOneRequestAreDuplicated) {
   Submits("a");
   Submits("a").queue_id = "tb";
   Finds("a");
@@ -133,14 +133,14 @@ TEST_F(HistoryCheckerTest, OtherContentIsAltered) {
   Submits("a");
   Finds("a");
   found_.back().content.pop_back();
-  EXPECT_THAT(Check().altered, ElementsAre("a: is not what was asked for"));
+  EXPECT_THAT(Check().altered, ElementsAre("a: has another content than the request"));
 }
 
-TEST_F(HistoryCheckerTest, CancelledTaskThatWaitsAgainIsAltered) {
+TEST_F(HistoryCheckerTest, CancelledTaskThatIsPendingIsAltered) {
   Submits("a");
   Cancels("a");
   Finds("a");
-  EXPECT_THAT(Check().altered, ElementsAre("a: was cancelled, and waits in line"));
+  EXPECT_THAT(Check().altered, ElementsAre("a: was cancelled, but is pending"));
 }
 
 TEST_F(HistoryCheckerTest, UnansweredCancelMayBeDoneOrNot) {
@@ -153,13 +153,13 @@ TEST_F(HistoryCheckerTest, UnansweredCancelMayBeDoneOrNot) {
   EXPECT_TRUE(Check().ok()) << Check().ToString();
 }
 
-TEST_F(HistoryCheckerTest, TaskThatNobodyCancelledIsNotCancelled) {
+TEST_F(HistoryCheckerTest, CancelledTaskWithoutACancelIsAltered) {
   Submits("a");
   Finds("a", State::kCancelled);
-  EXPECT_THAT(Check().altered, ElementsAre("a: is cancelled, and nobody asked for that"));
+  EXPECT_THAT(Check().altered, ElementsAre("a: is cancelled without a cancel request"));
 }
 
-TEST_F(HistoryCheckerTest, TasksInAnotherOrderThanAskedForAreReordered) {
+TEST_F(HistoryCheckerTest, TasksInAnotherOrderThanSubmittedAreReordered) {
   Submits("a");
   Submits("b", Answer::kUnknown);
   Finds("b");
@@ -168,7 +168,7 @@ TEST_F(HistoryCheckerTest, TasksInAnotherOrderThanAskedForAreReordered) {
 }
 
 TEST_F(HistoryCheckerTest, TasksInAnotherOrderThanTheirPositionsAreReordered) {
-  // At the same time, so that only the positions tell.
+  // The calls overlap, so that only the positions show the order.
   Submits("a");
   Submits("b").invoked = history_.front().invoked;
   Finds("b");
@@ -176,7 +176,7 @@ TEST_F(HistoryCheckerTest, TasksInAnotherOrderThanTheirPositionsAreReordered) {
   EXPECT_THAT(Check().reordered, ElementsAre("b: is in front of a, which was accepted before it"));
 }
 
-TEST_F(HistoryCheckerTest, PositionToldTwiceIsReordered) {
+TEST_F(HistoryCheckerTest, DuplicatePositionIsReordered) {
   Submits("a");
   Submits("b").position = 1;
   Finds("a");
@@ -184,23 +184,24 @@ TEST_F(HistoryCheckerTest, PositionToldTwiceIsReordered) {
   EXPECT_THAT(Check().reordered, ElementsAre(HasSubstr("is in front of")));
 }
 
-TEST_F(HistoryCheckerTest, TasksInAnotherOrderThanShownAreReordered) {
+TEST_F(HistoryCheckerTest, TasksInAnotherOrderThanListedAreReordered) {
   Submits("a", Answer::kUnknown);
   Submits("b", Answer::kUnknown);
   Lists({"tb", "gone", "ta"});
   Finds("a");
   Finds("b");
-  EXPECT_THAT(Check().reordered, ElementsAre("ta: was shown behind, and is in front"));
+  EXPECT_THAT(Check().reordered,
+              ElementsAre("ta: was listed behind another task, but is in front of it"));
 }
 
-TEST_F(HistoryCheckerTest, LineWithAGapIsReordered) {
+TEST_F(HistoryCheckerTest, QueueWithAGapIsReordered) {
   Submits("a");
   Finds("a");
   found_.back().position = 2;
   EXPECT_THAT(Check().reordered, ElementsAre("a: is at position 2, behind 0"));
 }
 
-TEST_F(HistoryCheckerTest, OnlyTheFirstInLineMayBeEvicted) {
+TEST_F(HistoryCheckerTest, OnlyTheFirstTaskMayBeEvicted) {
   Submits("a");
   Submits("b");
   Submits("c");
@@ -208,10 +209,10 @@ TEST_F(HistoryCheckerTest, OnlyTheFirstInLineMayBeEvicted) {
   Finds("b");
   Finds("c");
   EXPECT_TRUE(Check({.evicts = true}).ok()) << Check({.evicts = true}).ToString();
-  EXPECT_THAT(Check().altered, ElementsAre("a: is evicted, and not the first in line"));
+  EXPECT_THAT(Check().altered, ElementsAre("a: was evicted, but was not first in the queue"));
   found_[2].state = State::kEvicted;
   EXPECT_THAT(Check({.evicts = true}).altered,
-              ElementsAre("c: is evicted, and not the first in line"));
+              ElementsAre("c: was evicted, but was not first in the queue"));
 }
 
 TEST_F(HistoryCheckerTest, OnlyEndedTasksMayBeForgotten) {
@@ -222,19 +223,19 @@ TEST_F(HistoryCheckerTest, OnlyEndedTasksMayBeForgotten) {
   Submits("d");
   Cancels("c");
   Finds("b");
-  EXPECT_THAT(Check(kForgets).lost, ElementsAre("d: acknowledged as td, and not there"));
+  EXPECT_THAT(Check(kForgets).lost, ElementsAre("d: acknowledged as td, but missing"));
   EXPECT_THAT(Check({.evicts = true}).lost, testing::SizeIs(3));
 }
 
-TEST_F(HistoryCheckerTest, LaterAnswersAreNoneYet) {
+TEST_F(HistoryCheckerTest, HistoryUntilRemovesLaterAnswers) {
   Submits("a");
   Submits("b");
-  const History first = UpTo(history_[1].invoked, history_);
+  const History first = HistoryUntil(history_[1].invoked, history_);
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].answer, Answer::kDone);
   EXPECT_EQ(first[1].answer, Answer::kUnknown);
   EXPECT_THAT(first[1].queue_id, IsEmpty());
-  EXPECT_EQ(UpTo(history_[0].invoked, history_).size(), 1u);
+  EXPECT_EQ(HistoryUntil(history_[0].invoked, history_).size(), 1u);
 }
 
 }  // namespace

@@ -9,18 +9,18 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
-#include "libs/core/stable_hash.h"
-#include "libs/testing/fake_random.h"
+#include "libs/core/hash.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::crash {
 namespace {
 
-// Calls of each client before the first that takes a task out of the line.
+// Calls of each client before the first one that removes a task from the queue.
 constexpr int kSubmitsFirst = 3;
 
 class Client {
  public:
-  Client(const Load& load, int number, const std::string& address, const Ticks& ticks)
+  Client(const Load& load, int number, const std::string& address, const TickSource& ticks)
       : load_(load),
         number_(number),
         ticks_(ticks),
@@ -52,7 +52,7 @@ class Client {
 
   void Submit(int i) {
     Call call = {.request_id = absl::StrCat(load_.name, "/", number_, "/", i)};
-    // Some reach over several of the blocks in which the store writes its log.
+    // Some are larger than several blocks of the store's log.
     const uint64_t size = random_.Below(8) == 0 ? 90'000 : random_.Below(600);
     call.content = absl::StrCat(call.request_id, " ", std::string(size, 'a' + i % 26));
     accepted_.push_back(history_.size());
@@ -80,24 +80,24 @@ class Client {
     history_.push_back(std::move(call));
   }
 
-  // A call that changes nothing.
+  // Ends a call that changes nothing.
   void End(const absl::Status& status) { is_open_ = AnswerFrom(status) == Call::Answer::kUnknown; }
 
   const Load& load_;
   const int number_;
-  const Ticks& ticks_;
+  const TickSource& ticks_;
   QueueClient client_;
   test::FakeRandom random_;
   History history_;
-  // Where in the history.
+  // Indexes in the history.
   std::vector<size_t> accepted_;
-  // The last call was not answered: the director is gone.
+  // The last call was not answered because the director is gone.
   bool is_open_ = false;
 };
 
 }  // namespace
 
-History RunLoad(const Load& load, const std::string& address, const Ticks& ticks) {
+History RunLoad(const Load& load, const std::string& address, const TickSource& ticks) {
   std::vector<std::unique_ptr<Client>> clients;
   std::vector<std::thread> threads;
   for (int i = 0; i < load.clients; ++i) {
@@ -112,10 +112,10 @@ History RunLoad(const Load& load, const std::string& address, const Ticks& ticks
   return history;
 }
 
-Call Resubmit(const Call& call, QueueClient& client, const Ticks& ticks) {
+Call Resubmit(const Call& call, QueueClient& client, const TickSource& ticks) {
   Call again = {.request_id = call.request_id, .content = call.content};
   again.invoked = ticks();
-  const absl::StatusOr<QueueClient::Submitted> submitted =
+  const absl::StatusOr<QueueClient::SubmitAnswer> submitted =
       client.Submit(call.request_id, call.content);
   again.answer = AnswerFrom(submitted.status());
   if (again.answer != Call::Answer::kUnknown) again.answered = ticks();
@@ -129,8 +129,9 @@ Call Resubmit(const Call& call, QueueClient& client, const Ticks& ticks) {
 
 Call::Answer AnswerFrom(const absl::Status& status) {
   if (status.ok()) return Call::Answer::kDone;
-  const std::string reason = base::DetailsOf(status).reason;
-  // The connection broke, or nothing came in time, in gRPC's various words; or the disk failed.
+  const std::string reason = base::GetErrorDetails(status).reason;
+  // The connection broke or the call timed out, which gRPC reports in several ways; or the disk
+  // failed.
   const bool is_broken = absl::IsUnavailable(status) || absl::IsUnknown(status) ||
                          absl::IsDeadlineExceeded(status) || absl::IsInternal(status) ||
                          absl::IsCancelled(status);
@@ -138,7 +139,7 @@ Call::Answer AnswerFrom(const absl::Status& status) {
   static const std::set<std::string>& refusals = *new std::set<std::string>{
       "STORE_FULL", "STORE_UNAVAILABLE", "QUEUE_DRAINING", "OVERLOADED", "TASK_NOT_FOUND"};
   CHECK(refusals.contains(reason)) << status.ToString();
-  return Call::Answer::kRefused;
+  return Call::Answer::kRejected;
 }
 
 }  // namespace callboard::crash

@@ -11,29 +11,28 @@
 
 namespace callboard::crash {
 
-// What several clients ask for at the same time: the first calls of each are submits; then come
-// submits, cancels, repeated submits, lists and reads.
+// The calls of several concurrent clients: the first calls of each are submits; then come submits,
+// cancels, repeated submits, lists and reads.
 struct Load {
   uint64_t seed = 1;
   int clients = 4;
   int calls_per_client = 8;
   // One of them is a checkpoint.
   bool has_checkpoint = true;
-  // Stands in the request ids, which have to differ from those of earlier loads.
+  // Part of the request ids, which must differ from those of earlier loads.
   std::string name = "load";
 };
 
-// Tells what came first, as Disk::Tick() does.
-using Ticks = std::function<uint64_t()>;
+// Returns increasing ticks, as Disk::Tick() does.
+using TickSource = std::function<uint64_t()>;
 
-// Runs it until every client is through or got an answer that leaves its call open, and returns all
-// calls.
-History RunLoad(const Load& load, const std::string& address, const Ticks& ticks);
+// Runs the load until every client is done or got an unclear answer, and returns all calls.
+History RunLoad(const Load& load, const std::string& address, const TickSource& ticks);
 
-// Submits as `call` did, again; returns that call.
-Call Resubmit(const Call& call, QueueClient& client, const Ticks& ticks);
+// Repeats the submit `call`; returns the new call.
+Call Resubmit(const Call& call, QueueClient& client, const TickSource& ticks);
 
-// How a call ended. Dies where none may end like that.
+// Returns the answer that `status` means. Dies if no call may end with it.
 Call::Answer AnswerFrom(const absl::Status& status);
 
 }  // namespace callboard::crash

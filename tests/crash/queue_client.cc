@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "callboard/v1/queue.grpc.pb.h"
-#include "libs/base/status_macros.h"
+#include "libs/base/error.h"
 #include "libs/wire/status.h"
 
 namespace callboard::crash {
@@ -15,12 +15,13 @@ namespace {
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
-  // Directors come and go on the same ports: what is known of one says nothing about the next.
+  // Directors come and go on the same port: the connection state of one says nothing about the
+  // next.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
-  // Not a name: those are looked up anew only now and then.
+  // Not a name: gRPC resolves names again only from time to time.
   return grpc::CreateCustomChannel("ipv4:" + address, grpc::InsecureChannelCredentials(),
                                    arguments);
 }
@@ -80,14 +81,14 @@ QueueClient::QueueClient(const std::string& address) : stub_(std::make_unique<St
 
 QueueClient::~QueueClient() = default;
 
-absl::StatusOr<QueueClient::Submitted> QueueClient::Submit(const std::string& request_id,
-                                                           const std::string& content) {
+absl::StatusOr<QueueClient::SubmitAnswer> QueueClient::Submit(const std::string& request_id,
+                                                              const std::string& content) {
   v1::SubmitTaskRequest request;
   request.set_request_id(request_id);
   request.set_prompt(content);
   ASSIGN_OR_RETURN(const v1::SubmitTaskResponse response,
                    stub_->Call(&v1::QueueService::Stub::SubmitTask, request));
-  return Submitted{response.queue_id(), response.position(), response.deduplicated()};
+  return SubmitAnswer{response.queue_id(), response.position(), response.deduplicated()};
 }
 
 absl::Status QueueClient::Cancel(const std::string& queue_id) {
@@ -104,7 +105,7 @@ absl::StatusOr<std::vector<FoundTask>> QueueClient::FindAll() {
                      stub_->Call(&v1::QueueService::Stub::ListTasks, request));
     for (const v1::Task& task : page.tasks()) {
       found.push_back(FoundFrom(task));
-      // Cut in a list.
+      // The list truncates long prompts.
       if (task.prompt_truncated()) {
         ASSIGN_OR_RETURN(found.back(), Get(task.queue_id()));
       }

@@ -12,26 +12,26 @@
 
 namespace callboard::crash {
 
-// A client of a director, with a connection of its own. Calls wait for their answer. Thread-safe.
+// A client of a director with a separate connection. Calls block until their answer. Thread-safe.
 class QueueClient {
  public:
   explicit QueueClient(const std::string& address);
   ~QueueClient();
 
-  struct Submitted {
+  struct SubmitAnswer {
     std::string queue_id;
     uint64_t position = 0;
     bool deduplicated = false;
   };
-  absl::StatusOr<Submitted> Submit(const std::string& request_id, const std::string& content);
+  absl::StatusOr<SubmitAnswer> Submit(const std::string& request_id, const std::string& content);
   absl::Status Cancel(const std::string& queue_id);
-  // All of them, page by page, with their content: those that wait in the order of the line.
+  // Returns all tasks, page by page, with their content: the pending ones in queue order.
   absl::StatusOr<std::vector<FoundTask>> FindAll();
-  // The names of those that wait, as the first page has them.
+  // Returns the ids of the pending tasks of the first page.
   absl::StatusOr<std::vector<std::string>> ListLine();
   absl::StatusOr<FoundTask> Get(const std::string& queue_id);
   absl::StatusOr<uint64_t> Depth();
-  // Callers that wait for a place.
+  // Returns the number of callers that wait for admission.
   absl::StatusOr<uint64_t> Waiting();
   absl::Status CreateCheckpoint(const std::string& name);
 

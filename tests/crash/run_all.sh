@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Kills directors at every call that persists or answers, five times each unless told otherwise, cuts
-# the power after every such call of some runs, and fills the disk for 30 seconds. Takes about half
-# an hour; what went wrong is kept in the folder it names.
+# Kills directors at every call that persists or answers, five times each by default, cuts the power
+# after every such call of some runs, and fills the disk for 30 seconds. Takes about half an hour;
+# the data of failed runs is kept in the folder that it prints.
 #
 #   tests/crash/run_all.sh [times]
 set -euo pipefail
@@ -11,7 +11,7 @@ times=${1:-5}
 bazel build //tests/crash:crash_runs
 folder=$(mktemp -d)
 echo "works in $folder"
-# Where Bazel puts what the program needs.
+# The folder with the data of the program.
 cd bazel-bin/tests/crash/crash_runs.runfiles/callboard
 failed=0
 for job in "kill $times" "cut 4" "full 30"; do

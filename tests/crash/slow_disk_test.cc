@@ -1,4 +1,4 @@
-// Directors whose disk is slow to sync, or fails to.
+// Tests of directors whose disk is slow to sync or fails to.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/running_server.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/disk.h"
@@ -30,7 +30,8 @@ class SlowDiskTest : public testing::Test {
     return RunLoad(load, director.address(), [this] { return disk_.Tick(); });
   }
 
-  // The submits that were answered before a sync of the log that began after them had ended.
+  // Returns the submits that were answered before a sync of the log that began after them had
+  // ended.
   std::vector<std::string> AnsweredEarly(const History& history) const {
     std::vector<DiskCall> syncs = disk_.Log();
     std::erase_if(syncs, [](const DiskCall& call) {
@@ -52,7 +53,7 @@ class SlowDiskTest : public testing::Test {
   const std::vector<std::string> flags_ = {"--queue.max_size=0"};
 };
 
-TEST_F(SlowDiskTest, LoggedCallsAreAllThatHappenedToTheFolder) {
+TEST_F(SlowDiskTest, LoggedCallsAreAllChangesOfTheFolder) {
   DirectorProcess director(disk_, flags_);
   Run(director, {});
   ASSERT_EQ(director.Stop(), 0);
@@ -61,28 +62,29 @@ TEST_F(SlowDiskTest, LoggedCallsAreAllThatHappenedToTheFolder) {
   EXPECT_EQ(ContentsOf(image), ContentsOf(disk_.folder()));
 }
 
-TEST_F(SlowDiskTest, NothingIsAnsweredBeforeItsSyncHasEnded) {
+TEST_F(SlowDiskTest, SubmitsAreAnsweredAfterTheirSync) {
   DirectorProcess director(disk_, flags_);
   ASSERT_TRUE(director.is_listening());
   disk_.control().sync_delay_ms = 200;
   disk_.control().spike_every = 3;
   disk_.control().spike_delay_ms = 5000;
   const History history = Run(director, {.calls_per_client = 3, .has_checkpoint = false});
-  // The clients may share every one of their three turns.
+  // The clients may share all of their three turns.
   EXPECT_GE(disk_.control().syncs, 3u);
   EXPECT_EQ(history.size(), 12u);
   EXPECT_THAT(AnsweredEarly(history), testing::IsEmpty());
-  const Verdict verdict = CheckHistory(history, *QueueClient(director.address()).FindAll());
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
-  EXPECT_EQ(verdict.acknowledged, 12u);
+  const CheckResult check_result =
+      CheckHistory(history, *QueueClient(director.address()).FindAll());
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
+  EXPECT_EQ(check_result.acknowledged, 12u);
 }
 
-TEST_F(SlowDiskTest, FailedSyncIsNoAnswerAndTheStoreIsOpenedAnew) {
+TEST_F(SlowDiskTest, FailedSyncGivesNoAnswerAndReopensTheStore) {
   DirectorProcess director(disk_, flags_);
   ASSERT_TRUE(director.is_listening());
   History history = Run(director, {.name = "before"});
   disk_.control().log_syncs_to_fail = 1;
-  // Some of it gets no answer. The clients go on when the store is there again.
+  // Some calls get no answer. The clients continue when the store is open again.
   for (Call& call : Run(director, {.name = "failing"})) history.push_back(std::move(call));
   EXPECT_EQ(disk_.control().log_syncs_to_fail, 0u);
   const auto open =
@@ -91,13 +93,13 @@ TEST_F(SlowDiskTest, FailedSyncIsNoAnswerAndTheStoreIsOpenedAnew) {
       }));
   EXPECT_GT(open, 0u);
   QueueClient client(director.address());
-  const Verdict verdict = CheckHistory(history, *client.FindAll());
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const CheckResult check_result = CheckHistory(history, *client.FindAll());
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
   EXPECT_THAT(director.process().Output(), HasSubstr("store=away"));
   EXPECT_THAT(AnsweredEarly(history), testing::IsEmpty());
 }
 
-TEST_F(SlowDiskTest, HealthSaysNoWhileTheStoreIsAwayAndYesOnceItIsBack) {
+TEST_F(SlowDiskTest, HealthFollowsTheStateOfTheStore) {
   DirectorProcess director(disk_, flags_);
   ASSERT_TRUE(director.is_listening());
   QueueClient client(director.address());

@@ -16,9 +16,9 @@
 namespace callboard::crash {
 namespace {
 
-// Where mounts are this process's own. Who is not root becomes root of a namespace. False when that
-// is not allowed.
-bool LeaveMounts() {
+// Moves the process to a private mount namespace. A user other than root becomes root of a new user
+// namespace. Returns false if that is not allowed.
+bool EnterPrivateMounts() {
   const uid_t user = getuid();
   const gid_t group = getgid();
   if (unshare(CLONE_NEWNS) != 0) {
@@ -33,11 +33,11 @@ bool LeaveMounts() {
 }  // namespace
 
 bool SmallDisk::IsAllowed() {
-  // Tried by somebody else, whom it does not matter where that leaves.
+  // Tried in a child process, which the change does not hurt.
   const pid_t child = fork();
   CHECK_GE(child, 0);
   if (child == 0) {
-    _exit(LeaveMounts() && mount("tmpfs", "/tmp", "tmpfs", 0, "size=4096") == 0 ? 0 : 1);
+    _exit(EnterPrivateMounts() && mount("tmpfs", "/tmp", "tmpfs", 0, "size=4096") == 0 ? 0 : 1);
   }
   int status = 0;
   CHECK_EQ(waitpid(child, &status, 0), child);
@@ -46,8 +46,8 @@ bool SmallDisk::IsAllowed() {
 
 SmallDisk::SmallDisk(std::filesystem::path folder, uint64_t bytes, uint64_t files)
     : folder_(std::move(folder)) {
-  CHECK(LeaveMounts()) << "be root, or allow user namespaces";
-  // The kernel takes 0 for no limit, too.
+  CHECK(EnterPrivateMounts()) << "be root, or allow user namespaces";
+  // For the kernel, too, 0 means no limit.
   const std::string size = absl::StrCat("size=", bytes, ",nr_inodes=", files);
   CHECK_EQ(mount("tmpfs", folder_.c_str(), "tmpfs", 0, size.c_str()), 0) << folder_;
 }

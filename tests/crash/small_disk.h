@@ -6,26 +6,26 @@
 
 namespace callboard::crash {
 
-// A file system of a few bytes in memory, seen by this thread and what it starts. Needs to be root,
-// or a kernel that lets users have namespaces.
+// A small file system in memory, visible to this thread and the processes that it starts. Needs
+// root, or a kernel that allows user namespaces.
 class SmallDisk {
  public:
-  // Whether this process could have one. REQUIRES: it has one thread.
+  // Returns whether this process may create one. REQUIRES: the process has one thread.
   static bool IsAllowed();
 
-  // At `folder`, which exists; with room for so many files, if that is not 0. REQUIRES: the process
-  // has one thread.
+  // Mounts the disk at the existing `folder`, with at most `files` files if that is not 0.
+  // REQUIRES: the process has one thread.
   SmallDisk(std::filesystem::path folder, uint64_t bytes, uint64_t files = 0);
   ~SmallDisk();
   SmallDisk(const SmallDisk&) = delete;
   SmallDisk& operator=(const SmallDisk&) = delete;
 
-  // Takes all that is free.
+  // Fills the free space.
   void Fill();
-  // Gives it back.
+  // Frees the space that Fill() used.
   void Free();
 
-  // The same with files, of which each is empty.
+  // The same with empty files.
   void FillWithFiles();
   void FreeFiles();
 

@@ -1,5 +1,5 @@
-// What tasks are given and give back, and the secrets of a set-up, in everything that a cluster
-// shows to whoever operates it.
+// Checks that neither the inputs and outputs of tasks nor secrets of the setup appear in anything
+// that a cluster shows to operators.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "callboard/v1/queue.grpc.pb.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/otlp_collector.h"
 #include "libs/testing/running_server.h"
 #include "tests/e2e/cluster.h"
@@ -32,14 +32,14 @@ using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::Pair;
 
-constexpr absl::Duration kPatience = absl::Minutes(1);
+constexpr absl::Duration kTimeout = absl::Minutes(1);
 constexpr char kCanary[] = "canary-5f3a";
 
-// What nobody may find; says where it came from.
+// Returns a text that must not appear anywhere; it names its source.
 std::string Canary(absl::string_view of) { return absl::StrCat(kCanary, "-", of); }
 
-// Says all that it was given, on both outputs and as its result; the first time it fails if it is
-// told to, and with WAIT it does not end.
+// A script that writes all of its input to both outputs and to its result. It does not end while
+// WAIT is set; the first dispatch exits with $CODE.
 constexpr char kScript[] =
     "(cat; echo \"$SECRET $*\"; cat \"$CALLBOARD_PAYLOAD_FILE\") | tee /dev/stderr "
     "\"$CALLBOARD_RESULT_FILE\"; while [ \"$WAIT\" ]; do sleep 0.1; done; "
@@ -82,7 +82,7 @@ class CanaryTest : public testing::Test {
                          << "}\n  labels: {label: " << Canary("label")
                          << "}\n  model: " << Canary("model") << "\n";
   }
-  Member& AgentOf(const v1::Task& task) {
+  ServerProcess& AgentOf(const v1::Task& task) {
     return absl::EndsWith(task.agent_url(), cluster_.agent(1).address()) ? cluster_.agent(1)
                                                                          : cluster_.agent(2);
   }
@@ -94,7 +94,7 @@ class CanaryTest : public testing::Test {
     v1::CancelTaskResponse answer;
     EXPECT_TRUE(queue_->CancelTask(&context, request, &answer).ok());
   }
-  // What the caller is told of a task that is none.
+  // Submits an invalid task and returns the error message.
   std::string SubmitWrongTask() {
     grpc::ClientContext context;
     v1::SubmitTaskRequest task = Task("wrong");
@@ -108,8 +108,8 @@ class CanaryTest : public testing::Test {
     return why;
   }
 
-  // One that fails, is tried again by the next director, and completes.
-  void RunTaskThatIsTriedAgain() {
+  // Runs a task that fails, is retried by the next director, and completes.
+  void RunTaskThatIsRetried() {
     v1::SubmitTaskRequest failing = Task("failing");
     failing.set_session_id(Canary("session"));
     (*failing.mutable_env())["CODE"] = "7";
@@ -125,12 +125,12 @@ class CanaryTest : public testing::Test {
       EXPECT_THAT(completed.result(), HasSubstr(Canary(of)));
     }
   }
-  // One whose agent is killed, and which is cancelled where it goes on.
+  // Runs a task whose agent is killed and which is cancelled on the next agent.
   void RunTaskThatIsLostAndCancelled() {
     v1::SubmitTaskRequest waiting = Task("waiting");
     (*waiting.mutable_env())["WAIT"] = "yes";
     const std::string cancelled = client_.Submit(waiting);
-    Member& agent = AgentOf(client_.WaitFor(cancelled, v1::Task::STATE_WORKING));
+    ServerProcess& agent = AgentOf(client_.WaitFor(cancelled, v1::Task::STATE_WORKING));
     agent.Kill();
     agent.Start();
     client_.WaitUntil(cancelled, [](const v1::Task& task) {
@@ -141,7 +141,7 @@ class CanaryTest : public testing::Test {
     EXPECT_THAT(WhyOf(cancelled), HasSubstr(Canary("why")));
   }
 
-  // Everything that is at an HTTP port, in both forms of metrics.
+  // Returns everything that an HTTP port serves, with metrics in both formats.
   static std::string Pages(uint16_t port) {
     std::string pages;
     for (const char* path : {"/metrics", "/status", "/readyz", "/livez"}) {
@@ -157,7 +157,7 @@ class CanaryTest : public testing::Test {
     EXPECT_THAT(open_metrics, HasSubstr("# EOF"));
     return pages + open_metrics;
   }
-  // With who sent it.
+  // Returns the span and its sender as text.
   static std::string TextOf(const ReceivedSpan& received) {
     return absl::StrCat(received.span.SerializeAsString(),
                         absl::StrJoin(received.resource, " ", absl::PairFormatter("=")));
@@ -176,10 +176,10 @@ class CanaryTest : public testing::Test {
       grpc::CreateChannel(cluster_.director().address(), grpc::InsecureChannelCredentials()));
 };
 
-TEST_F(CanaryTest, NothingThatATaskIsGivenOrGivesBackAndNoTokenIsShownToOperators) {
-  RunTaskThatIsTriedAgain();
+TEST_F(CanaryTest, OperatorsSeeNoTaskDataAndNoTokens) {
+  RunTaskThatIsRetried();
   RunTaskThatIsLostAndCancelled();
-  // One that its agent rejects, one that the director refuses, and one of a job.
+  // Three more tasks: the agent rejects one, the director rejects one, and one belongs to a job.
   v1::SubmitTaskRequest option = Task("option");
   option.set_model(absl::StrCat("-", Canary("model")));
   EXPECT_EQ(client_.WaitForEnd(client_.Submit(option)).reason(), v1::Task::REASON_AGENT_REJECTED);
@@ -190,26 +190,28 @@ TEST_F(CanaryTest, NothingThatATaskIsGivenOrGivesBackAndNoTokenIsShownToOperator
   flags.push_back(absl::StrCat("--data_dir=", (folder_ / "scheduler").string()));
   flags.push_back(absl::StrCat("--jobs_file=", jobs_));
   test::RunningServer scheduler("services/scheduler/callboard-scheduler", flags, environment_);
-  ASSERT_TRUE(Eventually(kPatience, [&] {
-    for (const SeenTask& seen : client_.FindAll()) {
+  ASSERT_TRUE(WaitUntilTrue(kTimeout, [&] {
+    for (const ObservedTask& seen : client_.FindAll()) {
       if (seen.task.source_job() == "once" && HasEnded(seen.task)) return true;
     }
     return false;
   }));
 
-  std::vector<Member*> members = {&cluster_.director(), &cluster_.agent(1), &cluster_.agent(2)};
-  for (Member* member : members) EXPECT_THAT(Pages(member->http_port()), Not(HasSubstr(kCanary)));
+  std::vector<ServerProcess*> members = {&cluster_.director(), &cluster_.agent(1),
+                                         &cluster_.agent(2)};
+  for (ServerProcess* member : members)
+    EXPECT_THAT(Pages(member->http_port()), Not(HasSubstr(kCanary)));
   EXPECT_THAT(Pages(scheduler.http_port()), Not(HasSubstr(kCanary)));
-  // With which the last lines and spans leave them.
+  // The processes write their last lines and spans when they stop.
   scheduler.process().Signal(SIGTERM);
-  EXPECT_EQ(scheduler.process().WaitForExit(kPatience), 0);
+  EXPECT_EQ(scheduler.process().WaitForExit(kTimeout), 0);
   EXPECT_THAT(scheduler.process().Output(), HasSubstr("schedule=fired"));
   EXPECT_THAT(scheduler.process().Output(), Not(HasSubstr(kCanary)));
-  for (Member* member : members) {
+  for (ServerProcess* member : members) {
     EXPECT_EQ(member->Terminate(), 0);
     EXPECT_THAT(member->log(), Not(HasSubstr(kCanary)));
   }
-  // The first director's lines, and the second's.
+  // The log has the lines of both directors.
   EXPECT_THAT(cluster_.director().log(), HasSubstr("error=\"it exited with 7\""));
   for (const char* event :
        {"run_failed", "dispatch_failed", "submit_rejected", "cancel_requested"}) {

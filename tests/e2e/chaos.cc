@@ -1,8 +1,8 @@
-// Chaos for as long as one likes. For tests/run.sh, which starts it where its data is:
+// Runs chaos for any time. Started by tests/run.sh in the folder with its data:
 //
 //   chaos FOLDER SECONDS SEED
 //
-// Says what it does; exits with 1 when a promise was broken, and then leaves the folder.
+// Prints each fault; exits with 1 and keeps the folder if a guarantee was violated.
 #include <filesystem>
 #include <iostream>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A cluster under load whose parts are killed, stopped and cut off, and whose disk is slow, fails and
-# fills up; then everything is healed, and every task has to end. Says what it does, and in the end
-# what came of it; exits with 1 when a promise was broken, and then leaves the folder that it names.
+# Runs a cluster under load whose parts are killed, stopped and cut off, and whose disk is slow,
+# fails and fills up; then ends all faults, and every task must end. Prints each fault and the
+# result; exits with 1 and keeps the folder if a guarantee was violated.
 #
 #   tests/e2e/chaos.sh [--seconds=60] [--seed=…]
 set -euo pipefail
@@ -19,7 +19,7 @@ done
 bazel build //tests/e2e:chaos
 folder=$(mktemp -d)
 echo "works in $folder"
-# Where Bazel puts what the program needs.
+# The folder with the data of the program.
 cd bazel-bin/tests/e2e/chaos.runfiles/callboard
 TEST_TMPDIR=$folder tests/e2e/chaos "$folder/cluster" "$seconds" "$seed"
 rm -rf "$folder"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "libs/adapters/system_clock/system_clock.h"
-#include "libs/testing/fake_random.h"
+#include "libs/system/system.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/tcp_proxy.h"
 #include "tests/crash/disk.h"
 #include "tests/crash/small_disk.h"
@@ -17,59 +17,59 @@
 
 namespace callboard::e2e {
 
-// Does to a cluster what happens to machines, disks and networks: what, to whom and for how long
-// follows from the seed. Every part has at most one trouble at a time; different parts have theirs
-// together.
+// Injects faults of machines, disks and networks into a cluster. The seed determines which fault
+// hits which part and for how long. Every part has at most one fault at a time; different parts can
+// have faults at the same time.
 class ChaosFaults {
  public:
-  // `small_disk` is where the director's data is; without it that disk is never full. A line is
-  // written to `log` for everything that is done.
+  // The director's data is on `small_disk`; if it is null, the disk is never full. Each action is
+  // written to `log`.
   ChaosFaults(Cluster& cluster, crash::Disk& disk, crash::SmallDisk* small_disk, uint64_t seed,
               std::ostream& log);
 
-  // Makes trouble for so long.
+  // Injects faults for this time.
   void Run(absl::Duration time);
-  // Ends all trouble.
+  // Ends all faults.
   void Heal();
 
   uint64_t faults() const { return faults_; }
-  // Who ended without being asked to, or did not begin; how.
+  // Processes that ended unexpectedly or did not start, with the reason.
   const std::vector<std::string>& deaths() const { return deaths_; }
 
  private:
   using Random = test::FakeRandom;
-  // What may have trouble of its own.
+  // A part that can have a fault.
   struct Part {
     std::string name;
-    // Of a process, which is alive while it has no trouble.
-    Member* member = nullptr;
-    // Begins one of its troubles, and says which.
-    std::function<std::string(Part&, Random)> trouble;
-    // Ends it; false when that has to be tried again. Null when there is none.
+    // For a process: the process, which runs while it has no fault.
+    ServerProcess* member = nullptr;
+    // Starts a fault and returns its description.
+    std::function<std::string(Part&, Random)> start_fault;
+    // Ends the fault; returns false if that must be retried. Null if there is no fault.
     std::function<bool()> heal = {};
     absl::Duration heal_at = {};
   };
 
-  std::string TroubleProcess(Part& part, Member& member, Random random);
-  std::string TroubleNetwork(Part& part, test::TcpProxy& network, Random random);
-  std::string TroubleDisk(Part& part, Random random);
+  std::string ProcessFault(Part& part, ServerProcess& member, Random random);
+  std::string NetworkFault(Part& part, test::TcpProxy& network, Random random);
+  std::string DiskFault(Part& part, Random random);
 
-  // The part is in trouble for so long; returns that in words.
-  std::string For(Part& part, absl::Duration time, std::function<bool()> heal) const;
-  // Ends the trouble of one that is dead.
-  std::function<bool()> Reviving(const Part& part, Member& member);
-  // Ends what is due by then.
-  void HealDue(absl::Duration until);
-  // Sees that everybody is alive who should be.
-  void Look();
-  void Say(const std::string& what);
+  // Records a fault of this length; returns the length as text.
+  std::string StartFault(Part& part, absl::Duration time, std::function<bool()> heal) const;
+  // Returns a function that restarts a dead process.
+  std::function<bool()> RestartAfterFault(const Part& part, ServerProcess& member);
+  // Ends the faults that are due before `until`.
+  void HealUntil(absl::Duration until);
+  // Checks that all processes without a fault are running.
+  void CheckMembers();
+  void Log(const std::string& what);
 
   Cluster& cluster_;
   crash::Disk& disk_;
   crash::SmallDisk* const small_disk_;
   test::FakeRandom random_;
   std::ostream& log_;
-  const adapters::SystemClock clock_;
+  const system::SystemClock clock_;
   const absl::Duration begin_ = clock_.MonotonicNow();
   std::vector<Part> parts_;
   uint64_t faults_ = 0;

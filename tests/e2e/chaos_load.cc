@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "libs/core/stable_hash.h"
+#include "libs/core/hash.h"
 
 namespace callboard::e2e {
 namespace {
@@ -43,7 +43,7 @@ void ChaosLoad::Stop() {
 void ChaosLoad::Finish() {
   Stop();
   base::MutexLock lock(mutex_);
-  // As a client does that got no answer, and as one does that does not believe it.
+  // Repeats all submits, as clients do that got no answer.
   for (const v1::SubmitTaskRequest& request : requests_) cluster_.client().Submit(request);
 }
 
@@ -86,7 +86,7 @@ v1::SubmitTaskRequest ChaosLoad::RandomTask(const std::string& request_id,
   const bool fails = kind < 4;
   const bool is_retried = kind < 2;
   const bool lasts_too_long = kind == 4;
-  // Its lease may end long before it does.
+  // Its lease may end long before the run.
   const bool lasts_long = kind == 5;
   const uint64_t tenths = lasts_long ? 150 : lasts_too_long ? 10'000 : random.Below(20);
   v1::SubmitTaskRequest request;

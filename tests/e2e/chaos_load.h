@@ -7,25 +7,25 @@
 #include <vector>
 
 #include "libs/base/mutex.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "tests/e2e/cluster.h"
 
 namespace callboard::e2e {
 
-// Clients that ask for all sorts of tasks, ask again, and cancel, whatever the answers, until they
-// are told to stop. What they ask for follows from the seed; when it is answered does not.
+// Clients that submit all kinds of tasks, repeat submits, and cancel, whatever the answers, until
+// they are stopped. The seed determines the calls, not the times of their answers.
 class ChaosLoad {
  public:
   ChaosLoad(Cluster& cluster, uint64_t seed);
   ~ChaosLoad();
 
-  // Returns when all have stopped, and every request of theirs was accepted. REQUIRES: somebody
-  // answers.
+  // Stops the clients; returns when every request of theirs is accepted. REQUIRES: the director is
+  // reachable.
   void Finish();
 
  private:
   void Run(int number, test::FakeRandom random);
-  // For the next call; false when there is none.
+  // Waits before the next call; returns false if there is none.
   bool Wait(absl::Duration time);
   v1::SubmitTaskRequest RandomTask(const std::string& request_id, test::FakeRandom& random) const;
   void Submit(const v1::SubmitTaskRequest& request);

@@ -13,13 +13,13 @@
 namespace callboard::e2e {
 namespace {
 
-// RocksDB reserves 18 MiB for a log, of which there are two for a moment.
+// RocksDB reserves 18 MiB for a log, and two logs exist for a moment.
 constexpr uint64_t kDiskBytes = 128 << 20;
-// How long the tasks that are left may take to end: runs, leases and what is resent. What piled up
-// in the meantime may take as long as that.
+// The time in which the remaining tasks must end: runs, leases and resent messages. The backlog may
+// take as long as the faults.
 constexpr absl::Duration kEndWithin = absl::Minutes(3);
 
-// For whoever looks into it: the disk is gone with the process.
+// Copies the data for debugging: the disk is unmounted when the process ends.
 void KeepEvidence(Cluster& cluster, const std::filesystem::path& data,
                   const std::filesystem::path& folder) {
   std::filesystem::copy(data, folder / "disk_afterwards", std::filesystem::copy_options::recursive);
@@ -34,11 +34,12 @@ void KeepEvidence(Cluster& cluster, const std::filesystem::path& data,
 
 std::string ChaosReport::ToString() const {
   std::string text = absl::StrCat(
-      ok() ? "all is well" : "BROKEN", " after ", faults, " faults: ", verdict.submits.acknowledged,
-      " acknowledged, ", verdict.runs.ended, " ended, ", verdict.submits.lost.size(), " lost, ",
-      verdict.submits.unexpected.size(), " unexpected, ", verdict.submits.duplicated.size(),
-      " duplicated, ", verdict.runs.overlapping.size(), " overlapping runs, ",
-      verdict.runs.stale.size(), " stale results\n", verdict.ToString());
+      ok() ? "ok" : "BROKEN", " after ", faults, " faults: ", check_result.submits.acknowledged,
+      " acknowledged, ", check_result.runs.ended, " ended, ", check_result.submits.lost.size(),
+      " lost, ", check_result.submits.unexpected.size(), " unexpected, ",
+      check_result.submits.duplicated.size(), " duplicated, ", check_result.runs.overlapping.size(),
+      " overlapping runs, ", check_result.runs.stale.size(), " stale results\n",
+      check_result.ToString());
   for (const std::string& failure : failures) absl::StrAppend(&text, "\n", failure);
   return text;
 }
@@ -51,7 +52,7 @@ ChaosReport RunChaos(const std::filesystem::path& folder, absl::Duration time, u
   if (crash::SmallDisk::IsAllowed()) {
     small_disk.emplace(data, kDiskBytes);
   } else {
-    log << "no disk is full: mounting one takes root, or user namespaces\n";
+    log << "no full disks: mounting one needs root or user namespaces\n";
   }
   crash::Disk disk(data);
   Cluster cluster(folder, {.agents = 3, .agent_flags = {"--lanes=default=2"}, .disk = &disk});
@@ -63,10 +64,10 @@ ChaosReport RunChaos(const std::filesystem::path& folder, absl::Duration time, u
     faults.Heal();
     load.Finish();
   }
-  if (!cluster.AllEndWithin(kEndWithin + time)) report.failures.push_back("not every task ends");
+  if (!cluster.AllEndWithin(kEndWithin + time)) report.failures.push_back("not every task ended");
   report.faults = faults.faults();
   for (const std::string& death : faults.deaths()) report.failures.push_back(death);
-  report.verdict = cluster.Check();
+  report.check_result = cluster.Check();
   if (!report.ok()) KeepEvidence(cluster, data, folder);
   return report;
 }

@@ -14,19 +14,19 @@ namespace callboard::e2e {
 
 struct ChaosReport {
   uint64_t faults = 0;
-  Cluster::Verdict verdict = {};
-  // Who ended without being asked to, and other trouble that nobody made.
+  Cluster::CheckResult check_result = {};
+  // Processes that ended unexpectedly, and other errors that no fault caused.
   std::vector<std::string> failures = {};
 
-  bool ok() const { return verdict.ok() && failures.empty(); }
-  // The verdict and its numbers, in lines.
+  bool ok() const { return check_result.ok() && failures.empty(); }
+  // Returns the result and the counts, one per line.
   std::string ToString() const;
 };
 
-// A cluster under load, whose parts are killed, stopped and cut off and whose disk is slow, fails
-// and fills up, for so long; then everything is healed, and every task has to end. Works in
-// `folder`, which is left as it is; writes a line to `log` for everything that is done.
-// REQUIRES: the process has one thread.
+// Runs a cluster under load for `time`, while its parts are killed, stopped and cut off and its
+// disk is slow, fails and fills up; then ends all faults, and every task must end. Works in
+// `folder`, which is not removed; writes each action to `log`. REQUIRES: the process has one
+// thread.
 ChaosReport RunChaos(const std::filesystem::path& folder, absl::Duration time, uint64_t seed,
                      std::ostream& log);
 

@@ -17,9 +17,9 @@ namespace {
 constexpr char kDirector[] = "services/director/callboard-director";
 constexpr char kAgent[] = "services/agent/callboard-agent";
 constexpr uint32_t kMaxAttempts = 50;
-constexpr absl::Duration kPatience = absl::Minutes(2);
+constexpr absl::Duration kTimeout = absl::Minutes(2);
 
-// What runs a command that follows it in the environment of the cluster.
+// Returns the prefix that runs a command in the environment of the cluster.
 std::vector<std::string> Environment(const ClusterOptions& options) {
   std::vector<std::string> command = {"/usr/bin/env"};
   command.insert(command.end(), options.environment.begin(), options.environment.end());
@@ -59,49 +59,50 @@ crash::FoundTask FoundFrom(const v1::Task& task) {
 
 }  // namespace
 
-// ---- Member -------------------------------------------------------------------------------------
+// ---- ServerProcess
+// -------------------------------------------------------------------------------------
 
-bool Member::TryStart() {
+bool ServerProcess::TryStart() {
   CHECK(!is_alive());
   if (process_.has_value()) earlier_log_ += process_->Output();
   process_.emplace(command_);
   const std::optional<std::string> line = process_->WaitForLineOrEnd("server=listening");
   if (!line.has_value()) return false;
-  network_.Forward(test::FieldOf(*line, "grpc"));
+  network_.SetTarget(test::FieldOf(*line, "grpc"));
   http_port_ = test::PortOf(test::FieldOf(*line, "http"));
   return true;
 }
 
-void Member::Start() { CHECK(TryStart()) << process_->Output(); }
+void ServerProcess::Start() { CHECK(TryStart()) << process_->Output(); }
 
-bool Member::is_alive() {
+bool ServerProcess::is_alive() {
   if (!process_.has_value()) return false;
   if (!process_->WaitForExit(absl::ZeroDuration()).has_value()) return true;
-  // Its port may be somebody else's from now on.
-  network_.Forward("");
+  // Another process may get its port from now on.
+  network_.SetTarget("");
   return false;
 }
 
-void Member::Kill() {
+void ServerProcess::Kill() {
   process_->Signal(SIGKILL);
   CHECK_EQ(WaitForEnd(), 128 + SIGKILL);
 }
 
-int Member::WaitForEnd() {
-  const std::optional<int> code = process_->WaitForExit(kPatience);
+int ServerProcess::WaitForEnd() {
+  const std::optional<int> code = process_->WaitForExit(kTimeout);
   CHECK(code.has_value()) << process_->Output();
-  network_.Forward("");
+  network_.SetTarget("");
   return *code;
 }
 
-int Member::Terminate() {
+int ServerProcess::Terminate() {
   process_->Signal(SIGTERM);
   return WaitForEnd();
 }
 
-void Member::Freeze() { process_->Signal(SIGSTOP); }
+void ServerProcess::Freeze() { process_->Signal(SIGSTOP); }
 
-void Member::Thaw() { process_->Signal(SIGCONT); }
+void ServerProcess::Thaw() { process_->Signal(SIGCONT); }
 
 // ---- Cluster ------------------------------------------------------------------------------------
 
@@ -132,7 +133,7 @@ void Cluster::AddAgent(size_t i, const ClusterOptions& options) {
   std::vector<std::string> command = Environment(options);
   command.insert(command.end(), options.agent_wrapper.begin(), options.agent_wrapper.end());
   for (const std::string& word : test::ServerCommand(kAgent, flags)) command.push_back(word);
-  agents_.push_back(std::make_unique<Member>(std::move(command)));
+  agents_.push_back(std::make_unique<ServerProcess>(std::move(command)));
   agents_.back()->AddFlag(absl::StrCat("--agent.advertise=", agents_.back()->address()));
 }
 
@@ -157,22 +158,22 @@ void Cluster::Open() const { std::ofstream(folder_ / "gate") << "open"; }
 
 RunLine Cluster::WaitForRun(const std::string& queue_id, uint64_t dispatch) {
   RunLine found;
-  CHECK(Eventually(kPatience,
-                   [&] {
-                     for (const RunLine& line : record_.Read()) {
-                       if (line.fence.queue_id != queue_id || line.fence.dispatch != dispatch)
-                         continue;
-                       found = line;
-                       return true;
-                     }
-                     return false;
-                   }))
+  CHECK(WaitUntilTrue(kTimeout,
+                      [&] {
+                        for (const RunLine& line : record_.Read()) {
+                          if (line.fence.queue_id != queue_id || line.fence.dispatch != dispatch)
+                            continue;
+                          found = line;
+                          return true;
+                        }
+                        return false;
+                      }))
       << queue_id << " does not run";
   return found;
 }
 
-bool Cluster::AllEndWithin(absl::Duration patience) {
-  return Eventually(patience, [&] {
+bool Cluster::AllEndWithin(absl::Duration timeout) {
+  return WaitUntilTrue(timeout, [&] {
     client_.Undrain();
     client_.Kick();
     const v1::QueueStatus status = client_.Status();
@@ -180,15 +181,15 @@ bool Cluster::AllEndWithin(absl::Duration patience) {
   });
 }
 
-Cluster::Verdict Cluster::Check() {
-  const std::vector<SeenTask> seen = client_.FindAll();
+Cluster::CheckResult Cluster::Check() {
+  const std::vector<ObservedTask> seen = client_.FindAll();
   std::vector<crash::FoundTask> found;
-  for (const SeenTask& task : seen) found.push_back(FoundFrom(task.task));
+  for (const ObservedTask& task : seen) found.push_back(FoundFrom(task.task));
   return {.submits = crash::CheckHistory(client_.history(), found, {.runs = true}),
           .runs = CheckRuns(seen, record_.Read())};
 }
 
-std::string Cluster::Verdict::ToString() const {
+std::string Cluster::CheckResult::ToString() const {
   return absl::StrCat(submits.ToString(), "\n", runs.ToString());
 }
 

@@ -20,16 +20,16 @@ namespace {
 
 using crash::Call;
 
-// An answer takes milliseconds. Who waits longer waits for somebody who is stopped or cut off.
+// An answer takes milliseconds; a longer wait means that the director is stopped or cut off.
 constexpr absl::Duration kAnswerWithin = absl::Seconds(3);
-// Longer than anything takes that is to happen at all.
-constexpr absl::Duration kPatience = absl::Minutes(2);
+// Longer than any operation that succeeds at all.
+constexpr absl::Duration kTimeout = absl::Minutes(2);
 constexpr int kPageSize = 1000;
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // The next life of the director is not to wait for its callers.
+  // A restarted director must not wait for its callers.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
@@ -77,7 +77,7 @@ class ClusterClient::Stubs {
   Response Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                 const Request& request) {
     absl::StatusOr<Response> response;
-    CHECK(Eventually(kPatience, [&] {
+    CHECK(WaitUntilTrue(kTimeout, [&] {
       response = Try(method, request);
       return response.ok();
     })) << response.status().ToString();
@@ -104,7 +104,7 @@ ClusterClient::ClusterClient(const std::string& address)
 
 ClusterClient::~ClusterClient() = default;
 
-// ---- Calls that are kept in the history ---------------------------------------------------------
+// ---- Calls that are recorded in the history -----------------------------------------------------
 
 absl::StatusOr<std::string> ClusterClient::TrySubmit(const v1::SubmitTaskRequest& request) {
   CHECK(!request.request_id().empty());
@@ -130,7 +130,7 @@ absl::StatusOr<std::string> ClusterClient::TrySubmit(const v1::SubmitTaskRequest
 
 std::string ClusterClient::Submit(const v1::SubmitTaskRequest& request) {
   absl::StatusOr<std::string> queue_id;
-  CHECK(Eventually(kPatience, [&] {
+  CHECK(WaitUntilTrue(kTimeout, [&] {
     queue_id = TrySubmit(request);
     return queue_id.ok();
   })) << queue_id.status().ToString();
@@ -155,7 +155,7 @@ absl::StatusOr<v1::CancelTaskResponse> ClusterClient::TryCancel(const std::strin
 
 v1::CancelTaskResponse ClusterClient::Cancel(const std::string& queue_id) {
   absl::StatusOr<v1::CancelTaskResponse> response;
-  CHECK(Eventually(kPatience, [&] {
+  CHECK(WaitUntilTrue(kTimeout, [&] {
     response = TryCancel(queue_id);
     return response.ok();
   })) << response.status().ToString();
@@ -167,7 +167,7 @@ crash::History ClusterClient::history() const {
   return history_;
 }
 
-// ---- Calls that are made until they are answered ------------------------------------------------
+// ---- Calls that are retried until they are answered --------------------------------------------
 
 v1::Task ClusterClient::Get(const std::string& queue_id) {
   return stubs_->Call(&Stubs::Queue::GetTask, WholeTask(queue_id));
@@ -191,14 +191,14 @@ std::vector<v1::TaskEvent> ClusterClient::Events(const std::string& queue_id) {
   return events;
 }
 
-std::vector<SeenTask> ClusterClient::FindAll() {
-  std::vector<SeenTask> all;
+std::vector<ObservedTask> ClusterClient::FindAll() {
+  std::vector<ObservedTask> all;
   v1::ListTasksRequest request;
   request.set_page_size(kPageSize);
   do {
     const v1::ListTasksResponse page = stubs_->Call(&Stubs::Queue::ListTasks, request);
     for (const v1::Task& task : page.tasks()) {
-      // Lists show a part of it only.
+      // Lists truncate large fields.
       all.push_back({Get(task.queue_id()), Events(task.queue_id())});
     }
     request.set_page_token(page.next_page_token());
@@ -236,11 +236,11 @@ void ClusterClient::Resume() { stubs_->Call(&Stubs::Queue::ResumeQueue, v1::Resu
 v1::Task ClusterClient::WaitUntil(const std::string& queue_id,
                                   const std::function<bool(const v1::Task&)>& is_right) {
   v1::Task task;
-  CHECK(Eventually(kPatience,
-                   [&] {
-                     task = Get(queue_id);
-                     return is_right(task);
-                   }))
+  CHECK(WaitUntilTrue(kTimeout,
+                      [&] {
+                        task = Get(queue_id);
+                        return is_right(task);
+                      }))
       << queue_id << " is " << v1::Task::State_Name(task.state()) << ", dispatch "
       << task.dispatch() << ": " << task.last_error();
   return task;
@@ -255,16 +255,16 @@ v1::Task ClusterClient::WaitForEnd(const std::string& queue_id) {
 }
 
 void ClusterClient::WaitForAgents(size_t count) {
-  CHECK(Eventually(kPatience,
-                   [&] {
-                     const std::vector<v1::Agent> agents = Agents();
-                     const auto ready =
-                         std::count_if(agents.begin(), agents.end(), [](const v1::Agent& agent) {
-                           return agent.state() == v1::Agent::STATE_IDLE ||
-                                  agent.state() == v1::Agent::STATE_BUSY;
-                         });
-                     return static_cast<size_t>(ready) >= count;
-                   }))
+  CHECK(WaitUntilTrue(kTimeout,
+                      [&] {
+                        const std::vector<v1::Agent> agents = Agents();
+                        const auto ready =
+                            std::count_if(agents.begin(), agents.end(), [](const v1::Agent& agent) {
+                              return agent.state() == v1::Agent::STATE_IDLE ||
+                                     agent.state() == v1::Agent::STATE_BUSY;
+                            });
+                        return static_cast<size_t>(ready) >= count;
+                      }))
       << count << " agents";
 }
 

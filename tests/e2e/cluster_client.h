@@ -18,32 +18,32 @@
 
 namespace callboard::e2e {
 
-// Somebody who asks a director that may be gone at any time. No call lasts longer than a moment.
-// Thread-safe.
+// A client of a director that may be gone at any time. Every call has a short timeout. Thread-safe.
 class ClusterClient {
  public:
-  // `address`: where every life of the director is reached.
+  // `address` is the address of all processes of the director.
   explicit ClusterClient(const std::string& address);
   ~ClusterClient();
 
-  // ---- Calls that are kept in the history ----
+  // ---- Calls that are recorded in the history ----
 
-  // Once; the task's name when it was accepted. The request has a request id.
+  // Submits once; returns the id of the task if it was accepted. REQUIRES: the request has a
+  // request id.
   absl::StatusOr<std::string> TrySubmit(const v1::SubmitTaskRequest& request);
-  // Again and again, until it is accepted.
+  // Repeats the submit until it is accepted.
   std::string Submit(const v1::SubmitTaskRequest& request);
   absl::StatusOr<v1::CancelTaskResponse> TryCancel(const std::string& queue_id);
   v1::CancelTaskResponse Cancel(const std::string& queue_id);
   crash::History history() const;
 
-  // ---- Calls that are made until they are answered ----
+  // ---- Calls that are retried until they are answered ----
 
   v1::Task Get(const std::string& queue_id);
-  // Once; nothing when nobody answers.
+  // Calls once; returns nothing if there is no answer.
   std::optional<v1::Task> TryGet(const std::string& queue_id);
   std::vector<v1::TaskEvent> Events(const std::string& queue_id);
-  // Everything.
-  std::vector<SeenTask> FindAll();
+  // Returns all tasks with their events.
+  std::vector<ObservedTask> FindAll();
   v1::QueueStatus Status();
   std::vector<v1::Agent> Agents();
   // Ends all backoffs and suspicions.
@@ -53,12 +53,12 @@ class ClusterClient {
   void Pause();
   void Resume();
 
-  // Waits until the task is as it should be, and dies when it never is.
+  // Waits until `is_right` holds for the task; dies if it never does.
   v1::Task WaitUntil(const std::string& queue_id,
                      const std::function<bool(const v1::Task&)>& is_right);
   v1::Task WaitFor(const std::string& queue_id, v1::Task::State state);
   v1::Task WaitForEnd(const std::string& queue_id);
-  // Until so many agents are there for tasks.
+  // Waits until `count` agents accept tasks.
   void WaitForAgents(size_t count);
 
  private:

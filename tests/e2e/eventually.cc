@@ -2,27 +2,27 @@
 
 #include <algorithm>
 
-#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/mutex.h"
+#include "libs/system/system.h"
 
 namespace callboard::e2e {
 
-bool Eventually(absl::Duration patience, const std::function<bool()>& holds) {
-  const adapters::SystemClock clock;
-  const absl::Duration deadline = clock.MonotonicNow() + patience;
+bool WaitUntilTrue(absl::Duration timeout, const std::function<bool()>& holds) {
+  const system::SystemClock clock;
+  const absl::Duration deadline = clock.MonotonicNow() + timeout;
   base::Mutex mutex;
   base::CondVar never;
   while (!holds()) {
     const absl::Duration left = deadline - clock.MonotonicNow();
     if (left <= absl::ZeroDuration()) return false;
     base::MutexLock lock(mutex);
-    never.WaitFor(mutex, std::min(left, kLookAgain));
+    never.WaitFor(mutex, std::min(left, kPollInterval));
   }
   return true;
 }
 
-void Pass(absl::Duration time) {
-  Eventually(time, [] { return false; });
+void LetTimePass(absl::Duration time) {
+  WaitUntilTrue(time, [] { return false; });
 }
 
 }  // namespace callboard::e2e

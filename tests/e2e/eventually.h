@@ -7,16 +7,15 @@
 
 namespace callboard::e2e {
 
-// How often is looked for what other processes do.
-inline constexpr absl::Duration kLookAgain = absl::Milliseconds(20);
+// The interval at which conditions are checked.
+inline constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 
-// Whether `holds` within `patience`. Looks again and again, and leaves the processor to others in
-// between.
-bool Eventually(absl::Duration patience, const std::function<bool()>& holds);
+// Returns whether `holds` becomes true within `timeout`. Polls and yields the processor in between.
+bool WaitUntilTrue(absl::Duration timeout, const std::function<bool()>& holds);
 
-// Returns when so much time has passed. For what is defined by time alone, as how long a fault
-// lasts; for everything else there is a condition.
-void Pass(absl::Duration time);
+// Returns when `time` has passed. Only for properties that are defined by time, such as the length
+// of a fault; everything else has a condition.
+void LetTimePass(absl::Duration time);
 
 }  // namespace callboard::e2e
 

@@ -1,7 +1,6 @@
-// Directors that kill themselves at one of the calls with which they persist, answer and tell
-// agents what follows: before it, halfway through, or after it. Between the first of them and the
-// last lie all the moments in which a dispatch, a result, a requeue or a cancel is on disk, and
-// nobody knows it yet.
+// Directors that die at one of the calls with which they persist a change, answer, and notify
+// agents: before it, halfway through, or after it. The calls cover all moments in which a dispatch,
+// a result, a requeue or a cancel is on disk and no other process knows it yet.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "tests/crash/disk.h"
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/eventually.h"
@@ -21,20 +20,21 @@ class KillPointTest : public testing::Test {
  protected:
   static constexpr uint64_t kPoints = 9;
 
-  // The director dies at one of the next calls.
+  // The director will die at call number `point` from now.
   void Arm(uint64_t point) {
-    disk_.DieAt(disk_.calls() + 1 + point, static_cast<crash::Death>(point % 3));
+    disk_.DieAt(disk_.calls() + 1 + point, static_cast<crash::DeathTime>(point % 3));
   }
-  // The task ends, by way of as many directors as it takes; then one of them lives.
+  // Waits until the task ends, with as many directors as that takes; then one director keeps
+  // running.
   v1::Task End(const std::string& id) {
     WaitUntilSeen(id, HasEnded);
-    disk_.DieAt(0, crash::Death::kBefore);
-    // Who answers now is not about to die: it would hold its disk.
+    disk_.DieAt(0, crash::DeathTime::kBefore);
+    // A director that answers now is not about to die: a dying one holds its disk.
     return WaitUntilSeen(id, HasEnded);
   }
   v1::Task WaitUntilSeen(const std::string& id, bool (*is_right)(const v1::Task&)) {
     std::optional<v1::Task> task;
-    EXPECT_TRUE(Eventually(absl::Minutes(1), [&] {
+    EXPECT_TRUE(WaitUntilTrue(absl::Minutes(1), [&] {
       Revive();
       task = cluster_.client().TryGet(id);
       return task.has_value() && is_right(*task);
@@ -44,13 +44,13 @@ class KillPointTest : public testing::Test {
   void Revive() {
     if (cluster_.director().is_alive()) return;
     ++deaths_;
-    disk_.DieAt(0, crash::Death::kBefore);
+    disk_.DieAt(0, crash::DeathTime::kBefore);
     cluster_.director().Start();
   }
-  void ExpectAllIsWell() {
-    const Cluster::Verdict verdict = cluster_.Check();
-    EXPECT_TRUE(verdict.ok()) << verdict.ToString();
-    // The last points may lie behind all that is done.
+  void ExpectNoViolation() {
+    const Cluster::CheckResult check_result = cluster_.Check();
+    EXPECT_TRUE(check_result.ok()) << check_result.ToString();
+    // The last kill points may come after the end of all work.
     EXPECT_GE(deaths_, kPoints / 2);
   }
 
@@ -61,24 +61,24 @@ class KillPointTest : public testing::Test {
   uint64_t deaths_ = 0;
 };
 
-TEST_F(KillPointTest, DispatchOfADirectorThatDiedOverItRunsOnce) {
+TEST_F(KillPointTest, DispatchInterruptedByACrashRunsOnce) {
   for (uint64_t point = 0; point < kPoints; ++point) {
     const v1::SubmitTaskRequest request = cluster_.Task("true");
     Arm(point);
     absl::StatusOr<std::string> id;
-    ASSERT_TRUE(Eventually(absl::Minutes(1), [&] {
+    ASSERT_TRUE(WaitUntilTrue(absl::Minutes(1), [&] {
       Revive();
       id = cluster_.client().TrySubmit(request);
       return id.ok();
     })) << id.status();
     const v1::Task task = End(*id);
     EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
-    EXPECT_EQ(task.attempts(), 0u) << "nobody is to blame";
+    EXPECT_EQ(task.attempts(), 0u) << "no attempt failed";
   }
-  ExpectAllIsWell();
+  ExpectNoViolation();
 }
 
-TEST_F(KillPointTest, ResultThatADirectorDiedOverIsAcceptedOnce) {
+TEST_F(KillPointTest, ResultInterruptedByACrashIsAcceptedOnce) {
   for (uint64_t point = 0; point < kPoints; ++point) {
     const std::filesystem::path gate = test::NewFolder() / "gate";
     const std::string id = cluster_.client().Submit(
@@ -90,15 +90,15 @@ TEST_F(KillPointTest, ResultThatADirectorDiedOverIsAcceptedOnce) {
     EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
     EXPECT_EQ(task.dispatch(), 1u);
   }
-  ExpectAllIsWell();
+  ExpectNoViolation();
 }
 
-TEST_F(KillPointTest, RequeueThatADirectorDiedOverCountsOnceAndTheTaskRunsAgain) {
-  Member& agent = cluster_.agent(1);
-  uint64_t unheard = 0;
-  // Some of the calls are those of the connection, and how many is not always the same: until one
-  // died where the requeue was on disk and nobody knew it.
-  for (uint64_t round = 0; round < 2 * kPoints || (unheard == 0 && round < 20 * kPoints); ++round) {
+TEST_F(KillPointTest, RequeueInterruptedByACrashCountsOnce) {
+  ServerProcess& agent = cluster_.agent(1);
+  uint64_t unsent = 0;
+  // Some calls belong to the connection, and their number varies: repeat until a director died when
+  // the requeue was on disk and nothing had been sent.
+  for (uint64_t round = 0; round < 2 * kPoints || (unsent == 0 && round < 20 * kPoints); ++round) {
     const std::string id = cluster_.client().Submit(
         cluster_.Task("case $CALLBOARD_FENCE in */1/*) sleep 1000;; esac"));
     cluster_.WaitForRun(id, 1);
@@ -111,26 +111,26 @@ TEST_F(KillPointTest, RequeueThatADirectorDiedOverCountsOnceAndTheTaskRunsAgain)
     const v1::Task task = End(id);
     EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
     EXPECT_EQ(task.attempts(), 1u) << "for the run that was lost";
-    if (task.dispatch() > 2) ++unheard;
+    if (task.dispatch() > 2) ++unsent;
   }
-  ExpectAllIsWell();
-  EXPECT_GT(unheard, 0u) << "none died between the sync of a requeue and the start that follows";
+  ExpectNoViolation();
+  EXPECT_GT(unsent, 0u) << "none died between the sync of a requeue and the start that follows";
 }
 
-TEST_F(KillPointTest, CancelThatADirectorDiedOverIsCarriedOutOnceItWasAcknowledged) {
+TEST_F(KillPointTest, AcknowledgedCancelSurvivesACrash) {
   for (uint64_t point = 0; point < kPoints; ++point) {
     const std::string id = cluster_.client().Submit(cluster_.Task("sleep 1000"));
     cluster_.WaitForRun(id, 1);
     cluster_.client().WaitFor(id, v1::Task::STATE_WORKING);
     Arm(point);
-    // Nobody asks again who was answered.
-    ASSERT_TRUE(Eventually(absl::Minutes(1), [&] {
+    // An answered client does not ask again.
+    ASSERT_TRUE(WaitUntilTrue(absl::Minutes(1), [&] {
       Revive();
       return cluster_.client().TryCancel(id).ok();
     }));
     EXPECT_EQ(End(id).state(), v1::Task::STATE_CANCELLED);
   }
-  ExpectAllIsWell();
+  ExpectNoViolation();
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "libs/testing/running_server.h"
 #include "tests/e2e/eventually.h"
 #include "tests/integration/scheduler_client.h"
@@ -14,7 +14,7 @@
 namespace callboard::e2e {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Minutes(1);
+constexpr absl::Duration kTimeout = absl::Minutes(1);
 
 struct CatchUp {
   const char* name;
@@ -81,9 +81,9 @@ void MortalScheduler::Die(const KillPoint& point) {
     if (!member_.is_alive()) Revive();
     call = Arm(point);
   }
-  CHECK(Eventually(kPatience, [&] {
+  CHECK(WaitUntilTrue(kTimeout, [&] {
     if (!member_.is_alive()) return true;
-    // It was quicker.
+    // The scheduler has already passed this call.
     if (disk_.calls() >= call) call = Arm(point);
     return false;
   }));
@@ -91,11 +91,11 @@ void MortalScheduler::Die(const KillPoint& point) {
   ++deaths_[disk_.Log().back().action];
   const absl::Time now = clock_.WallNow();
   const absl::Time next = absl::FromUnixSeconds(absl::ToUnixSeconds(now) + 1);
-  if (point.stays_away) Pass(next - now);
+  if (point.stays_away) LetTimePass(next - now);
 }
 
 void MortalScheduler::Revive() {
-  disk_.DieAt(0, crash::Death::kBefore);
+  disk_.DieAt(0, crash::DeathTime::kBefore);
   member_.Start();
 }
 
@@ -105,7 +105,7 @@ void MortalScheduler::End() {
                          absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", end_, absl::UTCTimeZone()), "'"));
   Revive();
   test::SchedulerClient client(member_.address());
-  CHECK(Eventually(kPatience, [&] {
+  CHECK(WaitUntilTrue(kTimeout, [&] {
     const v1::SchedulerStatus status = client.Status();
     return !status.has_next_fire_at() && status.overdue().seconds() == 0 &&
            status.overdue().nanos() == 0;

@@ -1,4 +1,4 @@
-// Tasks that take down their agents, and agents that are of no use to any task.
+// Tasks that kill their agents, and agents that cannot run any task.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,9 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "libs/testing/process.h"
-#include "libs/testing/process_table.h"
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/eventually.h"
 
@@ -22,21 +21,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A script that kills the agent that runs it: above it are its supervisor and the launcher.
+// A script that kills its agent: its ancestors are the supervisor and the launcher.
 constexpr char kKillsItsAgent[] = R"sh(
 parent() { read -r pid name state parent rest <"/proc/$1/stat"; echo "$parent"; }
 kill -9 "$(parent "$(parent "$PPID")")"
 sleep 1000
 )sh";
 
-// Root has as many processes as it likes, so it becomes somebody else, who may use its files.
-std::vector<std::string> AsSomebodyWithLimits() {
+// The process limit does not apply to root, so the agent runs as another user with access to the
+// files.
+std::vector<std::string> CommandWithProcessLimit() {
   if (getuid() != 0) return {};
   return {"/usr/bin/setpriv", "--reuid=61234", "--inh-caps=+dac_override",
           "--ambient-caps=+dac_override"};
 }
 
-pid_t LauncherOf(Member& agent) {
+pid_t LauncherOf(ServerProcess& agent) {
   for (const pid_t pid : test::ProcessesNaming("--callboard-launch-supervisors")) {
     if (test::ParentOf(pid) == agent.process().pid()) return pid;
   }
@@ -44,7 +44,7 @@ pid_t LauncherOf(Member& agent) {
   return 0;
 }
 
-TEST(PoisonTest, TaskThatTakesDownTwoAgentsIsPoisonAndOthersGoOn) {
+TEST(PoisonTest, TaskThatKillsTwoAgentsIsPoison) {
   Cluster cluster(test::NewFolder(), {.director_flags = LongLease()});
   ClusterClient& client = cluster.client();
   const std::string poison = client.Submit(cluster.Task(kKillsItsAgent));
@@ -60,17 +60,17 @@ TEST(PoisonTest, TaskThatTakesDownTwoAgentsIsPoisonAndOthersGoOn) {
   EXPECT_EQ(client.WaitForEnd(other).state(), v1::Task::STATE_COMPLETED);
   EXPECT_EQ(client.WaitForEnd(client.Submit(cluster.Task("true"))).state(),
             v1::Task::STATE_COMPLETED);
-  const Cluster::Verdict verdict = cluster.Check();
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const Cluster::CheckResult check_result = cluster.Check();
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
-// Three tasks come to the first agent, which accepts each before it knows that it cannot begin it.
+// The first agent gets three tasks and accepts each before it knows that it cannot start it.
 void ExpectCordonAndRunsElsewhere(Cluster& cluster, const std::string& why) {
   ClusterClient& client = cluster.client();
   std::vector<std::string> ids;
   for (int i = 0; i < 3; ++i) {
     ids.push_back(client.Submit(cluster.Task("true")));
-    // The first that is idle, by name, gets it.
+    // The first idle agent by name gets it.
     const v1::Task task = client.WaitFor(ids.back(), v1::Task::STATE_PENDING);
     EXPECT_EQ(task.attempts(), 1u);
     EXPECT_THAT(task.last_error(), HasSubstr(why));
@@ -84,16 +84,16 @@ void ExpectCordonAndRunsElsewhere(Cluster& cluster, const std::string& why) {
   }
 }
 
-// Somebody repaired it and starts it again.
-Cluster::Verdict VerdictOnceRestarted(Cluster& cluster) {
+// The operator repairs and restarts the agent.
+Cluster::CheckResult CheckAfterRestart(Cluster& cluster) {
   cluster.agent(1).Start();
-  EXPECT_TRUE(Eventually(absl::Minutes(1), [&] {
+  EXPECT_TRUE(WaitUntilTrue(absl::Minutes(1), [&] {
     return cluster.client().Agents().front().state() == v1::Agent::STATE_IDLE;
   }));
   return cluster.Check();
 }
 
-TEST(PoisonTest, AgentThatCannotBeginThreeTasksInARowIsCordonedAndTheyRunElsewhere) {
+TEST(PoisonTest, AgentThatCannotStartThreeTasksIsCordoned) {
   Cluster cluster(test::NewFolder(), {.director_flags = LongLease()});
   const std::filesystem::path runs = cluster.AgentFolder(1) / "runs";
   std::filesystem::remove_all(runs);
@@ -101,12 +101,12 @@ TEST(PoisonTest, AgentThatCannotBeginThreeTasksInARowIsCordonedAndTheyRunElsewhe
   ExpectCordonAndRunsElsewhere(cluster, runs.string());
   cluster.agent(1).Kill();
   std::filesystem::remove(runs);
-  const Cluster::Verdict verdict = VerdictOnceRestarted(cluster);
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const Cluster::CheckResult check_result = CheckAfterRestart(cluster);
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
-TEST(PoisonTest, AgentThatCanStartNoProcessIsCordonedAndItsTasksRunElsewhere) {
-  std::vector<std::string> command = AsSomebodyWithLimits();
+TEST(PoisonTest, AgentThatCannotForkIsCordoned) {
+  std::vector<std::string> command = CommandWithProcessLimit();
   Cluster cluster(test::NewFolder(), {.director_flags = LongLease(), .agent_wrapper = command});
   command.insert(
       command.end(),
@@ -114,8 +114,8 @@ TEST(PoisonTest, AgentThatCanStartNoProcessIsCordonedAndItsTasksRunElsewhere) {
   ASSERT_EQ(test::RunToEnd(command).exit_code, 0);
   ExpectCordonAndRunsElsewhere(cluster, "Resource temporarily unavailable");
   cluster.agent(1).Kill();
-  const Cluster::Verdict verdict = VerdictOnceRestarted(cluster);
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const Cluster::CheckResult check_result = CheckAfterRestart(cluster);
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Directors and agents that are killed, told to go, or cut off for a moment, and are back before
-// any lease has ended.
+// Directors and agents that are killed, stopped, or cut off for a moment, and return before any
+// lease has ended.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "libs/base/error.h"
-#include "libs/testing/new_folder.h"
-#include "libs/testing/process_table.h"
+#include "libs/testing/files.h"
+#include "libs/testing/process.h"
 #include "libs/testing/tcp_proxy.h"
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/eventually.h"
@@ -29,48 +29,48 @@ v1::SubmitTaskRequest NotRequeued(v1::SubmitTaskRequest request) {
   return request;
 }
 
-void ExpectAllIsWell(Cluster& cluster) {
-  const Cluster::Verdict verdict = cluster.Check();
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+void ExpectNoViolation(Cluster& cluster) {
+  const Cluster::CheckResult check_result = cluster.Check();
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
-TEST(RestartTest, DirectorThatIsKilledGoesOnWithWhatWaitsIsBeingStartedAndRuns) {
+TEST(RestartTest, KilledDirectorContinuesWithAllTasks) {
   Cluster cluster(test::NewFolder(), Agents(3));
   ClusterClient& client = cluster.client();
   const auto submit = [&] { return client.Submit(cluster.Task(cluster.WaitForGate())); };
   const std::string working = submit();
   client.WaitFor(working, v1::Task::STATE_WORKING);
-  // Begun, and nobody hears of it.
+  // Started, but its answer is held back.
   cluster.agent(2).network().Set(Direction::kToClient, Flow::kHeld);
-  const std::string begun = submit();
-  cluster.WaitForRun(begun, 1);
-  // On its way for ever.
+  const std::string started = submit();
+  cluster.WaitForRun(started, 1);
+  // The start never arrives.
   cluster.agent(3).network().Set(Direction::kToServer, Flow::kHeld);
-  const std::string unheard = submit();
+  const std::string unsent = submit();
   const std::vector<std::string> pending = {submit(), submit()};
-  EXPECT_EQ(client.Get(begun).state(), v1::Task::STATE_DISPATCHING);
-  EXPECT_EQ(client.Get(unheard).state(), v1::Task::STATE_DISPATCHING);
+  EXPECT_EQ(client.Get(started).state(), v1::Task::STATE_DISPATCHING);
+  EXPECT_EQ(client.Get(unsent).state(), v1::Task::STATE_DISPATCHING);
 
   cluster.director().Kill();
-  cluster.agent(2).network().Set(Direction::kToClient, Flow::kThrough);
-  cluster.agent(3).network().Set(Direction::kToServer, Flow::kThrough);
+  cluster.agent(2).network().Set(Direction::kToClient, Flow::kForwarded);
+  cluster.agent(3).network().Set(Direction::kToServer, Flow::kForwarded);
   cluster.director().Start();
 
-  client.WaitFor(begun, v1::Task::STATE_WORKING);
+  client.WaitFor(started, v1::Task::STATE_WORKING);
   EXPECT_EQ(client.Get(pending[0]).position(), 1u);
   EXPECT_EQ(client.Get(pending[1]).position(), 2u);
-  cluster.WaitForRun(unheard, 2);
+  cluster.WaitForRun(unsent, 2);
   cluster.Open();
-  for (const std::string& id : {working, begun, unheard, pending[0], pending[1]}) {
+  for (const std::string& id : {working, started, unsent, pending[0], pending[1]}) {
     const v1::Task task = client.WaitForEnd(id);
     EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
-    EXPECT_EQ(task.dispatch(), id == unheard ? 2u : 1u);
+    EXPECT_EQ(task.dispatch(), id == unsent ? 2u : 1u);
     EXPECT_EQ(task.attempts(), 0u);
   }
-  ExpectAllIsWell(cluster);
+  ExpectNoViolation(cluster);
 }
 
-TEST(RestartTest, AgentThatIsKilledTakesItsProcessesAlongAndItsTasksRunAgainOrAreLost) {
+TEST(RestartTest, TasksOfAKilledAgentRunAgainOrAreLost) {
   ClusterOptions options = Agents(1);
   options.agent_flags = {"--lanes=default=2"};
   Cluster cluster(test::NewFolder(), options);
@@ -87,10 +87,10 @@ TEST(RestartTest, AgentThatIsKilledTakesItsProcessesAlongAndItsTasksRunAgainOrAr
   cluster.WaitForRun(requeued, 2);
   cluster.Open();
   EXPECT_EQ(client.WaitForEnd(requeued).state(), v1::Task::STATE_COMPLETED);
-  ExpectAllIsWell(cluster);
+  ExpectNoViolation(cluster);
 }
 
-TEST(RestartTest, DirectorAndAgentThatAreKilledTogetherLoseNothing) {
+TEST(RestartTest, KillingDirectorAndAgentTogetherLosesNothing) {
   Cluster cluster(test::NewFolder(), Agents(1));
   ClusterClient& client = cluster.client();
   const std::string running = client.Submit(cluster.Task(cluster.WaitForGate()));
@@ -105,46 +105,46 @@ TEST(RestartTest, DirectorAndAgentThatAreKilledTogetherLoseNothing) {
   cluster.Open();
   EXPECT_EQ(client.WaitForEnd(running).attempts(), 1u);
   EXPECT_EQ(client.WaitForEnd(pending).dispatch(), 1u);
-  ExpectAllIsWell(cluster);
+  ExpectNoViolation(cluster);
 }
 
-TEST(RestartTest, AnswerThatIsLostOnItsWayIsGivenAgainAndTheTaskRunsOnce) {
+TEST(RestartTest, LostStartAnswerIsRepeatedAndTheTaskRunsOnce) {
   Cluster cluster(test::NewFolder(), Agents(1));
   TcpProxy& network = cluster.agent(1).network();
-  network.Set(Direction::kToClient, Flow::kSwallowed);
+  network.Set(Direction::kToClient, Flow::kDropped);
   const std::string id = cluster.client().Submit(cluster.Task(cluster.WaitForGate()));
   cluster.WaitForRun(id, 1);
   network.Cut();
-  network.Set(Direction::kToClient, Flow::kThrough);
+  network.Set(Direction::kToClient, Flow::kForwarded);
   cluster.client().WaitFor(id, v1::Task::STATE_WORKING);
   cluster.Open();
   EXPECT_EQ(cluster.client().WaitForEnd(id).dispatch(), 1u);
-  ExpectAllIsWell(cluster);
+  ExpectNoViolation(cluster);
 }
 
-// In either direction: the result, and the word that it has arrived.
-TEST(RestartTest, ResultThatIsLostOnItsWayIsReportedAgainAndEndsTheTaskOnce) {
+// Loses the result, and then its acknowledgement.
+TEST(RestartTest, LostResultIsRepeatedAndEndsTheTaskOnce) {
   for (const Direction direction : {Direction::kToClient, Direction::kToServer}) {
     Cluster cluster(test::NewFolder(), Agents(1));
     TcpProxy& network = cluster.agent(1).network();
     const std::string id = cluster.client().Submit(cluster.Task(cluster.WaitForGate()));
     const RunLine run = cluster.WaitForRun(id, 1);
     cluster.client().WaitFor(id, v1::Task::STATE_WORKING);
-    network.Set(direction, Flow::kSwallowed);
+    network.Set(direction, Flow::kDropped);
     cluster.Open();
     test::WaitUntilDead(run.pid);
     if (direction == Direction::kToServer) cluster.client().WaitForEnd(id);
     network.Cut();
-    network.Set(direction, Flow::kThrough);
+    network.Set(direction, Flow::kForwarded);
     EXPECT_EQ(cluster.client().WaitForEnd(id).dispatch(), 1u);
-    // The agent has nothing more to say: it is there for others.
+    // The agent has no open reports and accepts other tasks.
     EXPECT_EQ(cluster.client().WaitForEnd(cluster.client().Submit(cluster.Task("true"))).state(),
               v1::Task::STATE_COMPLETED);
-    ExpectAllIsWell(cluster);
+    ExpectNoViolation(cluster);
   }
 }
 
-TEST(RestartTest, DirectorThatIsToldToGoSendsItsWaitersAwayAndFindsItsTasksAgain) {
+TEST(RestartTest, TerminatedDirectorRejectsWaitersAndKeepsItsTasks) {
   ClusterOptions options = Agents(1);
   options.director_flags.push_back("--queue.max_size=1");
   options.director_flags.push_back("--queue.policy=block");
@@ -158,10 +158,10 @@ TEST(RestartTest, DirectorThatIsToldToGoSendsItsWaitersAwayAndFindsItsTasksAgain
   while (client.Status().waiting() == 0) {
   }
   EXPECT_EQ(cluster.director().Terminate(), 0);
-  const absl::Status refused = answer.get().status();
-  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
-  EXPECT_EQ(base::DetailsOf(refused).reason, "QUEUE_DRAINING");
-  EXPECT_TRUE(base::DetailsOf(refused).retry_after.has_value());
+  const absl::Status rejected = answer.get().status();
+  EXPECT_TRUE(absl::IsUnavailable(rejected)) << rejected;
+  EXPECT_EQ(base::GetErrorDetails(rejected).reason, "QUEUE_DRAINING");
+  EXPECT_TRUE(base::GetErrorDetails(rejected).retry_after.has_value());
   cluster.director().Start();
   cluster.Open();
   for (const std::string& id : {running, pending, client.Submit(waiting)}) {
@@ -169,7 +169,7 @@ TEST(RestartTest, DirectorThatIsToldToGoSendsItsWaitersAwayAndFindsItsTasksAgain
     EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
     EXPECT_EQ(task.dispatch(), 1u);
   }
-  ExpectAllIsWell(cluster);
+  ExpectNoViolation(cluster);
 }
 
 }  // namespace

@@ -32,21 +32,21 @@ Task::State StateAfter(Event::Kind end) {
   return end == Event::KIND_CANCELED ? Task::STATE_CANCELLED : Task::STATE_FAILED;
 }
 
-// What the runs of one task recorded.
+// The recorded runs of one task.
 struct Runs {
-  // In the order in which they began.
-  std::vector<Fence> begun = {};
-  // Dispatches whose run came to its end.
+  // In the order of their start.
+  std::vector<Fence> started = {};
+  // Dispatches whose run ended.
   std::set<uint64_t> ended = {};
 };
 
 class TaskChecker {
  public:
-  TaskChecker(const SeenTask& seen, const Runs& runs, RunVerdict& verdict)
-      : seen_(seen), task_(seen.task), runs_(runs), verdict_(verdict) {}
+  TaskChecker(const ObservedTask& seen, const Runs& runs, RunCheckResult& check_result)
+      : seen_(seen), task_(seen.task), runs_(runs), check_result_(check_result) {}
 
   void Check() {
-    for (const Event& event : seen_.events) Follow(event);
+    for (const Event& event : seen_.events) ApplyEvent(event);
     CheckEnd();
     CheckNumbers();
     CheckRuns();
@@ -54,23 +54,23 @@ class TaskChecker {
   }
 
  private:
-  void Follow(const Event& event) {
+  void ApplyEvent(const Event& event) {
     const auto wrong = [&](absl::string_view how) {
-      Inconsistent(
+      AddInconsistent(
           absl::StrCat("event ", event.number(), " (", Event::Kind_Name(event.kind()), ") ", how));
     };
     if (event.kind() == Event::KIND_ORPHAN_RESULT) {
-      ++verdict_.orphaned;
-      if (event.dispatch() > last_dispatch_) wrong("is of a dispatch that was never made");
+      ++check_result_.orphaned;
+      if (event.dispatch() > last_dispatch_) wrong("belongs to an unknown dispatch");
       return;
     }
     if (end_ != nullptr) {
       if (!IsEnd(event.kind())) return wrong("came after the end");
-      verdict_.unended.push_back(absl::StrCat(task_.queue_id(), ": ended twice"));
+      check_result_.unended.push_back(absl::StrCat(task_.queue_id(), ": ended twice"));
       return;
     }
     if (event.kind() == Event::KIND_DISPATCHING) {
-      if (is_in_flight_) wrong("came while another dispatch was under way");
+      if (is_in_flight_) wrong("came while another dispatch was in flight");
       if (event.dispatch() <= last_dispatch_) wrong("has a number that was used before");
       is_in_flight_ = true;
       last_dispatch_ = event.dispatch();
@@ -87,98 +87,101 @@ class TaskChecker {
 
   void CheckEnd() {
     if (end_ == nullptr) {
-      verdict_.unended.push_back(
+      check_result_.unended.push_back(
           absl::StrCat(task_.queue_id(), ": is ", Task::State_Name(task_.state())));
       return;
     }
-    ++verdict_.ended;
+    ++check_result_.ended;
     if (task_.state() != StateAfter(end_->kind())) {
-      Inconsistent(absl::StrCat("is ", Task::State_Name(task_.state()), " after ",
-                                Event::Kind_Name(end_->kind())));
+      AddInconsistent(absl::StrCat("is ", Task::State_Name(task_.state()), " after ",
+                                   Event::Kind_Name(end_->kind())));
     }
     if (task_.state() == Task::STATE_COMPLETED && end_->dispatch() == 0) {
-      Inconsistent("is completed by no dispatch");
+      AddInconsistent("was completed without a dispatch");
     }
   }
 
   void CheckNumbers() {
     if (task_.dispatch() != last_dispatch_) {
-      Inconsistent(
+      AddInconsistent(
           absl::StrCat("has dispatch ", task_.dispatch(), "; its events have ", last_dispatch_));
     }
-    // A dispatch counts as one or the other, or as none of both.
+    // A dispatch counts as an attempt, as a busy answer, or as neither.
     if (task_.attempts() + task_.busy_rejections() > task_.dispatch()) {
-      Inconsistent(absl::StrCat(task_.attempts(), " attempts and ", task_.busy_rejections(),
-                                " refusals in ", task_.dispatch(), " dispatches"));
+      AddInconsistent(absl::StrCat(task_.attempts(), " attempts and ", task_.busy_rejections(),
+                                   " busy answers in ", task_.dispatch(), " dispatches"));
     }
     if (task_.attempts() > task_.max_attempts()) {
-      Inconsistent(absl::StrCat(task_.attempts(), " attempts, and at most ", task_.max_attempts()));
+      AddInconsistent(
+          absl::StrCat(task_.attempts(), " attempts, and at most ", task_.max_attempts()));
     }
   }
 
   void CheckRuns() {
     uint64_t last = 0;
-    for (const Fence& run : runs_.begun) {
+    for (const Fence& run : runs_.started) {
       if (run.dispatch > task_.dispatch()) {
-        Inconsistent(absl::StrCat("dispatch ", run.dispatch, " ran and was never made"));
+        AddInconsistent(absl::StrCat("dispatch ", run.dispatch, " ran but does not exist"));
       }
       if (run.dispatch < last) {
-        Inconsistent(absl::StrCat("dispatch ", run.dispatch, " began after dispatch ", last));
+        AddInconsistent(absl::StrCat("dispatch ", run.dispatch, " started after dispatch ", last));
       }
       last = run.dispatch;
     }
     if (task_.state() == Task::STATE_COMPLETED && end_ != nullptr &&
         !runs_.ended.contains(end_->dispatch())) {
-      Inconsistent(
-          absl::StrCat("is completed, and dispatch ", end_->dispatch(), " did not run to its end"));
+      AddInconsistent(
+          absl::StrCat("is completed, but dispatch ", end_->dispatch(), " did not finish its run"));
     }
   }
 
-  // A run says which one it was.
+  // The result of a run names its dispatch.
   void CheckResult() {
     if (end_ == nullptr || (task_.result().empty() && task_.state() != Task::STATE_COMPLETED)) {
       return;
     }
     const Fence fence = Fence::From(task_.result());
     if (fence.queue_id == task_.queue_id() && fence.dispatch == end_->dispatch()) return;
-    verdict_.stale.push_back(absl::StrCat(task_.queue_id(), ": dispatch ", end_->dispatch(),
-                                          " ended it with the result of '", task_.result(), "'"));
+    check_result_.stale.push_back(absl::StrCat(task_.queue_id(), ": dispatch ", end_->dispatch(),
+                                               " ended it with the result of '", task_.result(),
+                                               "'"));
   }
 
-  void Inconsistent(const std::string& how) {
-    verdict_.inconsistent.push_back(absl::StrCat(task_.queue_id(), ": ", how));
+  void AddInconsistent(const std::string& how) {
+    check_result_.inconsistent.push_back(absl::StrCat(task_.queue_id(), ": ", how));
   }
 
-  const SeenTask& seen_;
+  const ObservedTask& seen_;
   const Task& task_;
   const Runs& runs_;
-  RunVerdict& verdict_;
+  RunCheckResult& check_result_;
   bool is_in_flight_ = false;
   uint64_t last_dispatch_ = 0;
   const Event* end_ = nullptr;
 };
 
-// By task.
-std::map<std::string, Runs> ReadRecord(const std::vector<RunLine>& record, RunVerdict& verdict) {
+// Returns the runs by task.
+std::map<std::string, Runs> ReadRecord(const std::vector<RunLine>& record,
+                                       RunCheckResult& check_result) {
   std::map<std::string, Runs> all;
-  std::set<std::string> begun;
-  const auto overlaps = [&verdict](const Fence& fence, absl::string_view how) {
-    verdict.overlapping.push_back(absl::StrCat(fence.ToString(), ": ", how));
+  std::set<std::string> started;
+  const auto overlaps = [&check_result](const Fence& fence, absl::string_view how) {
+    check_result.overlapping.push_back(absl::StrCat(fence.ToString(), ": ", how));
   };
   for (const RunLine& line : record) {
     Runs& runs = all[line.fence.queue_id];
     switch (line.kind) {
       case RunLine::Kind::kBegin:
-        ++verdict.runs;
-        if (!begun.insert(line.fence.ToString()).second) overlaps(line.fence, "began twice");
-        runs.begun.push_back(line.fence);
+        ++check_result.runs;
+        if (!started.insert(line.fence.ToString()).second) overlaps(line.fence, "started twice");
+        runs.started.push_back(line.fence);
         break;
       case RunLine::Kind::kOverlap:
-        overlaps(line.fence, "began while another dispatch had processes");
+        overlaps(line.fence, "started while another dispatch had processes");
         break;
       case RunLine::Kind::kEnd:
-        if (runs.begun.empty() || !(runs.begun.back() == line.fence)) {
-          overlaps(line.fence, "ended after another run of its task had begun");
+        if (runs.started.empty() || !(runs.started.back() == line.fence)) {
+          overlaps(line.fence, "ended after another run of its task had started");
         }
         runs.ended.insert(line.fence.dispatch);
         break;
@@ -189,13 +192,12 @@ std::map<std::string, Runs> ReadRecord(const std::vector<RunLine>& record, RunVe
 
 }  // namespace
 
-bool RunVerdict::ok() const {
+bool RunCheckResult::ok() const {
   return unended.empty() && overlapping.empty() && stale.empty() && inconsistent.empty();
 }
 
-std::string RunVerdict::ToString() const {
-  std::string text =
-      absl::StrCat(ended, " ended, ", runs, " runs, ", orphaned, " results thrown away");
+std::string RunCheckResult::ToString() const {
+  std::string text = absl::StrCat(ended, " ended, ", runs, " runs, ", orphaned, " results dropped");
   const auto add = [&text](const char* what, const std::vector<std::string>& lines) {
     absl::StrAppend(&text, ", ", lines.size(), " ", what);
     for (const std::string& line : lines) absl::StrAppend(&text, "\n  ", line);
@@ -207,17 +209,19 @@ std::string RunVerdict::ToString() const {
   return text;
 }
 
-RunVerdict CheckRuns(const std::vector<SeenTask>& tasks, const std::vector<RunLine>& record) {
-  RunVerdict verdict;
-  std::map<std::string, Runs> runs = ReadRecord(record, verdict);
-  for (const SeenTask& seen : tasks) {
-    TaskChecker(seen, runs[seen.task.queue_id()], verdict).Check();
+RunCheckResult CheckRuns(const std::vector<ObservedTask>& tasks,
+                         const std::vector<RunLine>& record) {
+  RunCheckResult check_result;
+  std::map<std::string, Runs> runs = ReadRecord(record, check_result);
+  for (const ObservedTask& seen : tasks) {
+    TaskChecker(seen, runs[seen.task.queue_id()], check_result).Check();
     runs.erase(seen.task.queue_id());
   }
   for (const auto& [queue_id, unknown] : runs) {
-    verdict.inconsistent.push_back(absl::StrCat(queue_id, ": ran, and nobody knows it"));
+    check_result.inconsistent.push_back(
+        absl::StrCat(queue_id, ": ran, but is unknown to the director"));
   }
-  return verdict;
+  return check_result;
 }
 
 }  // namespace callboard::e2e

@@ -10,37 +10,37 @@
 
 namespace callboard::e2e {
 
-// A task as the director shows it, whole, with all that happened to it.
-struct SeenTask {
+// A task with all fields and events, as the director returns it.
+struct ObservedTask {
   v1::Task task;
   std::vector<v1::TaskEvent> events;
 };
 
-// How what a director tells of its tasks goes with what their runs recorded. Each list has a line
-// for everything that broke a promise.
-struct RunVerdict {
+// The comparison of the director's tasks with the records of their runs. Each list has a line for
+// every violation.
+struct RunCheckResult {
   uint64_t ended = 0;
   uint64_t runs = 0;
-  // Results that came too late and were thrown away, which is fine.
+  // Results that came too late and were dropped, which is allowed.
   uint64_t orphaned = 0;
-  // Not ended, or more than once.
+  // Tasks that have not ended, or ended more than once.
   std::vector<std::string> unended = {};
-  // Two runs of one task at the same time, or two of one dispatch.
+  // Concurrent runs of one task, or two runs of one dispatch.
   std::vector<std::string> overlapping = {};
-  // A result that is not of the dispatch that ended the task.
+  // A result of another dispatch than the one that ended the task.
   std::vector<std::string> stale = {};
-  // Dispatches, attempts and events that do not follow from each other, or runs that nobody asked
-  // for.
+  // Contradictory dispatches, attempts and events, or runs without a dispatch.
   std::vector<std::string> inconsistent = {};
 
   bool ok() const;
-  // All of it, in lines.
+  // Returns all counts and violations, one per line.
   std::string ToString() const;
 };
 
-// Checks all tasks, seen when none of them is to change any more, against all that was recorded.
-// Runs are those of RunRecord::Script().
-RunVerdict CheckRuns(const std::vector<SeenTask>& tasks, const std::vector<RunLine>& record);
+// Checks all tasks, read after their last change, against all records. Runs must use
+// RunRecord::Script().
+RunCheckResult CheckRuns(const std::vector<ObservedTask>& tasks,
+                         const std::vector<RunLine>& record);
 
 }  // namespace callboard::e2e
 

@@ -16,12 +16,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using v1::Task;
 
-// Builds what was seen of a few tasks, and what their runs recorded.
+// Builds a few tasks with their events, and the records of their runs.
 class RunCheckerTest : public testing::Test {
  protected:
-  // A task that was admitted; others are added to it.
-  SeenTask& Has(const std::string& id) {
-    SeenTask& seen = tasks_.emplace_back();
+  // Adds an admitted task.
+  ObservedTask& Has(const std::string& id) {
+    ObservedTask& seen = tasks_.emplace_back();
     seen.task.set_queue_id(id);
     seen.task.set_max_attempts(3);
     seen.task.set_state(Task::STATE_PENDING);
@@ -29,23 +29,23 @@ class RunCheckerTest : public testing::Test {
     Happens(seen, Event::KIND_ADMITTED);
     return seen;
   }
-  static void Happens(SeenTask& seen, Event::Kind kind, uint64_t dispatch = 0) {
+  static void Happens(ObservedTask& seen, Event::Kind kind, uint64_t dispatch = 0) {
     Event& event = seen.events.emplace_back();
     event.set_number(seen.events.size());
     event.set_kind(kind);
     event.set_dispatch(dispatch);
   }
-  static void Dispatches(SeenTask& seen, uint64_t dispatch) {
+  static void Dispatches(ObservedTask& seen, uint64_t dispatch) {
     Happens(seen, Event::KIND_DISPATCHING, dispatch);
     Happens(seen, Event::KIND_RUNNING, dispatch);
     seen.task.set_dispatch(dispatch);
   }
-  static void Completes(SeenTask& seen, uint64_t dispatch) {
+  static void Completes(ObservedTask& seen, uint64_t dispatch) {
     Happens(seen, Event::KIND_DONE, dispatch);
     seen.task.set_state(Task::STATE_COMPLETED);
     seen.task.set_result(Fence{seen.task.queue_id(), dispatch, 1}.ToString() + "\n");
   }
-  static void Returns(SeenTask& seen, uint64_t dispatch) {
+  static void Returns(ObservedTask& seen, uint64_t dispatch) {
     Happens(seen, Event::KIND_RETRY, dispatch);
     seen.task.set_attempts(seen.task.attempts() + 1);
   }
@@ -56,24 +56,24 @@ class RunCheckerTest : public testing::Test {
     Records(Kind::kBegin, id, dispatch);
     Records(Kind::kEnd, id, dispatch);
   }
-  // A task that ran once and completed.
-  SeenTask& HasCompleted(const std::string& id) {
-    SeenTask& seen = Has(id);
+  // Adds a task that ran once and completed.
+  ObservedTask& HasCompleted(const std::string& id) {
+    ObservedTask& seen = Has(id);
     Dispatches(seen, 1);
     Runs(id, 1);
     Completes(seen, 1);
     return seen;
   }
 
-  RunVerdict Check() const { return CheckRuns(tasks_, record_); }
+  RunCheckResult Check() const { return CheckRuns(tasks_, record_); }
 
-  std::vector<SeenTask> tasks_;
+  std::vector<ObservedTask> tasks_;
   std::vector<RunLine> record_;
 };
 
-TEST_F(RunCheckerTest, TasksThatRanOneAttemptAfterTheOtherAndEndedOnceAreFine) {
+TEST_F(RunCheckerTest, SequentialAttemptsWithOneEndPass) {
   HasCompleted("a");
-  SeenTask& b = Has("b");
+  ObservedTask& b = Has("b");
   Dispatches(b, 1);
   Records(Kind::kBegin, "b", 1);
   Returns(b, 1);
@@ -81,45 +81,45 @@ TEST_F(RunCheckerTest, TasksThatRanOneAttemptAfterTheOtherAndEndedOnceAreFine) {
   Runs("b", 2);
   Completes(b, 2);
   Happens(b, Event::KIND_ORPHAN_RESULT, 1);
-  SeenTask& c = Has("c");
+  ObservedTask& c = Has("c");
   Happens(c, Event::KIND_CANCELED);
   c.task.set_state(Task::STATE_CANCELLED);
-  const RunVerdict verdict = Check();
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
-  EXPECT_EQ(verdict.ended, 3u);
-  EXPECT_EQ(verdict.runs, 3u);
-  EXPECT_EQ(verdict.orphaned, 1u);
+  const RunCheckResult check_result = Check();
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
+  EXPECT_EQ(check_result.ended, 3u);
+  EXPECT_EQ(check_result.runs, 3u);
+  EXPECT_EQ(check_result.orphaned, 1u);
 }
 
-TEST_F(RunCheckerTest, TaskThatIsStillUnderWayHasNotEnded) {
+TEST_F(RunCheckerTest, TaskInFlightHasNotEnded) {
   Dispatches(Has("a"), 1);
   EXPECT_THAT(Check().unended, ElementsAre("a: is STATE_PENDING"));
 }
 
-TEST_F(RunCheckerTest, SecondEndIsOneTooMany) {
+TEST_F(RunCheckerTest, SecondEndIsAViolation) {
   Happens(HasCompleted("a"), Event::KIND_FAILED, 1);
   EXPECT_THAT(Check().unended, ElementsAre("a: ended twice"));
 }
 
-TEST_F(RunCheckerTest, NothingHappensToATaskThatHasEnded) {
+TEST_F(RunCheckerTest, EventAfterTheEndIsAViolation) {
   Happens(HasCompleted("a"), Event::KIND_DISPATCHING, 2);
   EXPECT_THAT(Check().inconsistent, ElementsAre(HasSubstr("KIND_DISPATCHING) came after the end")));
 }
 
-TEST_F(RunCheckerTest, StateIsThatOfTheEnd) {
+TEST_F(RunCheckerTest, StateMatchesTheEndEvent) {
   HasCompleted("a").task.set_state(Task::STATE_FAILED);
   EXPECT_THAT(Check().inconsistent, ElementsAre("a: is STATE_FAILED after KIND_DONE"));
 }
 
-TEST_F(RunCheckerTest, ProcessesOfAnotherDispatchAreAnOverlap) {
+TEST_F(RunCheckerTest, ProcessesOfAnotherDispatchOverlap) {
   HasCompleted("a");
   Records(Kind::kOverlap, "a", 1);
   EXPECT_THAT(Check().overlapping,
-              ElementsAre("a/1/1: began while another dispatch had processes"));
+              ElementsAre("a/1/1: started while another dispatch had processes"));
 }
 
-TEST_F(RunCheckerTest, RunThatEndsAfterTheNextBeganIsAnOverlap) {
-  SeenTask& a = Has("a");
+TEST_F(RunCheckerTest, RunThatEndsAfterTheNextStartOverlaps) {
+  ObservedTask& a = Has("a");
   Dispatches(a, 1);
   Records(Kind::kBegin, "a", 1);
   Returns(a, 1);
@@ -128,17 +128,17 @@ TEST_F(RunCheckerTest, RunThatEndsAfterTheNextBeganIsAnOverlap) {
   Records(Kind::kEnd, "a", 1);
   Completes(a, 2);
   EXPECT_THAT(Check().overlapping,
-              ElementsAre("a/1/1: ended after another run of its task had begun"));
+              ElementsAre("a/1/1: ended after another run of its task had started"));
 }
 
 TEST_F(RunCheckerTest, DispatchRunsOnce) {
   HasCompleted("a");
   Runs("a", 1);
-  EXPECT_THAT(Check().overlapping, ElementsAre("a/1/1: began twice"));
+  EXPECT_THAT(Check().overlapping, ElementsAre("a/1/1: started twice"));
 }
 
 TEST_F(RunCheckerTest, ResultOfAnotherDispatchIsStale) {
-  SeenTask& a = Has("a");
+  ObservedTask& a = Has("a");
   Dispatches(a, 1);
   Runs("a", 1);
   Returns(a, 1);
@@ -155,31 +155,31 @@ TEST_F(RunCheckerTest, ResultOfAnotherTaskIsStale) {
   EXPECT_THAT(Check().stale, ElementsAre(HasSubstr("'b/1/1")));
 }
 
-TEST_F(RunCheckerTest, CompletedTaskHasAResultAndRanToItsEnd) {
-  SeenTask& a = Has("a");
+TEST_F(RunCheckerTest, CompletedTaskNeedsAResultAndAFinishedRun) {
+  ObservedTask& a = Has("a");
   Dispatches(a, 1);
   Records(Kind::kBegin, "a", 1);
   Completes(a, 1);
   a.task.set_result("");
-  const RunVerdict verdict = Check();
-  EXPECT_THAT(verdict.stale, ElementsAre(HasSubstr("the result of ''")));
-  EXPECT_THAT(verdict.inconsistent,
-              ElementsAre("a: is completed, and dispatch 1 did not run to its end"));
+  const RunCheckResult check_result = Check();
+  EXPECT_THAT(check_result.stale, ElementsAre(HasSubstr("the result of ''")));
+  EXPECT_THAT(check_result.inconsistent,
+              ElementsAre("a: is completed, but dispatch 1 did not finish its run"));
 }
 
-TEST_F(RunCheckerTest, SecondDispatchWhileTheFirstIsUnderWayIsWrong) {
-  SeenTask& a = HasCompleted("a");
+TEST_F(RunCheckerTest, ConcurrentDispatchIsAViolation) {
+  ObservedTask& a = HasCompleted("a");
   a.events.clear();
   Dispatches(a, 1);
   Dispatches(a, 2);
   Runs("a", 2);
   Completes(a, 2);
   EXPECT_THAT(Check().inconsistent,
-              ElementsAre(HasSubstr("came while another dispatch was under way")));
+              ElementsAre(HasSubstr("came while another dispatch was in flight")));
 }
 
-TEST_F(RunCheckerTest, DispatchNumbersAreNotUsedTwice) {
-  SeenTask& a = Has("a");
+TEST_F(RunCheckerTest, ReusedDispatchNumberIsAViolation) {
+  ObservedTask& a = Has("a");
   Dispatches(a, 1);
   Returns(a, 1);
   Dispatches(a, 1);
@@ -188,8 +188,8 @@ TEST_F(RunCheckerTest, DispatchNumbersAreNotUsedTwice) {
   EXPECT_THAT(Check().inconsistent, ElementsAre(HasSubstr("has a number that was used before")));
 }
 
-TEST_F(RunCheckerTest, EndIsOfTheLastDispatch) {
-  SeenTask& a = Has("a");
+TEST_F(RunCheckerTest, EndBelongsToTheLastDispatch) {
+  ObservedTask& a = Has("a");
   Dispatches(a, 1);
   Returns(a, 1);
   Dispatches(a, 2);
@@ -198,42 +198,43 @@ TEST_F(RunCheckerTest, EndIsOfTheLastDispatch) {
   EXPECT_THAT(Check().inconsistent, ElementsAre(HasSubstr("is of dispatch 1 and not of 2")));
 }
 
-TEST_F(RunCheckerTest, AttemptsAreAtMostTheDispatchesAndTheBound) {
+TEST_F(RunCheckerTest, AttemptsAreBoundedByDispatchesAndLimit) {
   HasCompleted("a").task.set_attempts(2);
-  EXPECT_THAT(Check().inconsistent, ElementsAre("a: 2 attempts and 0 refusals in 1 dispatches"));
-  SeenTask& b = HasCompleted("b");
+  EXPECT_THAT(Check().inconsistent,
+              ElementsAre("a: 2 attempts and 0 busy answers in 1 dispatches"));
+  ObservedTask& b = HasCompleted("b");
   b.task.set_attempts(1);
   b.task.set_max_attempts(0);
   EXPECT_THAT(Check().inconsistent, testing::Contains("b: 1 attempts, and at most 0"));
 }
 
-TEST_F(RunCheckerTest, DispatchesAreThoseOfTheEvents) {
+TEST_F(RunCheckerTest, DispatchCountMatchesTheEvents) {
   HasCompleted("a").task.set_dispatch(2);
   EXPECT_THAT(Check().inconsistent, ElementsAre("a: has dispatch 2; its events have 1"));
 }
 
-TEST_F(RunCheckerTest, RunOfADispatchThatWasNeverMadeIsWrong) {
+TEST_F(RunCheckerTest, RunOfAnUnknownDispatchIsAViolation) {
   HasCompleted("a");
   Runs("a", 2);
-  EXPECT_THAT(Check().inconsistent, ElementsAre("a: dispatch 2 ran and was never made"));
+  EXPECT_THAT(Check().inconsistent, ElementsAre("a: dispatch 2 ran but does not exist"));
 }
 
-TEST_F(RunCheckerTest, EarlierDispatchDoesNotBeginAfterALaterOne) {
-  SeenTask& a = Has("a");
+TEST_F(RunCheckerTest, EarlierDispatchCannotStartAfterALaterOne) {
+  ObservedTask& a = Has("a");
   Dispatches(a, 1);
   Returns(a, 1);
   Dispatches(a, 2);
   Runs("a", 2);
   Runs("a", 1);
   Completes(a, 2);
-  EXPECT_THAT(Check().inconsistent, ElementsAre("a: dispatch 1 began after dispatch 2"));
+  EXPECT_THAT(Check().inconsistent, ElementsAre("a: dispatch 1 started after dispatch 2"));
 }
 
-TEST_F(RunCheckerTest, RunOfNoTaskIsWrong) {
+TEST_F(RunCheckerTest, RunOfAnUnknownTaskIsAViolation) {
   Runs("ghost", 1);
-  const RunVerdict verdict = Check();
-  EXPECT_THAT(verdict.inconsistent, ElementsAre("ghost: ran, and nobody knows it"));
-  EXPECT_THAT(verdict.overlapping, IsEmpty());
+  const RunCheckResult check_result = Check();
+  EXPECT_THAT(check_result.inconsistent, ElementsAre("ghost: ran, but is unknown to the director"));
+  EXPECT_THAT(check_result.overlapping, IsEmpty());
 }
 
 }  // namespace

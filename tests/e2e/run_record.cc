@@ -8,13 +8,13 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "libs/base/check.h"
-#include "libs/testing/file_text.h"
+#include "libs/testing/files.h"
 
 namespace callboard::e2e {
 namespace {
 
-// printf is the shell's own and writes a line at once. Processes are told by their environment,
-// which nobody else's numbers can be mistaken for; the dead have none.
+// printf is a builtin of the shell and writes a line with one call. Processes are identified by
+// their environment, which no unrelated process shares; dead processes have none.
 constexpr char kScript[] = R"sh(
 record() {
   read -r uptime idle </proc/uptime
@@ -69,7 +69,7 @@ std::string RunRecord::Script(absl::string_view work) const {
 std::vector<RunLine> RunRecord::Read() const {
   std::vector<RunLine> lines;
   const std::string text = test::FileText(file_);
-  // The rest of a line may be yet to come.
+  // The last line may be incomplete.
   const absl::string_view whole = absl::string_view(text).substr(0, text.rfind('\n') + 1);
   for (const absl::string_view line : absl::StrSplit(whole, '\n', absl::SkipEmpty())) {
     lines.push_back(LineFrom(line));

@@ -1,5 +1,5 @@
-// What the runs of tasks say of themselves. The director and its agents have no part in it: whoever
-// believes neither of them can tell from it what ran when.
+// Records that runs write themselves. Neither director nor agents are involved, so a test can tell
+// from it which runs happened when.
 #ifndef CALLBOARD_TESTS_E2E_RUN_RECORD_H_
 #define CALLBOARD_TESTS_E2E_RUN_RECORD_H_
 
@@ -15,32 +15,32 @@
 
 namespace callboard::e2e {
 
-// Which dispatch a run is of: what CALLBOARD_FENCE names, queue_id/dispatch/epoch.
+// The dispatch of a run, from CALLBOARD_FENCE: queue_id/dispatch/epoch.
 struct Fence {
   std::string queue_id = {};
   uint64_t dispatch = 0;
   uint64_t epoch = 0;
 
-  // A fence without a queue_id when `text` is none.
+  // Returns a fence without a queue_id if `text` is not a fence.
   static Fence From(absl::string_view text);
   std::string ToString() const;
 
   friend bool operator==(const Fence&, const Fence&) = default;
 };
 
-// A line of the record. Lines are in the order in which they were written.
+// A line of the record. Lines are in the order of writing.
 struct RunLine {
   enum class Kind {
     kBegin,
     kEnd,
-    // When it began, processes of another dispatch of the same task were alive.
+    // At its start, processes of another dispatch of the same task were alive.
     kOverlap,
   };
   Kind kind = Kind::kBegin;
   Fence fence = {};
   // Seconds since the machine started.
   double at = 0;
-  // The first process of the run.
+  // Pid of the first process of the run.
   pid_t pid = 0;
 };
 
@@ -49,11 +49,11 @@ class RunRecord {
  public:
   explicit RunRecord(std::filesystem::path file) : file_(std::move(file)) {}
 
-  // A script that records its run, does `work`, another script, in between, exits as that does, and
-  // whose result is its fence.
+  // Returns a script that records its run, does `work` (another script), exits with its exit code,
+  // and has its fence as result.
   std::string Script(absl::string_view work) const;
 
-  // What is there by now.
+  // Returns the lines so far.
   std::vector<RunLine> Read() const;
 
  private:

@@ -1,6 +1,5 @@
-// Schedulers that kill themselves at one of the calls with which they open their ledger, write down
-// what they are about to do, submit it, and write down what became of it: before the call, halfway
-// through, or after it.
+// Schedulers that die at one of the calls with which they open their ledger, write an intent,
+// submit it, and write its result: before the call, halfway through, or after it.
 #include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 
@@ -22,23 +21,23 @@ using crash::DiskAction;
 
 constexpr uint64_t kSchedulers = 8;
 constexpr uint64_t kDeathsEach = 25;
-// More calls than it takes to open a ledger and catch up, and as two fires take.
+// More calls than it takes to open a ledger and catch up; about the calls of two fires.
 constexpr uint64_t kCallsOfAStart = 50;
 constexpr uint64_t kCallsOfFires = 14;
 
-// Names of tasks, by request id.
+// Ids of tasks, by request id.
 using Tasks = std::multimap<std::string, std::string>;
 
 class SchedulerKillTest : public testing::Test {
  protected:
-  // Each scheduler dies at other calls than the others. Every third time it is back when something
-  // else is due, and dies while it begins with that.
+  // Each scheduler dies at different calls. Every third time it restarts when another occurrence is
+  // due, and dies while it starts.
   static MortalScheduler::KillPoint PointOf(uint64_t scheduler, uint64_t death) {
     const uint64_t number = scheduler + death * kSchedulers;
     const bool from_its_start = death % 3 == 2;
     return {.from_its_start = from_its_start,
             .calls = 1 + number % (from_its_start ? kCallsOfAStart : kCallsOfFires),
-            .death = static_cast<crash::Death>(number % 3),
+            .death = static_cast<crash::DeathTime>(number % 3),
             .stays_away = death % 3 == 1};
   }
   static void Run(MortalScheduler& scheduler, uint64_t number) {
@@ -62,7 +61,7 @@ class SchedulerKillTest : public testing::Test {
     return tasks;
   }
 
-  // Every second from the first on has its row, or is counted in one.
+  // Checks that every second from the first on has a row, or is counted in one.
   static void ExpectNoGap(const MortalScheduler::Record& record, absl::Time end) {
     ASSERT_FALSE(record.rows.empty()) << record.job;
     int64_t expected = 0;
@@ -79,7 +78,7 @@ class SchedulerKillTest : public testing::Test {
     }
     EXPECT_EQ(expected, absl::ToUnixSeconds(end)) << record.job;
   }
-  // A row says fired if and only if there is a task of it, and one only.
+  // Checks that a row is "fired" if and only if it has exactly one task.
   static uint64_t ExpectTaskOfEachFired(const MortalScheduler::Record& record, const Tasks& tasks) {
     uint64_t fired = 0;
     for (const v1::Firing& row : record.rows) {
@@ -98,7 +97,7 @@ class SchedulerKillTest : public testing::Test {
   test::RunningServer director_{"services/director/callboard-director", {"--queue.max_size=0"}};
 };
 
-TEST_F(SchedulerKillTest, EveryOccurrenceHasOneRowAndEveryRowThatSaysFiredOneTask) {
+TEST_F(SchedulerKillTest, EveryOccurrenceHasOneRowAndEveryFiredRowOneTask) {
   std::deque<MortalScheduler> schedulers;
   for (uint64_t i = 0; i < kSchedulers; ++i) {
     schedulers.emplace_back(absl::StrCat("s", i), director_.grpc_address());
@@ -121,7 +120,7 @@ TEST_F(SchedulerKillTest, EveryOccurrenceHasOneRowAndEveryRowThatSaysFiredOneTas
   }
   EXPECT_EQ(tasks.size(), fired) << "a task without a row";
   EXPECT_GE(fired, kSchedulers * kDeathsEach);
-  // At every step of a fire.
+  // Deaths at every step of a fire.
   for (const DiskAction action : {DiskAction::kWrite, DiskAction::kSync, DiskAction::kSend}) {
     EXPECT_GE(deaths[action], kSchedulers * kDeathsEach / 20) << static_cast<uint32_t>(action);
   }

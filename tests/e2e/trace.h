@@ -12,20 +12,19 @@ namespace callboard::e2e {
 
 using opentelemetry::proto::trace::v1::Span;
 
-// The spans of one trace, in the order of beginning; of two that began together, the one that ended
-// first is the first.
+// The spans of one trace, by start time and then by end time.
 class Trace {
  public:
   explicit Trace(std::vector<test::ReceivedSpan> spans);
 
-  // Below that span, or without a parent: who sent it, and what it is.
+  // Returns sender and name of the spans below `parent`, or without a parent.
   std::vector<std::string> Below(const Span& parent) const;
   std::vector<std::string> Roots() const;
-  // The one without a parent. REQUIRES: there is one.
+  // Returns the span without a parent. REQUIRES: there is one.
   const Span& Root() const;
-  // REQUIRES: one span is below that one.
+  // Returns the only span below `parent`. REQUIRES: there is exactly one.
   const Span& OnlyBelow(const Span& parent) const;
-  // Of that name, the i-th. REQUIRES: there is one.
+  // Returns span number `i` of that name. REQUIRES: there is one.
   const Span& Get(const std::string& name, size_t i = 0) const;
 
  private:
@@ -34,14 +33,14 @@ class Trace {
   std::vector<test::ReceivedSpan> spans_;
 };
 
-// The value of an attribute; empty when there is none of that name.
+// Returns the value of an attribute; empty if there is none of that name.
 std::string TextOf(const Span& span, const std::string& attribute);
-// 0 when there is none.
+// Returns the value of an attribute; 0 if there is none of that name.
 int64_t NumberOf(const Span& span, const std::string& attribute);
 
 std::vector<std::string> EventsOf(const Span& span);
 
-// Whether one is over before and begins after the other does, or at the same time.
+// Returns whether `inner` begins and ends within `outer`.
 bool IsInside(const Span& inner, const Span& outer);
 
 }  // namespace callboard::e2e

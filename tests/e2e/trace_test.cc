@@ -1,5 +1,5 @@
-// What a collector gets to see of tasks: with a scheduler, a director that is killed in between,
-// and two agents, as processes.
+// Traces of tasks as a collector receives them, with a scheduler, a director that is killed in
+// between, and two agents, as processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +11,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libs/testing/file_text.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/otlp_collector.h"
 #include "libs/testing/running_server.h"
 #include "tests/crash/disk.h"
@@ -32,9 +31,9 @@ using testing::IsEmpty;
 using testing::IsSupersetOf;
 using testing::Not;
 
-constexpr absl::Duration kPatience = absl::Minutes(1);
+constexpr absl::Duration kTimeout = absl::Minutes(1);
 constexpr char kSubmit[] = "callboard.v1.QueueService/SubmitTask";
-// Below the submit of a task that was tried again.
+// The spans below the submit of a retried task.
 auto TwoDispatches() {
   return ElementsAre("callboard-director queue.wait", "callboard-director dispatch",
                      "callboard-director queue.wait", "callboard-director dispatch");
@@ -49,35 +48,36 @@ class TraceTest : public testing::Test {
     return options;
   }
 
-  // All that the collector has of a trace, once it has so many spans.
+  // Returns the spans of a trace once the collector has `count` of them.
   Trace WaitForTrace(const std::string& trace_id, size_t count) {
     const std::string bytes = absl::HexStringToBytes(trace_id);
     std::vector<ReceivedSpan> found;
-    EXPECT_TRUE(Eventually(kPatience,
-                           [&] {
-                             found.clear();
-                             for (ReceivedSpan& span :
-                                  collector_.WaitForSpans(0, absl::ZeroDuration())) {
-                               if (span.span.trace_id() == bytes) found.push_back(std::move(span));
-                             }
-                             return found.size() >= count;
-                           }))
+    EXPECT_TRUE(WaitUntilTrue(kTimeout,
+                              [&] {
+                                found.clear();
+                                for (ReceivedSpan& span :
+                                     collector_.WaitForSpans(0, absl::ZeroDuration())) {
+                                  if (span.span.trace_id() == bytes)
+                                    found.push_back(std::move(span));
+                                }
+                                return found.size() >= count;
+                              }))
         << found.size() << " of " << count;
     return Trace(std::move(found));
   }
-  // A script that puts its trace context there.
-  std::string NoteTraceparent(const std::string& file) const {
+  // Returns a script that writes its trace context to this file.
+  std::string WriteTraceparent(const std::string& file) const {
     return absl::StrCat("printf %s \"$TRACEPARENT\" > \"", (folder_ / file).string(), "\"; ");
   }
-  // What a process was told of its trace, by the span that it is part of.
+  // The trace context that a process received.
   std::string Traceparent(const std::string& file) const { return test::FileText(folder_ / file); }
   static std::string Expected(const Span& span) {
     return absl::StrCat("00-", absl::BytesToHexString(span.trace_id()), "-",
                         absl::BytesToHexString(span.span_id()), "-01");
   }
 
-  // One stay in line after the other, each until a dispatch, each of which begins where the stay
-  // before it ended: nothing of the task's time is in no span.
+  // Checks that each wait ends with a dispatch and begins where the dispatch before it ended: the
+  // spans cover all of the task's time.
   static void ExpectNoGaps(const Trace& trace, const Span& submit, size_t dispatches) {
     const Span& first = trace.Get("queue.wait", 0);
     EXPECT_LE(submit.start_time_unix_nano(), first.start_time_unix_nano());
@@ -87,7 +87,7 @@ class TraceTest : public testing::Test {
       const Span& dispatch = trace.Get("dispatch", i);
       EXPECT_EQ(wait.end_time_unix_nano(), dispatch.start_time_unix_nano()) << i;
       if (i == 0) continue;
-      // A backoff is part of the stay.
+      // A backoff is part of the wait.
       EXPECT_EQ(trace.Get("dispatch", i - 1).end_time_unix_nano(), wait.start_time_unix_nano())
           << i;
     }
@@ -96,34 +96,35 @@ class TraceTest : public testing::Test {
   const std::filesystem::path folder_ = test::NewFolder();
   test::OtlpCollector collector_;
   const std::string endpoint_ = absl::StrCat("--telemetry.otlp_endpoint=", collector_.address());
-  // For its clock.
+  // The disk sets the director's clock.
   crash::Disk disk_ = crash::Disk(test::NewFolder());
   Cluster cluster_{folder_, TracedCluster()};
   ClusterClient& client_ = cluster_.client();
 };
 
-TEST_F(TraceTest, CronTaskIsOneTreeFromTheFireToTheProcessAlsoWhenTheDirectorIsKilled) {
-  std::ofstream(folder_ / "jobs.yaml") << "jobs:\n"
-                                          "- name: once\n"
-                                          "  schedule: '* * * * * *'\n"
-                                          "  seconds: true\n"
-                                          "  max_runs: 1\n"
-                                          "  prompt: |\n"
-                                          "    "
-                                       << NoteTraceparent("seen") << cluster_.WaitForGate() << "\n";
+TEST_F(TraceTest, CronTaskIsOneTreeDespiteADirectorCrash) {
+  std::ofstream(folder_ / "jobs.yaml")
+      << "jobs:\n"
+         "- name: once\n"
+         "  schedule: '* * * * * *'\n"
+         "  seconds: true\n"
+         "  max_runs: 1\n"
+         "  prompt: |\n"
+         "    "
+      << WriteTraceparent("seen") << cluster_.WaitForGate() << "\n";
   test::RunningServer scheduler(
       "services/scheduler/callboard-scheduler",
       {endpoint_, absl::StrCat("--director.address=", cluster_.director().address()),
        absl::StrCat("--data_dir=", (folder_ / "scheduler").string()),
        absl::StrCat("--jobs_file=", (folder_ / "jobs.yaml").string())});
-  std::vector<SeenTask> tasks;
-  ASSERT_TRUE(Eventually(kPatience, [&] {
+  std::vector<ObservedTask> tasks;
+  ASSERT_TRUE(WaitUntilTrue(kTimeout, [&] {
     tasks = client_.FindAll();
     return !tasks.empty();
   }));
   const std::string id = tasks[0].task.queue_id();
   const std::string trace_id = client_.WaitFor(id, v1::Task::STATE_WORKING).trace_id();
-  // All that is over: fire, both sides of the submit, the stay in line.
+  // The finished spans: fire, both sides of the submit, and the wait in the queue.
   WaitForTrace(trace_id, 4);
   cluster_.director().Kill();
   cluster_.director().Start();
@@ -145,7 +146,7 @@ TEST_F(TraceTest, CronTaskIsOneTreeFromTheFireToTheProcessAlsoWhenTheDirectorIsK
   ASSERT_THAT(trace.Below(submit),
               ElementsAre("callboard-director queue.wait", "callboard-director dispatch"));
   EXPECT_THAT(EventsOf(trace.Get("queue.wait")), IsSupersetOf({"waiting", "pending"}));
-  // By the director that came after the one that began it.
+  // The restarted director ended the span.
   const Span& dispatch = trace.Get("dispatch");
   ExpectNoGaps(trace, submit, 1);
   EXPECT_EQ(TextOf(dispatch, "callboard.dispatch.outcome"), "accepted");
@@ -158,7 +159,7 @@ TEST_F(TraceTest, CronTaskIsOneTreeFromTheFireToTheProcessAlsoWhenTheDirectorIsK
   EXPECT_EQ(TextOf(run, "callboard.run.end"), "completed");
   EXPECT_EQ(Traceparent("seen"), Expected(run));
   EXPECT_THAT(trace.Below(run), IsEmpty());
-  // The time that it took is shown with it.
+  // The metric has the trace id as exemplar.
   test::HttpConnection connection(cluster_.director().http_port());
   connection.Send(
       "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\n\r\n");
@@ -167,13 +168,13 @@ TEST_F(TraceTest, CronTaskIsOneTreeFromTheFireToTheProcessAlsoWhenTheDirectorIsK
                   absl::StrCat("\ncallboard_run_seconds_bucket.* # .trace_id=\"", trace_id, "\"")));
 }
 
-TEST_F(TraceTest, RetriedTaskHasASpanForEachStayInLineAndForEachDispatch) {
+TEST_F(TraceTest, RetriedTaskHasSpansForEachWaitAndDispatch) {
   v1::SubmitTaskRequest request = cluster_.Task(absl::StrCat(
-      NoteTraceparent("run-$CALLBOARD_TASK_ID"), "case $CALLBOARD_TASK_ID in *-1) exit 7;; esac"));
+      WriteTraceparent("run-$CALLBOARD_TASK_ID"), "case $CALLBOARD_TASK_ID in *-1) exit 7;; esac"));
   request.add_retry_on("exit:7");
   const std::string id = client_.Submit(request);
   const std::string trace_id = client_.Get(id).trace_id();
-  // The submit, the first stay in line, the dispatch and its run.
+  // The submit, the first wait in the queue, the dispatch and its run.
   WaitForTrace(trace_id, 4);
   cluster_.director().Kill();
   cluster_.director().Start();
@@ -194,7 +195,7 @@ TEST_F(TraceTest, RetriedTaskHasASpanForEachStayInLineAndForEachDispatch) {
   EXPECT_EQ(first.status().code(), Status::STATUS_CODE_ERROR);
   EXPECT_EQ(second.status().code(), Status::STATUS_CODE_UNSET);
   EXPECT_THAT(second.links(), IsEmpty());
-  // Each agent took it, which is no promise that it does well; the first left it as it was.
+  // Both agents accepted the start, although the first run failed.
   EXPECT_EQ(TextOf(first, "callboard.dispatch.outcome"), "accepted");
   EXPECT_EQ(TextOf(second, "callboard.dispatch.outcome"), "accepted");
   EXPECT_EQ(TextOf(first, "callboard.task.state"), "");
@@ -210,16 +211,16 @@ TEST_F(TraceTest, RetriedTaskHasASpanForEachStayInLineAndForEachDispatch) {
   }
 }
 
-TEST_F(TraceTest, TaskWhoseAgentIsKilledGoesOnInItsTraceWithTheNextDispatch) {
+TEST_F(TraceTest, TaskOfAKilledAgentContinuesItsTrace) {
   const std::string id = client_.Submit(cluster_.Task(
-      absl::StrCat(NoteTraceparent("run-$CALLBOARD_TASK_ID"), cluster_.WaitForGate())));
+      absl::StrCat(WriteTraceparent("run-$CALLBOARD_TASK_ID"), cluster_.WaitForGate())));
   const v1::Task running = client_.WaitFor(id, v1::Task::STATE_WORKING);
   cluster_.WaitForRun(id, 1);
   const std::string lost_run = absl::StrCat("run-", running.task_id());
-  ASSERT_TRUE(Eventually(kPatience, [&] { return !Traceparent(lost_run).empty(); }));
-  Member& agent = absl::EndsWith(running.agent_url(), cluster_.agent(1).address())
-                      ? cluster_.agent(1)
-                      : cluster_.agent(2);
+  ASSERT_TRUE(WaitUntilTrue(kTimeout, [&] { return !Traceparent(lost_run).empty(); }));
+  ServerProcess& agent = absl::EndsWith(running.agent_url(), cluster_.agent(1).address())
+                             ? cluster_.agent(1)
+                             : cluster_.agent(2);
   agent.Kill();
   agent.Start();
   cluster_.WaitForRun(id, 2);
@@ -228,7 +229,7 @@ TEST_F(TraceTest, TaskWhoseAgentIsKilledGoesOnInItsTraceWithTheNextDispatch) {
   EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED) << task.last_error();
   EXPECT_EQ(task.trace_id(), running.trace_id());
 
-  // A run that ends together with its agent need not have a span.
+  // A run that ends with its agent may have no span.
   const Trace trace = WaitForTrace(task.trace_id(), 6);
   ASSERT_THAT(trace.Roots(), ElementsAre(absl::StrCat("callboard-director ", kSubmit)));
   ASSERT_THAT(trace.Below(trace.Root()), TwoDispatches());
@@ -248,7 +249,7 @@ TEST_F(TraceTest, TaskWhoseAgentIsKilledGoesOnInItsTraceWithTheNextDispatch) {
   EXPECT_TRUE(absl::StartsWith(Traceparent(lost_run), absl::StrCat("00-", task.trace_id(), "-")));
 }
 
-TEST_F(TraceTest, DispatchLongAfterTheOneBeforeIsATraceOfItsOwnWithALink) {
+TEST_F(TraceTest, LateDispatchIsALinkedTrace) {
   v1::SubmitTaskRequest request = cluster_.Task("case $CALLBOARD_TASK_ID in *-1) exit 7;; esac");
   request.add_retry_on("exit:7");
   const std::string id = client_.Submit(request);
@@ -261,14 +262,14 @@ TEST_F(TraceTest, DispatchLongAfterTheOneBeforeIsATraceOfItsOwnWithALink) {
   EXPECT_EQ(task.state(), v1::Task::STATE_COMPLETED);
   EXPECT_EQ(task.trace_id(), trace_id);
 
-  // But for the second dispatch and its run.
+  // All spans except the second dispatch and its run.
   const Trace trace = WaitForTrace(trace_id, 5);
   EXPECT_THAT(trace.Below(trace.Root()),
               ElementsAre("callboard-director queue.wait", "callboard-director dispatch",
                           "callboard-director queue.wait"));
   const Span& submit = trace.Get(kSubmit);
   Span dispatch;
-  ASSERT_TRUE(Eventually(kPatience, [&] {
+  ASSERT_TRUE(WaitUntilTrue(kTimeout, [&] {
     for (const ReceivedSpan& span : collector_.WaitForSpans(0, absl::ZeroDuration())) {
       if (span.span.links_size() > 0) dispatch = span.span;
     }

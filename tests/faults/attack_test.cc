@@ -26,11 +26,11 @@
 #include "absl/time/time.h"
 #include "callboard/v1/fleet.grpc.pb.h"
 #include "callboard/v1/queue.grpc.pb.h"
-#include "libs/adapters/system_clock/system_clock.h"
 #include "libs/base/check.h"
+#include "libs/system/system.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
-#include "libs/testing/process_table.h"
+#include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/queue_client.h"
@@ -47,10 +47,10 @@ using test::HttpConnection;
 bool full = false;
 
 constexpr uint64_t kMegabyte = 1024;
-// A healthy client's median under attack, beside its median before.
+// Maximum ratio of a healthy client's median latency under attack to the median before.
 constexpr double kSlowdownMax = 10;
-// Of one processor, for 1,000 announcements of dead addresses per second: about twice what they
-// take, and half of what they would take without the bounds.
+// Maximum processor use for 1,000 registrations of dead addresses per second: about twice the
+// measured value, and half of the value without the bounds.
 constexpr double kDeadAgentsShareMax = 0.4;
 
 std::vector<std::string> Flags() {
@@ -59,7 +59,7 @@ std::vector<std::string> Flags() {
   return flags;
 }
 
-// `size` zeros as gzip has them: about a thousandth of it.
+// Returns `size` zeros compressed with gzip, about a thousandth of the size.
 std::string CompressedZeros(size_t size) {
   z_stream stream = {};
   constexpr int kGzip = 15 + 16;
@@ -77,7 +77,7 @@ std::string CompressedZeros(size_t size) {
   return compressed;
 }
 
-// A whole call whose only message is compressed, in frames of 16 KiB.
+// Returns a complete call whose only message is compressed, in frames of 16 KiB.
 std::string CompressedCall(const std::string& compressed) {
   Headers headers = HeadersOf(kSubmitPath);
   headers.emplace_back("grpc-encoding", "gzip");
@@ -94,7 +94,7 @@ std::string CompressedCall(const std::string& compressed) {
   return bytes;
 }
 
-// A port of every address of this machine, 127.x.y.z, that lets clients connect and says nothing.
+// A port on every address of this machine, 127.x.y.z, that accepts connections and sends nothing.
 class SilentPort {
  public:
   SilentPort() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
@@ -113,7 +113,7 @@ class SilentPort {
   SilentPort& operator=(const SilentPort&) = delete;
 
   uint16_t port() const { return port_; }
-  // How many have connected since the last time.
+  // Returns the number of new connections since the last call.
   int Take() {
     int clients = 0;
     for (int client = 0; (client = accept(listener_, nullptr, nullptr)) >= 0; ++clients) {
@@ -127,7 +127,7 @@ class SilentPort {
   uint16_t port_ = 0;
 };
 
-// A director, an agent with a short lease that runs one task all the time, and a healthy client.
+// A director, an agent with a short lease that always runs one task, and a healthy client.
 class AttackTest : public testing::Test {
  protected:
   AttackTest() : client_(director_.address()) {
@@ -144,7 +144,7 @@ class AttackTest : public testing::Test {
     return test::StatusOf(director_.process().pid(), field);
   }
 
-  // How much of one processor the director uses while `work` lasts.
+  // Returns the processor use of the director during `work`.
   double ProcessorShare(absl::FunctionRef<void()> work) {
     const pid_t director = director_.process().pid();
     const absl::Duration begun = clock_.MonotonicNow();
@@ -154,7 +154,7 @@ class AttackTest : public testing::Test {
                               clock_.MonotonicNow() - begun);
   }
 
-  // Later when a call takes longer.
+  // Slower if a call takes longer.
   void CallEvery(absl::Duration period, int count, absl::FunctionRef<void(int)> call) {
     const absl::Duration begun = clock_.MonotonicNow();
     for (int i = 0; i < count;) {
@@ -178,18 +178,19 @@ class AttackTest : public testing::Test {
     return times[50];
   }
 
-  // Submits until the attack is over.
-  absl::Duration SubmitDuring(const std::atomic<bool>& is_over) {
+  // Submits until the attack has ended.
+  absl::Duration SubmitDuring(const std::atomic<bool>& attack_ended) {
     std::vector<absl::Duration> medians;
     do {
       medians.push_back(MedianSubmit());
-    } while (!is_over);
+    } while (!attack_ended);
     std::sort(medians.begin(), medians.end());
     return medians[medians.size() / 2];
   }
 
-  // The run goes on under its first lease, and the director is as well as before.
-  void ExpectNothingHappened(absl::string_view attack, absl::Duration median) {
+  // Checks that the run continues under its first lease and that the director is as healthy as
+  // before.
+  void ExpectNoEffect(absl::string_view attack, absl::Duration median) {
     const FoundTask run = *client_.Get(run_);
     EXPECT_EQ(run.state, FoundTask::State::kRunning);
     EXPECT_EQ(run.dispatches, 1u);
@@ -205,7 +206,7 @@ class AttackTest : public testing::Test {
 
   void TearDown() override { std::ofstream(folder_ / "gate") << "open"; }
 
-  const adapters::SystemClock clock_;
+  const system::SystemClock clock_;
   const std::filesystem::path folder_ = test::NewFolder();
   crash::DirectorProcess director_{test::NewFolder(), Flags()};
   test::RunningServer agent_{kAgent, ShellAgentFlags(director_.address())};
@@ -217,12 +218,12 @@ class AttackTest : public testing::Test {
   uint64_t resident_before_ = 0;
 };
 
-TEST_F(AttackTest, CompressedMessagesThatInflateAThousandfoldEndNoLease) {
+TEST_F(AttackTest, CompressedMessagesEndNoLease) {
   const std::string call = CompressedCall(CompressedZeros(60 << 20));
   // 1 MB per second, for longer than leases last.
   const absl::Duration lasts = full ? absl::Seconds(85) : absl::Seconds(4);
   const absl::Duration period = absl::Seconds(1) * (static_cast<double>(call.size()) / 1e6);
-  std::atomic<bool> is_over = false;
+  std::atomic<bool> attack_ended = false;
   std::thread attacker([&] {
     std::vector<std::unique_ptr<HttpConnection>> connections;
     const absl::Duration begun = clock_.MonotonicNow();
@@ -236,37 +237,37 @@ TEST_F(AttackTest, CompressedMessagesThatInflateAThousandfoldEndNoLease) {
       connections.back()->Send(call);
       if (connections.size() > 16) connections.erase(connections.begin());
     }
-    is_over = true;
+    attack_ended = true;
   });
-  const absl::Duration median = SubmitDuring(is_over);
+  const absl::Duration median = SubmitDuring(attack_ended);
   attacker.join();
-  ExpectNothingHappened("compressed messages", median);
-  // Each task of the healthy client takes about 1 KiB, and an inflated message would take 60 MiB.
+  ExpectNoEffect("compressed messages", median);
+  // Each task of the healthy client takes about 1 KiB; an inflated message would take 60 MiB.
   EXPECT_LE(Memory("VmHWM") - memory_before_, 50 * kMegabyte + submits_ * 3 / 2);
 }
 
-TEST_F(AttackTest, CallsThatAreBegunAndTakenBackCutNoHealthyCall) {
+TEST_F(AttackTest, ResetCallsCutNoHealthyCall) {
   const uint32_t calls = full ? 80'000 : 5'000;
   HttpConnection connection(grpc_port());
   connection.Send(Hello());
-  std::atomic<bool> is_over = false;
+  std::atomic<bool> attack_ended = false;
   std::thread attacker([&] {
     for (uint32_t i = 0; i < calls; ++i) {
       connection.Send(BeginCall(2 * i + 1) + Reset(2 * i + 1));
     }
-    is_over = true;
+    attack_ended = true;
   });
-  const absl::Duration median = SubmitDuring(is_over);
+  const absl::Duration median = SubmitDuring(attack_ended);
   attacker.join();
-  ExpectNothingHappened("rapid reset", median);
+  ExpectNoEffect("rapid reset", median);
   EXPECT_LE(Memory("VmHWM"), 200 * kMegabyte);
 }
 
-TEST_F(AttackTest, WatchersAndSubmitStreamsThatAreNeverReadAreBounded) {
+TEST_F(AttackTest, UnreadStreamsAreBounded) {
   const int connections = full ? 50 : 5;
   const std::string no_window =
       Frame(FrameType::kSettings, 0, 0, BigEndian(4, 2) + BigEndian(0, 4));
-  // A task of about 14 KiB, of which a list shows all.
+  // A task of about 14 KiB, which lists return completely.
   v1::SubmitTasksRequest items;
   v1::SubmitTaskRequest& item = *items.add_items();
   item.set_prompt("true");
@@ -274,35 +275,35 @@ TEST_F(AttackTest, WatchersAndSubmitStreamsThatAreNeverReadAreBounded) {
     (*item.mutable_labels())[absl::StrCat(label, std::string(248, 'k'))] = std::string(250, 'v');
   }
   const std::string message = items.SerializeAsString();
-  // Refusals are the largest answers that so few bytes can get: 20,000 items fit into the window.
+  // Rejections are the largest answers for these few bytes: 20,000 items fit into the window.
   v1::SubmitTasksRequest empty_items;
   for (int i = 0; i < 1000; ++i) empty_items.add_items();
-  const std::string refused = empty_items.SerializeAsString();
-  std::vector<std::unique_ptr<HttpConnection>> crowd;
-  std::atomic<bool> is_over = false;
+  const std::string rejected = empty_items.SerializeAsString();
+  std::vector<std::unique_ptr<HttpConnection>> connections_open;
+  std::atomic<bool> attack_ended = false;
   std::thread attacker([&] {
     for (int i = 0; i < connections; ++i) {
-      crowd.push_back(std::make_unique<HttpConnection>(grpc_port()));
-      HttpConnection& connection = *crowd.back();
+      connections_open.push_back(std::make_unique<HttpConnection>(grpc_port()));
+      HttpConnection& connection = *connections_open.back();
       connection.Send(kPreface + no_window);
       connection.Send(BeginCall(1, kSubmitTasksPath) + NextMessage(1, message));
-      for (int sent = 0; sent < 20; ++sent) connection.Send(NextMessage(1, refused));
+      for (int sent = 0; sent < 20; ++sent) connection.Send(NextMessage(1, rejected));
       for (uint32_t stream = 3; stream < 43; stream += 2) {
         connection.Send(BeginCall(stream, kWatchPath) + OnlyMessage(stream, ""));
       }
     }
-    is_over = true;
+    attack_ended = true;
   });
-  const absl::Duration median = SubmitDuring(is_over);
+  const absl::Duration median = SubmitDuring(attack_ended);
   attacker.join();
-  crowd.clear();
-  ExpectNothingHappened("streams that are never read", median);
+  connections_open.clear();
+  ExpectNoEffect("streams that are never read", median);
   EXPECT_LE(Memory("VmHWM"), 384 * kMegabyte);
-  // The memory is given back to the system; a wait in vain is ended by the size of the test.
+  // The memory is returned to the system; the timeout of the test limits the wait.
   while (full && Memory("VmRSS") > resident_before_ + 64 * kMegabyte) std::this_thread::yield();
 }
 
-TEST_F(AttackTest, AgentsThatAnnounceDeadAddressesAreBounded) {
+TEST_F(AttackTest, AgentsWithDeadAddressesAreBounded) {
   const int agents = full ? 5'000 : 1'200;
   const auto stub = v1::FleetService::NewStub(
       grpc::CreateChannel(director_.address(), grpc::InsecureChannelCredentials()));
@@ -322,34 +323,34 @@ TEST_F(AttackTest, AgentsThatAnnounceDeadAddressesAreBounded) {
     EXPECT_FALSE(director_.process().WaitForExit(absl::Seconds(5)).has_value());
   };
   const double share_before = full ? ProcessorShare(idle) : 0;
-  std::atomic<bool> is_over = false;
-  int refused = 0;
+  std::atomic<bool> attack_ended = false;
+  int rejected = 0;
   SilentPort silent;
   int dialled = 0;
   absl::Duration lasted;
   std::thread attacker([&] {
     for (int round = 0; round < (full ? 6 : 1); ++round) {
       for (int i = 0; i < agents; ++i) {
-        if (announce_dead(i) == grpc::StatusCode::RESOURCE_EXHAUSTED) ++refused;
+        if (announce_dead(i) == grpc::StatusCode::RESOURCE_EXHAUSTED) ++rejected;
       }
     }
-    // One of them, at a new address each time.
+    // One agent with a new address each time.
     const absl::Duration begun = clock_.MonotonicNow();
     for (int i = 0; i < agents; ++i) {
       announce("dead-0", absl::StrCat("127.", 1 + i / 250, ".", i % 250, ".1:", silent.port()));
       dialled += silent.Take();
     }
     lasted = clock_.MonotonicNow() - begun;
-    is_over = true;
+    attack_ended = true;
   });
-  const absl::Duration median = SubmitDuring(is_over);
+  const absl::Duration median = SubmitDuring(attack_ended);
   attacker.join();
-  EXPECT_GT(refused, 0);
-  // A second's worth at once, and then at the same rate; twice that, for those that wait a moment.
+  EXPECT_GT(rejected, 0);
+  // One second's worth immediately, then the same rate; twice that, because some wait a moment.
   EXPECT_LE(dialled, 2 * (100 + 100 * absl::ToDoubleSeconds(lasted)));
-  ExpectNothingHappened("dead agents", median);
+  ExpectNoEffect("dead agents", median);
   if (!full) return;
-  // As often as all of them do, each every five seconds, for 20 s.
+  // The rate of all agents that register every five seconds, for 20 s.
   const double share = ProcessorShare([&] {
     CallEvery(absl::Seconds(5) / agents, 4 * agents, [&](int i) { announce_dead(i % agents); });
   });

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/tcp_proxy.h"
 #include "tests/crash/director_process.h"
@@ -29,7 +29,7 @@ bool HasEnded(const FoundTask& task) {
   return task.state != State::kPending && task.state != State::kRunning;
 }
 
-// A director that reaches its agent only over a network that the test has in its hands.
+// A director that reaches its agent only over a network that the test controls.
 struct Cluster {
   explicit Cluster(std::vector<std::string> director_flags,
                    const std::vector<std::string>& agent_flags)
@@ -47,32 +47,32 @@ struct Cluster {
 }  // namespace
 
 std::string NetworkReport::ToString() const {
-  return absl::StrCat(verdict.ToString(), "; ", completed, " completed, ", cancelled,
+  return absl::StrCat(check_result.ToString(), "; ", completed, " completed, ", cancelled,
                       " cancelled, ", again, " dispatched again");
 }
 
 NetworkReport RunOver(const BadNetwork& network, uint64_t acknowledged) {
-  // Announces itself to nobody: it is reached over the bad network only.
+  // The agent does not register: the director reaches it only over the bad network.
   Cluster cluster({"--queue.max_size=0"},
                   {"--runner.kind=noop", "--agent.name=agent-1", "--lanes=default=4",
                    absl::StrCat("--director.address=", kNowhere)});
   TcpProxy to_director(cluster.director->address());
   for (TcpProxy* const proxy : {&cluster.network, &to_director}) {
     proxy->SetDelay(network.delay);
-    proxy->CutEvery(network.cut_every);
+    proxy->CutEveryNthPiece(network.cut_every);
   }
   SteadyLoad load({.clients = 8}, to_director.address());
   load.AwaitAcknowledged(acknowledged);
   const crash::History history = load.Stop();
   for (TcpProxy* const proxy : {&cluster.network, &to_director}) {
     proxy->SetDelay(absl::ZeroDuration());
-    proxy->CutEvery(0);
+    proxy->CutEveryNthPiece(0);
   }
   QueueClient client(cluster.director->address());
   std::vector<FoundTask> found = *client.FindAll();
   while (!std::all_of(found.begin(), found.end(), HasEnded)) found = *client.FindAll();
   NetworkReport report;
-  report.verdict = crash::CheckHistory(history, found, {.runs = true});
+  report.check_result = crash::CheckHistory(history, found, {.runs = true});
   for (const FoundTask& task : found) {
     report.completed += task.state == State::kCompleted ? 1 : 0;
     report.cancelled += task.state == State::kCancelled ? 1 : 0;

@@ -10,29 +10,29 @@
 
 namespace callboard::faults {
 
-// What a network does to everything between clients, director and agent.
+// The faults of the network between clients, director and agent.
 struct BadNetwork {
   absl::Duration delay = absl::ZeroDuration();
-  // Every so many-th piece is lost, and its connection with it; none when 0.
+  // Every `cut_every`-th piece of data is lost together with its connection; none if 0.
   uint64_t cut_every = 0;
 };
 
 struct NetworkReport {
-  crash::Verdict verdict = {};
+  crash::CheckResult check_result = {};
   uint64_t completed = 0;
   uint64_t cancelled = 0;
-  // Given to an agent more than once.
+  // Tasks that were dispatched more than once.
   uint64_t again = 0;
 
   std::string ToString() const;
 };
 
-// Clients that submit and cancel until `acknowledged` submits are, and an agent that runs what they
-// submit, over such a network; then waits until all of it has ended.
+// Runs clients that submit and cancel until `acknowledged` submits are acknowledged, and an agent
+// that runs their tasks, over such a network; then waits until all tasks have ended.
 NetworkReport RunOver(const BadNetwork& network, uint64_t acknowledged);
 
-// What becomes of a run while the link to its agent goes down and comes up again, so many times.
-// The director has the flags `lease`.
+// Runs a task while the link to its agent goes down and up `flaps` times. The director has the
+// flags `lease`.
 struct FlapReport {
   uint64_t dispatches = 0;
   bool completed = false;

@@ -1,12 +1,12 @@
-// Collectors of traces that are down, slow or failing: submits do not notice.
+// Trace collectors that are down, slow or failing do not affect submits.
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/otlp_collector.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/history_checker.h"
@@ -20,7 +20,7 @@ namespace {
 using crash::Call;
 using crash::QueueClient;
 
-// Spans that the director says it has lost.
+// Returns the number of spans that the director reports as lost.
 double Dropped(const crash::DirectorProcess& director) {
   constexpr char kMetric[] = "\ncallboard_spans_dropped_total ";
   const std::string page = test::HttpGet(director.http_port(), "/metrics").body;
@@ -30,9 +30,9 @@ double Dropped(const crash::DirectorProcess& director) {
 
 enum class Spans { kWait, kAreLost };
 
-// What becomes of submits, cancels and lists of a director with that collector, which ends in
-// order.
-crash::Verdict RunWith(const std::string& collector, Spans spans = Spans::kWait) {
+// Runs submits, cancels and lists against a director with that collector, and stops it with
+// SIGTERM.
+crash::CheckResult RunWith(const std::string& collector, Spans spans = Spans::kWait) {
   crash::DirectorProcess director(
       test::NewFolder(),
       {"--queue.max_size=0", absl::StrCat("--telemetry.otlp_endpoint=", collector)});
@@ -40,31 +40,32 @@ crash::Verdict RunWith(const std::string& collector, Spans spans = Spans::kWait)
   const crash::History history = crash::RunLoad({.clients = 1, .calls_per_client = 300},
                                                 director.address(), [&tick] { return ++tick; });
   for (const Call& call : history) EXPECT_EQ(call.answer, Call::Answer::kDone);
-  crash::Verdict verdict = crash::CheckHistory(history, *QueueClient(director.address()).FindAll());
+  crash::CheckResult check_result =
+      crash::CheckHistory(history, *QueueClient(director.address()).FindAll());
   EXPECT_EQ(test::HttpGet(director.http_port(), "/readyz").status, 200);
   while (spans == Spans::kAreLost && Dropped(director) == 0) {
   }
   EXPECT_EQ(director.Stop(), 0);
-  return verdict;
+  return check_result;
 }
 
-TEST(CollectorTest, CollectorThatIsDownIsNotNoticed) {
-  const crash::Verdict verdict = RunWith(kNowhere);
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+TEST(CollectorTest, UnreachableCollectorHasNoEffect) {
+  const crash::CheckResult check_result = RunWith(kNowhere);
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
-TEST(CollectorTest, CollectorThatNeverAnswersIsNotNoticed) {
+TEST(CollectorTest, SilentCollectorHasNoEffect) {
   test::OtlpCollector collector;
   collector.Hold();
-  const crash::Verdict verdict = RunWith(collector.address());
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const crash::CheckResult check_result = RunWith(collector.address());
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
-TEST(CollectorTest, CollectorThatAlwaysFailsIsNotNoticedButCounted) {
+TEST(CollectorTest, FailingCollectorIsOnlyCounted) {
   test::OtlpCollector collector;
   collector.Fail();
-  const crash::Verdict verdict = RunWith(collector.address(), Spans::kAreLost);
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const crash::CheckResult check_result = RunWith(collector.address(), Spans::kAreLost);
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Clients that take all they can get and give nothing: who means well is served all the same.
+// Tests that other clients are served while some clients use up resources.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "callboard/v1/queue.grpc.pb.h"
-#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/system/system.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
-#include "libs/testing/process_table.h"
+#include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/history_checker.h"
@@ -28,14 +28,14 @@ namespace {
 using crash::QueueClient;
 using test::HttpConnection;
 
-// What is promised.
+// The promised limit.
 constexpr absl::Duration kServedWithin = absl::Seconds(1);
 constexpr uint64_t kMegabyte = 1024;
 
 class CrowdTest : public testing::Test {
  protected:
-  // So many connections to the port that have said `bytes` and say nothing more.
-  void Crowd(uint16_t port, size_t count, const std::string& bytes) {
+  // Opens `count` connections to the port that send `bytes` and then nothing more.
+  void OpenConnections(uint16_t port, size_t count, const std::string& bytes) {
     for (size_t i = 0; i < count; ++i) {
       connections_.push_back(std::make_unique<HttpConnection>(port));
       connections_.back()->Send(bytes);
@@ -47,7 +47,8 @@ class CrowdTest : public testing::Test {
   }
   uint16_t grpc_port() const { return test::PortOf(director_.address()); }
 
-  // Somebody new submits; the quickest of some, because the machine has other things to do as well.
+  // Returns the fastest of several submits over new connections, because the machine has other work
+  // as well.
   absl::Duration QuickestSubmit() {
     absl::Duration quickest = absl::InfiniteDuration();
     for (int i = 0; i < 5; ++i) {
@@ -61,15 +62,15 @@ class CrowdTest : public testing::Test {
     }
     return quickest;
   }
-  crash::Verdict Check() {
+  crash::CheckResult Check() {
     return crash::CheckHistory(history_, *QueueClient(director_.address()).FindAll());
   }
-  // At its peak, more than now.
+  // Growth of the peak memory since the start.
   uint64_t MemoryGrownBy() {
     return test::StatusOf(director_.process().pid(), "VmHWM") - memory_before_;
   }
 
-  const adapters::SystemClock clock_;
+  const system::SystemClock clock_;
   crash::DirectorProcess director_{test::NewFolder(), {"--queue.max_size=0"}};
   const uint64_t memory_before_ = test::StatusOf(director_.process().pid(), "VmHWM");
   std::deque<std::unique_ptr<HttpConnection>> connections_;
@@ -77,25 +78,25 @@ class CrowdTest : public testing::Test {
   uint64_t tick_ = 0;
 };
 
-TEST_F(CrowdTest, ThousandConnectionsThatNeverFinishHoldNobodyUp) {
-  Crowd(grpc_port(), 250, "");
-  Crowd(grpc_port(), 250, std::string(kPreface).substr(0, 10));
-  Crowd(grpc_port(), 250, Hello());
-  Crowd(grpc_port(), 250, Hello() + BeginCall(1).substr(0, 20));
+TEST_F(CrowdTest, ThousandUnfinishedConnectionsDelayNoOtherClient) {
+  OpenConnections(grpc_port(), 250, "");
+  OpenConnections(grpc_port(), 250, std::string(kPreface).substr(0, 10));
+  OpenConnections(grpc_port(), 250, Hello());
+  OpenConnections(grpc_port(), 250, Hello() + BeginCall(1).substr(0, 20));
   EXPECT_LE(QuickestSubmit(), kServedWithin);
   EXPECT_LE(MemoryGrownBy(), 128 * kMegabyte);
   EXPECT_TRUE(Check().ok()) << Check().ToString();
 }
 
-TEST_F(CrowdTest, ThousandHalfRequestsForThePageHoldNobodyUp) {
-  Crowd(director_.http_port(), 1000, "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n");
+TEST_F(CrowdTest, ThousandHalfHttpRequestsDelayNoOtherClient) {
+  OpenConnections(director_.http_port(), 1000, "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n");
   const absl::Duration begun = clock_.MonotonicNow();
   EXPECT_EQ(test::HttpGet(director_.http_port(), "/livez").status, 200);
   EXPECT_LE(clock_.MonotonicNow() - begun, kServedWithin);
   EXPECT_LE(QuickestSubmit(), kServedWithin);
 }
 
-TEST_F(CrowdTest, CallsThatAreBegunAndNeverFinishedAreBounded) {
+TEST_F(CrowdTest, UnfinishedCallsAreBounded) {
   HttpConnection& connection = Connect();
   connection.Send(Hello());
   for (uint32_t i = 0; i < 10'000; ++i) connection.Send(BeginCall(2 * i + 1));
@@ -103,10 +104,10 @@ TEST_F(CrowdTest, CallsThatAreBegunAndNeverFinishedAreBounded) {
   EXPECT_LE(MemoryGrownBy(), 128 * kMegabyte);
 }
 
-TEST_F(CrowdTest, CallsThatAreBegunAndTakenBackHoldNobodyUp) {
+TEST_F(CrowdTest, ResetCallsDelayNoOtherClient) {
   HttpConnection& connection = Connect();
   connection.Send(Hello());
-  // No more: gRPC keeps each until it has told the server of it (docs/FAULTS.md).
+  // Not more: gRPC keeps each call until it has reported it to the server (docs/FAULTS.md).
   for (uint32_t i = 0; i < 5'000; ++i) {
     connection.Send(BeginCall(2 * i + 1) + Reset(2 * i + 1));
   }
@@ -114,7 +115,7 @@ TEST_F(CrowdTest, CallsThatAreBegunAndTakenBackHoldNobodyUp) {
   EXPECT_LE(MemoryGrownBy(), 256 * kMegabyte);
 }
 
-TEST_F(CrowdTest, PingsWithoutEndAreBounded) {
+TEST_F(CrowdTest, EndlessPingsAreBounded) {
   HttpConnection& connection = Connect();
   connection.Send(Hello());
   for (int i = 0; i < 50'000; ++i) {
@@ -124,7 +125,7 @@ TEST_F(CrowdTest, PingsWithoutEndAreBounded) {
   EXPECT_LE(MemoryGrownBy(), 128 * kMegabyte);
 }
 
-TEST_F(CrowdTest, HeadersWithoutEndAreBounded) {
+TEST_F(CrowdTest, EndlessHeadersAreBounded) {
   HttpConnection& connection = Connect();
   connection.Send(Hello() + Frame(FrameType::kHeaders, 0, 1, HeaderBlock(HeadersOf(kSubmitPath))));
   const std::string more = HeaderBlock({{"x-name", std::string(100, 'v')}});
@@ -133,9 +134,9 @@ TEST_F(CrowdTest, HeadersWithoutEndAreBounded) {
   EXPECT_LE(MemoryGrownBy(), 128 * kMegabyte);
 }
 
-TEST_F(CrowdTest, ReadersThatNeverReadAreBounded) {
+TEST_F(CrowdTest, ClientsThatNeverReadAreBounded) {
   QuickestSubmit();
-  // A window of nothing: answers have to wait.
+  // A window of size zero: answers have to wait.
   const std::string no_window =
       Frame(FrameType::kSettings, 0, 0, BigEndian(4, 2) + BigEndian(0, 4));
   for (int i = 0; i < 50; ++i) {
@@ -150,14 +151,14 @@ TEST_F(CrowdTest, ReadersThatNeverReadAreBounded) {
   EXPECT_TRUE(Check().ok()) << Check().ToString();
 }
 
-TEST_F(CrowdTest, WatchersThatNeverReadLargeTasksAreBoundedAndOthersAreServed) {
+TEST_F(CrowdTest, WatchersThatNeverReadAreBounded) {
   const auto stub = v1::QueueService::NewStub(
       grpc::CreateChannel(director_.address(), grpc::InsecureChannelCredentials()));
   constexpr int kTasks = 200;
   for (int i = 0; i < kTasks; ++i) {
     v1::SubmitTaskRequest request;
     request.set_prompt("text");
-    // 15 KB, of which a list shows all.
+    // 15 KB, which lists return completely.
     for (int label = 0; label < 30; ++label) {
       (*request.mutable_labels())[absl::StrCat(label, std::string(248, 'k'))] =
           std::string(250, 'v');
@@ -176,7 +177,7 @@ TEST_F(CrowdTest, WatchersThatNeverReadLargeTasksAreBoundedAndOthersAreServed) {
     }
   }
   EXPECT_LE(QuickestSubmit(), kServedWithin);
-  // Somebody who reads sees every task.
+  // A client that reads sees every task.
   grpc::ClientContext context;
   const auto watch = stub->WatchTasks(&context, v1::WatchTasksRequest());
   v1::WatchTasksResponse response;

@@ -1,4 +1,4 @@
-// A director whose descriptors are all taken, by connections.
+// A director whose file descriptors are all used by connections.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,6 @@
 #include "absl/time/time.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/process.h"
-#include "libs/testing/process_table.h"
 #include "libs/testing/running_server.h"
 #include "tests/crash/history_checker.h"
 #include "tests/crash/load.h"
@@ -58,33 +57,33 @@ class DescriptorsTest : public testing::Test {
   uint64_t tick_ = 0;
 };
 
-TEST_F(DescriptorsTest, ConnectionsThatTakeAllDescriptorsEndNothingAndCostNothing) {
+TEST_F(DescriptorsTest, ConnectionsWithAllDescriptorsBreakNothing) {
   QueueClient client(address_);
   ASSERT_EQ(Submit(client), Call::Answer::kDone);
-  std::deque<std::unique_ptr<HttpConnection>> crowd;
+  std::deque<std::unique_ptr<HttpConnection>> connections;
   for (const uint16_t port : {test::PortOf(address_), http_port_}) {
-    for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<HttpConnection>(port));
+    for (int i = 0; i < 100; ++i) connections.push_back(std::make_unique<HttpConnection>(port));
   }
   director_.WaitForLine("server=connection_refused");
-  // What is kept for others stays theirs.
+  // The reserved descriptors stay free.
   EXPECT_LT(test::DescriptorsOf(director_.pid()), kDescriptors - 5);
   EXPECT_EQ(test::HttpGet(http_port_, "/livez").status, 200);
-  // Who is there already goes on, and so does the store.
+  // Existing clients and the store keep working.
   EXPECT_EQ(Submit(client), Call::Answer::kDone);
   EXPECT_EQ(Submit(client), Call::Answer::kDone);
 
   const absl::Duration used = test::ProcessorTimeOf(director_.pid());
   EXPECT_FALSE(director_.WaitForExit(absl::Seconds(1)).has_value());
   EXPECT_LE(test::ProcessorTimeOf(director_.pid()) - used, absl::Milliseconds(300))
-      << "it does not try in a loop";
+      << "the director must not retry in a loop";
 
-  crowd.clear();
-  // Somebody new is let in.
+  connections.clear();
+  // New clients are accepted again.
   while (Submit(*std::make_unique<QueueClient>(address_)) != Call::Answer::kDone) {
   }
   EXPECT_EQ(test::HttpGet(http_port_, "/livez").status, 200);
-  const crash::Verdict verdict = crash::CheckHistory(history_, *client.FindAll());
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const crash::CheckResult check_result = crash::CheckHistory(history_, *client.FindAll());
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
 }  // namespace

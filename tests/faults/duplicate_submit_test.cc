@@ -1,4 +1,4 @@
-// Many callers with one request id, at the same time.
+// Many concurrent callers with one request id.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/mutex.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/history_checker.h"
 #include "tests/crash/queue_client.h"
@@ -29,24 +29,26 @@ using ::testing::SizeIs;
 
 constexpr int kCallers = 200;
 constexpr int kConnections = 20;
-// The trouble that Connect() repeats happens once in a process.
+// The error for which Connect() retries happens once per process.
 constexpr int kConnectsMax = 2;
 
-struct Answered {
+struct Answers {
   crash::History history;
-  // Answers that something new was accepted.
+  // Answers with a new task.
   int accepted = 0;
-  // Refused, because the request id stands for something else.
+  // Rejected because the request id belongs to another content.
   int reused = 0;
 };
 
-// gRPC 1.51 can take a connection under way for one that failed. It reads the errno of connect()
-// after grpc_fd_create(), which locks a mutex of Abseil (grpc/grpc#35064). The first lock in a
-// process that has to wait reads the frequency of the processor, once, from
-// /sys/devices/system/cpu/cpu0/tsc_freq_khz. Most machines have no such file: errno is ENOENT then.
+// gRPC 1.51 can mistake a connection in progress for a failed one. It reads the errno of connect()
+// after grpc_fd_create(), which locks a mutex of Abseil (grpc/grpc#35064). The first contended lock
+// of a process reads the frequency of the processor, once, from
+// /sys/devices/system/cpu/cpu0/tsc_freq_khz. Most machines have no such file, so errno is ENOENT
+// then.
 //
-// A program of its own showed this with stacks of both, in 1 of 60,000 first connections, and this
-// message. It is not known whether every failure seen in this test was that one.
+// A separate program reproduced this with the stacks of both calls, in 1 of 60,000 first
+// connections, with this message. It is not known whether it explains every failure seen in this
+// test.
 bool IsMistakenForFailed(const absl::Status& status, const std::string& address) {
   return absl::IsUnavailable(status) &&
          status.message() ==
@@ -54,7 +56,7 @@ bool IsMistakenForFailed(const absl::Status& status, const std::string& address)
                           ": No such file or directory");
 }
 
-// A client with a connection.
+// Returns a connected client.
 absl::StatusOr<std::unique_ptr<QueueClient>> Connect(const std::string& address) {
   absl::Status status;
   for (int connects = 0; connects < kConnectsMax; ++connects) {
@@ -66,8 +68,8 @@ absl::StatusOr<std::unique_ptr<QueueClient>> Connect(const std::string& address)
   return status;
 }
 
-// `contents` are shared out among the callers, all of which use one request id.
-Answered SubmitAtOnce(const std::string& address, const std::vector<std::string>& contents) {
+// The callers use `contents` in turn, and all use one request id.
+Answers SubmitAtOnce(const std::string& address, const std::vector<std::string>& contents) {
   std::vector<std::unique_ptr<QueueClient>> clients;
   for (int i = 0; i < kConnections; ++i) {
     absl::StatusOr<std::unique_ptr<QueueClient>> client = Connect(address);
@@ -75,7 +77,7 @@ Answered SubmitAtOnce(const std::string& address, const std::vector<std::string>
     clients.push_back(*std::move(client));
   }
   base::Mutex mutex;
-  Answered answered;
+  Answers answers;
   uint64_t tick = 0;
   std::latch together(kCallers);
   const auto call = [&](int number) {
@@ -85,10 +87,10 @@ Answered SubmitAtOnce(const std::string& address, const std::vector<std::string>
     const auto submitted =
         clients[static_cast<size_t>(number % kConnections)]->Submit(own.request_id, own.content);
     base::MutexLock lock(mutex);
-    // All of them overlap: nothing is known of their order.
+    // All calls overlap: their order is unknown.
     own.answered = kCallers + ++tick;
-    if (base::DetailsOf(submitted.status()).reason == "REQUEST_ID_REUSED") {
-      ++answered.reused;
+    if (base::GetErrorDetails(submitted.status()).reason == "REQUEST_ID_REUSED") {
+      ++answers.reused;
       return;
     }
     ASSERT_TRUE(submitted.ok()) << submitted.status().ToString();
@@ -96,16 +98,16 @@ Answered SubmitAtOnce(const std::string& address, const std::vector<std::string>
     own.queue_id = submitted->queue_id;
     own.position = submitted->position;
     own.deduplicated = submitted->deduplicated;
-    answered.accepted += submitted->deduplicated ? 0 : 1;
-    answered.history.push_back(own);
+    answers.accepted += submitted->deduplicated ? 0 : 1;
+    answers.history.push_back(own);
   };
   std::vector<std::thread> threads;
   for (int i = 0; i < kCallers; ++i) threads.emplace_back(call, i);
   for (std::thread& thread : threads) thread.join();
-  return answered;
+  return answers;
 }
 
-TEST(ConnectTest, OnlyTheErrorOfAMistakenErrnoIsRepeated) {
+TEST(ConnectTest, OnlyTheErrorOfAMistakenErrnoIsRetried) {
   const std::string address = "127.0.0.1:7070";
   const std::string before = "failed to connect to all addresses; last error: UNKNOWN: ipv4:";
   const std::string after = ": No such file or directory";
@@ -120,7 +122,7 @@ TEST(ConnectTest, OnlyTheErrorOfAMistakenErrnoIsRepeated) {
 
 class DuplicateSubmitTest : public testing::Test {
  protected:
-  crash::Verdict Check(const crash::History& history) {
+  crash::CheckResult Check(const crash::History& history) {
     const std::vector<crash::FoundTask> found = *QueueClient(director_.address()).FindAll();
     EXPECT_THAT(found, SizeIs(1));
     return crash::CheckHistory(history, found);
@@ -130,28 +132,28 @@ class DuplicateSubmitTest : public testing::Test {
 };
 
 TEST_F(DuplicateSubmitTest, TwoHundredCallsWithOneRequestIdAreOneTask) {
-  const Answered answered = SubmitAtOnce(director_.address(), {"text"});
-  EXPECT_THAT(answered.history, SizeIs(kCallers));
-  EXPECT_EQ(answered.accepted, 1);
-  for (const Call& call : answered.history) {
-    EXPECT_EQ(call.queue_id, answered.history[0].queue_id);
+  const Answers answers = SubmitAtOnce(director_.address(), {"text"});
+  EXPECT_THAT(answers.history, SizeIs(kCallers));
+  EXPECT_EQ(answers.accepted, 1);
+  for (const Call& call : answers.history) {
+    EXPECT_EQ(call.queue_id, answers.history[0].queue_id);
     EXPECT_EQ(call.position, 1u);
   }
-  const crash::Verdict verdict = Check(answered.history);
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const crash::CheckResult check_result = Check(answers.history);
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
-TEST_F(DuplicateSubmitTest, RequestIdStandsForTheContentThatCameFirst) {
-  const Answered answered = SubmitAtOnce(director_.address(), {"text", "other text"});
-  // One of both was first, and all of its callers have it.
-  EXPECT_THAT(answered.history, SizeIs(kCallers / 2));
-  EXPECT_EQ(answered.reused, kCallers / 2);
-  EXPECT_EQ(answered.accepted, 1);
-  for (const Call& call : answered.history) {
-    EXPECT_EQ(call.content, answered.history[0].content);
+TEST_F(DuplicateSubmitTest, FirstContentOwnsTheRequestId) {
+  const Answers answers = SubmitAtOnce(director_.address(), {"text", "other text"});
+  // One content was first, and all of its callers get its task.
+  EXPECT_THAT(answers.history, SizeIs(kCallers / 2));
+  EXPECT_EQ(answers.reused, kCallers / 2);
+  EXPECT_EQ(answers.accepted, 1);
+  for (const Call& call : answers.history) {
+    EXPECT_EQ(call.content, answers.history[0].content);
   }
-  const crash::Verdict verdict = Check(answered.history);
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const crash::CheckResult check_result = Check(answers.history);
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Folders that a director or the command must not or cannot work in: it says why, and leaves them
-// as they are.
+// Folders that a director or the command line tool cannot use: the program reports why and leaves
+// them unchanged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 
@@ -23,14 +23,15 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Optional;
 
-// Of exit codes: bad settings, and everything that has no code of its own.
+// Exit codes: bad settings, and all errors without another code.
 constexpr int kBadSettings = 2;
 constexpr int kFailed = 1;
 
 class FolderTest : public testing::Test {
  protected:
-  // A program to its end, which file modes stop: root without what makes it root.
-  static test::Ended RunAsOrdinaryUser(const std::vector<std::string>& program) {
+  // Runs a program to its end with file modes enforced: if the user is root, without the
+  // capabilities of root.
+  static test::ProcessResult RunAsOrdinaryUser(const std::vector<std::string>& program) {
     std::vector<std::string> command;
     if (getuid() == 0) {
       command = {"/usr/bin/setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner"};
@@ -38,7 +39,7 @@ class FolderTest : public testing::Test {
     command.insert(command.end(), program.begin(), program.end());
     return test::RunToEnd(command);
   }
-  test::Ended Run() const {
+  test::ProcessResult Run() const {
     return RunAsOrdinaryUser(test::ServerCommand("services/director/callboard-director",
                                                  {"--data_dir=" + folder_.string()}));
   }
@@ -53,9 +54,9 @@ class FolderTest : public testing::Test {
   const std::filesystem::path folder_ = test::NewFolder();
 };
 
-TEST_F(FolderTest, FolderThatCannotBeWrittenToIsRefusedByName) {
+TEST_F(FolderTest, ReadOnlyFolderIsRejectedByName) {
   ASSERT_EQ(chmod(folder_.c_str(), 0500), 0);
-  const test::Ended ended = Run();
+  const test::ProcessResult ended = Run();
   EXPECT_THAT(ended.exit_code, Optional(kFailed));
   EXPECT_THAT(ended.output, AllOf(HasSubstr("data_dir '" + folder_.string() + "'"),
                                   HasSubstr(absl::StrCat("(uid ", geteuid(), ")")),
@@ -63,34 +64,35 @@ TEST_F(FolderTest, FolderThatCannotBeWrittenToIsRefusedByName) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(FolderTest, FolderOfSomebodyElseIsRefusedByName) {
+TEST_F(FolderTest, FolderOfAnotherUserIsRejectedByName) {
   ASSERT_EQ(chmod(folder_.c_str(), 0700), 0);
-  // Whoever runs the tests without being root has no right to give a folder away.
+  // Users other than root cannot change the owner of a folder.
   ASSERT_EQ(getuid() == 0 ? chown(folder_.c_str(), 65534, 65534) : chmod(folder_.c_str(), 0), 0);
-  const test::Ended ended = Run();
+  const test::ProcessResult ended = Run();
   ASSERT_EQ(getuid() == 0 ? chown(folder_.c_str(), 0, 0) : chmod(folder_.c_str(), 0700), 0);
   EXPECT_THAT(ended.exit_code, Optional(kFailed));
   EXPECT_THAT(ended.output, AllOf(HasSubstr(folder_.string()), HasSubstr("Permission denied")));
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(FolderTest, FolderThatEverybodyMayWriteToIsRefusedWithWhatToDo) {
+TEST_F(FolderTest, WorldWritableFolderIsRejectedWithTheNextStep) {
   ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
-  const test::Ended ended = Run();
+  const test::ProcessResult ended = Run();
   EXPECT_THAT(ended.exit_code, Optional(kBadSettings));
-  EXPECT_THAT(ended.output, HasSubstr(absl::StrCat("data_dir: everybody may write to the folder '",
-                                                   folder_.string(), "'; `chmod o-w` it")));
+  EXPECT_THAT(ended.output, HasSubstr(absl::StrCat("data_dir: the folder '", folder_.string(),
+                                                   "' is world-writable; run `chmod o-w` on it")));
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(FolderTest, FolderThatTheCommandCannotReadIsNamedWithItsUser) {
-  // Enough to be taken for a store.
+TEST_F(FolderTest, UnreadableFolderIsReportedWithItsOwner) {
+  // The minimal files of a store.
   for (const char* file : {"HIGHWATER", "LOCK"}) std::ofstream(folder_ / file) << "";
-  // The lock of another user first, then a whole folder of one.
+  // First the lock of another user, then the whole folder.
   for (const std::filesystem::path& closed : {folder_ / "LOCK", folder_}) {
     ASSERT_EQ(chmod(closed.c_str(), 0), 0);
-    const test::Ended ended = RunAsOrdinaryUser({test::BuiltBinary("services/cli/callboard"), "db",
-                                                 "verify", "--data_dir=" + folder_.string()});
+    const test::ProcessResult ended =
+        RunAsOrdinaryUser({test::BuiltBinary("services/cli/callboard"), "db", "verify",
+                           "--data_dir=" + folder_.string()});
     ASSERT_EQ(chmod(closed.c_str(), 0700), 0);
     EXPECT_THAT(ended.exit_code, Optional(kFailed));
     EXPECT_THAT(ended.output, AllOf(HasSubstr("data_dir '" + folder_.string() + "'"),

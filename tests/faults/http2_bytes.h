@@ -1,4 +1,4 @@
-// HTTP/2 as bytes, for clients that no library would be.
+// HTTP/2 frames as bytes, for clients that behave as no library does.
 #ifndef CALLBOARD_TESTS_FAULTS_HTTP2_BYTES_H_
 #define CALLBOARD_TESTS_FAULTS_HTTP2_BYTES_H_
 
@@ -29,7 +29,7 @@ enum class FrameType : uint8_t {
 inline constexpr uint8_t kEndStream = 1;
 inline constexpr uint8_t kEndHeaders = 4;
 
-// So many bytes, the highest first.
+// Returns `value` as big-endian bytes.
 inline std::string BigEndian(uint64_t value, int bytes) {
   std::string text;
   for (int i = bytes - 1; i >= 0; --i) text.push_back(static_cast<char>(value >> (8 * i) & 0xff));
@@ -42,12 +42,13 @@ inline std::string Frame(FrameType type, uint8_t flags, uint32_t stream,
                       BigEndian(flags, 1), BigEndian(stream, 4), payload);
 }
 
-// What every client begins with.
+// The first bytes of every client.
 inline std::string Hello() { return absl::StrCat(kPreface, Frame(FrameType::kSettings, 0, 0, "")); }
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// Each as a literal that is not remembered. REQUIRES: names and values of less than 127 bytes.
+// Encodes each header as a literal without indexing. REQUIRES: names and values of less than 127
+// bytes.
 inline std::string HeaderBlock(const Headers& headers) {
   std::string block;
   for (const auto& [name, value] : headers) {
@@ -62,12 +63,12 @@ inline Headers HeadersOf(const std::string& path) {
           {":authority", "127.0.0.1"}, {"te", "trailers"},  {"content-type", "application/grpc"}};
 }
 
-// Begins a call that has not said everything yet.
+// Begins a call without its message.
 inline std::string BeginCall(uint32_t stream, const std::string& path = kSubmitPath) {
   return Frame(FrameType::kHeaders, kEndHeaders, stream, HeaderBlock(HeadersOf(path)));
 }
 
-// A message of a call that says more. REQUIRES: it fits into a frame.
+// A message of a call that continues. REQUIRES: it fits into a frame.
 inline std::string NextMessage(uint32_t stream, const std::string& message, uint8_t flags = 0) {
   return Frame(FrameType::kData, flags, stream,
                absl::StrCat(BigEndian(0, 1), BigEndian(message.size(), 4), message));

@@ -1,4 +1,4 @@
-// Messages as large as they may be, and larger.
+// Messages of the maximum size and larger ones.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "libs/base/error.h"
 #include "libs/core/limits.h"
-#include "libs/testing/new_folder.h"
-#include "libs/testing/process_table.h"
+#include "libs/testing/files.h"
+#include "libs/testing/process.h"
 #include "libs/testing/status_matchers.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/history_checker.h"
@@ -27,8 +27,8 @@ using test::StatusIs;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-// KiB. More than the 256 MiB that were wanted: gRPC's quota is soft, and one run in thirty takes a
-// little more (docs/FAULTS.md).
+// KiB. More than the intended 256 MiB: gRPC's quota is soft, and one run in thirty takes a little
+// more (docs/FAULTS.md).
 constexpr uint64_t kMemoryMax = 384 * 1024;
 
 class LargeMessageTest : public testing::Test {
@@ -37,7 +37,7 @@ class LargeMessageTest : public testing::Test {
     Call call = {.invoked = ++tick_, .request_id = request_id, .content = std::string(bytes, 'x')};
     const auto submitted = client_.Submit(call.request_id, call.content);
     call.answered = ++tick_;
-    call.answer = submitted.ok() ? Call::Answer::kDone : Call::Answer::kRefused;
+    call.answer = submitted.ok() ? Call::Answer::kDone : Call::Answer::kRejected;
     if (submitted.ok()) {
       call.queue_id = submitted->queue_id;
       call.position = submitted->position;
@@ -45,7 +45,7 @@ class LargeMessageTest : public testing::Test {
     history_.push_back(std::move(call));
     return submitted.status();
   }
-  crash::Verdict Check() { return crash::CheckHistory(history_, *client_.FindAll()); }
+  crash::CheckResult Check() { return crash::CheckHistory(history_, *client_.FindAll()); }
   uint64_t PeakMemory() { return test::StatusOf(director_.process().pid(), "VmHWM"); }
 
   crash::DirectorProcess director_{test::NewFolder()};
@@ -54,18 +54,18 @@ class LargeMessageTest : public testing::Test {
   uint64_t tick_ = 0;
 };
 
-TEST_F(LargeMessageTest, LimitItselfIsTakenAndOneByteMoreIsRefusedByName) {
+TEST_F(LargeMessageTest, MaximumSizeIsAcceptedAndOneByteMoreIsRejected) {
   EXPECT_THAT(Submit("limit", core::kBodyBytesMax), test::IsOk());
   EXPECT_THAT(Submit("one more", core::kBodyBytesMax + 1),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("prompt")));
   EXPECT_THAT(Submit("message", core::kMessageBytesMax + 100'000),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("larger than max")));
-  const crash::Verdict verdict = Check();
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
-  EXPECT_EQ(verdict.acknowledged, 1u);
+  const crash::CheckResult check_result = Check();
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
+  EXPECT_EQ(check_result.acknowledged, 1u);
 }
 
-TEST_F(LargeMessageTest, TenPromptsOfAHundredMegabytesCostABoundedAmountOfMemory) {
+TEST_F(LargeMessageTest, TenHugePromptsUseBoundedMemory) {
   constexpr size_t kBytes = 100'000'000;
   EXPECT_THAT(Submit("alone", kBytes), StatusIs(absl::StatusCode::kResourceExhausted));
   const std::string content(kBytes, 'x');
@@ -78,7 +78,7 @@ TEST_F(LargeMessageTest, TenPromptsOfAHundredMegabytesCostABoundedAmountOfMemory
   }
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& end : ends) {
-    // Too large, or sent away because there is no memory left for it.
+    // Too large, or rejected because there is no memory left.
     EXPECT_THAT(end, AnyOf(StatusIs(absl::StatusCode::kResourceExhausted),
                            StatusIs(absl::StatusCode::kUnavailable)));
   }

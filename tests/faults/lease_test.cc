@@ -1,4 +1,4 @@
-// Runs whose leases have to last although the director's disk stalls or clocks are set.
+// Leases must last even if the director's disk stalls or clocks are set.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "libs/testing/file_text.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "tests/crash/director_process.h"
@@ -30,13 +29,13 @@ using crash::FoundTask;
 using crash::QueueClient;
 using State = crash::FoundTask::State;
 
-// A director and an agent, each with a disk and a clock that the test has in its hands. The agent
-// runs one task at a time, with a lease that ends soon.
+// A director and an agent, each with a disk and a clock that the test controls. The agent runs one
+// task at a time with a short lease.
 class LastingLeaseTest : public testing::Test {
  protected:
   std::filesystem::path File(const std::string& name) const { return folder_ / name; }
 
-  // Submits a task that lasts until Open(), and waits until it runs.
+  // Submits a task that runs until Open(), and waits until it runs.
   std::string StartGatedTask() {
     const std::string id = Submit(
         "gated", absl::StrCat("echo >", File("running").string(), "; ", WaitForGate(File("gate"))));
@@ -57,7 +56,7 @@ class LastingLeaseTest : public testing::Test {
       if (task.state != State::kPending && task.state != State::kRunning) return task;
     }
   }
-  crash::Verdict Check() {
+  crash::CheckResult Check() {
     return crash::CheckHistory(history_, *client_.FindAll(), {.runs = true});
   }
 
@@ -79,13 +78,13 @@ class LastingLeaseTest : public testing::Test {
   crash::History history_;
 };
 
-TEST_F(LastingLeaseTest, StalledDiskEndsNoRunOfAnAgentThatIsWell) {
+TEST_F(LastingLeaseTest, StalledDiskEndsNoRunOfAHealthyAgent) {
   const std::string id = StartGatedTask();
   const uint64_t syncs = director_disk_.control().syncs;
-  // Longer than the lease, on either side.
+  // Longer than the lease of both sides.
   director_disk_.control().spike_every = 1;
   director_disk_.control().spike_delay_ms = 10'000;
-  // Waits for a sync, and the whole turn with it.
+  // The submit waits for a sync, and so does the whole turn.
   Submit("while stalled", "echo");
   director_disk_.control().spike_every = 0;
   EXPECT_GT(director_disk_.control().syncs, syncs);
@@ -97,7 +96,7 @@ TEST_F(LastingLeaseTest, StalledDiskEndsNoRunOfAnAgentThatIsWell) {
   EXPECT_TRUE(Check().ok()) << Check().ToString();
 }
 
-TEST_F(LastingLeaseTest, WallClocksThatAreSetChangeNeitherOrderNorLeases) {
+TEST_F(LastingLeaseTest, SettingWallClocksChangesNeitherOrderNorLeases) {
   const std::string gated = StartGatedTask();
   std::vector<std::string> ids;
   for (const absl::Duration jump :
@@ -111,7 +110,7 @@ TEST_F(LastingLeaseTest, WallClocksThatAreSetChangeNeitherOrderNorLeases) {
   const absl::StatusOr<std::vector<std::string>> line = client_.ListLine();
   ASSERT_TRUE(line.ok());
   EXPECT_EQ(*line, ids);
-  // Set back for good by a day: long gone, if anything counted by it.
+  // Set back by a day: every lease would have expired if it used this clock.
   director_disk_.SetWallClock(-absl::Hours(24));
   agent_disk_.SetWallClock(absl::Hours(24));
   EXPECT_EQ(client_.Get(gated)->state, State::kRunning);

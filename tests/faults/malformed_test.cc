@@ -1,5 +1,5 @@
-// Bytes that mean nothing, on the gRPC port and as messages: the director refuses them, stays up,
-// and neither fills its log nor repeats in it what it was given.
+// Malformed bytes, on the gRPC port and as messages: the director rejects them, stays up, does not
+// flood its log, and does not log the bytes.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <grpc/support/time.h>
@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "callboard/v1/fleet.pb.h"
 #include "callboard/v1/queue.pb.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/running_server.h"
 #include "tests/crash/director_process.h"
 #include "tests/crash/history_checker.h"
@@ -35,9 +35,9 @@ using test::HttpConnection;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Stands in everything that is sent, so that it is found wherever it comes out.
+// Part of everything that is sent, so that a test finds it wherever it appears.
 constexpr char kSecret[] = "squeamish-ossifrage";
-// Of bad requests, which are many more.
+// For many more bad requests.
 constexpr ptrdiff_t kLogLinesMax = 100;
 
 // A length-delimited field of a message. REQUIRES: `value` has less than 128 bytes.
@@ -54,13 +54,13 @@ class MalformedTest : public testing::Test {
     return bytes;
   }
 
-  // Sends the bytes to the gRPC port, and leaves.
+  // Sends the bytes to the gRPC port and closes the connection.
   void SendRaw(const std::string& bytes) {
     HttpConnection connection(test::PortOf(director_.address()));
     connection.Send(bytes);
   }
 
-  // Calls the method with these bytes as its message; returns how it ended.
+  // Calls the method with these bytes as its message; returns the status code.
   grpc::StatusCode CallWith(const std::string& method, const std::string& bytes) {
     grpc::ClientContext context;
     context.set_deadline(gpr_time_from_seconds(30, GPR_TIMESPAN));
@@ -75,8 +75,8 @@ class MalformedTest : public testing::Test {
     return status.error_code();
   }
 
-  // What it makes of a submit, which is what it is for.
-  crash::Verdict Submit() {
+  // Checks that a normal submit works.
+  crash::CheckResult Submit() {
     QueueClient client(director_.address());
     const crash::History history = {crash::Resubmit({.request_id = "well", .content = "text"},
                                                     client, [this] { return ++tick_; })};
@@ -84,7 +84,7 @@ class MalformedTest : public testing::Test {
     return crash::CheckHistory(history, *client.FindAll());
   }
 
-  // It has said little, and nothing of what it was sent.
+  // The log is short and contains nothing of the malformed input.
   void TearDown() override {
     const std::string log = director_.process().Output();
     EXPECT_LE(std::count(log.begin(), log.end(), '\n'), kLogLinesMax) << log.substr(0, 4000);
@@ -97,7 +97,7 @@ class MalformedTest : public testing::Test {
   uint64_t tick_ = 0;
 };
 
-TEST_F(MalformedTest, BytesThatAreNoHttp2EndTheirConnectionAndNothingElse) {
+TEST_F(MalformedTest, InvalidHttp2EndsOnlyItsConnection) {
   test::FakeRandom random;
   const std::string call = BeginCall(1) + OnlyMessage(1, Field(1, kSecret));
   for (int round = 0; round < 50; ++round) {
@@ -105,19 +105,19 @@ TEST_F(MalformedTest, BytesThatAreNoHttp2EndTheirConnectionAndNothingElse) {
         kSecret,
         Noise(random, 1 + random.Below(3000)),
         absl::StrCat("POST ", kSubmitPath, " HTTP/1.1\r\nHost: a\r\n\r\n", kSecret),
-        // The beginning of TLS.
+        // The beginning of a TLS handshake.
         absl::StrCat(BigEndian(0x160301, 3), BigEndian(512, 2), Noise(random, 512)),
         std::string(kPreface).substr(0, random.Below(20)),
         absl::StrCat(kPreface, Noise(random, 500)),
-        // Frames of an unknown kind, of 16 MiB that do not come, for a call that was never begun,
-        // and for one with an even number.
+        // Frames of an unknown kind, of 16 MiB that never arrive, for a call that never began, and
+        // for a call with an even number.
         Hello() + Frame(FrameType{0x77}, 0, 0, kSecret),
         Hello() + BigEndian(0xffffff, 3) + std::string(6, '\0') + kSecret,
         Hello() + OnlyMessage(7, kSecret),
         Hello() + BeginCall(2),
-        // Headers that no table has.
+        // Headers with invalid table indexes.
         Hello() + Frame(FrameType::kHeaders, kEndHeaders, 1, std::string(20, '\xff')),
-        // A call that breaks off, says that it is compressed, or has a message of 2 GiB.
+        // A call that breaks off, one that claims to be compressed, or one with a message of 2 GiB.
         Hello() + call.substr(0, random.Below(call.size())),
         Hello() + BeginCall(1) + Frame(FrameType::kData, kEndStream, 1, BigEndian(0x0100000001, 6)),
         Hello() + BeginCall(1) + Frame(FrameType::kData, kEndStream, 1, BigEndian(0x7fffffff, 5)),
@@ -127,7 +127,7 @@ TEST_F(MalformedTest, BytesThatAreNoHttp2EndTheirConnectionAndNothingElse) {
   EXPECT_TRUE(Submit().ok());
 }
 
-TEST_F(MalformedTest, CallsOfNothingWeServeAreRefused) {
+TEST_F(MalformedTest, UnknownMethodsAreRejected) {
   for (const char* path : {"/", "/callboard.v1.QueueService/", "/callboard.v1.QueueService/Nothing",
                            "/nothing.v1.Nowhere/Nothing", "//", "/%00"}) {
     EXPECT_EQ(CallWith(path, kSecret), grpc::StatusCode::UNIMPLEMENTED) << path;
@@ -144,17 +144,17 @@ TEST_F(MalformedTest, CallsOfNothingWeServeAreRefused) {
   EXPECT_TRUE(Submit().ok());
 }
 
-TEST_F(MalformedTest, MessagesThatMeanNothingAreRefusedByEveryMethod) {
+TEST_F(MalformedTest, EveryMethodRejectsMalformedMessages) {
   test::FakeRandom random;
   std::string nested = Field(1, "");
   while (nested.size() < 100) nested = Field(1, nested);
-  // Groups, which need no length, ten thousand deep.
+  // Groups, which need no length, nested ten thousand times.
   const std::string groups(10'000, '\x0b');
   std::map<grpc::StatusCode, int> ends;
   for (const auto* service : {v1::SubmitTaskRequest::descriptor()->file()->service(0),
                               v1::AnnounceAgentRequest::descriptor()->file()->service(0)}) {
     for (int i = 0; i < service->method_count(); ++i) {
-      // To a stream of requests, one that cannot be read is its end.
+      // An unreadable request ends a request stream.
       if (service->method(i)->client_streaming()) continue;
       const std::string method =
           absl::StrCat("/", service->full_name(), "/", service->method(i)->name());
@@ -172,15 +172,15 @@ TEST_F(MalformedTest, MessagesThatMeanNothingAreRefusedByEveryMethod) {
   EXPECT_TRUE(Submit().ok());
 }
 
-TEST_F(MalformedTest, ValuesThatDoNotExistAreRefusedByName) {
+TEST_F(MalformedTest, UnknownValuesAreRejectedByName) {
   v1::SubmitTaskRequest request;
   request.set_prompt(kSecret);
   request.set_policy(static_cast<v1::QueuePolicy>(77));
   EXPECT_EQ(CallWith(kSubmitPath, request.SerializeAsString()), grpc::StatusCode::INVALID_ARGUMENT);
-  // A text that is none: UTF-8 was promised.
+  // An invalid text: strings must be UTF-8.
   EXPECT_NE(CallWith(kSubmitPath, Field(1, absl::StrCat("\xff\xfe", kSecret))),
             grpc::StatusCode::OK);
-  // A field of tomorrow is no error: it is left alone.
+  // A field of a newer version is no error: it is ignored.
   const std::string unknown = absl::StrCat(BigEndian(0xfa7f, 2), BigEndian(3, 1), "new");
   request.clear_policy();
   request.set_validate_only(true);

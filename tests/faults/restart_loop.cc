@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "tests/crash/director_process.h"
@@ -30,12 +30,12 @@ class RestartLoop {
   RestartReport Run(uint64_t kills) {
     std::optional<DirectorProcess> director(std::in_place, folder_, flags_);
     if (!IsUp(*director)) return std::move(report_);
-    // The next ones are found where the first one was.
+    // The next directors listen at the address of the first one.
     flags_.push_back("--grpc.listen=" + director->address());
     SteadyLoad load({}, director->address());
     load.AwaitAcknowledged(1);
     while (report_.kills < kills && report_.failure.empty()) {
-      // One in three does not get as far as listening.
+      // One in three is killed before it listens.
       const bool is_ready = report_.kills % 3 != 2;
       if (is_ready) KillLater(director->process());
       director.reset();
@@ -79,14 +79,14 @@ class RestartLoop {
     crash::History history = load.Stop();
     crash::QueueClient client(director.address());
     report_.found = crash::CheckHistory(history, *client.FindAll());
-    std::map<std::string, Call> asked;
+    std::map<std::string, Call> submits;
     for (const Call& call : history) {
-      if (call.kind == Call::Kind::kSubmit) asked.emplace(call.request_id, call);
+      if (call.kind == Call::Kind::kSubmit) submits.emplace(call.request_id, call);
     }
-    for (const auto& [id, call] : asked) {
+    for (const auto& [id, call] : submits) {
       history.push_back(crash::Resubmit(call, client, [&load] { return load.Tick(); }));
     }
-    report_.asked_again = crash::CheckHistory(history, *client.FindAll());
+    report_.resubmitted = crash::CheckHistory(history, *client.FindAll());
     if (director.Stop() != 0) report_.failure = director.process().Output();
   }
 
@@ -101,12 +101,12 @@ class RestartLoop {
 
 std::string RestartReport::ToString() const {
   return absl::StrCat(kills, " kills; found: ", found.ToString(),
-                      "; asked again: ", asked_again.ToString(), failure.empty() ? "" : "\n",
+                      "; resubmitted: ", resubmitted.ToString(), failure.empty() ? "" : "\n",
                       failure);
 }
 
-RestartReport RestartAgainAndAgain(const std::filesystem::path& folder, uint64_t kills,
-                                   absl::Duration life_max) {
+RestartReport KillRepeatedly(const std::filesystem::path& folder, uint64_t kills,
+                             absl::Duration life_max) {
   return RestartLoop(folder, life_max).Run(kills);
 }
 

@@ -12,20 +12,20 @@ namespace callboard::faults {
 
 struct RestartReport {
   uint64_t kills = 0;
-  // What the last director shows, and after every submit was made once more.
-  crash::Verdict found = {};
-  crash::Verdict asked_again = {};
-  // What went wrong beside that; empty when nothing did.
+  // The tasks that the last director returns, and after every submit was repeated.
+  crash::CheckResult found = {};
+  crash::CheckResult resubmitted = {};
+  // Another error; empty if there was none.
   std::string failure = {};
 
-  bool ok() const { return failure.empty() && found.ok() && asked_again.ok(); }
+  bool ok() const { return failure.empty() && found.ok() && resubmitted.ok(); }
   std::string ToString() const;
 };
 
-// Kills a director on `folder` so often, each within `life_max` of its start or of the moment that
-// it listens, with clients that submit and cancel all the time. The one that comes last stays.
-RestartReport RestartAgainAndAgain(const std::filesystem::path& folder, uint64_t kills,
-                                   absl::Duration life_max);
+// Kills a director on `folder` `kills` times, each within `life_max` of its start or of the moment
+// that it listens, while clients submit and cancel all the time. The last director stays up.
+RestartReport KillRepeatedly(const std::filesystem::path& folder, uint64_t kills,
+                             absl::Duration life_max);
 
 }  // namespace callboard::faults
 

@@ -1,20 +1,20 @@
-// A director that is killed again and again, for a moment; soak_test.cc does it for a minute.
+// A director that is killed repeatedly, for a short time; soak_test.cc does it for a minute.
 #include "tests/faults/restart_loop.h"
 
 #include <gtest/gtest.h>
 
 #include "absl/time/time.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 
 namespace callboard::faults {
 namespace {
 
-TEST(RestartLoopTest, NothingIsLostOrDoubledAndNoStartNeedsRepair) {
+TEST(RestartLoopTest, RepeatedKillsLoseNothingAndEveryStartSucceeds) {
   const RestartReport report =
-      RestartAgainAndAgain(test::NewFolder(), /*kills=*/6, absl::Milliseconds(300));
+      KillRepeatedly(test::NewFolder(), /*kills=*/6, absl::Milliseconds(300));
   EXPECT_TRUE(report.ok()) << report.ToString();
   EXPECT_EQ(report.kills, 6u);
-  // Not every life is long enough for one.
+  // Not every director lives long enough for a submit.
   EXPECT_GT(report.found.acknowledged, report.kills);
 }
 

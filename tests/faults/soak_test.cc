@@ -14,10 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/process.h"
-#include "libs/testing/process_table.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/tcp_proxy.h"
 #include "tests/crash/director_process.h"
@@ -54,30 +53,30 @@ void WaitUntilItRuns(QueueClient& client, const std::string& queue_id) {
   }
 }
 
-TEST(SoakTest, DirectorThatIsKilledForAMinuteLosesAndDoublesNothing) {
+TEST(SoakTest, KillsForAMinuteLoseAndDuplicateNothing) {
   const RestartReport report =
-      RestartAgainAndAgain(test::NewFolder(), /*kills=*/200, absl::Milliseconds(300));
+      KillRepeatedly(test::NewFolder(), /*kills=*/200, absl::Milliseconds(300));
   EXPECT_TRUE(report.ok()) << report.ToString();
   EXPECT_EQ(report.kills, 200u);
   std::cout << report.ToString() << "\n";
 }
 
-TEST(SoakTest, LinkThatComesAndGoesForTwoMinutesCostsARunNothing) {
+TEST(SoakTest, FlappingLinkForTwoMinutesDoesNotEndARun) {
   const FlapReport report = RunOverFlappingLink(/*flaps=*/30, absl::Seconds(2), absl::Seconds(2),
                                                 /*lease=*/{});
   EXPECT_TRUE(report.completed);
   EXPECT_EQ(report.dispatches, 1u);
 }
 
-TEST(SoakTest, SlowNetworkThatCutsConnectionsLosesAndDoublesNothing) {
+TEST(SoakTest, SlowCuttingNetworkLosesAndDuplicatesNothing) {
   const NetworkReport report =
       RunOver({.delay = absl::Milliseconds(250), .cut_every = 100}, /*acknowledged=*/500);
-  EXPECT_TRUE(report.verdict.ok()) << report.ToString();
+  EXPECT_TRUE(report.check_result.ok()) << report.ToString();
   EXPECT_GT(report.completed, 0u);
   std::cout << report.ToString() << "\n";
 }
 
-// Its heartbeats get a fiftieth of a processor.
+// The heartbeats of the agent get a fiftieth of a processor.
 TEST(SoakTest, AgentOnABusyMachineKeepsItsLeases) {
   std::atomic<bool> done = false;
   std::vector<std::thread> burners;
@@ -97,7 +96,7 @@ TEST(SoakTest, AgentOnABusyMachineKeepsItsLeases) {
       }
     });
   }
-  // Ten times as long as the agent lets a task live without a word.
+  // Ten times the self-fence time of the agent.
   EXPECT_FALSE(agent.WaitForExit(absl::Seconds(30)).has_value());
   EXPECT_EQ(client.Get(id)->state, State::kRunning);
   done = true;
@@ -135,11 +134,12 @@ TEST(SoakTest, SlowDiskEndsNoRunAndLosesNothing) {
                      .request_id = "run",
                      .content = gate,
                      .queue_id = id});
-  const crash::Verdict verdict = crash::CheckHistory(history, *client.FindAll(), {.runs = true});
-  EXPECT_TRUE(verdict.ok()) << verdict.ToString();
+  const crash::CheckResult check_result =
+      crash::CheckHistory(history, *client.FindAll(), {.runs = true});
+  EXPECT_TRUE(check_result.ok()) << check_result.ToString();
 }
 
-TEST(SoakTest, PlaceOfAWaiterWhoseHostVanishesIsFree) {
+TEST(SoakTest, SlotOfAVanishedWaiterIsFreed) {
   DirectorProcess director(test::NewFolder(), {"--queue.max_size=1", "--queue.policy=block"});
   QueueClient client(director.address());
   const std::string first = client.Submit("first", "text")->queue_id;
@@ -148,26 +148,26 @@ TEST(SoakTest, PlaceOfAWaiterWhoseHostVanishesIsFree) {
   std::thread waiter([&far] { EXPECT_FALSE(far.Submit("second", "text").ok()); });
   while (*client.Waiting() == 0) {
   }
-  // Nobody says goodbye.
-  network.Set(TcpProxy::Direction::kToServer, TcpProxy::Flow::kSwallowed);
-  network.Set(TcpProxy::Direction::kToClient, TcpProxy::Flow::kSwallowed);
+  // The connection is not closed.
+  network.Set(TcpProxy::Direction::kToServer, TcpProxy::Flow::kDropped);
+  network.Set(TcpProxy::Direction::kToClient, TcpProxy::Flow::kDropped);
   while (*client.Waiting() != 0) {
   }
   network.Cut();
   waiter.join();
   ASSERT_TRUE(client.Cancel(first).ok());
-  EXPECT_EQ(*client.Depth(), 0u) << "he was not let in";
+  EXPECT_EQ(*client.Depth(), 0u) << "the waiter was not admitted";
   EXPECT_TRUE(client.Submit("third", "text").ok());
 }
 
-TEST(SoakTest, ThousandConnectionsThatSayNothingAreClosed) {
+TEST(SoakTest, ThousandIdleConnectionsAreClosed) {
   DirectorProcess director(test::NewFolder());
   const size_t before = test::DescriptorsOf(director.process().pid());
-  std::deque<std::unique_ptr<HttpConnection>> crowd;
+  std::deque<std::unique_ptr<HttpConnection>> connections;
   for (int i = 0; i < 1000; ++i) {
-    crowd.push_back(std::make_unique<HttpConnection>(test::PortOf(director.address())));
-    // Half of them begin to talk.
-    if (i % 2 == 0) crowd.back()->Send(Hello());
+    connections.push_back(std::make_unique<HttpConnection>(test::PortOf(director.address())));
+    // Half of them begin with HTTP/2.
+    if (i % 2 == 0) connections.back()->Send(Hello());
   }
   while (test::DescriptorsOf(director.process().pid()) < before + 900) {
   }

@@ -26,8 +26,8 @@ SteadyLoad::~SteadyLoad() { Stop(); }
 
 void SteadyLoad::AwaitAcknowledged(uint64_t more) {
   base::MutexLock lock(mutex_);
-  const uint64_t wanted = acknowledged_ + more;
-  while (acknowledged_ < wanted) changed_.Wait(mutex_);
+  const uint64_t target = acknowledged_ + more;
+  while (acknowledged_ < target) changed_.Wait(mutex_);
 }
 
 crash::History SteadyLoad::Stop() {
@@ -47,8 +47,8 @@ void SteadyLoad::Run(int number) {
   for (int i = 0; Pause(); ++i) {
     const std::string request_id = absl::StrCat(number, "/", i);
     Call call = Submit(*client, request_id);
-    // Whoever gets no answer asks again, with the same request id, over a new connection: gRPC
-    // takes its time to mend one.
+    // A client without an answer repeats the submit with the same request id over a new connection,
+    // because gRPC needs time to repair the old one.
     while (call.answer == Call::Answer::kUnknown && Pause()) {
       client = std::make_unique<QueueClient>(address_);
       call = Submit(*client, request_id);

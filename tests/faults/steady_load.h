@@ -15,14 +15,14 @@ namespace callboard::faults {
 
 struct SteadyLoadOptions {
   int clients = 4;
-  // What is submitted begins with it.
+  // Prefix of all prompts.
   std::string prompt = "echo";
-  // Whether some of it is cancelled again.
+  // Whether some tasks are cancelled.
   bool cancels = true;
 };
 
-// Clients that submit, cancel and list until they are told to stop, through everything that goes
-// wrong: a submit without an answer is made again until it has one. Thread-safe.
+// Clients that submit, cancel and list until Stop(), despite all faults: a submit without an answer
+// is repeated until it has one. Thread-safe.
 class SteadyLoad {
  public:
   SteadyLoad(const SteadyLoadOptions& options, const std::string& address);
@@ -30,9 +30,9 @@ class SteadyLoad {
   SteadyLoad(const SteadyLoad&) = delete;
   SteadyLoad& operator=(const SteadyLoad&) = delete;
 
-  // Waits until so many more submits are acknowledged; a wait in vain is ended by the test's size.
+  // Waits until `more` further submits are acknowledged. The timeout of the test limits the wait.
   void AwaitAcknowledged(uint64_t more);
-  // Lets every client end its call, and returns all of them.
+  // Lets every client finish its call, and returns all calls.
   crash::History Stop();
   uint64_t Tick() { return ++tick_; }
 
@@ -41,7 +41,7 @@ class SteadyLoad {
   crash::Call Submit(crash::QueueClient& client, const std::string& request_id);
   void Cancel(crash::QueueClient& client, const std::string& queue_id);
   void List(crash::QueueClient& client);
-  // False when it is time to stop.
+  // Waits before the next call. Returns false when the load stops.
   bool Pause();
   void Record(crash::Call call);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A client that knows nothing of Callboard finds its services by reflection, and does what the README
-# shows.
+# A client without the protos of Callboard finds its services by reflection, and runs the examples
+# of the README.
 set -euo pipefail
 callboard=$(readlink -f "$1")
 buf=$(dirname "$(readlink -f WORKSPACE)")/tests/tools/node_modules/.bin/buf
@@ -13,7 +13,7 @@ trap 'kill %1' EXIT
 exec 3<"$TEST_TMPDIR/log"
 listening=$(grep --max-count=1 "server=listening.*service=callboard-director" <&3)
 address=${listening##* grpc=} address=http://${address%% *}
-# Whatever else it logs has somewhere to go.
+# Keeps reading the log so that the program is not blocked.
 cat <&3 >/dev/null &
 
 expect() {
@@ -32,7 +32,7 @@ done
 expect '"SERVING"' "${curl[@]}" -d '{}' "$address/grpc.health.v1.Health/Check"
 call '"maxSize": 50' GetQueueStatus '{}'
 
-# Submits a task and prints its name.
+# Submits a task and prints its id.
 submit() {
   call '"STATE_PENDING"' SubmitTask "$1" >&2
   sed -n '/"queueId"/{s/.*: "\(.*\)".*/\1/p;q}' "$TEST_TMPDIR/answer"

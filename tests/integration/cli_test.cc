@@ -1,4 +1,4 @@
-// The program callboard: what it prints, how it ends, and the cluster it runs.
+// The program callboard: its output, its exit codes, and the cluster that it runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -13,10 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libs/base/check.h"
-#include "libs/testing/file_text.h"
-#include "libs/testing/held_stream.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/otlp_collector.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
@@ -26,13 +24,13 @@ namespace callboard {
 namespace {
 
 using test::BuiltBinary;
-using test::Ended;
 using test::FieldOf;
 using test::FileText;
 using test::HeldStream;
 using test::HttpGet;
 using test::OtlpCollector;
 using test::Process;
+using test::ProcessResult;
 using test::RunningServer;
 using test::RunToEnd;
 using test::TcpProxy;
@@ -49,7 +47,7 @@ std::vector<std::string> Command(const std::vector<std::string>& arguments) {
   return command;
 }
 
-Ended RunCallboard(const std::vector<std::string>& arguments) {
+ProcessResult RunCallboard(const std::vector<std::string>& arguments) {
   return RunToEnd(Command(arguments));
 }
 
@@ -71,7 +69,7 @@ class RunningDev {
 
   Process& process() { return process_; }
 
-  // The flag of the command that it says to try.
+  // Returns the flag in the command that it suggests.
   std::string AddressFlag() {
     const std::string output = process_.Output();
     const size_t begin = output.find("--director.address=");
@@ -83,7 +81,7 @@ class RunningDev {
   Process process_;
 };
 
-// The lines in which servers say where they listen.
+// Returns the log lines with the servers' addresses.
 std::vector<std::string> ListeningLines(const std::string& output) {
   std::vector<std::string> lines = absl::StrSplit(output, '\n');
   std::erase_if(
@@ -120,13 +118,13 @@ TEST(CliTest, EveryHelpTextBeginsWithExamples) {
       {"help", "resume"},
   };
   for (const auto& command : commands) {
-    const Ended help = RunCallboard(command);
+    const ProcessResult help = RunCallboard(command);
     EXPECT_EQ(help.exit_code, 0) << command.front();
     EXPECT_LT(help.output.find("Examples:\n  "), help.output.find("--help")) << command.front();
   }
 }
 
-TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
+TEST(CliTest, WrongUsageExitsWith2AndASuggestion) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{}, "Usage: callboard"},
       {{"queu-status"}, "did you mean 'queue-status'?"},
@@ -153,7 +151,7 @@ TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
       {{"pause", "nightly", "--until=soon"}, "--until: 'soon' is not valid; wanted: 2026-03-29T"},
       {{"preview"}, "name a job, or give a schedule"},
       {{"preview", "nightly", "--limit=1001"}, "--limit"},
-      {{"preview", "--schedule=@daily", "nightly"}, "a job has its schedule"},
+      {{"preview", "--schedule=@daily", "nightly"}, "a job has its own schedule"},
       {{"backfill", "nightly", "--until=2026-03-29"}, "--from is required"},
       {{"dev", "--queue.max_sise=5"}, "did you mean 'queue.max_size'?"},
       {{"dev", "--grpc.listen=0.0.0.0:7070"}, "wanted: 127.0.0.1:7070"},
@@ -162,13 +160,13 @@ TEST(CliTest, WrongUseEndsWithTwoAndSaysWhatWasMeant) {
        "set it to 1m5s or more"},
   };
   for (const auto& [arguments, advice] : cases) {
-    const Ended ended = RunCallboard(arguments);
+    const ProcessResult ended = RunCallboard(arguments);
     EXPECT_EQ(ended.exit_code, 2) << advice;
     EXPECT_THAT(ended.output, HasSubstr(advice));
   }
 }
 
-TEST(CliTest, LastOfAFlagWins) {
+TEST(CliTest, LastValueOfAFlagWins) {
   EXPECT_EQ(RunCallboard({"version", "-o", "json", "-o", "table"}).output, "callboard 0.1.0\n");
 }
 
@@ -176,20 +174,20 @@ TEST(CliTest, PrintConfigShowsWhereEachSettingComesFrom) {
   std::vector<std::string> command =
       Command({"queue-status", "--print_config", "--director.address=10.0.0.1:7070"});
   command.insert(command.begin(), {"/usr/bin/env", "CALLBOARD_OUTPUT=json"});
-  const Ended ended = RunToEnd(command);
+  const ProcessResult ended = RunToEnd(command);
   EXPECT_THAT(ended.exit_code, Optional(0));
   EXPECT_THAT(ended.output, AllOf(HasSubstr("director.address = 10.0.0.1:7070  # flag\n"),
                                   HasSubstr("output = json  # environment CALLBOARD_OUTPUT\n"),
                                   HasSubstr("timeout = 10s  # default\n")));
 }
 
-TEST(CliTest, DirectorThatDoesNotAnswerEndsItWithFive) {
-  const Ended ended = RunCallboard({"queue-status", "--director.address=127.0.0.1:1"});
+TEST(CliTest, UnreachableDirectorExitsWith5) {
+  const ProcessResult ended = RunCallboard({"queue-status", "--director.address=127.0.0.1:1"});
   EXPECT_EQ(ended.exit_code, 5);
   EXPECT_THAT(ended.output, StartsWith("Error: no director answers at 127.0.0.1:1 "));
 }
 
-TEST(CliTest, SchedulerThatDoesNotAnswerEndsItWithFive) {
+TEST(CliTest, UnreachableSchedulerExitsWith5) {
   const std::vector<std::string> commands[] = {
       {"jobs"},
       {"jobs", "nightly"},
@@ -201,7 +199,7 @@ TEST(CliTest, SchedulerThatDoesNotAnswerEndsItWithFive) {
   };
   for (std::vector<std::string> command : commands) {
     command.push_back("--scheduler.address=127.0.0.1:1");
-    const Ended ended = RunCallboard(command);
+    const ProcessResult ended = RunCallboard(command);
     EXPECT_EQ(ended.exit_code, 5) << command.front();
     EXPECT_THAT(ended.output, StartsWith("Error: no scheduler answers at 127.0.0.1:1 "));
   }
@@ -219,14 +217,14 @@ TEST(CliTest, QueueIsPausedAndResumed) {
 TEST(CliTest, QueueStatusIsATableOrOneJsonDocument) {
   RunningServer director("services/director/callboard-director", {"--queue.max_size=7"});
   const std::string address = absl::StrCat("--director.address=", director.grpc_address());
-  const Ended table = RunCallboard({"queue-status", address});
+  const ProcessResult table = RunCallboard({"queue-status", address});
   EXPECT_EQ(table.exit_code, 0);
   EXPECT_THAT(table.output, HasSubstr("pending    0 of 7, when full: reject\n"));
   EXPECT_THAT(RunCallboard({address, "-o", "json", "queue-status"}).output,
               StartsWith("{\"depth\":0,\"max_size\":7,"));
 }
 
-TEST(CliTest, SubmitSaysWhichEndsAreTriedAgain) {
+TEST(CliTest, SubmitSetsRetryRules) {
   RunningServer director("services/director/callboard-director");
   const std::string address = absl::StrCat("--director.address=", director.grpc_address());
   EXPECT_THAT(RunCallboard({"queue", address, "-o", "json", "--max_attempts=2", "--retry_on",
@@ -249,7 +247,7 @@ TEST(CliTest, EveryFlagOfASubmitReachesTheTask) {
                     HasSubstr("\"lane\":\"l\""), HasSubstr("\"source\":\"cli\"")));
 }
 
-TEST(CliTest, TaskJoinsTheTraceOfWhoeverSubmitsIt) {
+TEST(CliTest, TaskJoinsTheTraceOfItsSubmitter) {
   RunningServer director("services/director/callboard-director");
   const std::string address = absl::StrCat("--director.address=", director.grpc_address());
   const std::string trace_id = "0af7651916cd43dd8448eb211c80319c";
@@ -263,7 +261,7 @@ TEST(CliTest, TaskJoinsTheTraceOfWhoeverSubmitsIt) {
   const size_t begin = joined.find("queue-");
   EXPECT_THAT(RunCallboard({"queue-status", address, joined.substr(begin, 32)}).output,
               HasSubstr(absl::StrCat("\ntrace      ", trace_id, "\n")));
-  // A span of zeros is none, and no trace has one.
+  // A span id of zeros is invalid.
   const std::string alone = submit(absl::StrCat("00-", trace_id, "-0000000000000000-01"));
   EXPECT_THAT(alone, AllOf(HasSubstr("\"state\":\"pending\""), HasSubstr("\"trace_id\":\""),
                            Not(HasSubstr(trace_id))));
@@ -287,7 +285,7 @@ TEST(DevTest, RunsFourServersAndWritesTheirPorts) {
   }
 }
 
-TEST(DevTest, DataFolderIsMadeForItsOwnerOnly) {
+TEST(DevTest, DataFolderIsPrivateToItsOwner) {
   const std::string folder = absl::StrCat(testing::TempDir(), "/made-by-dev");
   RunningDev dev({absl::StrCat("--data_dir=", folder)});
   struct stat status;
@@ -301,23 +299,23 @@ TEST(DevTest, TasksAreSubmittedFollowedAndCancelledFromTheCommandLine) {
     arguments.push_back(dev.AddressFlag());
     return RunCallboard(arguments);
   };
-  const Ended queued = run({"queue", "echo hello"});
+  const ProcessResult queued = run({"queue", "echo hello"});
   EXPECT_THAT(queued.exit_code, Optional(0)) << queued.output;
   EXPECT_THAT(queued.output, AllOf(StartsWith("queue-"), HasSubstr("  pending, place 1\n")));
   const std::string id = queued.output.substr(0, queued.output.find(' '));
-  Ended status = run({"queue-status", id});
+  ProcessResult status = run({"queue-status", id});
   while (!absl::StrContains(status.output, "completed")) status = run({"queue-status", id});
   EXPECT_THAT(status.output, AllOf(HasSubstr("result     \"hello\\n\"\n"),
                                    HasSubstr("runs       1 dispatch, 0 failed attempts of 3 "
                                              "allowed\n")));
   EXPECT_THAT(run({"agents"}).output, AllOf(HasSubstr("agent-1"), HasSubstr("default 0/1")));
 
-  const Ended late = run({"queue", "sleep 1000", "-o", "json"});
+  const ProcessResult late = run({"queue", "sleep 1000", "-o", "json"});
   EXPECT_THAT(late.output, HasSubstr("\"state\":\"pending\""));
   const size_t begin = late.output.find("queue-");
   const std::string late_id = late.output.substr(begin, late.output.find('"', begin) - begin);
   EXPECT_THAT(run({"queue-cancel", late_id}).exit_code, Optional(0));
-  Ended cancelled = run({"queue-status", late_id});
+  ProcessResult cancelled = run({"queue-status", late_id});
   while (!absl::StrContains(cancelled.output, "cancelled")) {
     cancelled = run({"queue-status", late_id});
   }
@@ -326,27 +324,28 @@ TEST(DevTest, TasksAreSubmittedFollowedAndCancelledFromTheCommandLine) {
   EXPECT_THAT(run({"queue", "x", "--policy=maybe"}).exit_code, Optional(2));
 }
 
-TEST(CliTest, FullQueueHasAnExitCodeAndAMessageOfItsOwn) {
+TEST(CliTest, FullQueueHasItsOwnExitCodeAndMessage) {
   RunningServer director("services/director/callboard-director", {"--queue.max_size=1"});
   const std::string address = "--director.address=" + director.grpc_address();
   EXPECT_THAT(RunCallboard({"queue", "first", address}).exit_code, Optional(0));
-  const Ended full = RunCallboard({"queue", "second", address});
+  const ProcessResult full = RunCallboard({"queue", "second", address});
   EXPECT_THAT(full.exit_code, Optional(3));
   EXPECT_EQ(full.output, "Error: queue is at capacity (1 tasks)\n");
-  const Ended waited = RunCallboard({"queue", "second", "--policy=block", "--timeout=3s", address});
-  EXPECT_THAT(waited.exit_code, Optional(1)) << "somebody is there";
+  const ProcessResult waited =
+      RunCallboard({"queue", "second", "--policy=block", "--timeout=3s", address});
+  EXPECT_THAT(waited.exit_code, Optional(1)) << "the director answers";
   EXPECT_THAT(waited.output,
               MatchesRegex("Error: no answer within 3s; in case it was submitted, retry with "
                            "--request_id=cli/[0-9a-f]{32}\n"));
 }
 
-TEST(CliTest, SubmitThatGetsNoAnswerNamesTheRequestIdToRetryWith) {
+TEST(CliTest, UnansweredSubmitPrintsTheRequestIdForARetry) {
   const auto error_of = [](const std::string& address) {
     return MatchesRegex(absl::StrCat("Error: no director answers at ", address,
                                      " .*; in case it was submitted, retry with "
                                      "--request_id=cli/[0-9a-f]{32}\n"));
   };
-  const Ended refused = RunCallboard({"queue", "x", "--director.address=127.0.0.1:1"});
+  const ProcessResult refused = RunCallboard({"queue", "x", "--director.address=127.0.0.1:1"});
   EXPECT_THAT(refused.exit_code, Optional(5));
   EXPECT_THAT(refused.output, error_of("127.0.0.1:1"));
 
@@ -394,7 +393,7 @@ TEST(DevTest, SignalMakesTheLogOfAllMoreDetailed) {
   EXPECT_EQ(FieldOf(dev.process().WaitForLine(" log=level "), "level"), "info");
 }
 
-TEST(DevTest, NeitherSilentCollectorNorOpenStreamsHoldItUp) {
+TEST(DevTest, SilentCollectorAndOpenStreamsDoNotDelayExit) {
   OtlpCollector silent;
   silent.Hold();
   RunningDev dev({absl::StrCat("--telemetry.otlp_endpoint=", silent.address())});
@@ -407,11 +406,11 @@ TEST(DevTest, NeitherSilentCollectorNorOpenStreamsHoldItUp) {
   EXPECT_THAT(dev.process().WaitForExit(absl::Seconds(2)), Optional(0));
 }
 
-TEST(DevTest, AgentsThatCannotWriteTheirJournalEndItInOrder) {
+TEST(DevTest, JournalWriteErrorStopsItInOrder) {
   const std::filesystem::path data_dir = test::NewFolder();
   RunningDev dev({absl::StrCat("--data_dir=", data_dir.string())});
   for (const char* agent : {"agent-1", "agent-2"}) {
-    // In the way of the journal that follows on this one when that is full.
+    // Blocks the file that follows the journal when it is full.
     std::filesystem::create_directory(data_dir / agent / "journal.new");
   }
   const std::string prompt = "head -c 65536 /dev/zero | tr '\\0' x";
@@ -423,9 +422,9 @@ TEST(DevTest, AgentsThatCannotWriteTheirJournalEndItInOrder) {
                     HasSubstr("/journal.new: Is a directory")));
 }
 
-TEST(DevTest, TakenPortIsAClearErrorAndNothingStaysUp) {
+TEST(DevTest, TakenPortIsAClearErrorAndStopsAllServers) {
   RunningServer scheduler("services/scheduler/callboard-scheduler");
-  const Ended dev = RunToEnd(
+  const ProcessResult dev = RunToEnd(
       RunningDev::DevCommand({absl::StrCat("--scheduler.grpc.listen=", scheduler.grpc_address())}));
   EXPECT_THAT(dev.exit_code, Optional(1));
   EXPECT_THAT(dev.output, HasSubstr(absl::StrCat("callboard dev: cannot listen on ",

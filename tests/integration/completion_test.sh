@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The completion scripts in the shells they are for.
+# Runs the completion scripts in their shells.
 set -euo pipefail
 callboard=$1
 
@@ -30,16 +30,16 @@ zsh_words() {
              source <("$0" completion zsh); words=(callboard "$@"); CURRENT=$#words; _callboard' \
     "$callboard" "$@"
 }
-expect zsh "queue-status:Show how full the queue is" "$(zsh_words q)"
+expect zsh "queue-status:Show the state of the queue" "$(zsh_words q)"
 expect zsh "--queue.max_size" "$(zsh_words dev --queue.m)"
-expect zsh "watch:Show tasks and what happens to them" "$(zsh_words w)"
+expect zsh "watch:Show tasks and their changes" "$(zsh_words w)"
 expect zsh "--dispatch" "$(zsh_words logs --di)"
 expect zsh "--time_zone" "$(zsh_words preview --ti)"
 expect zsh "checkpoint export get restore stats verify" "$(zsh_words db "")"
 expect zsh "--accept_loss" "$(zsh_words db restore --acc)"
 
 fish_words() {
-  # A home of its own: fish writes there.
+  # A separate home, because fish writes there.
   HOME=$TEST_TMPDIR fish --no-config -c "$callboard completion fish | source; complete -C '$1'"
 }
 expect fish "queue-status" "$(fish_words 'callboard q')"

@@ -1,4 +1,4 @@
-// Tests of a scheduler and its director, over gRPC.
+// The fixture for tests of a scheduler and its director over gRPC.
 #ifndef CALLBOARD_TESTS_INTEGRATION_CRON_FIXTURE_H_
 #define CALLBOARD_TESTS_INTEGRATION_CRON_FIXTURE_H_
 
@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "libs/adapters/system_clock/system_clock.h"
+#include "libs/system/system.h"
 #include "libs/testing/tcp_proxy.h"
 #include "tests/e2e/eventually.h"
 #include "tests/integration/director_fixture.h"
@@ -24,39 +24,39 @@
 
 namespace callboard::test {
 
-// A job that is due every second, and one that is next due in years; with more keys, each as
-// `key: value`.
-inline std::string Secondly(const std::string& name, const std::vector<std::string>& keys = {}) {
+// A job that is due every second, and a job that is next due in years. `keys` are more settings,
+// each as `key: value`.
+inline std::string SecondlyJob(const std::string& name, const std::vector<std::string>& keys = {}) {
   return absl::StrCat("- {name: ", name, ", schedule: '* * * * * *', seconds: true, prompt: echo",
                       keys.empty() ? "" : ", ", absl::StrJoin(keys, ", "), "}\n");
 }
-inline std::string Rarely(const std::string& name, const std::vector<std::string>& keys = {}) {
+inline std::string RareJob(const std::string& name, const std::vector<std::string>& keys = {}) {
   return absl::StrCat("- {name: ", name, ", schedule: 0 0 29 2 *, prompt: echo",
                       keys.empty() ? "" : ", ", absl::StrJoin(keys, ", "), "}\n");
 }
-// Every occurrence of it makes a task, also on a machine that is too busy to be on time.
-inline std::string EverySecond(const std::string& name) {
-  return Secondly(name, {"overlap: allow", "catch_up: {all: 100}"});
+// A job whose every occurrence makes a task, even on a machine that is too busy to be on time.
+inline std::string GaplessSecondlyJob(const std::string& name) {
+  return SecondlyJob(name, {"overlap: allow", "catch_up: {all: 100}"});
 }
 
 inline std::string TimeText(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
 }
 
-// A scheduler with a file of jobs, a ledger that outlives it, and a director that it reaches at one
-// address, whether it is there or not.
+// A scheduler with a jobs file, a ledger that survives restarts, and a director with a fixed
+// address, whether it is running or not.
 class CronFixture : public DirectorFixture {
  protected:
   void StartDirector(const std::vector<std::string>& flags = {"--queue.max_size=0"}) {
     Start(flags);
-    network_.Forward(director_->grpc_address());
+    network_.SetTarget(director_->grpc_address());
   }
 
-  // All that there are, from now on.
+  // Replaces the jobs file.
   void WriteJobs(const std::vector<std::string>& jobs) {
     WriteFile(absl::StrCat("jobs:", jobs.empty() ? " []" : "", "\n", absl::StrJoin(jobs, "")));
   }
-  // At once: nobody sees half of it.
+  // Replaces the file atomically.
   void WriteFile(const std::string& text) {
     std::ofstream(jobs_file_ + ".new") << text;
     std::filesystem::rename(jobs_file_ + ".new", jobs_file_);
@@ -74,35 +74,35 @@ class CronFixture : public DirectorFixture {
     ASSERT_EQ(server_->process().WaitForExit(absl::Minutes(1)), 128 + SIGKILL);
   }
 
-  // Waits until it holds.
-  static void Await(const std::function<bool()>& holds) {
-    ASSERT_TRUE(e2e::Eventually(absl::Minutes(1), holds));
+  // Waits until `holds` returns true.
+  static void WaitUntil(const std::function<bool()>& holds) {
+    ASSERT_TRUE(e2e::WaitUntilTrue(absl::Minutes(1), holds));
   }
-  void AwaitRows(const std::string& job, size_t count, const std::string& outcome) {
-    Await([&] { return CountRows(job, outcome) >= count; });
+  void WaitForRows(const std::string& job, size_t count, const std::string& outcome) {
+    WaitUntil([&] { return CountRows(job, outcome) >= count; });
   }
   size_t CountRows(const std::string& job, const std::string& outcome) {
     size_t count = 0;
     for (const v1::Firing& row : scheduler_->Firings(job)) count += OutcomeOf(row) == outcome;
     return count;
   }
-  // A whole second, soon.
+  // Returns a whole second in the near future.
   absl::Time Soon() const {
     return absl::FromUnixSeconds(absl::ToUnixSeconds(clock_.WallNow())) + absl::Seconds(4);
   }
-  // Gives the scheduler jobs whose first occurrence is then.
+  // Gives the scheduler jobs whose first occurrence is at `first`.
   void DeclareFor(absl::Time first, const std::vector<std::string>& jobs) {
     WriteJobs(jobs);
     server_->process().Signal(SIGHUP);
-    Await([&] {
+    WaitUntil([&] {
       const v1::SchedulerStatus status = scheduler_->Status();
       return status.jobs() == jobs.size() && status.jobs_file_error().empty();
     });
     ASSERT_EQ(scheduler_->Status().next_fire_at().seconds(), absl::ToUnixSeconds(first))
-        << "too slow: they were due before it had them";
+        << "too slow: the jobs were due before the scheduler had them";
   }
 
-  // Each as `3 fired`: how many seconds after `start`, and what became of it.
+  // Returns the rows as `3 fired`: seconds after `start`, and outcome.
   std::vector<std::string> RowsSince(absl::Time start, const std::string& job) {
     std::vector<std::string> rows;
     for (const v1::Firing& row : scheduler_->Firings(job)) {
@@ -111,7 +111,7 @@ class CronFixture : public DirectorFixture {
     }
     return rows;
   }
-  // What the director has from the scheduler, by request id.
+  // Returns the tasks that the scheduler has submitted, by request id.
   std::map<std::string, v1::Task> CronTasks() {
     std::map<std::string, v1::Task> tasks;
     v1::ListTasksRequest request;
@@ -137,7 +137,7 @@ class CronFixture : public DirectorFixture {
     return absl::StrCat("cron/", job, "/", absl::ToUnixSeconds(nominal));
   }
 
-  const adapters::SystemClock clock_;
+  const system::SystemClock clock_;
   const std::filesystem::path ledger_ = NewFolder();
   const std::string jobs_file_ = (NewFolder() / "jobs.yaml").string();
   TcpProxy network_ = TcpProxy("");

@@ -1,4 +1,4 @@
-// Compares what cron_triples prints with what a library of npm says to the same.
+// Compares the output of cron_triples with the results of an npm library.
 //
 //   node cron_libraries.mjs tests/tools croner|cron-parser <file of triples>
 import { readFileSync } from "node:fs";
@@ -8,11 +8,12 @@ import { resolve } from "node:path";
 const [tools, name, triples] = process.argv.slice(2);
 const require = createRequire(resolve(tools, "package.json"));
 const DAY_MS = 24 * 3600 * 1000;
-// Looking backward costs the libraries twice as much as looking forward: one instant in so many.
+// Backward search is twice as slow as forward search in these libraries: only every N-th instant
+// uses it.
 const BACKWARD_EVERY = 4;
 
-// cron-parser asks Luxon for an offset at every step, and Luxon the formatter, which takes most of the
-// time: ask once a day, unless the day has several.
+// cron-parser asks Luxon for an offset at every step, and Luxon asks the formatter, which takes
+// most of the time: ask once a day, unless the day has several offsets.
 function rememberOffsets() {
   const { IANAZone } = require("luxon");
   const offset = IANAZone.prototype.offset;
@@ -28,12 +29,12 @@ function rememberOffsets() {
   };
 }
 
-// Each makes what finds the occurrence before and the one after an instant.
+// Each function returns an object that finds the occurrences before and after an instant.
 const libraries = {
   croner() {
     const { Cron } = require("croner");
     return (cron, timezone) => {
-      // The last Friday is 5#L there.
+      // cron-parser writes the last Friday as 5#L.
       const job = new Cron(cron.replace(/(\d)L$/, "$1#L"), { timezone, sloppyRanges: true, paused: true });
       return { last: (at) => job.previousRuns(1, at)[0], next: (at) => job.nextRun(at) };
     };

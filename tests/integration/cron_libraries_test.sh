@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Away from changes of the clocks a schedule has the occurrences that npm's croner and cron-parser find.
+# Away from changes of the clocks, a schedule has the same occurrences as in npm's croner and
+# cron-parser.
 set -euo pipefail
 triples=$(readlink -f "$1")
 compare=$(readlink -f "$2")

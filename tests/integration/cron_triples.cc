@@ -1,14 +1,14 @@
-// Prints random schedules and what they answer, for other programs to compare: one JSON object per
-// line, with an expression, a time zone, and instants that each have the occurrence before and the
-// one after them, in seconds since 1970.
+// Prints random schedules and their occurrences for comparison with other programs: one JSON object
+// per line, with an expression, a time zone, and instants with the occurrence before and the one
+// after each, in seconds since 1970.
 //
 //   cron_triples <instants> <seed>
 //
-// It stays within what the libraries that read it mean by the same expression. Left out, because at
-// least one of them reads it in another way or not at all: `~`, `L-3`, ranges that go over the end,
-// lists that name a value twice, `#` inside of a list, open steps of weekdays (elsewhere they go up
-// to 7), a day field that begins with `*` but is not `*` beside a restricted one, a day field that
-// is restricted to everything, and what is near a change of the clocks.
+// Uses only syntax with the same meaning in all libraries that read the output. Left out, because
+// at least one of them reads it in another way or not at all: `~`, `L-3`, ranges that wrap around,
+// lists with duplicate values, `#` inside a list, open steps of weekdays (elsewhere they go up to
+// 7), a day field that begins with `*` but is not `*` next to a restricted one, a day field that is
+// restricted to everything, and instants near a change of the clocks.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
@@ -22,7 +22,7 @@
 #include "absl/strings/str_join.h"
 #include "libs/base/check.h"
 #include "libs/core/schedule.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard {
 namespace {
@@ -31,7 +31,7 @@ using core::Occurrence;
 using core::Schedule;
 
 constexpr int kInstantsPerSchedule = 8;
-// Rules that every edition of the time-zone database of the last years agrees on.
+// Zones with the same rules in all recent editions of the time zone database.
 constexpr const char* kZones[] = {"UTC",
                                   "Europe/Berlin",
                                   "Europe/Dublin",
@@ -53,7 +53,7 @@ constexpr const char* kMonths[] = {"JAN", "feb", "Mar", "apr", "MAY", "jun",
 constexpr const char* kWeekdays[] = {"SUN", "mon", "Tue", "wed", "THU", "fri", "Sat"};
 constexpr absl::Duration kCalm = absl::Hours(48);
 
-// Draws expressions.
+// Draws random expressions.
 class Words {
  public:
   explicit Words(uint64_t seed) : random_(seed) {}
@@ -129,7 +129,7 @@ bool IsCalm(absl::TimeZone zone, absl::Time time) {
 
 bool IsBeginningOfMarch(absl::CivilDay day) { return day.month() == 3 && day.day() <= 2; }
 
-// `[instant, last, next]`; empty when it is to be left out.
+// Returns `[instant, last, next]`; empty if it must be left out.
 std::string Answer(const Schedule& schedule, absl::TimeZone zone, absl::Time time) {
   const std::optional<Occurrence> last = schedule.LastBefore(time);
   const std::optional<Occurrence> next = schedule.NextAfter(time);
@@ -148,7 +148,7 @@ void Print(int instants, uint64_t seed) {
     CHECK(absl::LoadTimeZone(zone_name, &zone)) << zone_name;
     const bool seconds = std::count(expression.begin(), expression.end(), ' ') == 5;
     const auto schedule = Schedule::Parse({.expressions = {expression}, .seconds = seconds}, zone);
-    // What never happens, the others look for in vain.
+    // The other libraries search forever for schedules without occurrences.
     if (!schedule.ok()) continue;
     std::vector<std::string> answers;
     for (int i = 0; i < kInstantsPerSchedule && instants > 0; ++i) {

@@ -1,4 +1,4 @@
-// callboard db, on the store of a director that runs, was killed, or refuses to start.
+// callboard db on the store of a director that runs, was killed, or refuses to start.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -19,9 +19,7 @@
 #include "callboard/v1/queue.grpc.pb.h"
 #include "libs/base/check.h"
 #include "libs/config/settings.h"
-#include "libs/testing/damage.h"
-#include "libs/testing/file_text.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 
@@ -29,9 +27,9 @@ namespace callboard {
 namespace {
 
 using test::BuiltBinary;
-using test::Ended;
 using test::FileText;
 using test::NewFolder;
+using test::ProcessResult;
 using test::RunningServer;
 using test::RunToEnd;
 using ::testing::AllOf;
@@ -48,13 +46,13 @@ std::string DataDirFlag(const std::filesystem::path& folder) {
   return absl::StrCat("--data_dir=", folder.string());
 }
 
-Ended RunDb(const std::vector<std::string>& arguments) {
+ProcessResult RunDb(const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {BuiltBinary("services/cli/callboard"), "db"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return RunToEnd(command);
 }
 
-// A director with a folder of its own.
+// A director with a folder of tasks.
 class StoredQueue {
  public:
   explicit StoredQueue(const std::filesystem::path& folder)
@@ -90,8 +88,9 @@ class StoredQueue {
 
   // Returns its folder.
   std::filesystem::path Checkpoint(const std::string& name) {
-    const Ended made = RunDb({"checkpoint", "--name=" + name,
-                              absl::StrCat("--director.address=", director_.grpc_address())});
+    const ProcessResult made =
+        RunDb({"checkpoint", "--name=" + name,
+               absl::StrCat("--director.address=", director_.grpc_address())});
     CHECK(made.exit_code == 0) << made.output;
     const std::vector<std::string> words = absl::StrSplit(made.output, absl::ByAnyChar(" \n"));
     CHECK_EQ(words.at(0), "checkpoint");
@@ -115,7 +114,7 @@ std::string DamageLog(const std::filesystem::path& folder) {
   return log.filename();
 }
 
-TEST(DbTest, CheckpointOfALiveDirectorCanBeLookedAt) {
+TEST(DbTest, CheckpointOfALiveDirectorCanBeInspected) {
   const std::filesystem::path folder = NewFolder();
   StoredQueue queue(folder);
   const std::vector<std::string> ids = queue.Submit(3);
@@ -124,23 +123,23 @@ TEST(DbTest, CheckpointOfALiveDirectorCanBeLookedAt) {
   EXPECT_EQ(checkpoint, folder / "checkpoints" / "first");
   const std::string flag = DataDirFlag(checkpoint);
 
-  const Ended verified = RunDb({"verify", flag});
+  const ProcessResult verified = RunDb({"verify", flag});
   EXPECT_THAT(verified.exit_code, Optional(0)) << verified.output;
   EXPECT_THAT(verified.output, AllOf(HasSubstr(" is whole\n"), HasSubstr("tasks      3\n")));
 
-  const Ended stats = RunDb({"stats", flag, "-o", "json"});
+  const ProcessResult stats = RunDb({"stats", flag, "-o", "json"});
   EXPECT_THAT(stats.exit_code, Optional(0)) << stats.output;
   EXPECT_THAT(stats.output, AllOf(HasSubstr("\"counts\":{\"pending\":3,"),
                                   HasSubstr("\"oldest_pending\":{\"queue_id\":\"" + ids[0])));
 
-  const Ended got = RunDb({"get", ids[1], flag, "-o", "json"});
+  const ProcessResult got = RunDb({"get", ids[1], flag, "-o", "json"});
   EXPECT_THAT(got.exit_code, Optional(0)) << got.output;
   EXPECT_THAT(got.output, AllOf(StartsWith("{\"task\":{\"prompt\":\"echo 1\","),
                                 HasSubstr("\"state\":\"pending\""), HasSubstr("\"position\":2,"),
                                 HasSubstr("\"kind\":\"ADMITTED\"")));
   EXPECT_THAT(RunDb({"get", ids[1], flag}).output, HasSubstr("state      pending, place 2\n"));
 
-  const Ended exported = RunDb({"export", flag});
+  const ProcessResult exported = RunDb({"export", flag});
   const std::vector<std::string> lines = absl::StrSplit(exported.output, '\n');
   ASSERT_EQ(lines.size(), 4u) << exported.output;
   for (size_t i = 0; i < ids.size(); ++i) EXPECT_THAT(lines[i], HasSubstr(ids[i]));
@@ -151,7 +150,7 @@ TEST(DbTest, CheckpointOfALiveDirectorCanBeLookedAt) {
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
-TEST(DbTest, RestoredStoreIsItsOwnersAloneWhateverTheUmaskAndTheCheckpoint) {
+TEST(DbTest, RestoredStoreIsPrivateToItsOwner) {
   using std::filesystem::perms;
   const std::filesystem::path folder = NewFolder();
   std::filesystem::path checkpoint;
@@ -166,7 +165,8 @@ TEST(DbTest, RestoredStoreIsItsOwnersAloneWhateverTheUmaskAndTheCheckpoint) {
   }
   const std::filesystem::path restored = NewFolder() / "restored";
   const mode_t umask_before = umask(S_IWGRP | S_IWOTH);
-  const Ended ended = RunDb({"restore", "--from=" + checkpoint.string(), DataDirFlag(restored)});
+  const ProcessResult ended =
+      RunDb({"restore", "--from=" + checkpoint.string(), DataDirFlag(restored)});
   umask(umask_before);
   ASSERT_THAT(ended.exit_code, Optional(0)) << ended.output;
   constexpr perms kOthers = perms::group_all | perms::others_all;
@@ -194,22 +194,22 @@ TEST(DbTest, InterruptedExportLeavesAllOrNothing) {
   }
   exporting.Signal(SIGINT);
   const std::optional<int> code = exporting.WaitForExit(absl::Seconds(60));
-  // It may have been done before the signal came.
+  // The export may have finished before the signal arrived.
   EXPECT_THAT(code, AnyOf(Optional(130), Optional(0)));
   EXPECT_EQ(std::filesystem::exists(file), code == 0);
   EXPECT_FALSE(std::filesystem::exists(building));
 }
 
-TEST(DbTest, FolderOfALiveDirectorIsNeitherReadNorReplaced) {
+TEST(DbTest, FolderOfALiveDirectorIsRejected) {
   const std::filesystem::path folder = NewFolder();
   StoredQueue queue(folder);
   const std::filesystem::path checkpoint = queue.Checkpoint("first");
   const std::string uses =
       absl::StrCat("Error: another director uses ", folder.string(), ", or `callboard db` does; ");
-  const Ended verified = RunDb({"verify", DataDirFlag(folder)});
+  const ProcessResult verified = RunDb({"verify", DataDirFlag(folder)});
   EXPECT_THAT(verified.exit_code, Optional(75));
   EXPECT_EQ(verified.output,
-            uses + "make a checkpoint with `callboard db checkpoint` and look at that\n");
+            uses + "make a checkpoint with `callboard db checkpoint` and inspect that\n");
   const std::vector<std::vector<std::string>> changes = {
       {"restore", "--accept_loss"},
       {"restore", "--from=" + checkpoint.string()},
@@ -217,13 +217,13 @@ TEST(DbTest, FolderOfALiveDirectorIsNeitherReadNorReplaced) {
   };
   for (std::vector<std::string> change : changes) {
     change.push_back(DataDirFlag(folder));
-    const Ended refused = RunDb(change);
-    EXPECT_THAT(refused.exit_code, Optional(75)) << change[0];
-    EXPECT_THAT(refused.output, StartsWith(uses));
+    const ProcessResult rejected = RunDb(change);
+    EXPECT_THAT(rejected.exit_code, Optional(75)) << change[0];
+    EXPECT_THAT(rejected.output, StartsWith(uses));
   }
 }
 
-TEST(DbTest, DamagedStoreIsReplacedByACheckpointOrGoesOnWithWhatIsLeft) {
+TEST(DbTest, DamagedStoreCanBeRestoredOrSalvaged) {
   const std::filesystem::path folder = NewFolder();
   std::vector<std::string> early, late;
   std::filesystem::path checkpoint;
@@ -238,35 +238,36 @@ TEST(DbTest, DamagedStoreIsReplacedByACheckpointOrGoesOnWithWhatIsLeft) {
   const std::filesystem::path copy = NewFolder() / "copy";
   std::filesystem::copy(folder, copy, std::filesystem::copy_options::recursive);
 
-  // The director says what is wrong and what to do.
-  const Ended refused = RunToEnd(test::ServerCommand(kDirector, {DataDirFlag(folder)}));
-  EXPECT_THAT(refused.exit_code, Optional(65));
-  EXPECT_THAT(refused.output,
+  // The director reports the error and the next step.
+  const ProcessResult rejected = RunToEnd(test::ServerCommand(kDirector, {DataDirFlag(folder)}));
+  EXPECT_THAT(rejected.exit_code, Optional(65));
+  EXPECT_THAT(rejected.output,
               AllOf(HasSubstr(log), HasSubstr("`callboard db verify " + DataDirFlag(folder) + "`"),
                     HasSubstr("`callboard db restore`")));
-  const Ended verified = RunDb({"verify", DataDirFlag(folder)});
+  const ProcessResult verified = RunDb({"verify", DataDirFlag(folder)});
   EXPECT_THAT(verified.exit_code, Optional(65));
   EXPECT_THAT(verified.output, AllOf(HasSubstr("damaged: "), HasSubstr(log),
                                      HasSubstr("is damaged\n"), HasSubstr("--accept_loss")));
   EXPECT_THAT(RunDb({"export", DataDirFlag(folder)}).exit_code, Optional(65));
-  const Ended salvaged = RunDb({"export", "--skip_damaged", DataDirFlag(folder)});
+  const ProcessResult salvaged = RunDb({"export", "--skip_damaged", DataDirFlag(folder)});
   EXPECT_THAT(salvaged.exit_code, Optional(0));
   EXPECT_THAT(salvaged.output, AllOf(HasSubstr("skipped: "), HasSubstr(early[4])));
 
-  // One way: the checkpoint.
-  const Ended restored = RunDb({"restore", "--from=" + checkpoint.string(), DataDirFlag(folder)});
+  // First way: restore the checkpoint.
+  const ProcessResult restored =
+      RunDb({"restore", "--from=" + checkpoint.string(), DataDirFlag(folder)});
   EXPECT_THAT(restored.exit_code, Optional(0)) << restored.output;
   EXPECT_THAT(restored.output, AllOf(HasSubstr("tasks      5\n"), HasSubstr("/damaged-")));
   {
     StoredQueue queue(folder);
     EXPECT_THAT(queue.ListIds(), ElementsAreArray(early));
-    // Both work: the store goes on, the checkpoint stays.
+    // Both can be used: the store continues, the checkpoint is unchanged.
     queue.Submit(1);
     EXPECT_THAT(RunDb({"verify", DataDirFlag(checkpoint)}).output, HasSubstr("tasks      5\n"));
   }
 
-  // The other: what is left.
-  const Ended accepted = RunDb({"restore", "--accept_loss", DataDirFlag(copy)});
+  // Second way: continue with the remaining tasks.
+  const ProcessResult accepted = RunDb({"restore", "--accept_loss", DataDirFlag(copy)});
   EXPECT_THAT(accepted.exit_code, Optional(0)) << accepted.output;
   EXPECT_THAT(accepted.output,
               AllOf(HasSubstr("lost       sequences "), EndsWith(copy.string() + "\n")));
@@ -277,7 +278,7 @@ TEST(DbTest, DamagedStoreIsReplacedByACheckpointOrGoesOnWithWhatIsLeft) {
   EXPECT_THAT(accepted.output, HasSubstr(absl::StrCat("kept       ", left.size(), " tasks")));
 }
 
-TEST(DbTest, FolderWithoutADirectorGetsACheckpointToo) {
+TEST(DbTest, CheckpointWorksWithoutADirector) {
   const std::filesystem::path folder = NewFolder();
   std::vector<std::string> ids;
   {
@@ -285,22 +286,24 @@ TEST(DbTest, FolderWithoutADirectorGetsACheckpointToo) {
     ids = queue.Submit(2);
     queue.Kill();
   }
-  const Ended made = RunDb({"checkpoint", "--name=cold", DataDirFlag(folder), "-o", "json"});
+  const ProcessResult made =
+      RunDb({"checkpoint", "--name=cold", DataDirFlag(folder), "-o", "json"});
   EXPECT_THAT(made.exit_code, Optional(0)) << made.output;
   EXPECT_THAT(made.output, HasSubstr("\"size_bytes\":"));
-  // A new machine is begun from it.
+  // The checkpoint starts a new machine.
   const std::filesystem::path fresh = NewFolder() / "fresh";
-  const Ended restored = RunDb({"restore", DataDirFlag(fresh), "-o", "json",
-                                "--from=" + (folder / "checkpoints" / "cold").string()});
+  const ProcessResult restored = RunDb({"restore", DataDirFlag(fresh), "-o", "json",
+                                        "--from=" + (folder / "checkpoints" / "cold").string()});
   EXPECT_THAT(restored.exit_code, Optional(0)) << restored.output;
   EXPECT_THAT(restored.output, HasSubstr("\"tasks\":2,"));
   EXPECT_THAT(StoredQueue(fresh).ListIds(), ElementsAreArray(ids));
 }
 
-TEST(DbTest, WhatIsNotThereEndsItWithFour) {
+TEST(DbTest, NotFoundExitsWith4) {
   const std::filesystem::path folder = NewFolder();
   { StoredQueue(folder).Kill(); }
-  const Ended task = RunDb({"get", "queue-01hzy0m7c4t9q3v8k2n6b5r1xd", DataDirFlag(folder)});
+  const ProcessResult task =
+      RunDb({"get", "queue-01hzy0m7c4t9q3v8k2n6b5r1xd", DataDirFlag(folder)});
   EXPECT_THAT(task.exit_code, Optional(4));
   EXPECT_THAT(task.output, StartsWith("Error: there is no task queue-01hzy"));
   const std::filesystem::path empty = NewFolder();
@@ -311,7 +314,7 @@ TEST(DbTest, WhatIsNotThereEndsItWithFour) {
   EXPECT_TRUE(std::filesystem::is_empty(empty));
 }
 
-TEST(DbTest, WrongUseEndsWithTwo) {
+TEST(DbTest, WrongUsageExitsWith2) {
   const std::vector<std::vector<std::string>> cases = {
       {}, {"verfy"}, {"restore"}, {"restore", "--accept_loss", "--from=x"}, {"get", "task-1"}};
   for (const std::vector<std::string>& arguments : cases) {

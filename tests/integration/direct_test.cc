@@ -1,4 +1,4 @@
-// Runs that are started past the queue: a real agent, a real director beside it, real processes.
+// Runs that bypass the queue, with a real agent, director and processes.
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
@@ -17,8 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "callboard/v1/agent.grpc.pb.h"
-#include "libs/testing/file_text.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
@@ -39,7 +38,7 @@ using ::testing::IsEmpty;
 using ::testing::Optional;
 using AgentStub = v1::AgentService::Stub;
 
-// The output of a run, read one message at a time.
+// Reads the output of a run one message at a time.
 class Tail {
  public:
   Tail(AgentStub& stub, const v1::TailLogsRequest& request)
@@ -49,15 +48,15 @@ class Tail {
     if (reader_ != nullptr) reader_->Finish();
   }
 
-  // Returns once the server has begun to answer. Reads nothing.
+  // Returns once the server has sent its headers. Reads no message.
   void WaitUntilBegun() { reader_->WaitForInitialMetadata(); }
-  // REQUIRES: there is one more.
+  // Returns the next message. REQUIRES: there is one.
   v1::TailLogsResponse Next() {
     v1::TailLogsResponse message;
     EXPECT_TRUE(reader_->Read(&message));
     return message;
   }
-  // What is left, chunk by chunk, until the server ends the stream.
+  // Returns all remaining chunks until the server ends the stream.
   std::vector<v1::LogChunk> Rest() {
     std::vector<v1::LogChunk> chunks;
     v1::TailLogsResponse message;
@@ -96,8 +95,8 @@ class DirectTest : public testing::Test {
     request.mutable_task()->set_prompt(script);
     return Call(&AgentStub::StartTask, request);
   }
-  // Its task id. REQUIRES: it is accepted.
-  std::string Started(const std::string& script) {
+  // Starts a run and returns its task id. REQUIRES: it is accepted.
+  std::string MustStart(const std::string& script) {
     const auto started = Start("r", script);
     EXPECT_THAT(started, IsOk());
     EXPECT_FALSE(started->deduplicated());
@@ -128,7 +127,7 @@ class DirectTest : public testing::Test {
   }
 
   std::string File(const std::string& name) const { return folder_ / name; }
-  // The part of a script that waits until Go().
+  // Returns a script fragment that waits for Go().
   std::string WaitForGo() const {
     return absl::StrCat("while [ ! -e ", File("go"), " ]; do sleep 0.01; done; ");
   }
@@ -144,8 +143,8 @@ class DirectTest : public testing::Test {
   const std::unique_ptr<AgentStub> stub_ = v1::AgentService::NewStub(agent_.NewChannel());
 };
 
-TEST_F(DirectTest, RunIsKnownWhileItWorksAndWithItsResultAfterwards) {
-  const std::string id = Started(WaitForGo() + "echo $CALLBOARD_TASK_ID; exit 7");
+TEST_F(DirectTest, RunCanBeReadWhileWorkingAndAfterwards) {
+  const std::string id = MustStart(WaitForGo() + "echo $CALLBOARD_TASK_ID; exit 7");
   absl::StatusOr<v1::AgentRun> run = Get(id);
   ASSERT_THAT(run, IsOk());
   EXPECT_EQ(run->state(), v1::AgentRun::STATE_WORKING);
@@ -155,7 +154,7 @@ TEST_F(DirectTest, RunIsKnownWhileItWorksAndWithItsResultAfterwards) {
   const v1::AgentStatus status = Status();
   ASSERT_EQ(status.runs_size(), 1);
   EXPECT_EQ(status.runs(0).task_id(), id);
-  EXPECT_EQ(kill(static_cast<pid_t>(status.runs(0).pid()), 0), 0) << "it is there";
+  EXPECT_EQ(kill(static_cast<pid_t>(status.runs(0).pid()), 0), 0) << "the process runs";
   EXPECT_TRUE(status.runs(0).has_started_at());
   Go();
   run = WaitForEnd(id);
@@ -172,14 +171,14 @@ TEST_F(DirectTest, RunIsKnownWhileItWorksAndWithItsResultAfterwards) {
 }
 
 TEST_F(DirectTest, SignalOfARunIsExact) {
-  const v1::AgentRun run = WaitForEnd(Started("kill -SEGV $$"));
+  const v1::AgentRun run = WaitForEnd(MustStart("kill -SEGV $$"));
   EXPECT_EQ(run.signal(), "SIGSEGV");
   EXPECT_FALSE(run.has_exit_code());
 }
 
-TEST_F(DirectTest, SameRequestIsTheFirstRunAgain) {
+TEST_F(DirectTest, RepeatedRequestReturnsTheFirstRun) {
   const std::string script = absl::StrCat("echo once >>", File("runs"));
-  const std::string id = Started(script);
+  const std::string id = MustStart(script);
   WaitForEnd(id);
   const absl::StatusOr<v1::StartTaskResponse> again = Start("r", script);
   ASSERT_THAT(again, IsOk());
@@ -193,8 +192,8 @@ TEST_F(DirectTest, SameRequestIsTheFirstRunAgain) {
 TEST_F(DirectTest, WrongFieldsAreNamed) {
   const absl::Status status = Start("", "").status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_EQ(base::DetailsOf(status).field_violations.count("request_id"), 1u);
-  EXPECT_EQ(base::DetailsOf(status).field_violations.count("task.prompt"), 1u);
+  EXPECT_EQ(base::GetErrorDetails(status).field_violations.count("request_id"), 1u);
+  EXPECT_EQ(base::GetErrorDetails(status).field_violations.count("task.prompt"), 1u);
 }
 
 TEST_F(DirectTest, AgentThatRunsATaskOfItsDirectorIsBusy) {
@@ -204,24 +203,24 @@ TEST_F(DirectTest, AgentThatRunsATaskOfItsDirectorIsBusy) {
               AllOf(StatusIs(absl::StatusCode::kAborted), HasReason("AGENT_BUSY")));
   Go();
   client_.WaitForEnd(task);
-  EXPECT_EQ(WaitForEnd(Started("echo")).state(), v1::AgentRun::STATE_COMPLETED)
-      << "a refusal is not remembered";
+  EXPECT_EQ(WaitForEnd(MustStart("echo")).state(), v1::AgentRun::STATE_COMPLETED)
+      << "a busy answer is not remembered";
 }
 
 TEST_F(DirectTest, TaskOfTheDirectorWaitsForADirectRun) {
-  const std::string id = Started(WaitForGo() + "echo direct >>" + File("order"));
+  const std::string id = MustStart(WaitForGo() + "echo direct >>" + File("order"));
   const std::string task = client_.Submit("echo task >>" + File("order"));
   EXPECT_EQ(client_.Get(task).attempts(), 0u);
   Go();
   const v1::Task ended = client_.WaitForEnd(task);
   EXPECT_EQ(ended.state(), v1::Task::STATE_COMPLETED);
-  EXPECT_EQ(ended.attempts(), 0u) << "a busy agent is nobody's fault";
+  EXPECT_EQ(ended.attempts(), 0u) << "a busy answer is not an attempt";
   EXPECT_EQ(test::FileText(File("order")), "direct\ntask\n");
   EXPECT_EQ(WaitForEnd(id).state(), v1::AgentRun::STATE_COMPLETED);
 }
 
-TEST_F(DirectTest, OutputIsReadWhileItComesAndResumed) {
-  const std::string id = Started("echo one; " + WaitForGo() + "echo two >&2");
+TEST_F(DirectTest, OutputCanBeFollowedAndResumed) {
+  const std::string id = MustStart("echo one; " + WaitForGo() + "echo two >&2");
   const auto tail = Follow(id);
   const v1::TailLogsResponse first = tail->Next();
   ASSERT_EQ(first.chunks_size(), 1);
@@ -234,10 +233,10 @@ TEST_F(DirectTest, OutputIsReadWhileItComesAndResumed) {
     EXPECT_EQ(rest[0].stream(), v1::LogChunk::STREAM_STDERR);
   }
   EXPECT_THAT(tail->status(), IsOk());
-  EXPECT_EQ(Get(id)->state(), v1::AgentRun::STATE_COMPLETED) << "it had ended with its output";
+  EXPECT_EQ(Get(id)->state(), v1::AgentRun::STATE_COMPLETED) << "the run ended with its output";
 }
 
-TEST_F(DirectTest, OutputOfADirectorsTaskIsReadAsWell) {
+TEST_F(DirectTest, OutputOfADirectorsTaskCanBeRead) {
   const std::string task = client_.Submit("echo one; " + WaitForGo() + "echo two");
   const std::string id = client_.WaitFor(task, v1::Task::STATE_WORKING).task_id();
   const auto tail = Follow(id);
@@ -248,13 +247,13 @@ TEST_F(DirectTest, OutputOfADirectorsTaskIsReadAsWell) {
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_EQ(rest[0].data(), "two\n");
   EXPECT_EQ(rest[0].dispatch(), 1u);
-  EXPECT_EQ(client_.WaitForEnd(task).result(), "one\ntwo\n") << "and the director has it too";
+  EXPECT_EQ(client_.WaitForEnd(task).result(), "one\ntwo\n") << "the director has the result too";
 }
 
-TEST_F(DirectTest, ReaderThatTakesNothingStallsNothingAndIsToldWhatItMissed) {
+TEST_F(DirectTest, SlowReaderStallsNothingAndSeesItsGap) {
   constexpr uint64_t kBytes = 16 << 20;
   const std::string id =
-      Started(WaitForGo() + absl::StrCat("head -c ", kBytes - 5, " /dev/zero; echo last"));
+      MustStart(WaitForGo() + absl::StrCat("head -c ", kBytes - 5, " /dev/zero; echo last"));
   const auto slow = Follow(id);
   Go();
   EXPECT_EQ(WaitForEnd(id).state(), v1::AgentRun::STATE_COMPLETED);
@@ -274,31 +273,32 @@ TEST_F(DirectTest, ReaderThatTakesNothingStallsNothingAndIsToldWhatItMissed) {
   EXPECT_THAT(slow->status(), IsOk());
 }
 
-TEST_F(DirectTest, ReadersThatNeverReadMakeRoomForOnesThatDo) {
-  // Written only as fast as it is kept, so that nothing of it is dropped.
+TEST_F(DirectTest, IdleReadersMakeRoomForActiveOnes) {
+  // Writes only as fast as the output is stored, so that nothing is dropped.
   constexpr int kPieces = 8;
   constexpr size_t kPieceBytes = 30'000;
   const std::string fifo = File("next");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  const std::string id = Started(absl::StrCat("for i in $(seq ", kPieces, "); do head -c ",
-                                              kPieceBytes, " /dev/zero; read x <", fifo, "; done"));
-  const auto kept = Follow(id);
+  const std::string id =
+      MustStart(absl::StrCat("for i in $(seq ", kPieces, "); do head -c ", kPieceBytes,
+                             " /dev/zero; read x <", fifo, "; done"));
+  const auto complete = Follow(id);
   for (int i = 0; i < kPieces; ++i) {
     for (size_t bytes = 0; bytes < kPieceBytes;) {
-      const v1::TailLogsResponse next = kept->Next();
+      const v1::TailLogsResponse next = complete->Next();
       for (const v1::LogChunk& chunk : next.chunks()) bytes += chunk.data().size();
     }
     std::ofstream(fifo) << "go\n";
   }
   WaitForEnd(id);
   grpc::ChannelArguments arguments;
-  // The window of a stream stays at 64 KiB, so that a message waits for its reader.
+  // Keeps the stream window at 64 KiB, so that a message waits for its reader.
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   const auto stub = v1::AgentService::NewStub(grpc::CreateCustomChannel(
       agent_.grpc_address(), grpc::InsecureChannelCredentials(), arguments));
   v1::TailLogsRequest request;
   request.set_task_id(id);
-  // Fewer than may read at once, and more than the budget has room for.
+  // Fewer readers than the limit, but more than the budget can hold.
   std::vector<std::unique_ptr<Tail>> idle;
   for (int i = 0; i < 90; ++i) {
     idle.push_back(std::make_unique<Tail>(*stub, request));
@@ -311,15 +311,15 @@ TEST_F(DirectTest, ReadersThatNeverReadMakeRoomForOnesThatDo) {
   EXPECT_THAT(reads->status(), IsOk());
 }
 
-TEST_F(DirectTest, OutputOfARunThatIsNotKnownIsNotFound) {
+TEST_F(DirectTest, OutputOfAnUnknownRunIsNotFound) {
   const auto tail = Follow("task-of-another");
   EXPECT_THAT(tail->Rest(), IsEmpty());
   EXPECT_THAT(tail->status(), HasReason("TASK_NOT_FOUND"));
 }
 
-TEST_F(DirectTest, DrainingAgentFinishesWhatItRunsAndTakesNothingMore) {
+TEST_F(DirectTest, DrainingAgentFinishesItsRunsAndRejectsStarts) {
   const std::string script = "echo one; " + WaitForGo() + "echo two";
-  const std::string id = Started(script);
+  const std::string id = MustStart(script);
   const auto tail = Follow(id);
   agent_.process().Signal(SIGTERM);
   while (!Status().draining()) {
@@ -334,7 +334,7 @@ TEST_F(DirectTest, DrainingAgentFinishesWhatItRunsAndTakesNothingMore) {
   EXPECT_THAT(agent_.process().WaitForExit(absl::Seconds(60)), Optional(0));
 }
 
-TEST(DirectDisabledTest, AgentThatIsNotToldToTakesNoDirectStarts) {
+TEST(DirectDisabledTest, DirectStartsAreRejectedByDefault) {
   RunningServer agent("services/agent/callboard-agent", {"--runner.kind=noop"});
   const auto stub = v1::AgentService::NewStub(agent.NewChannel());
   grpc::ClientContext context;

@@ -1,4 +1,4 @@
-// Tests of a director's services, over gRPC.
+// The fixture for tests of a director's services over gRPC.
 #ifndef CALLBOARD_TESTS_INTEGRATION_DIRECTOR_FIXTURE_H_
 #define CALLBOARD_TESTS_INTEGRATION_DIRECTOR_FIXTURE_H_
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "callboard/v1/queue.grpc.pb.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/wire/status.h"
@@ -22,7 +22,7 @@ namespace callboard::test {
 
 inline constexpr char kDirector[] = "services/director/callboard-director";
 
-// A director on a folder that outlives it, and somebody who calls it.
+// A director on a folder that survives restarts, and a client.
 class DirectorFixture : public testing::Test {
  protected:
   void Start(std::vector<std::string> flags = {}) {
@@ -30,7 +30,7 @@ class DirectorFixture : public testing::Test {
     director_ = std::make_unique<RunningServer>(kDirector, flags);
     stub_ = v1::QueueService::NewStub(director_->NewChannel());
   }
-  // As a machine does that loses its director: nobody is told.
+  // Kills the director without notice, as a machine failure does.
   void Kill() {
     director_->process().Signal(SIGKILL);
     ASSERT_EQ(director_->process().WaitForExit(absl::Minutes(1)), 128 + SIGKILL);

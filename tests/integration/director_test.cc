@@ -1,4 +1,4 @@
-// The director as a process: asked, and held up.
+// The director as a process: requests and shutdown.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -15,9 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "callboard/v1/queue.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "libs/testing/file_text.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 
@@ -36,10 +35,10 @@ using ::testing::Optional;
 
 constexpr char kDirector[] = "services/director/callboard-director";
 
-// What the README promises of a SIGTERM.
+// The limit that the README promises for SIGTERM.
 constexpr absl::Duration kStopsWithin = absl::Seconds(2);
 
-TEST(DirectorTest, AnswersTheQueuesStatusOverGrpcAndHttp) {
+TEST(DirectorTest, ServesQueueStatusOverGrpcAndHttp) {
   RunningServer director(kDirector, {"--queue.max_size=7", "--queue.policy=block"});
   grpc::ClientContext context;
   v1::QueueStatus response;
@@ -59,7 +58,7 @@ TEST(DirectorTest, AnswersTheQueuesStatusOverGrpcAndHttp) {
                 "service=\"callboard.v1.QueueService\"} 1\n"));
 }
 
-TEST(DirectorTest, DataFolderThatVanishesEndsTheServiceAndLosesNoAcknowledgedTask) {
+TEST(DirectorTest, RemovedDataFolderEndsTheService) {
   const std::filesystem::path folder = test::NewFolder();
   RunningServer director(kDirector, {absl::StrCat("--data_dir=", folder.string())});
   const auto stub = v1::QueueService::NewStub(director.NewChannel());
@@ -77,10 +76,10 @@ TEST(DirectorTest, DataFolderThatVanishesEndsTheServiceAndLosesNoAcknowledgedTas
   EXPECT_THAT(director.process().WaitForLine(" store=away "), HasSubstr("was removed or replaced"));
   EXPECT_EQ(HttpGet(director.http_port(), "/readyz").status, 503);
   EXPECT_EQ(submit().error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_TRUE(std::filesystem::is_empty(folder)) << "no empty store takes the place";
+  EXPECT_TRUE(std::filesystem::is_empty(folder)) << "the director must not create an empty store";
 }
 
-TEST(DirectorTest, FilesOfTheStoreAreTheOwnersAloneAlsoInAFolderThatWasOpen) {
+TEST(DirectorTest, StoreFilesArePrivateToTheirOwner) {
   using std::filesystem::perms;
   const std::filesystem::path folder = test::NewFolder();
   std::filesystem::permissions(folder, perms::owner_all | perms::group_read | perms::group_exec |
@@ -97,7 +96,7 @@ TEST(DirectorTest, FilesOfTheStoreAreTheOwnersAloneAlsoInAFolderThatWasOpen) {
   EXPECT_GT(files, 5u);
 }
 
-// An open stream of the reflection service, under the name that older clients ask for.
+// An open stream of the reflection service under its older name.
 class HeldReflection final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // Returns once the server has answered the first message.
@@ -129,7 +128,7 @@ class HeldReflection final : public grpc::ClientBidiReactor<grpc::ByteBuffer, gr
   std::promise<void> ended_;
 };
 
-// The names of a process's threads.
+// Returns the names of a process's threads.
 std::vector<std::string> ThreadsOf(pid_t pid) {
   std::vector<std::string> names;
   for (const auto& thread :
@@ -139,7 +138,7 @@ std::vector<std::string> ThreadsOf(pid_t pid) {
   return names;
 }
 
-TEST(DirectorTest, ReactionsRunOnThreadsOfItsOwnAndNoneOfThemIsGrpcs) {
+TEST(DirectorTest, ReactionsRunOnOurOwnThreads) {
   RunningServer director(kDirector);
   const std::vector<std::string> threads = ThreadsOf(director.process().pid());
   EXPECT_THAT(
@@ -148,7 +147,7 @@ TEST(DirectorTest, ReactionsRunOnThreadsOfItsOwnAndNoneOfThemIsGrpcs) {
   EXPECT_THAT(threads, Not(Contains("nexting_thread\n")));
 }
 
-TEST(DirectorTest, SixtyFourHeldCallsOfEachKindLeaveItAnsweringAndStopping) {
+TEST(DirectorTest, ManyHeldCallsDoNotBlockAnswersOrShutdown) {
   RunningServer director(kDirector);
   std::vector<std::unique_ptr<HttpConnection>> connections;
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
@@ -158,7 +157,7 @@ TEST(DirectorTest, SixtyFourHeldCallsOfEachKindLeaveItAnsweringAndStopping) {
   const auto stub = Health::NewStub(channel);
   for (int i = 0; i < 64; ++i) {
     connections.push_back(std::make_unique<HttpConnection>(director.http_port()));
-    connections.back()->Send("GET /status HTTP/1.1\r\nHost: localhost\r\n");  // And no end to it.
+    connections.back()->Send("GET /status HTTP/1.1\r\nHost: localhost\r\n");  // Without its end.
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     watches.push_back(stub->Watch(contexts.back().get(), {}));
     HealthCheckResponse first;

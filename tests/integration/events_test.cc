@@ -1,5 +1,4 @@
-// What operators see of tasks: a real director's log and metrics, and an agent that follows a
-// script.
+// Tests of the log and metrics of a real director with a scripted agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
-#include "libs/testing/new_folder.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/scripted_agent.h"
@@ -32,18 +31,16 @@ using ::testing::Not;
 constexpr char kTraceId[] = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-// A director with one place in line that knows one agent with one slot.
+// A director with a queue of one task and one agent with one slot.
 class EventsTest : public testing::Test {
  protected:
   EventsTest() {
     agent_.WaitForSession();
-    agent_.SayOpened("agent-1");
+    agent_.SendOpened("agent-1");
   }
 
-  void ReportFree() {
-    agent_.Say(core::AgentItem(core::LoadReported{{{"default", {.slots = 1}}}}));
-  }
-  // The next line of that event.
+  void ReportFree() { agent_.Send(core::AgentItem(core::LoadReport{{{"default", {.slots = 1}}}})); }
+  // Returns the next log line of that event.
   std::string Line(const std::string& event) {
     return director_.process().WaitForLine(absl::StrCat(" queue=", event, " "));
   }
@@ -57,7 +54,7 @@ class EventsTest : public testing::Test {
     task.set_prompt(prompt);
     return task;
   }
-  // In one message of a stream, which is over when this returns.
+  // Submits the tasks in one message of a stream, and ends the stream.
   void SubmitTogether(const std::vector<v1::SubmitTaskRequest>& tasks) {
     grpc::ClientContext context;
     context.AddMetadata("traceparent", kTraceparent);
@@ -70,7 +67,7 @@ class EventsTest : public testing::Test {
     }
     EXPECT_TRUE(stream->Finish().ok());
   }
-  // Runs a task until its agent has accepted it.
+  // Starts a task that its agent accepts.
   std::string Run(FenceToken& token) {
     const std::string id = client_.Submit("task");
     token = agent_.NextItem<StartRun>().token;
@@ -87,7 +84,7 @@ class EventsTest : public testing::Test {
   test::TaskClient client_{director_};
 };
 
-TEST_F(EventsTest, TaskIsFollowedThroughBusyAcceptanceAndFailure) {
+TEST_F(EventsTest, TaskIsLoggedThroughBusyAcceptanceAndFailure) {
   v1::SubmitTaskRequest request = Task("canary-prompt");
   request.set_payload("canary-payload");
   (*request.mutable_env())["NAME"] = "canary-env";
@@ -98,12 +95,13 @@ TEST_F(EventsTest, TaskIsFollowedThroughBusyAcceptanceAndFailure) {
   EXPECT_THAT(Line("dispatch"),
               AllOf(HasSubstr(of_task), HasSubstr("-1 agent=agent-1 dispatch=1 attempt=1/3")));
 
-  agent_.Refuse(agent_.NextItem<StartRun>().token,
+  agent_.Reject(agent_.NextItem<StartRun>().token,
                 base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"));
   EXPECT_THAT(Line("dispatch_failed"),
               AllOf(HasSubstr(of_task), HasSubstr("error=\"agent busy\" attempt=1/3 busy=1")));
   ReportFree();
-  EXPECT_THAT(Line("dispatch"), HasSubstr("dispatch=2 attempt=1/3")) << "a 409 is no attempt";
+  EXPECT_THAT(Line("dispatch"), HasSubstr("dispatch=2 attempt=1/3"))
+      << "a busy answer is not an attempt";
 
   const FenceToken token = agent_.NextItem<StartRun>().token;
   agent_.Accept(token);
@@ -126,18 +124,18 @@ TEST_F(EventsTest, TaskIsFollowedThroughBusyAcceptanceAndFailure) {
   EXPECT_THAT(Metrics(), Not(HasSubstr("canary")));
 }
 
-TEST_F(EventsTest, DispatchThatFailsSaysWhyAndWhetherItWasTheLast) {
+TEST_F(EventsTest, FailedDispatchLogsReasonAndNextStep) {
   v1::SubmitTaskRequest request = Task("task");
   request.set_max_attempts(1);
   client_.Submit(request);
-  agent_.Refuse(agent_.NextItem<StartRun>().token, absl::UnavailableError("no memory"));
+  agent_.Reject(agent_.NextItem<StartRun>().token, absl::UnavailableError("no memory"));
   EXPECT_THAT(Line("dispatch_failed"),
               HasSubstr("error=\"UNAVAILABLE: no memory\" attempt=1/1 final=true"));
   EXPECT_THAT(Line("task_ended"), HasSubstr("state=failed reason=max_attempts"));
   WaitForMetric(R"(callboard_dispatch_total{outcome="failed"} 1)");
 }
 
-TEST_F(EventsTest, RefusedSubmitsAreCountedByReasonAndNameTheirTraceOneByOneAndInStreams) {
+TEST_F(EventsTest, RejectedSubmitsAreCountedAndLoggedWithTheirTrace) {
   FenceToken token;
   Run(token);
   client_.Submit("pending");
@@ -163,7 +161,7 @@ TEST_F(EventsTest, RefusedSubmitsAreCountedByReasonAndNameTheirTraceOneByOneAndI
   WaitForMetric(R"(callboard_submit_rejected_total{reason="queue_full"} 3)");
 }
 
-TEST_F(EventsTest, CancelIsSeenWhenItIsAskedForAndWhenItIsDone) {
+TEST_F(EventsTest, CancelIsLoggedAtRequestAndAtEnd) {
   FenceToken token;
   const std::string running = Run(token);
   const std::string pending = client_.Submit("pending");
@@ -181,7 +179,7 @@ TEST_F(EventsTest, CancelIsSeenWhenItIsAskedForAndWhenItIsDone) {
   WaitForMetric(R"(callboard_cancels_total{phase="in_flight"} 1)");
 }
 
-TEST_F(EventsTest, CallerThatLeavesWhileItWaitsIsLoggedAndCounted) {
+TEST_F(EventsTest, WaitingCallerThatLeavesIsLoggedAndCounted) {
   FenceToken token;
   Run(token);
   client_.Submit("pending");
@@ -203,9 +201,9 @@ TEST_F(EventsTest, CallerThatLeavesWhileItWaitsIsLoggedAndCounted) {
   WaitForMetric(R"(callboard_cancels_total{phase="waiting"} 1)");
 }
 
-TEST_F(EventsTest, CommandLineShowsTheLifeOfATask) {
+TEST_F(EventsTest, CommandLineShowsTheEventsOfATask) {
   const std::string retried = client_.Submit("task");
-  agent_.Refuse(agent_.NextItem<StartRun>().token, absl::UnavailableError("no\nmemory"));
+  agent_.Reject(agent_.NextItem<StartRun>().token, absl::UnavailableError("no\nmemory"));
   Line("dispatch_failed");
   client_.Kick();
   const FenceToken token = agent_.NextItem<StartRun>().token;
@@ -238,7 +236,7 @@ TEST_F(EventsTest, CommandLineShowsTheLifeOfATask) {
                                     when, "CANCELED +anonymous +caller +1 -> - +- +- +.+\n$")));
 }
 
-TEST_F(EventsTest, GaugesShowTheQueueAsItIsWhenACallIsAnswered) {
+TEST_F(EventsTest, GaugesAreCurrentWhenACallIsAnswered) {
   FenceToken token;
   Run(token);
   client_.Submit("pending");

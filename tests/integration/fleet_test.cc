@@ -1,4 +1,4 @@
-// Agents over gRPC, on a director with its store.
+// FleetService over gRPC, on a director with its store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ TEST_F(FleetTest, AnnouncedAgentIsListed) {
   EXPECT_TRUE(agents->agents(0).has_last_seen_at());
 }
 
-TEST_F(FleetTest, WrongAnnouncementIsRefusedByField) {
+TEST_F(FleetTest, InvalidAnnouncementIsRejectedByField) {
   Start();
   EXPECT_THAT(Announce("Agent", "127.0.0.1:7071"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("name is not made of")));
@@ -73,7 +73,7 @@ TEST_F(FleetTest, WrongAnnouncementIsRefusedByField) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("address is not host:port")));
 }
 
-TEST_F(FleetTest, AgentsAreListedByNamePageByPage) {
+TEST_F(FleetTest, AgentsAreListedByNameInPages) {
   Start();
   for (const char* name : {"c", "a", "b"}) ASSERT_THAT(Announce(name, "127.0.0.1:1"), IsOk());
   v1::ListAgentsRequest request;
@@ -103,12 +103,12 @@ TEST_F(FleetTest, DrainOutlivesARestartUntilItIsEnded) {
   EXPECT_THAT(agents->agents(0).state_why(), HasSubstr("new disk"));
   const auto undrained = Undrain("agent-1");
   ASSERT_THAT(undrained, IsOk());
-  EXPECT_EQ(undrained->state(), v1::Agent::STATE_UNREACHABLE) << "nobody is there";
+  EXPECT_EQ(undrained->state(), v1::Agent::STATE_UNREACHABLE) << "no agent is running";
 }
 
-TEST_F(FleetTest, AgentThatRefusesTheSessionIsLoggedAndShownWithItsReason) {
+TEST_F(FleetTest, AgentThatRejectsTheSessionIsReported) {
   test::ScriptedAgent agent;
-  agent.RefuseSessions(absl::UnauthenticatedError("who are you"));
+  agent.RejectSessions(absl::UnauthenticatedError("who are you"));
   Start();
   ASSERT_THAT(Announce("agent-1", agent.address()), IsOk());
   const std::string line = director_->process().WaitForLine(" agent=refused ");
@@ -121,7 +121,7 @@ TEST_F(FleetTest, AgentThatRefusesTheSessionIsLoggedAndShownWithItsReason) {
     ASSERT_THAT(agents, IsOk());
     why = agents->agents(0).state_why();
   } while (why == "it is not connected");
-  EXPECT_THAT(why, HasSubstr("it refuses the Session: UNAUTHENTICATED: who are you"));
+  EXPECT_THAT(why, HasSubstr("it rejects the Session: UNAUTHENTICATED: who are you"));
 }
 
 TEST_F(FleetTest, UnknownAgentIsNotFound) {
@@ -130,7 +130,7 @@ TEST_F(FleetTest, UnknownAgentIsNotFound) {
   EXPECT_THAT(Undrain("agent-1"), HasReason("AGENT_NOT_FOUND"));
 }
 
-TEST_F(FleetTest, VeryLongNameGivesABoundedErrorFromEveryMethod) {
+TEST_F(FleetTest, VeryLongNameGivesABoundedError) {
   Start();
   const std::string name(100'000, 'x');
   v1::ListAgentsRequest list;
@@ -143,11 +143,11 @@ TEST_F(FleetTest, VeryLongNameGivesABoundedErrorFromEveryMethod) {
       {"UndrainAgent", Undrain(name).status()},
   };
   for (const auto& [method, error] : answers) {
-    // Headers that are too large would be RESOURCE_EXHAUSTED.
+    // Oversized headers would give RESOURCE_EXHAUSTED.
     EXPECT_TRUE(absl::IsInvalidArgument(error) || absl::IsNotFound(error)) << method << error;
     EXPECT_LT(error.message().size(), 1000u) << method;
     EXPECT_THAT(std::string(error.message()), Not(HasSubstr(std::string(129, 'x')))) << method;
-    for (const auto& [key, value] : base::DetailsOf(error).metadata) {
+    for (const auto& [key, value] : base::GetErrorDetails(error).metadata) {
       EXPECT_LE(value.size(), 128u) << method << " " << key;
     }
   }

@@ -1,4 +1,5 @@
-// A full queue over gRPC: who is refused, who waits, and in which order those who wait get in.
+// A full queue over gRPC: which callers are rejected, which wait, and in which order they are
+// admitted.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 #include <vector>
 
 #include "libs/base/error.h"
-#include "libs/testing/process_table.h"
+#include "libs/testing/process.h"
 #include "libs/testing/tcp_proxy.h"
 #include "tests/integration/director_fixture.h"
 
@@ -24,11 +25,11 @@ using test::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-// A submit under way: a call, and no thread.
+// An asynchronous submit.
 class Caller {
  public:
   Caller(v1::QueueService::Stub& stub, const v1::SubmitTaskRequest& request) : request_(request) {
-    // gRPC's as well: it may not be done with it when somebody hears the answer.
+    // Shared with gRPC, which may still use it when the caller has the answer.
     const auto answered = std::make_shared<std::promise<absl::Status>>();
     answer_ = answered->get_future().share();
     stub.async()->SubmitTask(
@@ -39,9 +40,9 @@ class Caller {
   bool has_answer() const {
     return answer_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
-  // Waits for it.
+  // Waits for the answer.
   absl::Status answer() const { return answer_.get(); }
-  // REQUIRES: it was accepted.
+  // REQUIRES: the submit was accepted.
   const v1::SubmitTaskResponse& response() const { return response_; }
   void Leave() { context_.TryCancel(); }
 
@@ -54,7 +55,7 @@ class Caller {
 
 class FullQueueTest : public test::DirectorFixture {
  protected:
-  // Submits `count` tasks, which have places.
+  // Submits `count` tasks that are accepted.
   std::vector<std::string> Fill(size_t count) {
     std::vector<std::string> ids;
     while (ids.size() < count) ids.push_back(Submit(Prompt("echo"))->queue_id());
@@ -71,13 +72,13 @@ class FullQueueTest : public test::DirectorFixture {
   }
 };
 
-TEST_F(FullQueueTest, FiftyFirstTaskIsRefusedAndToldWhy) {
+TEST_F(FullQueueTest, FullQueueRejectsWithDetails) {
   Start();
   Fill(50);
-  const absl::Status refused = Submit(Prompt("echo")).status();
-  EXPECT_THAT(refused,
+  const absl::Status rejected = Submit(Prompt("echo")).status();
+  EXPECT_THAT(rejected,
               StatusIs(absl::StatusCode::kResourceExhausted, "queue is at capacity (50 tasks)"));
-  const base::ErrorDetails details = base::DetailsOf(refused);
+  const base::ErrorDetails details = base::GetErrorDetails(rejected);
   EXPECT_EQ(details.reason, "QUEUE_FULL");
   EXPECT_THAT(details.metadata,
               ElementsAre(Pair("depth", "50"), Pair("max_size", "50"), Pair("policy", "reject")));
@@ -85,7 +86,7 @@ TEST_F(FullQueueTest, FiftyFirstTaskIsRefusedAndToldWhy) {
   EXPECT_EQ(Status().depth(), 50u);
 }
 
-TEST_F(FullQueueTest, CallersThatBlockAreLetInFirstComeFirstServedWhenTasksLeave) {
+TEST_F(FullQueueTest, BlockedCallersAreAdmittedInOrder) {
   Start();
   std::vector<std::string> line = Fill(50);
   Caller first(*stub_, Blocking("first"));
@@ -107,7 +108,7 @@ TEST_F(FullQueueTest, CallersThatBlockAreLetInFirstComeFirstServedWhenTasksLeave
   EXPECT_EQ(List(pending), line);
 }
 
-TEST_F(FullQueueTest, CallerThatLeavesWhileItWaitsLeavesNothingBehind) {
+TEST_F(FullQueueTest, WaitingCallerThatLeavesIsForgotten) {
   Start({"--queue.max_size=1"});
   const std::string first = Fill(1)[0];
   Caller second(*stub_, Blocking("second"));
@@ -118,7 +119,7 @@ TEST_F(FullQueueTest, CallerThatLeavesWhileItWaitsLeavesNothingBehind) {
   EXPECT_THAT(List(), ElementsAre(first));
 }
 
-TEST_F(FullQueueTest, AThousandCallersWaitAtABoundedCostAndInOrder) {
+TEST_F(FullQueueTest, ThousandCallersWaitInOrderAtBoundedCost) {
   constexpr uint32_t kPlaces = 10;
   constexpr uint32_t kCallers = 1000;
   Start({"--queue.max_size=10", "--queue.policy=block"});
@@ -134,7 +135,7 @@ TEST_F(FullQueueTest, AThousandCallersWaitAtABoundedCostAndInOrder) {
   while (callers.size() < kCallers) {
     v1::QueueService::Stub& stub = callers.size() % 2 == 0 ? *stub_ : *elsewhere;
     callers.emplace_back(stub, Prompt(std::string(4096, 'x')));
-    // One after the other, so that the order of their arrival is known.
+    // One after the other, so that their order is known.
     WaitForWaiting(static_cast<uint32_t>(callers.size()));
   }
   EXPECT_THAT(Submit(Prompt("one too many")), HasReason("TOO_MANY_WAITERS"));
@@ -148,7 +149,7 @@ TEST_F(FullQueueTest, AThousandCallersWaitAtABoundedCostAndInOrder) {
   }
   EXPECT_EQ(Status().waiting(), kCallers - kPlaces);
 
-  // Every other one loses its connection, and those that are left think better of it.
+  // Half of the callers lose their connection, and the others cancel.
   network.Accept(false);
   network.Cut();
   WaitForWaiting((kCallers - kPlaces) / 2);

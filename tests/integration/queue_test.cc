@@ -1,4 +1,4 @@
-// Tasks over gRPC, on a director with its store: what was acknowledged is there, whatever happens.
+// QueueService over gRPC, on a director with its store: acknowledged changes survive every failure.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ using ::testing::Optional;
 
 class QueueTest : public test::DirectorFixture {};
 
-TEST_F(QueueTest, SubmittedTaskIsReadBackAsItWasAskedFor) {
+TEST_F(QueueTest, SubmittedTaskCanBeReadBack) {
   Start();
   v1::SubmitTaskRequest request = Prompt("echo hello");
   request.set_payload("payload");
@@ -52,7 +52,7 @@ TEST_F(QueueTest, SubmittedTaskIsReadBackAsItWasAskedFor) {
   EXPECT_EQ(full->env().at("TOKEN"), "secret");
 }
 
-TEST_F(QueueTest, RequestThatItsCallerCompressesIsRefused) {
+TEST_F(QueueTest, CompressedRequestIsRejected) {
   Start();
   grpc::ClientContext context;
   context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
@@ -64,21 +64,21 @@ TEST_F(QueueTest, RequestThatItsCallerCompressesIsRefused) {
   EXPECT_THAT(List(), IsEmpty());
 }
 
-TEST_F(QueueTest, WrongRequestIsRefusedAndChangesNothing) {
+TEST_F(QueueTest, InvalidRequestIsRejectedWithoutEffect) {
   Start();
   EXPECT_THAT(Submit({}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("prompt")));
   EXPECT_THAT(Get("queue-1"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_id")));
   EXPECT_THAT(Get("queue-01hf81rywx2hm2aptby9afwnwa"), HasReason("TASK_NOT_FOUND"));
   EXPECT_THAT(Cancel("queue-01hf81rywx2hm2aptby9afwnwa"), HasReason("TASK_NOT_FOUND"));
-  v1::SubmitTaskRequest trial = Prompt("echo");
-  trial.set_validate_only(true);
-  const auto tried = Submit(trial);
-  ASSERT_THAT(tried, IsOk());
-  EXPECT_EQ(tried->queue_id(), "");
+  v1::SubmitTaskRequest validate_only = Prompt("echo");
+  validate_only.set_validate_only(true);
+  const auto validated = Submit(validate_only);
+  ASSERT_THAT(validated, IsOk());
+  EXPECT_EQ(validated->queue_id(), "");
   EXPECT_THAT(List(), IsEmpty());
 }
 
-TEST_F(QueueTest, WhatWasAcknowledgedSurvivesAKill) {
+TEST_F(QueueTest, AcknowledgedTasksSurviveAKill) {
   Start();
   std::vector<std::string> tasks;
   for (int i = 0; i < 20; ++i) {
@@ -123,7 +123,7 @@ TEST_F(QueueTest, DrainOutlivesARestartUntilItIsEnded) {
   EXPECT_THAT(Submit(Prompt("1")), IsOk());
 }
 
-TEST_F(QueueTest, CheckpointOfALiveDirectorStartsAnother) {
+TEST_F(QueueTest, CheckpointOfALiveDirectorCanStartAnother) {
   Start();
   const std::string task = Submit(Prompt("1"))->queue_id();
   v1::CreateCheckpointRequest request;
@@ -139,7 +139,7 @@ TEST_F(QueueTest, CheckpointOfALiveDirectorStartsAnother) {
   EXPECT_THAT(List(), ElementsAre(task));
 }
 
-TEST_F(QueueTest, TicketHoldsAPlaceUntilItsSubmitTakesIt) {
+TEST_F(QueueTest, TicketReservesASlotForItsSubmit) {
   Start({"--queue.max_size=1"});
   const auto reserved = Reserve();
   ASSERT_THAT(reserved, IsOk());
@@ -153,7 +153,7 @@ TEST_F(QueueTest, TicketHoldsAPlaceUntilItsSubmitTakesIt) {
   EXPECT_THAT(Submit(held), HasReason("TICKET_EXPIRED"));
 }
 
-TEST_F(QueueTest, ReserveWaitsForAPlaceAndLeavesWithItsCaller) {
+TEST_F(QueueTest, ReserveWaitsForASlotAndEndsWithItsCaller) {
   Start({"--queue.max_size=1"});
   const std::string first = Submit(Prompt("1"))->queue_id();
   EXPECT_THAT(Reserve({}, absl::Milliseconds(50)), StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -173,7 +173,7 @@ TEST_F(QueueTest, ReserveWaitsForAPlaceAndLeavesWithItsCaller) {
   EXPECT_THAT(Reserve(too_long), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("hold")));
 }
 
-TEST_F(QueueTest, EventsTellTheLifeOfATaskPageByPage) {
+TEST_F(QueueTest, TaskEventsAreListedInPages) {
   Start();
   const std::string task = Submit(Prompt("1"))->queue_id();
   ASSERT_THAT(Cancel(task), IsOk());
@@ -248,7 +248,7 @@ TEST_F(QueueTest, PageTokenBelongsToItsMethodAndItsFilters) {
     request.set_session_id(session);
     tasks.push_back(Submit(request)->queue_id());
   }
-  // Each list has a second page, and takes the token of its own for it.
+  // Each list has a second page and accepts its own token for it.
   const auto token_of = [this](auto method, auto request) {
     request.set_page_size(1);
     const auto first = Call(method, request);
@@ -286,7 +286,7 @@ TEST_F(QueueTest, PageTokenBelongsToItsMethodAndItsFilters) {
       << "of ListSessions";
 }
 
-TEST_F(QueueTest, EndedTasksAreRedrivenOnceAndAnsweredOneByOne) {
+TEST_F(QueueTest, EndedTasksAreRedrivenOnceWithOneAnswerEach) {
   Start();
   const std::string ended = Submit(Prompt("again"))->queue_id();
   ASSERT_THAT(Cancel(ended), IsOk());
@@ -313,7 +313,7 @@ TEST_F(QueueTest, EndedTasksAreRedrivenOnceAndAnsweredOneByOne) {
   EXPECT_THAT(List(), ElementsAre(live, successor, ended));
 }
 
-TEST_F(QueueTest, WrongIdIsAnsweredAloneAndTooManyRedrivesAreRefusedByName) {
+TEST_F(QueueTest, RedriveReportsWrongIdsAndRejectsTooMany) {
   Start();
   const std::string ended = Submit(Prompt("again"))->queue_id();
   ASSERT_THAT(Cancel(ended), IsOk());
@@ -336,7 +336,7 @@ TEST_F(QueueTest, WrongIdIsAnsweredAloneAndTooManyRedrivesAreRefusedByName) {
                        HasSubstr("queue_ids has 1001 entries, at most 1000 are allowed")));
 }
 
-TEST_F(QueueTest, KickSaysWhatItEnded) {
+TEST_F(QueueTest, KickReportsWhatItReset) {
   Start();
   const auto kicked = Call(&v1::QueueService::Stub::KickDispatcher, v1::KickDispatcherRequest());
   ASSERT_THAT(kicked, IsOk());
@@ -346,18 +346,18 @@ TEST_F(QueueTest, KickSaysWhatItEnded) {
 
 TEST_F(QueueTest, FolderHasOneDirector) {
   Start();
-  const test::Ended second =
+  const test::ProcessResult second =
       test::RunToEnd(test::ServerCommand(test::kDirector, {"--data_dir=" + folder_.string()}));
   EXPECT_THAT(second.exit_code, Optional(75));
   EXPECT_THAT(second.output, HasSubstr("another director uses " + folder_.string()));
 }
 
-TEST_F(QueueTest, DamagedStoreIsRefusedWithWhatToDo) {
+TEST_F(QueueTest, DamagedStoreIsRejectedWithTheNextStep) {
   Start();
   ASSERT_THAT(Submit(Prompt("1")), IsOk());
   Kill();
   std::filesystem::remove(folder_ / "HIGHWATER");
-  const test::Ended refused =
+  const test::ProcessResult refused =
       test::RunToEnd(test::ServerCommand(test::kDirector, {"--data_dir=" + folder_.string()}));
   EXPECT_THAT(refused.exit_code, Optional(65));
   EXPECT_THAT(refused.output, HasSubstr("HIGHWATER is missing"));

@@ -1,4 +1,4 @@
-// What people ask of a scheduler: pauses, triggers, backfills, previews; and how it says no.
+// Calls to a scheduler: pauses, triggers, backfills and previews, and their errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@
 namespace callboard {
 namespace {
 
-using test::EverySecond;
+using test::GaplessSecondlyJob;
 using test::HasReason;
 using test::IsOk;
 using test::OutcomeOf;
-using test::Rarely;
+using test::RareJob;
 using test::StatusIs;
 using ::testing::AnyOf;
 using ::testing::Contains;
@@ -27,7 +27,7 @@ using ::testing::Not;
 using ::testing::Pair;
 using Stub = v1::SchedulerService::Stub;
 
-absl::Time At(const std::string& text) {
+absl::Time Utc(const std::string& text) {
   absl::Time time;
   std::string error;
   EXPECT_TRUE(absl::ParseTime(absl::RFC3339_sec, text, &time, &error)) << error;
@@ -55,26 +55,26 @@ class SchedulerCallsTest : public test::CronFixture {
     request.set_force(force);
     return scheduler_->Call(&Stub::TriggerJob, request);
   }
-  static v1::BackfillJobRequest Span(const std::string& job, const std::string& id,
-                                     const std::string& from, const std::string& until) {
+  static v1::BackfillJobRequest BackfillRequest(const std::string& job, const std::string& id,
+                                                const std::string& from, const std::string& until) {
     v1::BackfillJobRequest request;
     request.set_name(job);
     request.set_backfill_id(id);
-    *request.mutable_from() = wire::ToProto(At(from));
-    *request.mutable_until() = wire::ToProto(At(until));
+    *request.mutable_from() = wire::ToProto(Utc(from));
+    *request.mutable_until() = wire::ToProto(Utc(until));
     return request;
   }
-  // The leap days of three years, the first included and the last not.
+  // The leap days of three years, including the first and excluding the last.
   static v1::BackfillJobRequest LeapDays(const std::string& id) {
-    return Span("rare", id, "2012-02-29T00:00:00Z", "2020-02-29T00:00:00Z");
+    return BackfillRequest("rare", id, "2012-02-29T00:00:00Z", "2020-02-29T00:00:00Z");
   }
-  // Each as `2026-03-29T03:00:00+02:00 dst_gap_moved 2026-03-29T02:30:00`.
+  // Returns the occurrences as `2026-03-29T03:00:00+02:00 dst_gap_moved 2026-03-29T02:30:00`.
   std::vector<std::string> Preview(const std::string& from, const std::string& until) {
     v1::PreviewJobRequest request;
     request.add_schedules("30 2 * * *");
     request.set_time_zone("Europe/Berlin");
-    *request.mutable_from() = wire::ToProto(At(from));
-    *request.mutable_until() = wire::ToProto(At(until));
+    *request.mutable_from() = wire::ToProto(Utc(from));
+    *request.mutable_until() = wire::ToProto(Utc(until));
     const auto preview = scheduler_->Call(&Stub::PreviewJob, request);
     EXPECT_THAT(preview, IsOk());
     std::vector<std::string> texts;
@@ -90,16 +90,16 @@ class SchedulerCallsTest : public test::CronFixture {
 
 // ---- Pauses -------------------------------------------------------------------------------------
 
-TEST_F(SchedulerCallsTest, PauseOutlivesARestartAndNothingOfItRuns) {
+TEST_F(SchedulerCallsTest, PausedJobStaysPausedAcrossARestart) {
   StartDirector();
-  WriteJobs({EverySecond("tick")});
+  WriteJobs({GaplessSecondlyJob("tick")});
   StartScheduler();
-  AwaitRows("tick", 1, "fired");
+  WaitForRows("tick", 1, "fired");
   ASSERT_THAT(Pause("tick"), IsOk());
-  AwaitRows("tick", 1, "paused");
+  WaitForRows("tick", 1, "paused");
   KillScheduler();
   StartScheduler();
-  AwaitRows("tick", 3, "paused");
+  WaitForRows("tick", 3, "paused");
   const auto job = scheduler_->Get("tick");
   ASSERT_THAT(job, IsOk());
   EXPECT_TRUE(job->paused());
@@ -110,7 +110,7 @@ TEST_F(SchedulerCallsTest, PauseOutlivesARestartAndNothingOfItRuns) {
   ASSERT_THAT(resumed, IsOk());
   EXPECT_FALSE(resumed->job().paused());
   const size_t before = CountRows("tick", "fired");
-  AwaitRows("tick", before + 2, "fired");
+  WaitForRows("tick", before + 2, "fired");
   const std::vector<v1::Firing> rows = scheduler_->Firings("tick");
   const std::map<std::string, v1::Task> tasks = CronTasks();
   size_t paused = 0;
@@ -126,9 +126,9 @@ TEST_F(SchedulerCallsTest, PauseOutlivesARestartAndNothingOfItRuns) {
 
 // ---- Triggers -----------------------------------------------------------------------------------
 
-TEST_F(SchedulerCallsTest, TriggerWorksWhilePausedAndIsOneTaskHoweverOftenItIsRepeated) {
+TEST_F(SchedulerCallsTest, TriggerWorksWhilePausedAndIsIdempotent) {
   StartDirector();
-  WriteJobs({Rarely("rare")});
+  WriteJobs({RareJob("rare")});
   StartScheduler();
   ASSERT_THAT(Pause("rare"), IsOk());
   const auto first = Trigger("rare", "now");
@@ -141,31 +141,32 @@ TEST_F(SchedulerCallsTest, TriggerWorksWhilePausedAndIsOneTaskHoweverOftenItIsRe
   EXPECT_THAT(CronRequests(), ElementsAre("trigger/rare/now"));
 }
 
-TEST_F(SchedulerCallsTest, TriggerObeysOverlapUnlessItIsForced) {
+TEST_F(SchedulerCallsTest, TriggerObeysOverlapUnlessForced) {
   StartDirector();
-  WriteJobs({Rarely("rare")});
+  WriteJobs({RareJob("rare")});
   StartScheduler();
   const auto first = Trigger("rare", "1");
   ASSERT_THAT(first, IsOk());
-  const absl::Status refused = Trigger("rare", "2").status();
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_THAT(refused, HasReason("OVERLAP"));
-  EXPECT_THAT(base::DetailsOf(refused).metadata, Contains(Pair("queue_id", first->queue_id())));
+  const absl::Status rejected = Trigger("rare", "2").status();
+  EXPECT_THAT(rejected, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(rejected, HasReason("OVERLAP"));
+  EXPECT_THAT(base::GetErrorDetails(rejected).metadata,
+              Contains(Pair("queue_id", first->queue_id())));
   EXPECT_THAT(Trigger("rare", "2", /*force=*/true), IsOk());
   EXPECT_THAT(CronRequests(), ElementsAre("trigger/rare/1", "trigger/rare/2"));
 }
 
-TEST_F(SchedulerCallsTest, TriggerWithoutADirectorSaysSo) {
-  WriteJobs({Rarely("rare")});
+TEST_F(SchedulerCallsTest, TriggerWithoutADirectorIsUnavailable) {
+  WriteJobs({RareJob("rare")});
   StartScheduler();
-  const absl::Status refused = Trigger("rare", "now").status();
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(refused, HasReason("DIRECTOR_UNREACHABLE"));
+  const absl::Status rejected = Trigger("rare", "now").status();
+  EXPECT_THAT(rejected, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(rejected, HasReason("DIRECTOR_UNREACHABLE"));
 }
 
-TEST_F(SchedulerCallsTest, TriggeredJobShowsItsTaskOnTheStatusPageAndHasARow) {
+TEST_F(SchedulerCallsTest, TriggeredTaskIsOnTheStatusPageAndHasARow) {
   StartDirector();
-  WriteJobs({Rarely("rare")});
+  WriteJobs({RareJob("rare")});
   StartScheduler();
   const auto triggered = Trigger("rare", "now");
   ASSERT_THAT(triggered, IsOk());
@@ -187,17 +188,17 @@ TEST_F(SchedulerCallsTest, TriggeredJobShowsItsTaskOnTheStatusPageAndHasARow) {
 
 // ---- Backfills ----------------------------------------------------------------------------------
 
-TEST_F(SchedulerCallsTest, BackfillRunsEachOccurrenceOnceHoweverOftenItIsRepeated) {
+TEST_F(SchedulerCallsTest, BackfillIsIdempotent) {
   StartDirector();
-  WriteJobs({Rarely("rare", {"overlap: allow"})});
+  WriteJobs({RareJob("rare", {"overlap: allow"})});
   StartScheduler();
   v1::BackfillJobRequest request = LeapDays("b1");
   request.set_dry_run(true);
   const auto listed = scheduler_->Call(&Stub::BackfillJob, request);
   ASSERT_THAT(listed, IsOk());
   ASSERT_EQ(listed->occurrences_size(), 2);
-  EXPECT_EQ(listed->occurrences(0).seconds(), absl::ToUnixSeconds(At("2012-02-29T00:00:00Z")));
-  EXPECT_EQ(listed->occurrences(1).seconds(), absl::ToUnixSeconds(At("2016-02-29T00:00:00Z")));
+  EXPECT_EQ(listed->occurrences(0).seconds(), absl::ToUnixSeconds(Utc("2012-02-29T00:00:00Z")));
+  EXPECT_EQ(listed->occurrences(1).seconds(), absl::ToUnixSeconds(Utc("2016-02-29T00:00:00Z")));
   EXPECT_THAT(CronTasks(), IsEmpty());
 
   request.set_dry_run(false);
@@ -209,14 +210,15 @@ TEST_F(SchedulerCallsTest, BackfillRunsEachOccurrenceOnceHoweverOftenItIsRepeate
   EXPECT_THAT(CronRequests(),
               ElementsAre("backfill/rare/b1/1330473600", "backfill/rare/b1/1456704000"));
   EXPECT_EQ(CountRows("rare", "fired"), 2u);
-  EXPECT_THAT(scheduler_->Call(&Stub::BackfillJob,
-                               Span("rare", "b1", "2012-01-01T00:00:00Z", "2013-01-01T00:00:00Z")),
-              HasReason("BACKFILL_ID_REUSED"));
+  EXPECT_THAT(
+      scheduler_->Call(&Stub::BackfillJob, BackfillRequest("rare", "b1", "2012-01-01T00:00:00Z",
+                                                           "2013-01-01T00:00:00Z")),
+      HasReason("BACKFILL_ID_REUSED"));
 }
 
 // ---- Previews -----------------------------------------------------------------------------------
 
-TEST_F(SchedulerCallsTest, PreviewNamesWhatTheNightsOfTheClockDo) {
+TEST_F(SchedulerCallsTest, PreviewMarksDaylightSavingTransitions) {
   WriteJobs({});
   StartScheduler();
   EXPECT_THAT(Preview("2026-03-28T00:00:00Z", "2026-03-31T00:00:00Z"),
@@ -234,12 +236,12 @@ TEST_F(SchedulerCallsTest, PreviewNamesWhatTheNightsOfTheClockDo) {
 
 class SchedulerErrorTest : public SchedulerCallsTest {
  protected:
-  // The error that a caller of any language sees: `code REASON`; its domain is ours.
+  // Returns the error as any client sees it: `code REASON`, in our domain.
   template <class Request, class Response>
   std::string ErrorOf(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                       const Request& request) {
     Response response;
-    const grpc::Status error = scheduler_->Ask(method, request, response);
+    const grpc::Status error = scheduler_->RawCall(method, request, response);
     google::rpc::Status details;
     google::rpc::ErrorInfo info;
     EXPECT_TRUE(details.ParseFromString(error.error_details()));
@@ -248,13 +250,13 @@ class SchedulerErrorTest : public SchedulerCallsTest {
     return absl::StrCat(absl::StatusCodeToString(static_cast<absl::StatusCode>(error.error_code())),
                         " ", info.reason());
   }
-  // That the request is refused, with an error that fits into headers and repeats at most 128 bytes
-  // of a value.
+  // Checks that the request is rejected with an error that fits into headers and quotes at most 128
+  // bytes of a value.
   template <class Request, class Response>
   void ExpectBounded(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                      const Request& request) {
     Response response;
-    const grpc::Status error = scheduler_->Ask(method, request, response);
+    const grpc::Status error = scheduler_->RawCall(method, request, response);
     const std::string name = Request::descriptor()->name();
     EXPECT_THAT(error.error_code(),
                 AnyOf(grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::NOT_FOUND))
@@ -265,9 +267,9 @@ class SchedulerErrorTest : public SchedulerCallsTest {
                 Not(HasSubstr(std::string(129, 'x'))))
         << name;
   }
-  // A request with the name of a job, where it has one.
+  // Returns a request with the name of a job, if it has one.
   template <class Request>
-  static Request Of(const std::string& job) {
+  static Request JobRequest(const std::string& job) {
     Request request;
     request.set_name(job);
     return request;
@@ -278,19 +280,19 @@ TEST_F(SchedulerErrorTest, UnknownJobIsNotFoundByEveryMethod) {
   WriteJobs({});
   StartScheduler();
   const std::string unknown = "NOT_FOUND JOB_NOT_FOUND";
-  EXPECT_EQ(ErrorOf(&Stub::GetJob, Of<v1::GetJobRequest>("x")), unknown);
-  EXPECT_EQ(ErrorOf(&Stub::TriggerJob, Of<v1::TriggerJobRequest>("x")), unknown);
-  EXPECT_EQ(ErrorOf(&Stub::PauseJob, Of<v1::PauseJobRequest>("x")), unknown);
-  EXPECT_EQ(ErrorOf(&Stub::ResumeJob, Of<v1::ResumeJobRequest>("x")), unknown);
-  EXPECT_EQ(ErrorOf(&Stub::PreviewJob, Of<v1::PreviewJobRequest>("x")), unknown);
-  EXPECT_EQ(ErrorOf(&Stub::ListFirings, Of<v1::ListFiringsRequest>("x")), unknown);
-  EXPECT_EQ(
-      ErrorOf(&Stub::BackfillJob, Span("x", "b", "2012-01-01T00:00:00Z", "2013-01-01T00:00:00Z")),
-      unknown);
+  EXPECT_EQ(ErrorOf(&Stub::GetJob, JobRequest<v1::GetJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::TriggerJob, JobRequest<v1::TriggerJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::PauseJob, JobRequest<v1::PauseJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::ResumeJob, JobRequest<v1::ResumeJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::PreviewJob, JobRequest<v1::PreviewJobRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::ListFirings, JobRequest<v1::ListFiringsRequest>("x")), unknown);
+  EXPECT_EQ(ErrorOf(&Stub::BackfillJob,
+                    BackfillRequest("x", "b", "2012-01-01T00:00:00Z", "2013-01-01T00:00:00Z")),
+            unknown);
 }
 
-TEST_F(SchedulerErrorTest, WrongRequestIsRefusedByEveryMethod) {
-  WriteJobs({Rarely("rare")});
+TEST_F(SchedulerErrorTest, EveryMethodRejectsInvalidRequests) {
+  WriteJobs({RareJob("rare")});
   StartScheduler();
   const std::string field = "INVALID_ARGUMENT INVALID_FIELD";
   v1::ListJobsRequest jobs;
@@ -299,27 +301,27 @@ TEST_F(SchedulerErrorTest, WrongRequestIsRefusedByEveryMethod) {
   v1::ListFiringsRequest firings;
   firings.set_page_size(-1);
   EXPECT_EQ(ErrorOf(&Stub::ListFirings, firings), field);
-  v1::TriggerJobRequest trigger = Of<v1::TriggerJobRequest>("rare");
+  v1::TriggerJobRequest trigger = JobRequest<v1::TriggerJobRequest>("rare");
   trigger.set_trigger_id("no/slash");
   EXPECT_EQ(ErrorOf(&Stub::TriggerJob, trigger), field);
-  v1::PauseJobRequest pause = Of<v1::PauseJobRequest>("rare");
-  *pause.mutable_until() = wire::ToProto(At("2012-01-01T00:00:00Z"));
+  v1::PauseJobRequest pause = JobRequest<v1::PauseJobRequest>("rare");
+  *pause.mutable_until() = wire::ToProto(Utc("2012-01-01T00:00:00Z"));
   EXPECT_EQ(ErrorOf(&Stub::PauseJob, pause), field);
   v1::PreviewJobRequest preview;
   preview.add_schedules("75 * * * *");
   EXPECT_EQ(ErrorOf(&Stub::PreviewJob, preview), field);
-  EXPECT_EQ(ErrorOf(&Stub::BackfillJob, Of<v1::BackfillJobRequest>("rare")), field);
-  EXPECT_EQ(ErrorOf(&Stub::BackfillJob,
-                    Span("rare", "no/slash", "2012-01-01T00:00:00Z", "2013-01-01T00:00:00Z")),
+  EXPECT_EQ(ErrorOf(&Stub::BackfillJob, JobRequest<v1::BackfillJobRequest>("rare")), field);
+  EXPECT_EQ(ErrorOf(&Stub::BackfillJob, BackfillRequest("rare", "no/slash", "2012-01-01T00:00:00Z",
+                                                        "2013-01-01T00:00:00Z")),
             field);
 }
 
 TEST_F(SchedulerErrorTest, PageTokenBelongsToItsMethodAndItsFilters) {
-  WriteJobs({Rarely("a", {"overlap: allow"}), Rarely("b")});
+  WriteJobs({RareJob("a", {"overlap: allow"}), RareJob("b")});
   StartDirector();
   StartScheduler();
   for (const char* id : {"1", "2"}) ASSERT_THAT(Trigger("a", id), IsOk());
-  v1::ListFiringsRequest firings = Of<v1::ListFiringsRequest>("a");
+  v1::ListFiringsRequest firings = JobRequest<v1::ListFiringsRequest>("a");
   firings.set_page_size(1);
   const auto first = scheduler_->Call(&Stub::ListFirings, firings);
   ASSERT_THAT(first, IsOk());
@@ -338,31 +340,31 @@ TEST_F(SchedulerErrorTest, PageTokenBelongsToItsMethodAndItsFilters) {
   EXPECT_EQ(ErrorOf(&Stub::ListJobs, jobs), field) << "of ListFirings";
 }
 
-TEST_F(SchedulerErrorTest, VeryLongNameGivesABoundedErrorFromEveryMethod) {
-  WriteJobs({Rarely("rare")});
+TEST_F(SchedulerErrorTest, VeryLongNameGivesABoundedError) {
+  WriteJobs({RareJob("rare")});
   StartScheduler();
   const std::string name(100'000, 'x');
   const char* from = "2012-01-01T00:00:00Z";
   const char* until = "2013-01-01T00:00:00Z";
-  ExpectBounded(&Stub::GetJob, Of<v1::GetJobRequest>(name));
-  ExpectBounded(&Stub::TriggerJob, Of<v1::TriggerJobRequest>(name));
-  ExpectBounded(&Stub::PauseJob, Of<v1::PauseJobRequest>(name));
-  ExpectBounded(&Stub::ResumeJob, Of<v1::ResumeJobRequest>(name));
-  ExpectBounded(&Stub::PreviewJob, Of<v1::PreviewJobRequest>(name));
-  ExpectBounded(&Stub::ListFirings, Of<v1::ListFiringsRequest>(name));
-  ExpectBounded(&Stub::BackfillJob, Span(name, "b", from, until));
-  // Other texts of theirs.
-  ExpectBounded(&Stub::BackfillJob, Span("rare", name, from, until));
+  ExpectBounded(&Stub::GetJob, JobRequest<v1::GetJobRequest>(name));
+  ExpectBounded(&Stub::TriggerJob, JobRequest<v1::TriggerJobRequest>(name));
+  ExpectBounded(&Stub::PauseJob, JobRequest<v1::PauseJobRequest>(name));
+  ExpectBounded(&Stub::ResumeJob, JobRequest<v1::ResumeJobRequest>(name));
+  ExpectBounded(&Stub::PreviewJob, JobRequest<v1::PreviewJobRequest>(name));
+  ExpectBounded(&Stub::ListFirings, JobRequest<v1::ListFiringsRequest>(name));
+  ExpectBounded(&Stub::BackfillJob, BackfillRequest(name, "b", from, until));
+  // Other text fields.
+  ExpectBounded(&Stub::BackfillJob, BackfillRequest("rare", name, from, until));
   v1::ListJobsRequest jobs;
   jobs.set_page_token(name);
   ExpectBounded(&Stub::ListJobs, jobs);
   v1::ListFiringsRequest firings;
   firings.set_page_token(name);
   ExpectBounded(&Stub::ListFirings, firings);
-  v1::TriggerJobRequest trigger = Of<v1::TriggerJobRequest>("rare");
+  v1::TriggerJobRequest trigger = JobRequest<v1::TriggerJobRequest>("rare");
   trigger.set_trigger_id(name);
   ExpectBounded(&Stub::TriggerJob, trigger);
-  v1::PauseJobRequest pause = Of<v1::PauseJobRequest>("rare");
+  v1::PauseJobRequest pause = JobRequest<v1::PauseJobRequest>("rare");
   pause.set_why(name);
   ExpectBounded(&Stub::PauseJob, pause);
   v1::PreviewJobRequest preview;

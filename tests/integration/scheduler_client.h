@@ -17,7 +17,7 @@ namespace callboard::test {
 
 inline constexpr char kScheduler[] = "services/scheduler/callboard-scheduler";
 
-// Somebody who asks a scheduler, which is there. Thread-safe.
+// A client of a running scheduler. Thread-safe.
 class SchedulerClient {
  public:
   using Stub = v1::SchedulerService::Stub;
@@ -26,8 +26,9 @@ class SchedulerClient {
   explicit SchedulerClient(const std::string& address);
 
   template <class Request, class Response>
-  grpc::Status Ask(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                   const Request& request, Response& response) {
+  grpc::Status RawCall(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                    Response*),
+                       const Request& request, Response& response) {
     grpc::ClientContext context;
     context.set_deadline(gpr_time_from_seconds(30, GPR_TIMESPAN));
     return (stub_.get()->*method)(&context, request, &response);
@@ -37,21 +38,21 @@ class SchedulerClient {
                                                              Response*),
                                 const Request& request) {
     Response response;
-    const grpc::Status status = Ask(method, request, response);
+    const grpc::Status status = RawCall(method, request, response);
     if (!status.ok()) return wire::FromGrpc(status);
     return response;
   }
 
   absl::StatusOr<v1::Job> Get(const std::string& job);
   v1::SchedulerStatus Status();
-  // All rows of a job, or of all when it is empty; the oldest first.
+  // Returns the rows of a job, or of all jobs if it is empty, oldest first.
   std::vector<v1::Firing> Firings(const std::string& job = "");
 
  private:
   const std::unique_ptr<Stub> stub_;
 };
 
-// As the log has it: `skipped_queue_full`.
+// Returns the outcome as in the log: `skipped_queue_full`.
 std::string OutcomeOf(const v1::Firing& firing);
 
 }  // namespace callboard::test

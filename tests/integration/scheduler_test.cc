@@ -1,4 +1,4 @@
-// What a scheduler makes of its jobs: tasks and rows, and what follows when its file changes.
+// Tasks and rows of a scheduler's jobs, and changes of its jobs file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@
 namespace callboard {
 namespace {
 
-using test::EverySecond;
+using test::GaplessSecondlyJob;
 using test::IsOk;
 using test::OutcomeOf;
-using test::Rarely;
+using test::RareJob;
 using test::RunToEnd;
-using test::Secondly;
+using test::SecondlyJob;
 using test::ServerCommand;
 using test::TimeText;
 using ::testing::HasSubstr;
@@ -22,16 +22,16 @@ using ::testing::Optional;
 
 class SchedulerTest : public test::CronFixture {
  protected:
-  void AwaitError(const std::string& error) {
-    Await([&] { return absl::StrContains(scheduler_->Status().jobs_file_error(), error); });
+  void WaitForError(const std::string& error) {
+    WaitUntil([&] { return absl::StrContains(scheduler_->Status().jobs_file_error(), error); });
   }
 };
 
-TEST_F(SchedulerTest, EverySecondHasOneRowAndOneTaskThatNamesIt) {
+TEST_F(SchedulerTest, EverySecondHasOneRowAndOneTask) {
   StartDirector();
-  WriteJobs({EverySecond("tick")});
+  WriteJobs({GaplessSecondlyJob("tick")});
   StartScheduler();
-  AwaitRows("tick", 3, "fired");
+  WaitForRows("tick", 3, "fired");
   const std::vector<v1::Firing> rows = scheduler_->Firings("tick");
   const std::map<std::string, v1::Task> tasks = CronTasks();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -49,9 +49,9 @@ TEST_F(SchedulerTest, EverySecondHasOneRowAndOneTaskThatNamesIt) {
 
 TEST_F(SchedulerTest, JobShowsItsLastTaskAndItsNextTenOccurrences) {
   StartDirector();
-  WriteJobs({EverySecond("tick")});
+  WriteJobs({GaplessSecondlyJob("tick")});
   StartScheduler();
-  AwaitRows("tick", 1, "fired");
+  WaitForRows("tick", 1, "fired");
   const auto job = scheduler_->Get("tick");
   ASSERT_THAT(job, IsOk());
   EXPECT_EQ(job->last_status(), "queued");
@@ -66,66 +66,67 @@ TEST_F(SchedulerTest, JobShowsItsLastTaskAndItsNextTenOccurrences) {
   }
 }
 
-TEST_F(SchedulerTest, ThousandJobsInOneSecondFillTheirShareAndLeaveRoomForPeople) {
+TEST_F(SchedulerTest, ThousandJobsFillOnlyTheSchedulersShare) {
   StartDirector({});
   WriteJobs({});
   StartScheduler();
   const absl::Time then = Soon();
   std::vector<std::string> jobs;
   for (int i = 0; i < 1000; ++i) {
-    jobs.push_back(Secondly(absl::StrCat("job-", i),
-                            {absl::StrCat("start: '", TimeText(then), "'"),
-                             absl::StrCat("end: '", TimeText(then + absl::Seconds(1)), "'")}));
+    jobs.push_back(SecondlyJob(absl::StrCat("job-", i),
+                               {absl::StrCat("start: '", TimeText(then), "'"),
+                                absl::StrCat("end: '", TimeText(then + absl::Seconds(1)), "'")}));
   }
   DeclareFor(then, jobs);
-  Await([&] { return scheduler_->Firings().size() == 1000; });
+  WaitUntil([&] { return scheduler_->Firings().size() == 1000; });
   EXPECT_EQ(CountRows("", "fired"), 40u);
   EXPECT_EQ(CountRows("", "skipped_queue_full"), 960u);
   EXPECT_EQ(CronTasks().size(), 40u);
   EXPECT_EQ(Status().depth(), 40u);
-  const auto submitted = Submit(Prompt("somebody's"));
+  const auto submitted = Submit(Prompt("another caller"));
   ASSERT_THAT(submitted, IsOk());
   EXPECT_EQ(submitted->position(), 41u);
 }
 
 // ---- The file -----------------------------------------------------------------------------------
 
-TEST_F(SchedulerTest, ChangedFileIsTaken) {
+TEST_F(SchedulerTest, ChangedFileIsLoaded) {
   StartDirector();
-  WriteJobs({Rarely("old")});
+  WriteJobs({RareJob("old")});
   StartScheduler();
-  WriteJobs({EverySecond("new")});
-  Await([&] { return scheduler_->Get("new").ok(); });
-  AwaitRows("new", 1, "fired");
+  WriteJobs({GaplessSecondlyJob("new")});
+  WaitUntil([&] { return scheduler_->Get("new").ok(); });
+  WaitForRows("new", 1, "fired");
   EXPECT_THAT(scheduler_->Get("old"), test::HasReason("JOB_NOT_FOUND"));
 }
 
-TEST_F(SchedulerTest, WrongFileIsRefusedByLineAndTheJobsBeforeGoOn) {
+TEST_F(SchedulerTest, InvalidFileIsRejectedAndTheOldJobsContinue) {
   StartDirector();
-  WriteJobs({EverySecond("tick")});
+  WriteJobs({GaplessSecondlyJob("tick")});
   StartScheduler();
-  WriteFile(absl::StrCat("jobs:\n", EverySecond("tick"), "- {name: b, schedule: 75 * * * *}\n"));
-  AwaitError(absl::StrCat(jobs_file_, ":3: job b: schedule: minute: 75 is not in 0-59"));
+  WriteFile(
+      absl::StrCat("jobs:\n", GaplessSecondlyJob("tick"), "- {name: b, schedule: 75 * * * *}\n"));
+  WaitForError(absl::StrCat(jobs_file_, ":3: job b: schedule: minute: 75 is not in 0-59"));
   const size_t before = CountRows("tick", "fired");
-  AwaitRows("tick", before + 2, "fired");
+  WaitForRows("tick", before + 2, "fired");
   EXPECT_EQ(scheduler_->Status().jobs(), 1u);
-  WriteJobs({EverySecond("tick"), Rarely("b")});
-  Await([&] { return scheduler_->Status().jobs() == 2; });
+  WriteJobs({GaplessSecondlyJob("tick"), RareJob("b")});
+  WaitUntil([&] { return scheduler_->Status().jobs() == 2; });
   EXPECT_THAT(scheduler_->Status().jobs_file_error(), IsEmpty());
 }
 
-TEST_F(SchedulerTest, FileThatWasGoneForAMomentIsInUseAgain) {
-  WriteJobs({Rarely("a")});
+TEST_F(SchedulerTest, MissingFileIsLoadedWhenItReturns) {
+  WriteJobs({RareJob("a")});
   StartScheduler();
   std::filesystem::rename(jobs_file_, jobs_file_ + ".gone");
-  AwaitError("No such file or directory");
+  WaitForError("No such file or directory");
   EXPECT_EQ(scheduler_->Status().jobs(), 1u);
   std::filesystem::rename(jobs_file_ + ".gone", jobs_file_);
-  Await([&] { return scheduler_->Status().jobs_file_error().empty(); });
+  WaitUntil([&] { return scheduler_->Status().jobs_file_error().empty(); });
 }
 
-TEST_F(SchedulerTest, HangUpReadsTheFileAlsoUnchanged) {
-  WriteJobs({Rarely("a")});
+TEST_F(SchedulerTest, SighupReloadsAnUnchangedFile) {
+  WriteJobs({RareJob("a")});
   StartScheduler();
   for (int i = 0; i < 2; ++i) {
     server_->process().Signal(SIGHUP);
@@ -135,20 +136,20 @@ TEST_F(SchedulerTest, HangUpReadsTheFileAlsoUnchanged) {
 
 // ---- Starts that fail ---------------------------------------------------------------------------
 
-TEST_F(SchedulerTest, WrongOrMissingFileEndsTheStartWithTwoAndSaysWhy) {
-  const test::Ended missing = RunToEnd(ServerCommand(test::kScheduler, SchedulerFlags()));
+TEST_F(SchedulerTest, InvalidOrMissingFileExitsWith2) {
+  const test::ProcessResult missing = RunToEnd(ServerCommand(test::kScheduler, SchedulerFlags()));
   EXPECT_THAT(missing.exit_code, Optional(2));
   EXPECT_THAT(missing.output, HasSubstr(absl::StrCat("jobs_file: cannot read ", jobs_file_)));
   WriteFile("jobs:\n- {name: a, schedule: '@daily'}\n");
-  const test::Ended wrong = RunToEnd(ServerCommand(test::kScheduler, SchedulerFlags()));
+  const test::ProcessResult wrong = RunToEnd(ServerCommand(test::kScheduler, SchedulerFlags()));
   EXPECT_THAT(wrong.exit_code, Optional(2));
   EXPECT_THAT(wrong.output, HasSubstr(absl::StrCat(jobs_file_, ":2: job a: prompt is required")));
 }
 
-TEST_F(SchedulerTest, SecondSchedulerOnALedgerEndsAndTheFirstGoesOn) {
-  WriteJobs({Rarely("a")});
+TEST_F(SchedulerTest, SecondSchedulerOnALedgerExits) {
+  WriteJobs({RareJob("a")});
   StartScheduler();
-  const test::Ended second = RunToEnd(ServerCommand(test::kScheduler, SchedulerFlags()));
+  const test::ProcessResult second = RunToEnd(ServerCommand(test::kScheduler, SchedulerFlags()));
   EXPECT_THAT(second.exit_code, Optional(75));
   EXPECT_THAT(second.output, HasSubstr(ledger_.string()));
   EXPECT_THAT(scheduler_->Get("a"), IsOk());

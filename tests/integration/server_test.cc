@@ -1,4 +1,4 @@
-// What every server does: starts, says so, refuses bad settings, stops.
+// Behavior of all servers: start, status, settings errors, shutdown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,8 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "libs/testing/file_text.h"
-#include "libs/testing/held_stream.h"
+#include "libs/testing/files.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/otlp_collector.h"
 #include "libs/testing/process.h"
@@ -19,13 +18,13 @@
 namespace callboard {
 namespace {
 
-using test::Ended;
 using test::FieldOf;
 using test::FileText;
 using test::HeldStream;
 using test::HttpGet;
 using test::OtlpCollector;
 using test::Process;
+using test::ProcessResult;
 using test::ReceivedSpan;
 using test::RunningServer;
 using test::RunToEnd;
@@ -36,7 +35,7 @@ using ::testing::Not;
 using ::testing::Optional;
 using ::testing::StartsWith;
 
-// What the README promises of a SIGTERM.
+// The limit that the README promises for SIGTERM.
 constexpr absl::Duration kStopsWithin = absl::Seconds(2);
 
 struct Server {
@@ -59,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
                "callboard.v1.SchedulerService"}),
     [](const auto& info) { return info.param.name; });
 
-TEST_P(ServerTest, IsHealthyAsAWholeAndByService) {
+TEST_P(ServerTest, HealthCoversServerAndServices) {
   RunningServer server(binary());
   EXPECT_EQ(server.Health(""), "SERVING");
   EXPECT_EQ(server.Health(GetParam().service), "SERVING");
@@ -71,7 +70,7 @@ TEST_P(ServerTest, IsHealthyAsAWholeAndByService) {
                                      "\",version=")));
 }
 
-TEST_P(ServerTest, StopsInOrderOnEitherSignal) {
+TEST_P(ServerTest, StopsOnSigtermAndSigint) {
   for (const int signal : {SIGTERM, SIGINT}) {
     RunningServer server(binary());
     server.process().Signal(signal);
@@ -81,18 +80,18 @@ TEST_P(ServerTest, StopsInOrderOnEitherSignal) {
   }
 }
 
-TEST_P(ServerTest, HangupStopsNothing) {
+TEST_P(ServerTest, SighupDoesNotStopIt) {
   RunningServer server(binary());
   server.process().Signal(SIGHUP);
   server.process().Signal(SIGHUP);
-  // An idle server that was told to stop would be gone by then.
+  // An idle server would have stopped by then.
   ASSERT_EQ(server.process().WaitForExit(absl::Milliseconds(500)), std::nullopt);
   EXPECT_EQ(HttpGet(server.http_port(), "/readyz").status, 200);
   server.process().Signal(SIGTERM);
   EXPECT_THAT(server.process().WaitForExit(absl::Seconds(10)), Optional(0));
 }
 
-TEST_P(ServerTest, SaysThatItIsNotReadyWhileCallsUnderWayEnd) {
+TEST_P(ServerTest, IsNotReadyWhileCallsFinish) {
   RunningServer server(binary());
   const HeldStream stream(server.grpc_address());
   server.process().Signal(SIGTERM);
@@ -101,38 +100,38 @@ TEST_P(ServerTest, SaysThatItIsNotReadyWhileCallsUnderWayEnd) {
   EXPECT_EQ(HttpGet(server.http_port(), "/livez").status, 200);
 }
 
-TEST_P(ServerTest, PortFileHoldsTheChosenPortsOnceTheyAreOpen) {
+TEST_P(ServerTest, PortFileHasTheOpenPorts) {
   const std::string path = absl::StrCat(testing::TempDir(), "/ports.json");
   RunningServer server(binary(), {absl::StrCat("--port_file=", path)});
   EXPECT_EQ(FileText(path), absl::StrCat("{\"grpc\":", server.grpc_port(),
                                          ",\"http\":", server.http_port(), "}\n"));
 }
 
-TEST_P(ServerTest, TakenPortIsAClearErrorAndNotShared) {
+TEST_P(ServerTest, TakenPortIsAClearError) {
   RunningServer first(binary());
-  const Ended same_grpc =
+  const ProcessResult same_grpc =
       RunToEnd(ServerCommand(binary(), {absl::StrCat("--grpc.listen=", first.grpc_address())}));
   EXPECT_THAT(same_grpc.exit_code, Optional(1));
   EXPECT_THAT(same_grpc.output, HasSubstr(absl::StrCat("cannot listen on ", first.grpc_address())));
-  const Ended same_http = RunToEnd(
+  const ProcessResult same_http = RunToEnd(
       ServerCommand(binary(), {absl::StrCat("--http.listen=127.0.0.1:", first.http_port())}));
   EXPECT_THAT(same_http.exit_code, Optional(1));
   EXPECT_THAT(same_http.output, HasSubstr("Address already in use"));
 }
 
-TEST_P(ServerTest, BadSettingsEndItWithTwoAndSayWhatToDo) {
+TEST_P(ServerTest, InvalidSettingsExitWith2AndANextStep) {
   const std::pair<std::string, std::string> cases[] = {
       {"--grpc.listen=0.0.0.0:7070", "--insecure_listen"},
       {"--http.listen=[::]:8080", "--http.listen=127.0.0.1:8080"},
       {"--log.levle=info", "did you mean 'log.level'?"},
       {"--log.level=loud", "wanted: debug|info|warning|error"},
       {"--telemetry.otlp_endpoint=127.0.0.1:otlp",
-       "telemetry.otlp_endpoint: '127.0.0.1:otlp' is no address"},
+       "telemetry.otlp_endpoint: '127.0.0.1:otlp' is not an address"},
       {"--port_file=/nowhere/ports.json", "port_file: cannot write"},
       {"--data_dir=/proc/nothing", "data_dir: cannot make the folder '/proc/nothing'"},
   };
   for (const auto& [flag, advice] : cases) {
-    const Ended ended = RunToEnd(ServerCommand(binary(), {flag}));
+    const ProcessResult ended = RunToEnd(ServerCommand(binary(), {flag}));
     EXPECT_THAT(ended.exit_code, Optional(2)) << flag;
     EXPECT_THAT(ended.output, AllOf(HasSubstr(absl::StrCat("callboard-", GetParam().name, ": ")),
                                     HasSubstr(advice)));
@@ -145,7 +144,7 @@ TEST_P(ServerTest, PrintConfigShowsTheFourOrigins) {
   std::vector<std::string> command = ServerCommand(
       binary(), {"--print_config", absl::StrCat("--config=", path), "--port_file=ports.json"});
   command.insert(command.begin(), {"/usr/bin/env", "CALLBOARD_LOG_FORMAT=json"});
-  const Ended ended = RunToEnd(command);
+  const ProcessResult ended = RunToEnd(command);
   EXPECT_THAT(ended.exit_code, Optional(0));
   EXPECT_THAT(ended.output,
               AllOf(HasSubstr("port_file = ports.json  # flag\n"),
@@ -154,13 +153,13 @@ TEST_P(ServerTest, PrintConfigShowsTheFourOrigins) {
                     HasSubstr("insecure_listen = false  # default\n")));
 }
 
-TEST_P(ServerTest, InsecureListenIsTakenAndLoudAtEveryLogLevel) {
+TEST_P(ServerTest, InsecureListenIsAlwaysLogged) {
   Process process(ServerCommand(
       binary(), {"--insecure_listen", "--grpc.listen=0.0.0.0:0", "--log.level=error"}));
-  EXPECT_THAT(process.WaitForLine("insecure_listen"), HasSubstr("may run anything"));
+  EXPECT_THAT(process.WaitForLine("insecure_listen"), HasSubstr("can run commands"));
 }
 
-TEST_P(ServerTest, DataFolderIsMadeForItsOwnerOnly) {
+TEST_P(ServerTest, DataFolderIsPrivateToItsOwner) {
   const std::string folder = absl::StrCat(testing::TempDir(), "/", GetParam().name, "/data");
   RunningServer server(binary(), {absl::StrCat("--data_dir=", folder)});
   struct stat status;
@@ -179,7 +178,7 @@ TEST_P(ServerTest, SpansReachTheCollectorBeforeItEnds) {
   EXPECT_EQ(spans[0].resource.at("service.name"), absl::StrCat("callboard-", GetParam().name));
 }
 
-TEST_P(ServerTest, NeitherSilentNorMissingCollectorNorOpenStreamHoldsItUp) {
+TEST_P(ServerTest, CollectorsAndOpenStreamsDoNotDelayExit) {
   OtlpCollector silent;
   silent.Hold();
   for (const std::string& address : {silent.address(), std::string("127.0.0.1:1")}) {
@@ -190,7 +189,7 @@ TEST_P(ServerTest, NeitherSilentNorMissingCollectorNorOpenStreamHoldsItUp) {
   }
 }
 
-TEST_P(ServerTest, SignalsMakeItsLogMoreAndLessDetailedWhileItRuns) {
+TEST_P(ServerTest, SignalsChangeTheLogLevel) {
   RunningServer server(binary());
   const std::pair<int, std::string> steps[] = {
       {SIGUSR1, "debug"},   {SIGUSR1, "debug"}, {SIGUSR2, "info"},
@@ -207,10 +206,10 @@ TEST_P(ServerTest, SignalsMakeItsLogMoreAndLessDetailedWhileItRuns) {
 }
 
 TEST_P(ServerTest, HelpAndVersionSucceed) {
-  const Ended help = RunToEnd(ServerCommand(binary(), {"--help"}));
+  const ProcessResult help = RunToEnd(ServerCommand(binary(), {"--help"}));
   EXPECT_THAT(help.exit_code, Optional(0));
   EXPECT_THAT(help.output, AllOf(HasSubstr("Examples:"), HasSubstr("--grpc.listen")));
-  const Ended version = RunToEnd(ServerCommand(binary(), {"--version"}));
+  const ProcessResult version = RunToEnd(ServerCommand(binary(), {"--version"}));
   EXPECT_THAT(version.exit_code, Optional(0));
   EXPECT_THAT(version.output, StartsWith(absl::StrCat("callboard-", GetParam().name, " 0.1.0")));
 }

@@ -1,4 +1,4 @@
-// Many tasks submitted over one stream, on a director with its store.
+// Many tasks over one SubmitTasks stream, on a director with its store.
 #include <gmock/gmock.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using Answers = std::vector<v1::SubmitTasksResponse::Item>;
 
-// A SubmitTasks stream that sends whatever bytes it is given.
+// A SubmitTasks stream that sends arbitrary bytes.
 class RawStream {
  public:
   explicit RawStream(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
@@ -42,7 +42,7 @@ class RawStream {
     stream_->Write(grpc::ByteBuffer(&slice, 1), nullptr);
     EXPECT_TRUE(Await());
   }
-  // So many answers, in however many messages.
+  // Returns the next `count` answers, in any number of messages.
   Answers Take(size_t count) {
     Answers answers;
     grpc::ByteBuffer message;
@@ -86,7 +86,7 @@ class SubmitTasksTest : public test::DirectorFixture {
     for (const v1::SubmitTaskRequest& item : items) *request.add_items() = item;
     EXPECT_TRUE(stream_->Write(request));
   }
-  // So many answers, in however many messages, each in its place.
+  // Returns the next `count` answers, in any number of messages, and checks their order.
   Answers Take(size_t count) {
     Answers answers;
     v1::SubmitTasksResponse response;
@@ -133,7 +133,7 @@ TEST_F(SubmitTasksTest, TasksAreAdmittedAndAnsweredInTheOrderSent) {
   EXPECT_THAT(List(), ElementsAreArray(accepted));
 }
 
-TEST_F(SubmitTasksTest, ItemThatIsRefusedDoesNotStopTheOthers) {
+TEST_F(SubmitTasksTest, RejectedItemDoesNotStopTheOthers) {
   Start({"--queue.max_size=2"});
   Open();
   Write({Prompt("1", "r"), Prompt(""), Prompt("1", "r"), Prompt("2"), Prompt("3")});
@@ -149,9 +149,9 @@ TEST_F(SubmitTasksTest, ItemThatIsRefusedDoesNotStopTheOthers) {
   EXPECT_THAT(End(), IsOk());
 }
 
-TEST_F(SubmitTasksTest, ItemThatDoesNotParseDoesNotStopTheOthers) {
+TEST_F(SubmitTasksTest, UnparsableItemDoesNotStopTheOthers) {
   Start();
-  // As the client library would refuse to send them.
+  // Bytes that the client library would not send.
   const auto item = [](const std::string& bytes) {
     return absl::StrCat("\x0a", std::string(1, static_cast<char>(bytes.size())), bytes);
   };
@@ -164,7 +164,7 @@ TEST_F(SubmitTasksTest, ItemThatDoesNotParseDoesNotStopTheOthers) {
   RawStream stream(director_->NewChannel());
   stream.Write(bytes);
   stream.Write(item(Prompt("3").SerializeAsString()));
-  // A message that cannot be taken apart ends the stream.
+  // An unparsable message ends the stream.
   stream.Write("\x0a\x7f");
   const Answers answers = stream.Take(5);
   EXPECT_TRUE(answers[0].has_accepted());
@@ -178,7 +178,7 @@ TEST_F(SubmitTasksTest, ItemThatDoesNotParseDoesNotStopTheOthers) {
   EXPECT_THAT(List(), SizeIs(3));
 }
 
-TEST_F(SubmitTasksTest, ItemThatWaitsHoldsUpThoseBehindIt) {
+TEST_F(SubmitTasksTest, WaitingItemBlocksLaterItems) {
   Start({"--queue.max_size=1", "--queue.policy=block"});
   Open();
   Write({Prompt("1"), Prompt("2"), Prompt("")});
@@ -194,7 +194,7 @@ TEST_F(SubmitTasksTest, ItemThatWaitsHoldsUpThoseBehindIt) {
   EXPECT_THAT(End(), IsOk());
 }
 
-TEST_F(SubmitTasksTest, CallerThatLeavesWhileItWaitsIsLoggedAndTracedAndLeavesNothingElse) {
+TEST_F(SubmitTasksTest, WaitingCallerThatLeavesIsLoggedAndTraced) {
   test::OtlpCollector collector;
   Start({"--queue.max_size=1", "--queue.policy=block",
          absl::StrCat("--telemetry.otlp_endpoint=", collector.address())});
@@ -220,7 +220,7 @@ TEST_F(SubmitTasksTest, CallerThatLeavesWhileItWaitsIsLoggedAndTracedAndLeavesNo
   EXPECT_THAT(names, Contains("queue.cancel"));
 }
 
-TEST_F(SubmitTasksTest, CallerThatLeavesWhileItWaitsIsTracedAlsoWithoutATraceOfItsOwn) {
+TEST_F(SubmitTasksTest, WaitingCallerThatLeavesIsTracedWithoutATrace) {
   test::OtlpCollector collector;
   Start({"--queue.max_size=1", "--queue.policy=block",
          absl::StrCat("--telemetry.otlp_endpoint=", collector.address())});
@@ -242,7 +242,7 @@ TEST_F(SubmitTasksTest, CallerThatLeavesWhileItWaitsIsTracedAlsoWithoutATraceOfI
   EXPECT_THAT(names, Contains("queue.cancel"));
 }
 
-TEST_F(SubmitTasksTest, MessageWithTooManyItemsEndsTheStreamAfterWhatCameBefore) {
+TEST_F(SubmitTasksTest, MessageWithTooManyItemsEndsTheStream) {
   Start({"--queue.max_size=0"});
   Open();
   Write({Prompt("1")});
@@ -253,7 +253,7 @@ TEST_F(SubmitTasksTest, MessageWithTooManyItemsEndsTheStreamAfterWhatCameBefore)
   EXPECT_THAT(List(), SizeIs(1));
 }
 
-TEST_F(SubmitTasksTest, DirectorThatStopsSaysSoToThoseThatWait) {
+TEST_F(SubmitTasksTest, StoppingDirectorRejectsWaitingItems) {
   Start({"--queue.max_size=1", "--queue.policy=block"});
   Open();
   Write({Prompt("1"), Prompt("2"), Prompt("3")});
@@ -278,7 +278,7 @@ TEST_F(SubmitTasksTest, EveryTaskIsASpanInTheTraceOfTheStream) {
   task.set_request_id("once");
   v1::SubmitTaskRequest question = Prompt("echo");
   question.set_validate_only(true);
-  // Of those that add nothing there is nothing to tell.
+  // Requests that add no task have no span.
   Write({task, task, question, Prompt("echo")});
   const Answers answers = Take(4);
   EXPECT_EQ(Get(answers[0].accepted().queue_id())->trace_id(), kTraceId);
@@ -299,7 +299,7 @@ TEST_F(SubmitTasksTest, EveryTaskIsASpanInTheTraceOfTheStream) {
   EXPECT_THAT(spans, ElementsAre(submit, submit));
 }
 
-TEST_F(SubmitTasksTest, WhatWasAnsweredSurvivesAKill) {
+TEST_F(SubmitTasksTest, AnsweredItemsSurviveAKill) {
   Start({"--queue.max_size=0"});
   Open();
   Write(std::vector<v1::SubmitTaskRequest>(1000, Prompt("echo")));

@@ -1,4 +1,4 @@
-// Every library that //bazel/system declares and nothing else uses yet: installed, found, linked.
+// Libraries that //bazel/system declares and no other test covers: installed, found, linked.
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 
@@ -8,7 +8,7 @@
 namespace callboard {
 namespace {
 
-TEST(SystemLibrariesTest, RocksDbKeepsWhatWasSynced) {
+TEST(SystemLibrariesTest, RocksDbKeepsSyncedWrites) {
   const std::string folder = testing::TempDir() + "/store";
   rocksdb::Options options;
   options.create_if_missing = true;

@@ -9,7 +9,7 @@
 
 namespace callboard::test {
 
-// Submits tasks to a director and follows them.
+// A client that submits tasks to a director and follows them.
 class TaskClient {
  public:
   explicit TaskClient(RunningServer& director)
@@ -21,7 +21,7 @@ class TaskClient {
   std::string Submit(const v1::SubmitTaskRequest& request);
   std::string Submit(const std::string& prompt);
   v1::Task Get(const std::string& queue_id);
-  // Waits until the task is in that state; dies when it has ended in another one.
+  // Waits until the task is in that state; dies if it ends in another one.
   v1::Task WaitFor(const std::string& queue_id, v1::Task::State state);
   v1::Task WaitForEnd(const std::string& queue_id);
   v1::CancelTaskResponse Cancel(const std::string& queue_id);

@@ -1,4 +1,4 @@
-// Tasks that run: a real director, real agents, real processes.
+// Tasks that run, with a real director, real agents and real processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,9 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "callboard/v1/agent.grpc.pb.h"
 #include "libs/base/check.h"
-#include "libs/testing/file_text.h"
-#include "libs/testing/new_folder.h"
-#include "libs/testing/process_table.h"
+#include "libs/testing/files.h"
+#include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/tcp_proxy.h"
 #include "tests/integration/task_client.h"
@@ -30,10 +29,10 @@ using test::RunningServer;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-// Of an agent that runs scripts.
+// Flags of an agent that runs scripts.
 const std::vector<std::string> kShell = {"--runner.kind=shell", "--runner.allow_shell"};
 
-// What the agent says of itself.
+// Returns the status that the agent reports.
 v1::AgentStatus StatusOf(const RunningServer& agent) {
   const auto stub = v1::AgentService::NewStub(agent.NewChannel());
   grpc::ClientContext context;
@@ -55,7 +54,7 @@ class TaskTest : public testing::Test {
     return flags;
   }
   std::string File(const std::string& name) const { return folder_ / name; }
-  // Waits until a task has written its number there.
+  // Waits until a task has written its pid to this file.
   pid_t PidIn(const std::string& name) const {
     int pid = 0;
     while (!std::filesystem::exists(File(name)) || !absl::SimpleAtoi(FileText(File(name)), &pid)) {
@@ -63,12 +62,12 @@ class TaskTest : public testing::Test {
     }
     return pid;
   }
-  // The script that waits for Open().
+  // Returns a script that waits for Open().
   std::string WaitForGate() const {
     return absl::StrCat("while [ ! -e ", File("gate"), " ]; do sleep 0.01; done; ");
   }
   void Open() const { std::ofstream(File("gate")) << "open"; }
-  // The script that writes it, whole at once.
+  // Returns a script that writes its pid atomically.
   std::string WritePid(const std::string& name) const {
     return absl::StrCat("echo $$ >", File(name), ".w; mv ", File(name), ".w ", File(name), "; ");
   }
@@ -91,7 +90,7 @@ TEST_F(TaskTest, SubmittedTaskRunsAndItsOutputIsItsResult) {
   EXPECT_EQ(task.agent_url(), absl::StrCat("grpc://", agent_->grpc_address()));
 }
 
-TEST_F(TaskTest, TaskThatFailsSaysHow) {
+TEST_F(TaskTest, FailedTaskReportsItsCause) {
   const v1::Task exited = client_.WaitForEnd(client_.Submit("exit 7"));
   EXPECT_EQ(exited.state(), v1::Task::STATE_FAILED);
   EXPECT_EQ(exited.reason(), v1::Task::REASON_EXEC_FAILED);
@@ -104,7 +103,7 @@ TEST_F(TaskTest, TaskThatFailsSaysHow) {
   EXPECT_EQ(client_.WaitForEnd(client_.Submit(slow)).reason(), v1::Task::REASON_TIMED_OUT);
 }
 
-TEST_F(TaskTest, TasksThatComeWhileTheAgentWorksWaitAndRunOneAtATimeInTheirOrder) {
+TEST_F(TaskTest, WaitingTasksRunOneAtATimeInOrder) {
   std::vector<std::string> ids = {client_.Submit(WaitForGate())};
   client_.WaitFor(ids[0], v1::Task::STATE_WORKING);
   for (uint32_t i = 1; i <= 10; ++i) {
@@ -121,17 +120,17 @@ TEST_F(TaskTest, TasksThatComeWhileTheAgentWorksWaitAndRunOneAtATimeInTheirOrder
   EXPECT_EQ(client_.Status().depth(), 0u);
 }
 
-TEST_F(TaskTest, CancelledTaskIsGoneWithItsProcesses) {
+TEST_F(TaskTest, CancelEndsAllProcessesOfATask) {
   const std::string id = client_.Submit(WritePid("pid") + "sleep 1000 & wait");
   const pid_t pid = PidIn("pid");
   EXPECT_EQ(client_.Cancel(id).outcome(), v1::CancelTaskResponse::OUTCOME_REQUESTED);
   EXPECT_EQ(client_.WaitForEnd(id).state(), v1::Task::STATE_CANCELLED);
-  EXPECT_NE(kill(pid, 0), 0) << "it is reported when nothing of it is left";
+  EXPECT_NE(kill(pid, 0), 0) << "reported after the process is gone";
 }
 
-// Children, and their children in sessions of their own, none of which listens to SIGTERM, and a
-// flood of output until the end.
-TEST_F(TaskTest, RunawayTaskIsGoneAfterItsGraceAndCostsNoMemory) {
+// The task has children, and grandchildren in separate sessions; all ignore SIGTERM and write
+// output until the end.
+TEST_F(TaskTest, RunawayTaskEndsAfterItsGraceWithBoundedMemory) {
   const std::string write_pid = absl::StrCat("echo $$ >>", File("pids"), "; ");
   std::ofstream(File("child")) << "setsid sh " << File("grandchild") << " & " << write_pid
                                << "wait";
@@ -149,14 +148,14 @@ TEST_F(TaskTest, RunawayTaskIsGoneAfterItsGraceAndCostsNoMemory) {
   for (const pid_t pid : pids) EXPECT_FALSE(test::IsAlive(pid)) << pid;
   EXPECT_EQ(task.state(), v1::Task::STATE_CANCELLED);
   EXPECT_EQ(task.signal(), "SIGKILL");
-  // A promise: the grace, and five seconds.
+  // The documented limit: the grace period plus five seconds.
   EXPECT_LE(task.finished_at().seconds(), task.cancel_requested_at().seconds() + 1 + 5);
   for (size_t i = 0; i < servers.size(); ++i) {
     EXPECT_LE(test::StatusOf(servers[i], "VmHWM"), before[i] + 64 * 1024);
   }
 }
 
-TEST_F(TaskTest, TasksOfASessionShareTheirFolderAndRunInOrder) {
+TEST_F(TaskTest, TasksOfASessionShareAFolderAndRunInOrder) {
   RunningServer other("services/agent/callboard-agent", AgentFlags(director_, "agent-2"));
   v1::SubmitTaskRequest request;
   request.set_session_id("conversation");
@@ -174,7 +173,7 @@ TEST_F(TaskTest, TaskWaitsUntilThereIsAnAgent) {
   EXPECT_EQ(client_.WaitForEnd(id).result(), "late\n");
 }
 
-TEST_F(TaskTest, AgentFinishesWhatItRunsBeforeItStops) {
+TEST_F(TaskTest, AgentFinishesItsRunsBeforeItStops) {
   const std::string id = client_.Submit(WritePid("pid") + WaitForGate());
   PidIn("pid");
   agent_->process().Signal(SIGTERM);
@@ -183,10 +182,11 @@ TEST_F(TaskTest, AgentFinishesWhatItRunsBeforeItStops) {
   Open();
   EXPECT_EQ(client_.WaitForEnd(id).state(), v1::Task::STATE_COMPLETED);
   EXPECT_THAT(agent_->process().WaitForExit(absl::Seconds(60)), Optional(0));
-  EXPECT_EQ(client_.Get(next).state(), v1::Task::STATE_PENDING) << "it takes nothing more";
+  EXPECT_EQ(client_.Get(next).state(), v1::Task::STATE_PENDING)
+      << "a stopping agent accepts no tasks";
 }
 
-TEST_F(TaskTest, TaskOfAnAgentThatIsKilledIsLostWhenTheAgentIsBack) {
+TEST_F(TaskTest, TaskOfAKilledAgentIsLostWhenItRestarts) {
   const std::vector<std::string> flags = AgentFlags(director_, "agent-7");
   agent_.reset();
   agent_.emplace("services/agent/callboard-agent", flags);
@@ -200,7 +200,7 @@ TEST_F(TaskTest, TaskOfAnAgentThatIsKilledIsLostWhenTheAgentIsBack) {
   EXPECT_NE(kill(pid, 0), 0);
 }
 
-TEST_F(TaskTest, DirectorThatComesBackGetsTheResultOfWhatRanMeanwhile) {
+TEST_F(TaskTest, RestartedDirectorGetsResultsFromItsDowntime) {
   const std::string data_dir = test::NewFolder();
   std::optional<RunningServer> director(std::in_place, "services/director/callboard-director",
                                         std::vector<std::string>{"--data_dir=" + data_dir});
@@ -221,8 +221,8 @@ TEST_F(TaskTest, DirectorThatComesBackGetsTheResultOfWhatRanMeanwhile) {
   EXPECT_EQ(client.WaitForEnd(id).result(), "done\n");
 }
 
-TEST_F(TaskTest, RunOutlivesANetworkThatIsGoneWhenItEnds) {
-  // Known by an address that is not its own, and to no other director.
+TEST_F(TaskTest, RunSurvivesANetworkOutageAtItsEnd) {
+  // The agent is known by the address of the proxy, and only to this director.
   RunningServer agent("services/agent/callboard-agent", [] {
     std::vector<std::string> flags = kShell;
     flags.push_back("--director.address=127.0.0.1:1");
@@ -247,7 +247,7 @@ TEST_F(TaskTest, RunOutlivesANetworkThatIsGoneWhenItEnds) {
   EXPECT_EQ(task.dispatch(), 1u) << "it ran once";
 }
 
-TEST_F(TaskTest, MoreResultsThanAMessageHoldsAreHeardOnceTheNetworkIsBack) {
+TEST_F(TaskTest, ManyResultsArriveAfterANetworkOutage) {
   constexpr uint32_t kTasks = 100;
   RunningServer agent("services/agent/callboard-agent", [&] {
     std::vector<std::string> flags = kShell;
@@ -261,7 +261,7 @@ TEST_F(TaskTest, MoreResultsThanAMessageHoldsAreHeardOnceTheNetworkIsBack) {
       {absl::StrCat("--data_dir=", test::NewFolder().string()), "--queue.max_size=0",
        absl::StrCat("--fleet.agents=", network.address())});
   test::TaskClient client(director);
-  // Each waits for a line of its own.
+  // Each task waits for a separate line.
   ASSERT_EQ(mkfifo(File("lines").c_str(), 0600), 0);
   std::fstream lines(File("lines"));
   std::vector<std::string> ids;
@@ -284,13 +284,13 @@ TEST_F(TaskTest, MoreResultsThanAMessageHoldsAreHeardOnceTheNetworkIsBack) {
   while (StatusOf(agent).unacknowledged_results() > 0) std::this_thread::yield();
 }
 
-TEST_F(TaskTest, AgentThatCannotWriteItsJournalSaysSoAndEnds) {
+TEST_F(TaskTest, AgentThatCannotWriteItsJournalExits) {
   agent_.reset();
   const std::filesystem::path data_dir = test::NewFolder();
   std::vector<std::string> flags = AgentFlags(director_, "agent-1");
   flags.push_back(absl::StrCat("--data_dir=", data_dir.string()));
   agent_.emplace("services/agent/callboard-agent", flags);
-  // In the way of the journal that follows on this one when that is full, which takes 16 results.
+  // Blocks the file that follows the journal when it is full, after 16 results.
   std::filesystem::create_directory(data_dir / "journal.new");
   std::string last;
   for (int i = 0; i < 40; ++i) last = client_.Submit("head -c 65536 /dev/zero | tr '\\0' x");
@@ -299,12 +299,12 @@ TEST_F(TaskTest, AgentThatCannotWriteItsJournalSaysSoAndEnds) {
               HasSubstr(absl::StrCat("callboard-agent: cannot write ",
                                      (data_dir / "journal.new").string(), ": Is a directory")));
   EXPECT_EQ(client_.Get(last).state(), v1::Task::STATE_PENDING);
-  // The next one can.
+  // A new agent can write its journal.
   agent_.emplace("services/agent/callboard-agent", AgentFlags(director_, "agent-1"));
   EXPECT_EQ(client_.WaitForEnd(last).state(), v1::Task::STATE_COMPLETED);
 }
 
-TEST_F(TaskTest, SecondSigtermEndsTheRunsOfAnAgentThatWouldWaitForThemAndTheyAreLost) {
+TEST_F(TaskTest, SecondSigtermEndsTheRunsOfAnAgent) {
   const std::vector<std::string> flags = AgentFlags(director_, "agent-1");
   agent_.reset();
   agent_.emplace("services/agent/callboard-agent", flags);
@@ -317,16 +317,16 @@ TEST_F(TaskTest, SecondSigtermEndsTheRunsOfAnAgentThatWouldWaitForThemAndTheyAre
   agent_->process().Signal(SIGTERM);
   EXPECT_THAT(agent_->process().WaitForExit(absl::Seconds(60)), Optional(1));
   test::WaitUntilDead(pid);
-  EXPECT_EQ(client_.Get(id).state(), v1::Task::STATE_WORKING) << "until the agent says so";
+  EXPECT_EQ(client_.Get(id).state(), v1::Task::STATE_WORKING) << "until the agent reports it";
   agent_.emplace("services/agent/callboard-agent", flags);
   const v1::Task task = client_.WaitForEnd(id);
   EXPECT_EQ(task.state(), v1::Task::STATE_FAILED);
   EXPECT_EQ(task.reason(), v1::Task::REASON_AGENT_LOST);
 }
 
-TEST_F(TaskTest, TaskThatStopsItsSupervisorAndTheLauncherIsTimedOutAndOthersRun) {
+TEST_F(TaskTest, TaskThatStopsItsSupervisorTimesOut) {
   v1::SubmitTaskRequest hostile;
-  // The fourth field of stat is the parent: the supervisor's is the launcher.
+  // The fourth field of stat is the parent: the parent of the supervisor is the launcher.
   hostile.set_prompt(WritePid("pid") +
                      "kill -STOP $(cut -d' ' -f4 /proc/$PPID/stat) $PPID; trap '' TERM; "
                      "while :; do sleep 1000; done");
@@ -338,8 +338,8 @@ TEST_F(TaskTest, TaskThatStopsItsSupervisorAndTheLauncherIsTimedOutAndOthersRun)
   EXPECT_EQ(client_.WaitForEnd(client_.Submit("echo next")).result(), "next\n");
 }
 
-// The lease is long: only a report ends the task.
-TEST_F(TaskTest, TaskThatIsKilledAtTheEndOfADrainIsReportedAtOnce) {
+// The lease is long: only a report can end the task.
+TEST_F(TaskTest, TaskKilledAtTheEndOfADrainIsReportedImmediately) {
   RunningServer director("services/director/callboard-director", {"--lease.redispatch_after=1h"});
   std::vector<std::string> flags = AgentFlags(director, "agent-1");
   flags.push_back("--agent.drain_timeout=0s");
@@ -354,7 +354,7 @@ TEST_F(TaskTest, TaskThatIsKilledAtTheEndOfADrainIsReportedAtOnce) {
   EXPECT_THAT(agent.process().WaitForExit(absl::Seconds(60)), Optional(0));
 }
 
-TEST_F(TaskTest, TaskThatDiesOfASigtermForTheWholeTreeIsLostAtOnceAndNotToBlame) {
+TEST_F(TaskTest, TaskThatDiesWithItsProcessTreeIsLostAndNotBlamed) {
   RunningServer director("services/director/callboard-director", {"--lease.redispatch_after=1h"});
   RunningServer agent("services/agent/callboard-agent", AgentFlags(director, "agent-1"));
   test::TaskClient client(director);
@@ -370,7 +370,7 @@ TEST_F(TaskTest, TaskThatDiesOfASigtermForTheWholeTreeIsLostAtOnceAndNotToBlame)
   EXPECT_THAT(agent.process().WaitForExit(absl::Seconds(60)), Optional(0));
 }
 
-TEST_F(TaskTest, AgentWhoseCommandIsGoneIsCordonedAndItsTasksRunElsewhere) {
+TEST_F(TaskTest, AgentWithoutItsCommandIsCordoned) {
   const std::filesystem::path command = folder_ / "command";
   std::filesystem::copy_file("/bin/true", command);
   std::vector<std::string> flags = AgentFlags(director_, "agent-0");
@@ -387,27 +387,27 @@ TEST_F(TaskTest, AgentWhoseCommandIsGoneIsCordonedAndItsTasksRunElsewhere) {
   EXPECT_THAT(broken.process().WaitForLine("agent=cannot_run"), HasSubstr("RUNNER_UNAVAILABLE"));
 }
 
-TEST(AgentSettingsTest, AddressWhereNoDirectorAnswersIsLoggedWithWhatToCheck) {
+TEST(AgentSettingsTest, UnreachableDirectorIsLoggedWithTheNextStep) {
   RunningServer agent("services/agent/callboard-agent", {"--director.address=127.0.0.1:1"});
   EXPECT_THAT(agent.process().WaitForLine("agent=announce_failed"),
               HasSubstr("director.address is its gRPC port"));
 }
 
-TEST(AgentSettingsTest, RunnerThatCannotRunAnythingIsABadSetting) {
+TEST(AgentSettingsTest, UnusableRunnerIsASettingsError) {
   const auto run = [](const std::vector<std::string>& flags) {
     return test::RunToEnd(test::ServerCommand("services/agent/callboard-agent", flags));
   };
-  const test::Ended shell = run({"--runner.kind=shell"});
+  const test::ProcessResult shell = run({"--runner.kind=shell"});
   EXPECT_THAT(shell.exit_code, Optional(2));
   EXPECT_THAT(shell.output, HasSubstr("runner.allow_shell"));
-  const test::Ended missing = run({"--runner.argv=/no/such/program"});
+  const test::ProcessResult missing = run({"--runner.argv=/no/such/program"});
   EXPECT_THAT(missing.exit_code, Optional(2));
   EXPECT_THAT(missing.output, HasSubstr("runner.argv: cannot run /no/such/program"));
 }
 
-TEST_F(TaskTest, TaskOutlivesTheRestartOfADirectorThatSaysItWillBeBack) {
+TEST_F(TaskTest, TaskSurvivesAnAnnouncedDirectorRestart) {
   const std::string data_dir = test::NewFolder();
-  // Without a word the agent would end its tasks three seconds after the last heartbeat.
+  // Without a notice the agent would end its tasks three seconds after the last heartbeat.
   const std::vector<std::string> flags = {"--data_dir=" + data_dir, "--lease.heartbeat=1s",
                                           "--lease.self_fence=3s", "--lease.kill_grace=1s",
                                           "--lease.redispatch_after=9s"};
@@ -424,7 +424,7 @@ TEST_F(TaskTest, TaskOutlivesTheRestartOfADirectorThatSaysItWillBeBack) {
   director->process().Signal(SIGTERM);
   ASSERT_THAT(director->process().WaitForExit(absl::Seconds(60)), Optional(0));
   std::filesystem::remove(File("ticks"));
-  // Four seconds' worth.
+  // Output of four seconds.
   while (!std::filesystem::exists(File("ticks")) ||
          std::filesystem::file_size(File("ticks")) < 2 * 40) {
     std::this_thread::yield();

@@ -1,4 +1,4 @@
-// `callboard watch`, in a pipe and on a terminal, through the lives of tasks and directors.
+// `callboard watch` in a pipe and on a terminal, with tasks and directors that come and go.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libs/base/check.h"
-#include "libs/testing/new_folder.h"
+#include "libs/testing/files.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/tcp_proxy.h"
@@ -29,8 +29,8 @@ extern char** environ;
 namespace callboard {
 namespace {
 
-using test::Ended;
 using test::Process;
+using test::ProcessResult;
 using test::RunningServer;
 using test::RunToEnd;
 using ::testing::AllOf;
@@ -44,11 +44,11 @@ using ::testing::Optional;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-// What takes the cursor, and what gives it back.
+// The sequences that hide and restore the cursor.
 constexpr char kHidden[] = "\x1b[?25l\x1b[?7l";
 constexpr char kRestored[] = "\x1b[?7h\x1b[?25h";
 
-// A program on a terminal of its own.
+// A program on a separate terminal.
 class Terminal {
  public:
   Terminal(const std::vector<std::string>& arguments, const winsize& window)
@@ -59,7 +59,8 @@ class Terminal {
     CHECK_EQ(ptsname_r(fd_, name, sizeof(name)), 0);
     posix_spawnattr_t attributes;
     CHECK_EQ(posix_spawnattr_init(&attributes), 0);
-    // The first terminal that the leader of a session opens is the one whose Ctrl-C it gets.
+    // The first terminal that a session leader opens becomes its controlling terminal, which
+    // delivers Ctrl-C.
     CHECK_EQ(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID), 0);
     posix_spawn_file_actions_t actions;
     CHECK_EQ(posix_spawn_file_actions_init(&actions), 0);
@@ -89,7 +90,7 @@ class Terminal {
   void Type(const std::string& keys) {
     CHECK_EQ(write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
-  // Waits until the text is shown, since the last that was waited for.
+  // Waits until the text appears after the last text that was found.
   void WaitFor(const std::string& text) {
     size_t found;
     while ((found = output_.find(text, searched_)) == std::string::npos) {
@@ -124,7 +125,7 @@ class Terminal {
   size_t searched_ = 0;
 };
 
-// The lines that hold a text.
+// Returns the lines that contain a text.
 std::vector<std::string> LinesWith(const std::string& text, const std::string& output) {
   std::vector<std::string> lines = absl::StrSplit(output, '\n');
   std::erase_if(lines, [&](const std::string& line) { return !absl::StrContains(line, text); });
@@ -168,7 +169,7 @@ class WatchCliTest : public testing::Test {
   std::optional<test::TaskClient> client_;
 };
 
-TEST_F(WatchCliTest, LifeOfATaskIsALineForEachChange) {
+TEST_F(WatchCliTest, EachChangeOfATaskIsALine) {
   StartDirector();
   const std::string id = client_->Submit("exit 7");
   Process watch(Watch({}));
@@ -183,23 +184,23 @@ TEST_F(WatchCliTest, LifeOfATaskIsALineForEachChange) {
   const std::string next = client_->Submit("true");
   watch.WaitForLine(next + "  completed");
   EXPECT_THAT(LinesWith(next + accepted, watch.Output()), Contains(EndsWith(accepted)).Times(1))
-      << "a submit is told once";
+      << "a submit is printed once";
 }
 
-TEST_F(WatchCliTest, NamedTasksEndItWithHowTheyEnded) {
+TEST_F(WatchCliTest, NamedTasksDetermineTheExitCode) {
   StartDirector();
   StartAgent();
   const std::string good = client_->Submit("true");
   const std::string other = client_->Submit("echo");
   const std::string bad = client_->Submit("exit 7");
-  const std::string gone = client_->Submit("sleep 1000");
+  const std::string cancelled = client_->Submit("sleep 1000");
   EXPECT_THAT(RunToEnd(Watch({good, other})).exit_code, Optional(0));
-  const Ended failed = RunToEnd(Watch({good, bad}));
+  const ProcessResult failed = RunToEnd(Watch({good, bad}));
   EXPECT_THAT(failed.exit_code, Optional(1));
   EXPECT_THAT(failed.output,
               HasSubstr(absl::StrCat("Error: 1 of 2 tasks did not complete: ", bad, " failed\n")));
-  client_->Cancel(gone);
-  EXPECT_THAT(RunToEnd(Watch({gone})).exit_code, Optional(1));
+  client_->Cancel(cancelled);
+  EXPECT_THAT(RunToEnd(Watch({cancelled})).exit_code, Optional(1));
   EXPECT_THAT(RunToEnd(Watch({"queue-00000000000000000000000001"})).exit_code, Optional(4));
 }
 
@@ -215,7 +216,7 @@ TEST_F(WatchCliTest, EachChangeIsAJsonDocumentOnItsOwnLine) {
   EXPECT_THAT(lines.back(), HasSubstr("\"kind\":\"DONE\""));
 }
 
-TEST_F(WatchCliTest, WatchOutlivesItsDirector) {
+TEST_F(WatchCliTest, WatchSurvivesADirectorRestart) {
   for (const int signal : {SIGKILL, SIGTERM}) {
     StartDirector();
     const std::string first = client_->Submit("first");
@@ -232,7 +233,7 @@ TEST_F(WatchCliTest, WatchOutlivesItsDirector) {
     EXPECT_THAT(watch.WaitForExit(absl::Minutes(1)), Optional(1));
     EXPECT_THAT(LinesWith("lost the director", watch.Output()), SizeIs(1));
     EXPECT_THAT(LinesWith(absl::StrCat(second, "  pending"), watch.Output()), SizeIs(1))
-        << "what is as it was is not told again";
+        << "unchanged tasks are not printed again";
   }
 }
 
@@ -252,8 +253,8 @@ TEST_F(WatchCliTest, BrokenConnectionHidesNothing) {
   watch.WaitForLine(absl::StrCat(meanwhile, "  cancelled"));
 }
 
-TEST_F(WatchCliTest, DirectorThatNeverWasThereEndsItWithFive) {
-  const Ended ended = RunToEnd(
+TEST_F(WatchCliTest, UnreachableDirectorExitsWith5) {
+  const ProcessResult ended = RunToEnd(
       {test::BuiltBinary("services/cli/callboard"), "watch", "--director.address=127.0.0.1:1"});
   EXPECT_THAT(ended.exit_code, Optional(5));
   EXPECT_THAT(ended.output, StartsWith("Error: no director answers at 127.0.0.1:1 "));
@@ -268,14 +269,14 @@ TEST_F(WatchCliTest, CtrlCEndsIt) {
   EXPECT_THAT(watch.WaitForExit(absl::Minutes(1)), Optional(130));
 }
 
-TEST_F(WatchCliTest, TerminalShowsTheTasksAndIsLeftAsItWas) {
+TEST_F(WatchCliTest, TerminalShowsTheTasksAndIsRestored) {
   StartDirector();
   for (int i = 0; i < 9; ++i) client_->Submit(absl::StrCat("task ", i));
   Terminal terminal(Watch({}), {.ws_row = 10, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0});
   terminal.WaitFor(kHidden);
   terminal.WaitFor("queue  9 of 50 pending, 0 of 0 running, 0 waiting");
   terminal.WaitFor("and 3 more");
-  // Drawn in its place, not below; in a window of another size, anew.
+  // Redrawn in place, not below; completely redrawn in a window of another size.
   terminal.WaitFor("\x1b[9A");
   terminal.Resize({.ws_row = 20, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0});
   terminal.WaitFor("\x1b[2J\x1b[H");
@@ -286,7 +287,7 @@ TEST_F(WatchCliTest, TerminalShowsTheTasksAndIsLeftAsItWas) {
   EXPECT_THAT(last, HasSubstr(kRestored));
 }
 
-TEST_F(WatchCliTest, TerminalIsLeftAsItWasWhenTheTasksHaveEnded) {
+TEST_F(WatchCliTest, TerminalIsRestoredWhenTheTasksHaveEnded) {
   StartDirector();
   const std::string id = client_->Submit("true");
   Terminal terminal(Watch({id}), {.ws_row = 24, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0});
@@ -303,7 +304,7 @@ TEST_F(WatchCliTest, TerminalIsLeftAsItWasWhenTheTasksHaveEnded) {
               HasSubstr("Error: 1 of 1 tasks did not complete"));
 }
 
-TEST_F(WatchCliTest, ColourAndDrawingAreForTerminalsThatWantThem) {
+TEST_F(WatchCliTest, ColorAndRedrawingNeedASuitableTerminal) {
   StartDirector();
   const std::string id = client_->Submit("true");
   client_->Cancel(id);

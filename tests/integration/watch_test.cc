@@ -1,4 +1,4 @@
-// Tasks watched over gRPC, on a director with its store.
+// WatchTasks over gRPC, on a director with its store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// A stream of changes, read one message at a time.
+// Reads a stream of changes one message at a time.
 class Watch {
  public:
   Watch(v1::QueueService::Stub& stub, const v1::WatchTasksRequest& request)
@@ -29,7 +29,7 @@ class Watch {
     if (reader_ != nullptr) reader_->Finish();
   }
 
-  // REQUIRES: there is one more.
+  // Returns the next message. REQUIRES: there is one.
   v1::WatchTasksResponse Next() {
     v1::WatchTasksResponse message;
     EXPECT_TRUE(reader_->Read(&message));
@@ -37,7 +37,7 @@ class Watch {
     EXPECT_LT(message.ByteSizeLong(), 3u << 20);
     return message;
   }
-  // So many changes, in however many messages.
+  // Returns the next `count` changes, in any number of messages.
   std::vector<v1::WatchTasksResponse::Change> Take(size_t count) {
     std::vector<v1::WatchTasksResponse::Change> changes;
     while (changes.size() < count && !testing::Test::HasFailure()) {
@@ -70,7 +70,7 @@ class WatchTest : public test::DirectorFixture {
     request.set_resume_token(token);
     return std::make_unique<Watch>(*stub_, request);
   }
-  // Returns once as many thousand tasks are accepted.
+  // Submits `thousands` times 1000 tasks; returns once all are accepted.
   void SubmitThousands(int thousands, const std::string& prompt) {
     grpc::ClientContext context;
     const auto stream = stub_->SubmitTasks(&context);
@@ -88,7 +88,7 @@ class WatchTest : public test::DirectorFixture {
   }
 };
 
-TEST_F(WatchTest, AllTasksAreShownAndThenWhatHappens) {
+TEST_F(WatchTest, WatchSendsAllTasksAndThenChanges) {
   Start();
   const std::string first = Submit(Prompt("1"))->queue_id();
   const auto watch = Begin();
@@ -118,10 +118,10 @@ TEST_F(WatchTest, WatchOfATaskEndsWithIt) {
   ASSERT_THAT(Cancel(task), IsOk());
   EXPECT_EQ(watch->Take(1)[0].event().kind(), v1::TaskEvent::KIND_CANCELED);
   EXPECT_THAT(watch->End(), IsOk());
-  EXPECT_THAT(Begin({task})->End(), IsOk()) << "of one that has ended";
+  EXPECT_THAT(Begin({task})->End(), IsOk()) << "a task that has ended";
 }
 
-TEST_F(WatchTest, WatchGoesOnFromItsToken) {
+TEST_F(WatchTest, WatchResumesFromItsToken) {
   Start();
   auto watch = Begin();
   const std::string token = watch->Next().resume_token();
@@ -132,7 +132,7 @@ TEST_F(WatchTest, WatchGoesOnFromItsToken) {
   EXPECT_EQ(missed[1].task().queue_id(), task);
 }
 
-TEST_F(WatchTest, TokenOfADirectorThatDiedIsAReset) {
+TEST_F(WatchTest, TokenOfADeadDirectorGivesAReset) {
   Start();
   const std::string task = Submit(Prompt("1"))->queue_id();
   const std::string token = Begin()->Next().resume_token();
@@ -144,7 +144,7 @@ TEST_F(WatchTest, TokenOfADirectorThatDiedIsAReset) {
   EXPECT_EQ(message.changes(0).task().queue_id(), task);
 }
 
-TEST_F(WatchTest, TokenOfMoreThanTenThousandChangesAgoIsAReset) {
+TEST_F(WatchTest, OldTokenGivesAReset) {
   Start({"--queue.max_size=0"});
   const std::string token = Begin()->Next().resume_token();
   SubmitThousands(11, "echo");
@@ -162,17 +162,17 @@ TEST_F(WatchTest, TokenOfMoreThanTenThousandChangesAgoIsAReset) {
   EXPECT_EQ(Begin({}, message.resume_token())->Take(1)[0].task().queue_id(), task);
 }
 
-TEST_F(WatchTest, ReaderThatFallsTenThousandChangesBehindIsCutOff) {
+TEST_F(WatchTest, SlowReaderIsCutOff) {
   Start({"--queue.max_size=0"});
   const auto watch = Begin();
   const std::string token = watch->Next().resume_token();
-  // More than gRPC itself takes ahead of the reader.
+  // More than gRPC buffers for the reader.
   SubmitThousands(30, std::string(1000, 'x'));
   EXPECT_THAT(watch->End(), HasReason("SLOW_READER"));
   EXPECT_TRUE(Begin({}, token)->Next().reset());
 }
 
-TEST_F(WatchTest, OpenWatchDoesNotKeepTheDirectorFromStopping) {
+TEST_F(WatchTest, OpenWatchDoesNotDelayShutdown) {
   Start();
   const std::string task = Submit(Prompt("1"))->queue_id();
   const auto all = Begin();
@@ -185,14 +185,14 @@ TEST_F(WatchTest, OpenWatchDoesNotKeepTheDirectorFromStopping) {
   EXPECT_FALSE(one->End().ok());
 }
 
-TEST_F(WatchTest, WrongWatchIsRefusedByField) {
+TEST_F(WatchTest, InvalidWatchIsRejectedByField) {
   Start();
   EXPECT_THAT(Begin({}, "%")->End(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("resume_token")));
   EXPECT_THAT(Begin({"queue-01hf81rywx2hm2aptby9afwnwa"})->End(), HasReason("TASK_NOT_FOUND"));
 }
 
-TEST_F(WatchTest, LargeTasksComeInMessagesThatFit) {
+TEST_F(WatchTest, LargeTasksAreSplitAcrossMessages) {
   Start();
   std::vector<std::string> tasks;
   for (int i = 0; i < 8; ++i) {

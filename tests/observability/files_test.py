@@ -65,13 +65,13 @@ class FilesTest(unittest.TestCase):
 
     def test_every_reason_for_which_a_submit_is_refused_is_counted_from_the_start_and_listed(self):
         code = "".join(text_of(f"{ROOT}/libs/{path}.cc") for path in (
-            "core/supported", "director/engine_admission", "director/director",
-            "director/driver", "wire/field_checks", "wire/parse"))
+            "core/session", "director/engine_admission", "director/director",
+            "director/driver", "wire/fields"))
         given = {reason.lower() for reason in re.findall(r'"([A-Z]+(?:_[A-Z]+)*)"', code)}
         # Of calls that are no submits.
         given -= {"not_redrivable", "too_many_tickets"}
         header = text_of(f"{ROOT}/services/director/queue_events.h")
-        counted = re.findall(r'"(\w+)"', re.search(r"kRefusals\[\] = \{([^}]*)\}", header)[1])
+        counted = re.findall(r'"(\w+)"', re.search(r"kRejectReasons\[\] = \{([^}]*)\}", header)[1])
         self.assertEqual(sorted(given), sorted(counted))
         page = text_of(f"{ROOT}/docs/OPERATIONS.md")
         listed = re.search(r"_rejected_total\{reason\}` \| counter \| [^:]*: ([^|]*) \|", page)[1]
@@ -114,7 +114,7 @@ class FilesTest(unittest.TestCase):
         sources = {source["uid"]: source for source in yaml.safe_load(
             text_of(f"{FOLDER}/grafana/provisioning/datasources/callboard.yaml"))["datasources"]}
         link, = sources["prometheus"]["jsonData"]["exemplarTraceIdDestinations"]
-        # As libs/server/open_metrics.cc writes them.
+        # As libs/telemetry/metrics.cc writes them.
         self.assertEqual("trace_id", link["name"])
         self.assertEqual("jaeger", sources[link["datasourceUid"]]["type"])
         asked = {family for panel in names.panels() for target in panel["targets"]

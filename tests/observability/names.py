@@ -64,7 +64,7 @@ def _names_in(path, function):
 def outcomes():
     """The events of occurrences: `schedule=fired`."""
     return {f"schedule={name}"
-            for name in _names_in("libs/core/firing.h", "FiringOutcome outcome")}
+            for name in _names_in("libs/core/job.h", "FiringOutcome outcome")}
 
 
 def logged_events():
@@ -77,7 +77,7 @@ def logged_events():
     assert composed == {"queue", "schedule", "scheduler"}, composed
     found |= {f"queue={name}"
               for name in _names_in("services/director/queue_events.cc", "QueueEvent event")}
-    told = re.findall(r'\bTell\(([^,]*),', "\n".join(
+    told = re.findall(r'\bAddNotice\(([^,]*),', "\n".join(
         text_of(path) for path in glob.glob(f"{ROOT}/libs/scheduler/engine*.cc")))
     found |= {f"scheduler={name}" for event in told for name in re.findall(r'"(\w+)"', event)}
     return found | outcomes()

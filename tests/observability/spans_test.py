@@ -1,4 +1,4 @@
-"""What libs/ports/span_names.h calls spans, events and attributes is what docs/OPERATIONS.md lists; so for
+"""What libs/ports/telemetry.h calls spans, events and attributes is what docs/OPERATIONS.md lists; so for
 the variables of OpenTelemetry."""
 
 import re
@@ -11,7 +11,7 @@ OPERATIONS = text_of(f"{ROOT}/docs/OPERATIONS.md")
 
 def named(section):
     """What the header defines in its sections of that name."""
-    parts = re.split(r"^// ---- ", text_of(f"{ROOT}/libs/ports/span_names.h"), flags=re.M)[1:]
+    parts = re.split(r"^// ---- ", text_of(f"{ROOT}/libs/ports/telemetry.h"), flags=re.M)[1:]
     return {value for part in parts if part.startswith(section)
             for value in re.findall(r'constexpr char k\w+\[\] =\s+"([^"]+)";', part)}
 
@@ -48,7 +48,7 @@ class SpansTest(unittest.TestCase):
                 self.assertEqual(set(), quoted(row[1]) - named("Spans"))
 
     def test_documents_list_every_variable_that_is_looked_at(self):
-        code = text_of(f"{ROOT}/libs/adapters/otel/otel_variables.cc")
+        code = text_of(f"{ROOT}/libs/telemetry/otel_telemetry.cc")
         looked_at = set(re.findall(r'"(OTEL_\w+)"', code))
         self.assertIn("OTEL_BSP_SCHEDULE_DELAY", looked_at)
         listed = {name for row in rows("variable") for name in quoted(row[0])}

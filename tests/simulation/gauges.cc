@@ -10,8 +10,8 @@ std::string ToText(const director::QueueLevels& levels) {
                       " remembered, oldest ", absl::FormatTime(levels.oldest));
 }
 
-std::string WhatIsWrong(const director::AgentCounts& shown,
-                        const director::DirectorEngine& engine) {
+std::string FindMismatch(const director::AgentCounts& shown,
+                         const director::DirectorEngine& engine) {
   using director::AgentState;
   size_t known = 0;
   size_t connected = 0;

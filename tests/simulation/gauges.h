@@ -10,10 +10,10 @@
 
 namespace callboard::simulation {
 
-// What a director shows of itself, as it was last seen.
+// Records the latest values that a director reports to its observer.
 class Gauges final : public director::Observer {
  public:
-  // `on_agents` hears of the agents when they are shown.
+  // `on_agents` is called with every new agent count.
   explicit Gauges(std::function<void(const director::AgentCounts&)> on_agents)
       : on_agents_(std::move(on_agents)) {}
 
@@ -35,8 +35,10 @@ class Gauges final : public director::Observer {
 
 std::string ToText(const director::QueueLevels& levels);
 
-// How what is shown differs from a recount of the engine's agents; empty when it does not.
-std::string WhatIsWrong(const director::AgentCounts& shown, const director::DirectorEngine& engine);
+// Compares the shown agent counts with a recount of the engine's agents. Returns the difference, or
+// an empty string if they agree.
+std::string FindMismatch(const director::AgentCounts& shown,
+                         const director::DirectorEngine& engine);
 
 }  // namespace callboard::simulation
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Prints for each planted bug, or those named, the median and the largest number of worlds until it is
-# found, from 20 searches. What planted_bugs.bzl records.
+# Prints for each planted bug, or for the named ones, the median and the largest number of
+# simulations until it is found, from 20 searches. planted_bugs.bzl records the medians.
 #
 #   tests/simulation/measure_planted_bugs.sh [scheduler] [bug ...]
 set -euo pipefail

@@ -6,18 +6,18 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "tests/simulation/settings.h"
 #include "tests/simulation/timeline.h"
 
 namespace callboard::simulation {
 
-// Somebody on the network: 0 is the director, then come the agents, then the callers.
+// An endpoint of the network: 0 is the director, then come the agents, then the callers.
 using Address = int;
 inline constexpr Address kDirector = 0;
 
-// Carries messages, each on its own: it may lose, repeat, delay and so reorder them, and a
-// direction between two ends may be cut while the other still works.
+// Carries single messages. It may lose, repeat, delay and so reorder them, and one direction
+// between two endpoints may be cut while the other still works.
 class Network {
  public:
   Network(const Settings& settings, Timeline& timeline, test::FakeRandom& random)
@@ -44,7 +44,7 @@ class Network {
   bool IsCutBetween(Address a, Address b) const {
     return !quiet_ && (cut_.contains({a, b}) || cut_.contains({b, a}));
   }
-  // From now on everything arrives.
+  // Delivers every message from now on.
   void BecomeQuiet() { quiet_ = true; }
 
  private:

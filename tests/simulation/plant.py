@@ -1,7 +1,7 @@
 """Plants a bug: copies a source file with one passage replaced.
 
-usage: plant.py SOURCE PLANT OUTPUT, where PLANT holds the passage, a line of =======, and what takes
-its place. The passage has to occur exactly once, so that a plant cannot outlive the code it is for.
+usage: plant.py SOURCE PLANT OUTPUT, where PLANT holds the passage, a line of =======, and its
+replacement. The passage must occur exactly once, so that a plant cannot outlive its code.
 """
 
 import sys

@@ -2,8 +2,8 @@
 
 load("//bazel:callboard.bzl", "callboard_cc_binary", "callboard_cc_test")
 
-# The file of libs/director that has the bug, and the median number of worlds until it is found, from
-# 20 searches (tests/simulation/measure_planted_bugs.sh).
+# The file of libs/director that has the bug, and the median number of simulations until it is
+# found, from 20 searches (tests/simulation/measure_planted_bugs.sh).
 PLANTED_BUGS = {
     "act_before_commit": ("director.cc", 6),
     "backoff_without_a_timer": ("engine.cc", 2),

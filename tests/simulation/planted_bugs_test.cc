@@ -1,4 +1,4 @@
-// The tester tested: every planted bug is found, soon.
+// Tests the simulation: it must find every planted bug soon.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -21,12 +21,13 @@ class PlantedBugsTest : public testing::Test {
   explicit PlantedBugsTest(Bug bug) : bug_(std::move(bug)) {}
 
   void TestBody() override {
-    const uint64_t worlds = 10 * bug_.second;
-    const test::Ended ended =
+    const uint64_t simulations = 10 * bug_.second;
+    const test::ProcessResult ended =
         test::RunToEnd({test::BuiltBinary(absl::StrCat("tests/simulation/", bug_.first)),
-                        "--first=1", absl::StrCat("--count=", worlds)});
+                        "--first=1", absl::StrCat("--count=", simulations)});
     ASSERT_TRUE(ended.exit_code.has_value()) << ended.output;
-    EXPECT_NE(*ended.exit_code, 0) << "not found in " << worlds << " worlds: " << ended.output;
+    EXPECT_NE(*ended.exit_code, 0)
+        << "not found in " << simulations << " simulations: " << ended.output;
     EXPECT_NE(ended.output.find("replay:"), std::string::npos) << ended.output;
   }
 

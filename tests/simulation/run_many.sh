@@ -1,16 +1,16 @@
 #!/bin/bash
-# Simulates many worlds, 100,000 unless told otherwise, on all cores, from a seed that nobody chose.
+# Runs many simulations on all cores: 100,000 by default, from a random first seed.
 #
-#   tests/simulation/run_many.sh [worlds [first seed]]
+#   tests/simulation/run_many.sh [simulations [first seed]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-worlds=${1:-100000}
+simulations=${1:-100000}
 first=${2:-$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')}
 cores=$(nproc)
-each=$(((worlds + cores - 1) / cores))
+each=$(((simulations + cores - 1) / cores))
 bazel build //tests/simulation:simulate
-echo "worlds $first to $((first + each * cores - 1))"
+echo "simulations $first to $((first + each * cores - 1))"
 
 runs=()
 for ((core = 0; core < cores; ++core)); do

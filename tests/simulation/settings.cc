@@ -1,7 +1,7 @@
 #include "tests/simulation/settings.h"
 
 #include "absl/strings/str_cat.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 
 namespace callboard::simulation {
 namespace {

@@ -5,37 +5,37 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "libs/director/engine.h"
+#include "libs/director/engine_types.h"
 
 namespace callboard::simulation {
 
-// What one world is like. A seed chooses all of it, and leaves about half of the features out of
-// each world, so that rare combinations of the others get room.
+// The settings of one simulation. A seed determines all of them. About half of the features are
+// left out of each simulation, so that rare combinations of the others occur.
 struct Settings {
   static Settings FromSeed(uint64_t seed);
 
-  // For people, on a few lines.
+  // Returns a readable text.
   std::string ToString() const;
 
   uint64_t seed = 0;
-  // The part of a world's time in which things go wrong; then comes a quiet one.
+  // Duration of the phase with faults; then comes a quiet phase.
   absl::Duration noisy_time = {};
 
-  // Who is there.
+  // Participants.
   int agents = 1;
   int slots = 1;
   int callers = 1;
   int submits_per_caller = 1;
   director::EngineOptions engine = {};
 
-  // How often, per message, the network loses it, repeats it, or holds it up for a while.
+  // Probability, per message, that the network loses it, repeats it, or delays it.
   double lost = 0;
   double repeated = 0;
   double held_up = 0;
-  // Mean time between events of a kind, over the whole world; infinite when there are none.
+  // Mean time between events of a kind, over the whole simulation; infinite for no events.
   absl::Duration between_director_crashes = absl::InfiniteDuration();
   absl::Duration between_agent_crashes = absl::InfiniteDuration();
-  // Whether the first agent's machine never comes back from its first crash.
+  // Whether the first agent's machine does not come back after its first crash.
   bool first_agent_dies = false;
   absl::Duration between_agent_freezes = absl::InfiniteDuration();
   absl::Duration between_partitions = absl::InfiniteDuration();
@@ -43,30 +43,31 @@ struct Settings {
   absl::Duration between_clock_jumps = absl::InfiniteDuration();
   absl::Duration between_operator_acts = absl::InfiniteDuration();
   absl::Duration between_full_disks = absl::InfiniteDuration();
-  // Per commit: it fails and nothing is written, or everything; it takes long; the process dies
-  // before or after it, or while it tells the world.
+  // Probability, per commit: it fails and writes nothing, or writes everything; it takes long; the
+  // process dies before or after it, or while it sends the effects.
   double commit_fails = 0;
   double commit_fails_but_wrote = 0;
   double commit_is_slow = 0;
   double dies_at_commit = 0;
-  // How far the agents' clocks run fast or slow.
+  // How much the agents' clocks run fast or slow.
   double clock_drift = 0;
 
-  // Per start: the agent refuses it in one way or another although it has room.
+  // Probability, per start, that the agent rejects it in one way or another although it has a free
+  // slot.
   double answers_busy = 0;
   double answers_error = 0;
   double answers_rejected = 0;
-  // Whether the last agent ends its Session on each copy of a start; whether it ignores starts and
-  // reopens its Session every few seconds. Its instance id stays the same.
+  // Whether the last agent ends its Session on each copy of a start, and whether it ignores starts
+  // and reopens its Session every few seconds. Its instance id stays the same.
   bool ends_session_on_start = false;
   bool reopens_session = false;
-  // Per run: it fails; it lasts longer than its timeout, and the agent does not notice.
+  // Probability, per run: it fails; it lasts longer than its timeout and the agent does not notice.
   double run_fails = 0;
   double run_hangs = 0;
-  // Per run: its agent accepts it, and can begin nothing of it.
+  // Probability, per run, that the agent accepts it and then cannot start it.
   double run_cannot_begin = 0;
 
-  // Per submit or caller: whether such things are asked for.
+  // Probability, per submit or caller, that it uses the feature.
   double cancels = 0;
   double leaves = 0;
   double repeats_request = 0;

@@ -1,4 +1,4 @@
-// Runs worlds: one with everything that happens in it, or many.
+// Runs simulations: one with a log of its events, or many.
 //
 //   bazel run //tests/simulation:simulate -- --seed=7301
 //   bazel run //tests/simulation:simulate -- --first=1 --count=100000
@@ -17,7 +17,7 @@ namespace {
 
 volatile uint64_t current_seed = 0;
 
-// A check of the product that fails ends the process: say where.
+// A failed CHECK of the product ends the process: print the seed.
 void OnAbort(int) {
   const std::string text = absl::StrCat("seed=", static_cast<uint64_t>(current_seed),
                                         ": a check failed\n", ReplayHint(current_seed), "\n");
@@ -36,9 +36,9 @@ int Run(uint64_t first, uint64_t count) {
       return 1;
     }
     if (count == 1) std::cout << "hash " << report.hash << "\n";
-    if ((seed - first + 1) % 1000 == 0) std::cerr << seed - first + 1 << " worlds\n";
+    if ((seed - first + 1) % 1000 == 0) std::cerr << seed - first + 1 << " simulations\n";
   }
-  std::cout << "no broken promise in " << count << " worlds: " << all.Counts() << "\n";
+  std::cout << "no violation in " << count << " simulations: " << all.Counts() << "\n";
   return 0;
 }
 

@@ -14,52 +14,53 @@ using core::FenceToken;
 using core::RunResult;
 using End = RunResult::End;
 
-// How often an agent that reopens its Session does so.
+// Interval at which an agent reopens its Session.
 constexpr absl::Duration kReopenPeriod = absl::Seconds(3);
 
-double RateFor(Ground& ground) {
-  const double drift = ground.settings.clock_drift;
-  return 1 - drift / 2 + drift * static_cast<double>(ground.random.Below(1001)) / 1000;
+double RateFor(SimulationContext& context) {
+  const double drift = context.settings.clock_drift;
+  return 1 - drift / 2 + drift * static_cast<double>(context.random.Below(1001)) / 1000;
 }
 
 }  // namespace
 
-SimulatedAgent::SimulatedAgent(Ground& ground, SimulatedDirector& director, Address address)
-    : ground_(ground),
+SimulatedAgent::SimulatedAgent(SimulationContext& context, SimulatedDirector& director,
+                               Address address)
+    : context_(context),
       director_(director),
       address_(address),
       name_(absl::StrCat("agent-", address)),
-      clock_rate_(RateFor(ground)),
-      time_base_(absl::Seconds(ground.random.Below(100'000))) {}
+      clock_rate_(RateFor(context)),
+      time_base_(absl::Seconds(context.random.Below(100'000))) {}
 
 void SimulatedAgent::Start() {
   if (is_up() || dead_) return;
-  ground_.referee.Note(name_ + " starts");
-  ++life_;
-  // It opens no Session before what its predecessor started is dead.
-  for (const auto& [token, process] : processes_) ground_.referee.OnProcessGone(name_, token);
+  context_.referee.Log(name_ + " starts");
+  ++incarnation_;
+  // It opens no Session before the processes of its predecessor are dead.
+  for (const auto& [token, process] : processes_) context_.referee.OnProcessGone(name_, token);
   processes_.clear();
-  const std::string instance_id = absl::StrCat(name_, "/", life_);
-  ground_.referee.OnAgentStarted(name_, instance_id);
+  const std::string instance_id = absl::StrCat(name_, "/", incarnation_);
+  context_.referee.OnAgentStarted(name_, instance_id);
   engine_ = std::make_unique<agent::AgentEngine>(
       agent::EngineOptions{.name = name_,
                            .instance_id = instance_id,
                            .url = absl::StrCat("grpc://", name_),
                            .labels = LabelsOfAgent(name_),
-                           .lanes = {{"default", static_cast<uint32_t>(ground_.settings.slots)}},
+                           .lanes = {{"default", static_cast<uint32_t>(context_.settings.slots)}},
                            .check = [this](const core::TaskSpec&) { return Check(); }},
       journal_);
-  if (life_ == 1 && IgnoresStarts() && ground_.settings.reopens_session) ReopenSession();
+  if (incarnation_ == 1 && IgnoresStarts() && context_.settings.reopens_session) ReopenSession();
 }
 
 bool SimulatedAgent::IgnoresStarts() const {
-  const Settings& settings = ground_.settings;
+  const Settings& settings = context_.settings;
   return !quiet_ && address_ == settings.agents &&
          (settings.ends_session_on_start || settings.reopens_session);
 }
 
 void SimulatedAgent::ReopenSession() {
-  ground_.timeline.After(kReopenPeriod, [this] {
+  context_.timeline.After(kReopenPeriod, [this] {
     if (quiet_) return;
     if (is_up()) EndSession();
     ReopenSession();
@@ -70,17 +71,17 @@ void SimulatedAgent::EndSession() { director_.BreakSession(static_cast<size_t>(a
 
 void SimulatedAgent::Crash(bool power_cut) {
   if (!is_up()) return;
-  ground_.referee.Note(name_ + (power_cut ? " loses power" : " crashes"));
+  context_.referee.Log(name_ + (power_cut ? " loses power" : " crashes"));
   engine_.reset();
-  ++life_;
+  ++incarnation_;
   session_ = core::SessionId();
   if (power_cut) {
     journal_ = {};
-    for (const auto& [token, process] : processes_) ground_.referee.OnProcessGone(name_, token);
+    for (const auto& [token, process] : processes_) context_.referee.OnProcessGone(name_, token);
     processes_.clear();
   }
-  ground_.timeline.After(absl::Milliseconds(200 + ground_.random.Below(120'000)),
-                         [this] { Start(); });
+  context_.timeline.After(absl::Milliseconds(200 + context_.random.Below(120'000)),
+                          [this] { Start(); });
 }
 
 void SimulatedAgent::Die() {
@@ -88,35 +89,35 @@ void SimulatedAgent::Die() {
   dead_ = true;
 }
 
-void SimulatedAgent::Freeze(absl::Duration time) { frozen_until_ = ground_.timeline.now() + time; }
+void SimulatedAgent::Freeze(absl::Duration time) { frozen_until_ = context_.timeline.now() + time; }
 
 void SimulatedAgent::BecomeQuiet() {
   quiet_ = true;
-  frozen_until_ = ground_.timeline.now();
+  frozen_until_ = context_.timeline.now();
   Start();
 }
 
-// ---- The agent's own code -----------------------------------------------------------------------
+// ---- The agent's engine -------------------------------------------------------------------------
 
-void SimulatedAgent::Act(std::function<void(agent::AgentEngine&)> what) {
+void SimulatedAgent::RunEngine(std::function<void(agent::AgentEngine&)> what) {
   if (!is_up()) return;
-  if (ground_.timeline.now() < frozen_until_) {
-    ground_.timeline.After(frozen_until_ - ground_.timeline.now(),
-                           [this, life = life_, what = std::move(what)] {
-                             if (life == life_) Act(what);
-                           });
+  if (context_.timeline.now() < frozen_until_) {
+    context_.timeline.After(frozen_until_ - context_.timeline.now(),
+                            [this, incarnation = incarnation_, what = std::move(what)] {
+                              if (incarnation == incarnation_) RunEngine(what);
+                            });
     return;
   }
   what(*engine_);
-  Follow();
+  ApplyOutcome();
 }
 
-void SimulatedAgent::Follow() {
+void SimulatedAgent::ApplyOutcome() {
   engine_->EndTurn();
   const agent::Outcome outcome = engine_->TakeOutcome();
   for (const agent::JournalRecord& record : outcome.journal) journal_.Apply(record);
   struct Order {
-    void operator()(const ports::RunOrder& order) const { agent.Begin(order); }
+    void operator()(const ports::RunRequest& order) const { agent.StartProcess(order); }
     void operator()(const agent::StopRun& stop) const { agent.EndProcess(stop.token); }
     void operator()(const agent::KillRun& kill) const { agent.EndProcess(kill.token); }
     void operator()(const agent::MoveFence& moved) const {
@@ -127,41 +128,43 @@ void SimulatedAgent::Follow() {
     }
     SimulatedAgent& agent;
   };
-  for (const agent::RunnerOrder& order : outcome.orders) std::visit(Order{*this}, order);
-  struct Saying {
-    void operator()(const core::AgentOpened& opened) const {
-      agent.ground_.network.Send(agent.address_, kDirector,
-                                 [&agent = agent, session = session, opened] {
-                                   agent.director_.HearOpened(session, opened);
-                                 });
+  for (const agent::RunnerCommand& order : outcome.runner_commands) std::visit(Order{*this}, order);
+  struct MessageSender {
+    void operator()(const core::SessionOpened& opened) const {
+      agent.context_.network.Send(agent.address_, kDirector,
+                                  [&agent = agent, session = session, opened] {
+                                    agent.director_.OnSessionOpened(session, opened);
+                                  });
     }
     void operator()(const core::AgentItem& item) const {
-      agent.ground_.network.Send(
+      agent.context_.network.Send(
           agent.address_, kDirector,
-          [&agent = agent, session = session, item] { agent.director_.HearItem(session, item); });
+          [&agent = agent, session = session, item] { agent.director_.OnItem(session, item); });
     }
-    void operator()(const core::OutputWritten&) const {}
+    void operator()(const core::RunOutput&) const {}
     void operator()(const core::UnknownItem&) const {}
     SimulatedAgent& agent;
     core::SessionId session;
   };
-  for (const core::AgentWord& word : outcome.words) std::visit(Saying{*this, session_}, word);
+  for (const core::AgentMessage& message : outcome.messages)
+    std::visit(MessageSender{*this, session_}, message);
   PlanTimers();
 }
 
 void SimulatedAgent::PlanTimers() {
-  const absl::Duration wait = engine_->UntilNextTimer(Time());
+  const absl::Duration wait = engine_->TimeUntilNextTimer(Time());
   if (wait == absl::InfiniteDuration()) return;
-  ground_.timeline.After(wait / clock_rate_ + absl::Microseconds(1),
-                         [this, life = life_, plan = ++plan_] {
-                           if (life != life_ || plan != plan_) return;
-                           Act([this](agent::AgentEngine& engine) { engine.FireTimers(Time()); });
-                         });
+  context_.timeline.After(
+      wait / clock_rate_ + absl::Microseconds(1),
+      [this, incarnation = incarnation_, plan = ++plan_] {
+        if (incarnation != incarnation_ || plan != plan_) return;
+        RunEngine([this](agent::AgentEngine& engine) { engine.FireTimers(Time()); });
+      });
 }
 
 absl::Status SimulatedAgent::Check() {
-  const Settings& settings = ground_.settings;
-  test::FakeRandom& random = ground_.random;
+  const Settings& settings = context_.settings;
+  test::FakeRandom& random = context_.random;
   if (quiet_) return absl::OkStatus();
   if (random.Chance(settings.answers_busy)) {
     return base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY");
@@ -177,49 +180,49 @@ absl::Status SimulatedAgent::Check() {
   return absl::OkStatus();
 }
 
-void SimulatedAgent::HearOpen(core::SessionId session, uint64_t director_epoch) {
-  // A connection that is older than the one it has was given up by the director; a frozen agent
-  // takes none.
-  if (!is_up() || ground_.timeline.now() < frozen_until_ || session <= session_) return;
-  const core::SessionTerms terms = {director_epoch, ground_.settings.engine.lease};
-  if (!engine_->Open(session, terms, Time()).ok()) return;
+void SimulatedAgent::OnOpenSession(core::SessionId session, uint64_t director_epoch) {
+  // The director has given up connections that are older than the current one; a frozen agent
+  // accepts none.
+  if (!is_up() || context_.timeline.now() < frozen_until_ || session <= session_) return;
+  const core::SessionTerms terms = {director_epoch, context_.settings.engine.lease};
+  if (!engine_->OpenSession(session, terms, Time()).ok()) return;
   session_ = session;
-  Follow();
+  ApplyOutcome();
 }
 
-void SimulatedAgent::HearHeartbeatAck(core::SessionId session, absl::Duration t) {
-  Act([this, session, t](agent::AgentEngine& engine) {
-    engine.Hear(session, core::HeartbeatAcknowledged{t}, Time());
+void SimulatedAgent::OnHeartbeatAck(core::SessionId session, absl::Duration t) {
+  RunEngine([this, session, t](agent::AgentEngine& engine) {
+    engine.Handle(session, core::HeartbeatAck{t}, Time());
   });
 }
 
-void SimulatedAgent::HearItem(core::SessionId session, const core::DirectorItem& item) {
-  Act([this, session, item](agent::AgentEngine& engine) {
+void SimulatedAgent::OnItem(core::SessionId session, const core::DirectorItem& item) {
+  RunEngine([this, session, item](agent::AgentEngine& engine) {
     if (std::holds_alternative<core::StartRun>(item) && IgnoresStarts()) {
-      if (ground_.settings.ends_session_on_start) EndSession();
+      if (context_.settings.ends_session_on_start) EndSession();
       return;
     }
-    const auto* acknowledged = std::get_if<core::ResultAcknowledged>(&item);
+    const auto* acknowledged = std::get_if<core::ResultAck>(&item);
     if (acknowledged != nullptr && engine.IsOpen(session) &&
         journal_.results.contains(acknowledged->token)) {
-      ground_.referee.OnResultForgotten(acknowledged->token);
+      context_.referee.OnResultForgotten(acknowledged->token);
     }
-    engine.Hear(session, item, Time());
+    engine.Handle(session, item, Time());
   });
 }
 
 // ---- The processes of its tasks -----------------------------------------------------------------
 
-void SimulatedAgent::Begin(const ports::RunOrder& order) {
-  const Settings& settings = ground_.settings;
-  test::FakeRandom& random = ground_.random;
+void SimulatedAgent::StartProcess(const ports::RunRequest& order) {
+  const Settings& settings = context_.settings;
+  test::FakeRandom& random = context_.random;
   const FenceToken token = order.token;
   Process& process = processes_[token];
   process.fence_at = order.fence_at;
-  process.life = life_;
+  process.incarnation = incarnation_;
   process.result.result = absl::StrCat(token.dispatch.value());
   process.result.exit_code = 0;
-  ground_.referee.OnProcessStarted(name_, token);
+  context_.referee.OnProcessStarted(name_, token);
   absl::Duration length = absl::Milliseconds(100 + random.Below(40'000));
   if (!quiet_ && random.Chance(settings.run_fails)) {
     process.result.end = End::kFailed;
@@ -236,33 +239,33 @@ void SimulatedAgent::Begin(const ports::RunOrder& order) {
     length = absl::Milliseconds(random.Below(2'000));
     process.result = {.end = End::kNotStarted, .error = "no space left"};
   }
-  ground_.timeline.After(length, [this, token] {
+  context_.timeline.After(length, [this, token] {
     const auto found = processes_.find(token);
     if (found == processes_.end() || found->second.ending) return;
-    // A copy: the process is gone by the time its result is told.
+    // A copy: the process is erased before its result is handled.
     const RunResult result = found->second.result;
     OnProcessGone(token, result);
   });
   WatchFence(token);
 }
 
-// The supervisor's dead-man timer: it works also when the agent does not.
+// The dead-man timer of the supervisor: it works even when the agent does not.
 void SimulatedAgent::WatchFence(const FenceToken& token) {
   const auto process = processes_.find(token);
   if (process == processes_.end() || process->second.ending) return;
   const absl::Duration left = process->second.fence_at - Time();
   if (left <= absl::ZeroDuration()) return EndProcess(token);
-  ground_.timeline.After(left / clock_rate_ + absl::Microseconds(1),
-                         [this, token] { WatchFence(token); });
+  context_.timeline.After(left / clock_rate_ + absl::Microseconds(1),
+                          [this, token] { WatchFence(token); });
 }
 
 void SimulatedAgent::EndProcess(const FenceToken& token) {
   const auto process = processes_.find(token);
   if (process == processes_.end() || process->second.ending) return;
   process->second.ending = true;
-  const absl::Duration grace = ground_.settings.engine.lease.kill_grace *
-                               (static_cast<double>(ground_.random.Below(1000)) / 1000);
-  ground_.timeline.After(grace, [this, token] {
+  const absl::Duration grace = context_.settings.engine.lease.kill_grace *
+                               (static_cast<double>(context_.random.Below(1000)) / 1000);
+  context_.timeline.After(grace, [this, token] {
     OnProcessGone(token, {.end = End::kCancelled, .signal = "SIGTERM"});
   });
 }
@@ -270,12 +273,12 @@ void SimulatedAgent::EndProcess(const FenceToken& token) {
 void SimulatedAgent::OnProcessGone(const FenceToken& token, const RunResult& result) {
   const auto process = processes_.find(token);
   if (process == processes_.end()) return;
-  ground_.referee.OnProcessGone(name_, token);
-  if (result.end == End::kNotStarted) ground_.referee.OnCouldNotBegin(token);
-  const bool was_ours = is_up() && process->second.life == life_;
+  context_.referee.OnProcessGone(name_, token);
+  if (result.end == End::kNotStarted) context_.referee.OnRunNotStarted(token);
+  const bool was_ours = is_up() && process->second.incarnation == incarnation_;
   processes_.erase(process);
   if (!was_ours) return;
-  Act([token, result](agent::AgentEngine& engine) { engine.OnEnded(token, result); });
+  RunEngine([token, result](agent::AgentEngine& engine) { engine.OnEnded(token, result); });
 }
 
 }  // namespace callboard::simulation

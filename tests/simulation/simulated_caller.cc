@@ -12,15 +12,16 @@ using core::QueuePolicy;
 
 }  // namespace
 
-SimulatedCaller::SimulatedCaller(Ground& ground, SimulatedDirector& director, Address address)
-    : ground_(ground),
+SimulatedCaller::SimulatedCaller(SimulationContext& context, SimulatedDirector& director,
+                                 Address address)
+    : context_(context),
       director_(director),
       address_(address),
       identity_(absl::StrCat("caller-", address)),
-      submits_left_(ground.settings.submits_per_caller) {}
+      submits_left_(context.settings.submits_per_caller) {}
 
 void SimulatedCaller::Start() {
-  ground_.timeline.After(absl::Milliseconds(ground_.random.Below(20'000)), [this] { Next(); });
+  context_.timeline.After(absl::Milliseconds(context_.random.Below(20'000)), [this] { Next(); });
 }
 
 void SimulatedCaller::BecomeQuiet() { submits_left_ = 0; }
@@ -28,27 +29,27 @@ void SimulatedCaller::BecomeQuiet() { submits_left_ = 0; }
 void SimulatedCaller::Next() {
   if (pending_.has_value() || submits_left_ == 0) return;
   --submits_left_;
-  const Settings& settings = ground_.settings;
-  if (!sent_before_.empty() && ground_.random.Chance(settings.repeats_request)) {
-    pending_ = sent_before_[ground_.random.Below(sent_before_.size())];
+  const Settings& settings = context_.settings;
+  if (!sent_before_.empty() && context_.random.Chance(settings.repeats_request)) {
+    pending_ = sent_before_[context_.random.Below(sent_before_.size())];
     pending_->ticket.clear();
   } else {
     pending_ = MakeSubmission();
     sent_before_.push_back(*pending_);
   }
-  wants_ticket_ = ground_.random.Chance(settings.uses_ticket);
-  TryAgain();
+  wants_ticket_ = context_.random.Chance(settings.uses_ticket);
+  Retry();
 }
 
 core::Submission SimulatedCaller::MakeSubmission() {
-  const Settings& settings = ground_.settings;
-  test::FakeRandom& random = ground_.random;
+  const Settings& settings = context_.settings;
+  test::FakeRandom& random = context_.random;
   core::Submission submission;
   core::TaskSpec& spec = submission.spec;
-  spec.prompt = absl::StrCat(identity_, " wants number ", ++last_request_);
+  spec.prompt = absl::StrCat(identity_, " task ", ++last_request_);
   spec.request_id = absl::StrCat("request-", last_request_);
   spec.timeout = absl::Seconds(10 + random.Below(60));
-  const absl::Time now = ground_.clock.WallNow();
+  const absl::Time now = context_.clock.WallNow();
   if (random.Chance(settings.uses_session)) {
     spec.session_id = absl::StrCat("session-", random.Below(3));
   }
@@ -75,16 +76,16 @@ core::Submission SimulatedCaller::MakeSubmission() {
   return submission;
 }
 
-// A call in the ordinary line, so that the order of arrival is the order of admission.
-bool SimulatedCaller::TakesItsTurn() const {
+// A call without special rights, so that the order of arrival is the order of admission.
+bool SimulatedCaller::WaitsInOrder() const {
   const core::TaskSpec& spec = pending_->spec;
   return pending_->policy == QueuePolicy::kBlock && pending_->ticket.empty() &&
          !spec.overlap.has_value() && spec.source != core::TaskSource::kScheduler;
 }
 
-void SimulatedCaller::TryAgain() {
+void SimulatedCaller::Retry() {
   call_ = 0;
-  ground_.timeline.After(absl::Milliseconds(10 + ground_.random.Below(5000)), [this] {
+  context_.timeline.After(absl::Milliseconds(10 + context_.random.Below(5000)), [this] {
     if (!pending_.has_value() || call_ != 0) return;
     if (wants_ticket_ && pending_->ticket.empty()) {
       Reserve();
@@ -94,144 +95,147 @@ void SimulatedCaller::TryAgain() {
   });
 }
 
-void SimulatedCaller::GiveUp() {
+void SimulatedCaller::FinishRequest() {
   pending_.reset();
   call_ = 0;
   Start();
 }
 
 void SimulatedCaller::Reserve() {
-  const director::CallId id = director_.NextCall();
+  const director::CallId id = director_.NewCallId();
   call_ = id.value();
-  ground_.network.Send(address_, kDirector, [this, id] {
+  context_.network.Send(address_, kDirector, [this, id] {
     director_.Post(director::ReserveCommand(
         id, identity_, absl::Seconds(30), [this, id](const director::Decision& decision) {
-          director_.Tell(address_, [this, id, decision] { OnDecision(id.value(), decision); });
+          director_.SendToCaller(address_,
+                                 [this, id, decision] { OnDecision(id.value(), decision); });
         }));
   });
-  // Nobody waits for a ticket for ever.
-  ground_.timeline.After(absl::Seconds(40), [this, id] {
+  // The wait for a ticket is bounded.
+  context_.timeline.After(absl::Seconds(40), [this, id] {
     if (call_ != id.value()) return;
-    director_.Post(director::LeaveCommand(id));
+    director_.Post(director::CancelWaitCommand(id));
     wants_ticket_ = false;
-    TryAgain();
+    Retry();
   });
 }
 
 void SimulatedCaller::Submit() {
-  const director::CallId id = director_.NextCall();
+  const director::CallId id = director_.NewCallId();
   call_ = id.value();
-  const bool takes_its_turn = TakesItsTurn();
-  ground_.network.Send(address_, kDirector, [this, id, takes_its_turn, submission = *pending_] {
-    // The request of a caller who has hung up is not taken in.
+  const bool takes_its_turn = WaitsInOrder();
+  context_.network.Send(address_, kDirector, [this, id, takes_its_turn, submission = *pending_] {
+    // A request is dropped if its caller has left.
     if (call_ != id.value()) return;
-    Referee& referee = ground_.referee;
+    Referee& referee = context_.referee;
     const bool posted = director_.Post(director::SubmitCommand(
-        id, identity_, core::Submission(submission), ground_.clock.WallNow(),
+        id, identity_, core::Submission(submission), context_.clock.WallNow(),
         [this, id, takes_its_turn, &referee,
          request_id = submission.spec.request_id](const director::Decision& decision) {
-          const auto* submitted = std::get_if<director::Submitted>(&decision);
+          const auto* submitted = std::get_if<director::SubmitResult>(&decision);
           if (takes_its_turn) {
-            referee.OnKnockAnswered(id.value(), submitted != nullptr && !submitted->deduplicated);
+            referee.OnBlockingSubmitAnswered(id.value(),
+                                             submitted != nullptr && !submitted->deduplicated);
           }
-          director_.Tell(address_, [this, id, request_id, decision] {
-            if (const auto* accepted = std::get_if<director::Submitted>(&decision)) {
+          director_.SendToCaller(address_, [this, id, request_id, decision] {
+            if (const auto* accepted = std::get_if<director::SubmitResult>(&decision)) {
               OnSubmitted(*accepted, request_id);
             }
             OnDecision(id.value(), decision);
           });
         }));
-    if (posted && takes_its_turn) referee.OnKnock(id.value());
-    if (ground_.random.Chance(ground_.settings.repeats_request)) SubmitTwin(submission);
+    if (posted && takes_its_turn) referee.OnBlockingSubmit(id.value());
+    if (context_.random.Chance(context_.settings.repeats_request)) SubmitDuplicate(submission);
   });
-  const bool leaves = !ground_.quiet && ground_.random.Chance(ground_.settings.leaves);
-  ground_.timeline.After(
-      leaves ? absl::Milliseconds(ground_.random.Below(20'000)) : absl::Seconds(150), [this, id] {
+  const bool leaves = !context_.quiet && context_.random.Chance(context_.settings.leaves);
+  context_.timeline.After(
+      leaves ? absl::Milliseconds(context_.random.Below(20'000)) : absl::Seconds(150), [this, id] {
         if (call_ != id.value()) return;
-        director_.Post(director::LeaveCommand(id));
-        TryAgain();
+        director_.Post(director::CancelWaitCommand(id));
+        Retry();
       });
 }
 
-// The same request once more while the first may still wait, as a proxy that repeats calls does.
-void SimulatedCaller::SubmitTwin(const core::Submission& submission) {
+// Sends the same request again while the first may still wait, as a proxy that repeats calls does.
+void SimulatedCaller::SubmitDuplicate(const core::Submission& submission) {
   director_.Post(director::SubmitCommand(
-      director_.NextCall(), identity_, core::Submission(submission), ground_.clock.WallNow(),
+      director_.NewCallId(), identity_, core::Submission(submission), context_.clock.WallNow(),
       [this, request_id = submission.spec.request_id](const director::Decision& decision) {
-        const auto* submitted = std::get_if<director::Submitted>(&decision);
+        const auto* submitted = std::get_if<director::SubmitResult>(&decision);
         if (submitted == nullptr) return;
-        ground_.referee.OnSubmitAcknowledged(identity_, request_id, submitted->queue_id,
-                                             submitted->deduplicated);
+        context_.referee.OnSubmitAcknowledged(identity_, request_id, submitted->queue_id,
+                                              submitted->deduplicated);
       }));
 }
 
 void SimulatedCaller::OnDirectorDied() {
   if (call_ == 0) return;
-  if (pending_.has_value()) TryAgain();
+  if (pending_.has_value()) Retry();
 }
 
 void SimulatedCaller::OnDecision(uint64_t call, const director::Decision& decision) {
   if (call != call_ || !pending_.has_value()) return;
-  if (const auto* granted = std::get_if<director::TicketGranted>(&decision)) {
+  if (const auto* granted = std::get_if<director::GrantedTicket>(&decision)) {
     pending_->ticket = granted->ticket;
-    return TryAgain();
+    return Retry();
   }
-  if (std::holds_alternative<director::Submitted>(decision)) return GiveUp();
+  if (std::holds_alternative<director::SubmitResult>(decision)) return FinishRequest();
   const absl::Status& error = std::get<absl::Status>(decision);
-  const std::string reason = base::DetailsOf(error).reason;
+  const std::string reason = base::GetErrorDetails(error).reason;
   if (reason == "TICKET_EXPIRED" || reason == "TOO_MANY_TICKETS") {
     pending_->ticket.clear();
     wants_ticket_ = false;
-    return TryAgain();
+    return Retry();
   }
   if (error.code() == absl::StatusCode::kUnavailable ||
       error.code() == absl::StatusCode::kCancelled) {
-    return TryAgain();
+    return Retry();
   }
-  // Full, or not allowed: that is an answer.
-  GiveUp();
+  // A full queue or a rejected submit is a final answer.
+  FinishRequest();
 }
 
-void SimulatedCaller::OnSubmitted(const director::Submitted& submitted,
+void SimulatedCaller::OnSubmitted(const director::SubmitResult& submitted,
                                   const std::string& request_id) {
   const core::QueueId id = submitted.queue_id;
   if (!request_id.empty()) {
-    ground_.referee.OnSubmitAcknowledged(identity_, request_id, id, submitted.deduplicated);
+    context_.referee.OnSubmitAcknowledged(identity_, request_id, id, submitted.deduplicated);
   }
-  if (ground_.quiet) return;
-  const Settings& settings = ground_.settings;
-  if (ground_.random.Chance(settings.cancels)) {
-    ground_.timeline.After(absl::Milliseconds(ground_.random.Below(60'000)),
-                           [this, id] { Cancel(id); });
+  if (context_.quiet) return;
+  const Settings& settings = context_.settings;
+  if (context_.random.Chance(settings.cancels)) {
+    context_.timeline.After(absl::Milliseconds(context_.random.Below(60'000)),
+                            [this, id] { Cancel(id); });
   }
-  if (ground_.random.Chance(settings.redrives)) {
-    ground_.timeline.After(absl::Seconds(ground_.random.Below(300)), [this, id] { Redrive(id); });
+  if (context_.random.Chance(settings.redrives)) {
+    context_.timeline.After(absl::Seconds(context_.random.Below(300)), [this, id] { Redrive(id); });
   }
 }
 
 void SimulatedCaller::Cancel(core::QueueId id) {
-  if (ground_.quiet) return;
-  ground_.network.Send(address_, kDirector, [this, id] {
-    director_.Post(director::CallCommand<director::CancelAnswer>(
-        director::Command::Need::kWrite,
+  if (context_.quiet) return;
+  context_.network.Send(address_, kDirector, [this, id] {
+    director_.Post(director::CallCommand<director::CancelResult>(
+        director::Command::Access::kWrite,
         [this, id](director::DirectorEngine& engine, director::Moment now) {
           return engine.Cancel(id, identity_, "", now);
         },
-        [this, id](absl::StatusOr<director::CancelAnswer> answer) {
-          if (!answer.ok() || *answer == director::CancelAnswer::kAlreadyEnded) return;
-          director_.Tell(address_, [this, id] { ground_.referee.OnCancelAcknowledged(id); });
+        [this, id](absl::StatusOr<director::CancelResult> answer) {
+          if (!answer.ok() || *answer == director::CancelResult::kAlreadyEnded) return;
+          director_.SendToCaller(address_,
+                                 [this, id] { context_.referee.OnCancelAcknowledged(id); });
         }));
   });
 }
 
 void SimulatedCaller::Redrive(core::QueueId id) {
-  if (ground_.quiet) return;
-  ground_.network.Send(address_, kDirector, [this, id] {
+  if (context_.quiet) return;
+  context_.network.Send(address_, kDirector, [this, id] {
     director_.Post(director::CallCommand<director::Decision>(
-        director::Command::Need::kWrite,
+        director::Command::Access::kWrite,
         [this, id](director::DirectorEngine& engine,
                    director::Moment now) -> absl::StatusOr<director::Decision> {
-          return engine.Redrive(id, director_.SpecOf(id), identity_, now);
+          return engine.Redrive(id, director_.StoredSpec(id), identity_, now);
         },
         [](const absl::StatusOr<director::Decision>&) {}));
   });

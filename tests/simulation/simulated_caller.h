@@ -12,19 +12,19 @@
 
 namespace callboard::simulation {
 
-// Somebody who submits tasks, one after the other, and does not take silence for an answer: a
-// submit whose outcome is not known is made again with the same request id. May leave while it
-// waits, cancel what it submitted, and submit failed tasks anew.
+// A caller that submits tasks one after the other. If the outcome of a submit is unknown, it
+// submits again with the same request id. It may leave while it waits, cancel its tasks, and
+// redrive failed tasks.
 class SimulatedCaller {
  public:
-  SimulatedCaller(Ground& ground, SimulatedDirector& director, Address address);
+  SimulatedCaller(SimulationContext& context, SimulatedDirector& director, Address address);
 
   void Start();
-  // Nobody is there any more who could answer.
+  // The director died: open calls get no answer.
   void OnDirectorDied();
-  // Whether everything that it wanted to say was answered.
+  // Returns whether all submits were answered.
   bool is_done() const { return !pending_.has_value() && submits_left_ == 0; }
-  // No further submits; what was begun is brought to an end.
+  // Starts no further submits, but finishes the open one.
   void BecomeQuiet();
 
  private:
@@ -32,16 +32,16 @@ class SimulatedCaller {
   core::Submission MakeSubmission();
   void Reserve();
   void Submit();
-  void SubmitTwin(const core::Submission& submission);
+  void SubmitDuplicate(const core::Submission& submission);
   void OnDecision(uint64_t call, const director::Decision& decision);
-  void OnSubmitted(const director::Submitted& submitted, const std::string& request_id);
-  void TryAgain();
-  void GiveUp();
+  void OnSubmitted(const director::SubmitResult& submitted, const std::string& request_id);
+  void Retry();
+  void FinishRequest();
   void Cancel(core::QueueId id);
   void Redrive(core::QueueId id);
-  bool TakesItsTurn() const;
+  bool WaitsInOrder() const;
 
-  Ground& ground_;
+  SimulationContext& context_;
   SimulatedDirector& director_;
   const Address address_;
   const std::string identity_;
@@ -49,7 +49,7 @@ class SimulatedCaller {
   uint64_t last_request_ = 0;
   std::optional<core::Submission> pending_;
   bool wants_ticket_ = false;
-  // The call that is under way; 0 for none.
+  // The open call; 0 for none.
   uint64_t call_ = 0;
   std::vector<core::Submission> sent_before_;
 };

@@ -9,14 +9,14 @@
 
 namespace callboard::simulation {
 
-SimulatedDirector::SimulatedDirector(Ground& ground)
-    : ground_(ground),
+SimulatedDirector::SimulatedDirector(SimulationContext& context)
+    : context_(context),
       stores_([this] { return DecideCommit(); },
               [this](const core::Record& record) {
-                ground_.referee.OnWritten(record, TakeCommitMoment());
+                context_.referee.OnWritten(record, TakeCommitMoment());
               }) {}
 
-// A director that has just opened its store commits what it decides at once.
+// A director that has just opened its store commits its first decisions directly.
 director::Moment SimulatedDirector::TakeCommitMoment() {
   if (commit_moments_.empty()) return Now();
   const director::Moment moment = commit_moments_.front();
@@ -25,13 +25,13 @@ director::Moment SimulatedDirector::TakeCommitMoment() {
 }
 
 void SimulatedDirector::Start() {
-  ground_.referee.Note("director starts");
+  context_.referee.Log("director starts");
   dying_ = false;
-  says_left_ = -1;
+  sends_left_ = -1;
   stores_.FailToOpen(absl::OkStatus());
   director_ = std::make_unique<director::Director>(
-      ground_.settings.engine,
-      director::World{ground_.clock, ground_.random, stores_, *this, &gauges_});
+      context_.settings.engine,
+      director::Deps{context_.clock, context_.random, stores_, *this, &gauges_});
   director_->Open().IgnoreError();
   if (dying_) return Die();
   PlanTurn(UntilNextTurn());
@@ -41,7 +41,7 @@ absl::Duration SimulatedDirector::UntilNextTurn() const {
   return std::max(director_->NextTurnAt() - director_->Now().monotonic, absl::ZeroDuration());
 }
 
-core::TaskSpec SimulatedDirector::SpecOf(core::QueueId id) const {
+core::TaskSpec SimulatedDirector::StoredSpec(core::QueueId id) const {
   const auto* records = stores_.disk().Find(id);
   if (records == nullptr) return {};
   return *std::get<core::Admitted>(records->begin()->second.change).spec;
@@ -49,37 +49,37 @@ core::TaskSpec SimulatedDirector::SpecOf(core::QueueId id) const {
 
 void SimulatedDirector::Die() {
   if (!is_up()) return;
-  ground_.referee.Note("director dies");
+  context_.referee.Log("director dies");
   ++crashes_;
   ++plan_;
   planned_at_ = absl::InfiniteDuration();
-  Vanish();
+  Stop();
   inbox_.clear();
   committing_.reset();
   commit_moments_.clear();
   open_moments_.clear();
   sessions_.clear();
-  ground_.referee.OnKnocksLost();
+  context_.referee.OnWaitersLost();
   if (on_death_) on_death_();
-  ground_.timeline.After(absl::Milliseconds(500 + ground_.random.Below(20'000)), [this] {
+  context_.timeline.After(absl::Milliseconds(500 + context_.random.Below(20'000)), [this] {
     if (!is_up()) Start();
   });
 }
 
-void SimulatedDirector::Vanish() {
+void SimulatedDirector::Stop() {
   dying_ = true;
   director_.reset();
 }
 
-test::FaultyEventStores::Fate SimulatedDirector::DecideCommit() {
-  const Settings& settings = ground_.settings;
-  test::FakeRandom& random = ground_.random;
-  if (ground_.quiet) return {absl::OkStatus()};
+test::FaultyEventStores::CommitResult SimulatedDirector::DecideCommit() {
+  const Settings& settings = context_.settings;
+  test::FakeRandom& random = context_.random;
+  if (context_.quiet) return {absl::OkStatus()};
   if (disk_full_) return {absl::ResourceExhaustedError("no space left"), /*written=*/false};
   if (random.Chance(settings.dies_at_commit)) {
     const uint64_t when = random.Below(3);
     if (when == 2) {
-      says_left_ = static_cast<int>(random.Below(4));
+      sends_left_ = static_cast<int>(random.Below(4));
       return {absl::OkStatus()};
     }
     dying_ = true;
@@ -93,37 +93,37 @@ test::FaultyEventStores::Fate SimulatedDirector::DecideCommit() {
     return {absl::InternalError("I/O error"), /*written=*/true};
   }
   if (random.Chance(settings.commit_is_slow)) {
-    ground_.referee.Note("slow commit");
+    context_.referee.Log("slow commit");
     commit_takes_ = absl::Milliseconds(random.Below(90'000));
   }
   return {absl::OkStatus()};
 }
 
-bool SimulatedDirector::Speaks() {
+bool SimulatedDirector::CanSend() {
   if (dying_) return false;
-  if (says_left_ < 0) return true;
-  if (says_left_-- > 0) return true;
+  if (sends_left_ < 0) return true;
+  if (sends_left_-- > 0) return true;
   dying_ = true;
   stores_.FailToOpen(absl::UnavailableError("the process died"));
   return false;
 }
 
-void SimulatedDirector::Tell(Address caller, std::function<void()> what) {
-  if (Speaks()) ground_.network.Send(kDirector, caller, std::move(what));
+void SimulatedDirector::SendToCaller(Address caller, std::function<void()> what) {
+  if (CanSend()) context_.network.Send(kDirector, caller, std::move(what));
 }
 
 bool SimulatedDirector::Post(director::CommandPtr command) {
   if (!is_up()) return false;
   inbox_.push_back(std::move(command));
-  PlanTurn(absl::Microseconds(ground_.random.Below(3000)));
+  PlanTurn(absl::Microseconds(context_.random.Below(3000)));
   return true;
 }
 
 void SimulatedDirector::PlanTurn(absl::Duration delay) {
-  const absl::Duration at = ground_.timeline.now() + delay;
+  const absl::Duration at = context_.timeline.now() + delay;
   if (at >= planned_at_ || at == absl::InfiniteDuration()) return;
   planned_at_ = at;
-  ground_.timeline.After(at - ground_.timeline.now(), [this, plan = ++plan_] {
+  context_.timeline.After(at - context_.timeline.now(), [this, plan = ++plan_] {
     if (plan == plan_) Turn();
   });
 }
@@ -141,8 +141,7 @@ void SimulatedDirector::Turn() {
   }
   BeginCommit();
   if (dying_) return Die();
-  // What comes at the very end of a timer's time must not lead to a turn in the same moment for
-  // ever.
+  // A timer that fires at the very end of its time must not cause endless turns in the same moment.
   PlanTurn(inbox_.empty() ? std::max(UntilNextTurn(), absl::Microseconds(1))
                           : absl::ZeroDuration());
 }
@@ -151,7 +150,7 @@ void SimulatedDirector::BeginCommit() {
   while (!committing_.has_value() && !dying_) {
     if (!director_->has_turn()) {
       if (director_->service() == director::Service::kFull) {
-        ground_.referee.OnTurn(*director_->engine(), stores_.disk(), gauges_, Now());
+        context_.referee.OnTurn(*director_->engine(), stores_.disk(), gauges_, Now());
       }
       return;
     }
@@ -165,9 +164,9 @@ void SimulatedDirector::BeginCommit() {
       EndCommit();
       continue;
     }
-    // The director goes on meanwhile.
-    ground_.timeline.After(commit_takes_, [this, life = life()] {
-      if (!is_up() || life != crashes_) return;
+    // The director continues meanwhile.
+    context_.timeline.After(commit_takes_, [this, incarnation = incarnation()] {
+      if (!is_up() || incarnation != crashes_) return;
       EndCommit();
       if (dying_) return Die();
       PlanTurn(absl::ZeroDuration());
@@ -179,7 +178,7 @@ void SimulatedDirector::EndCommit() {
   director::Turn turn = *std::exchange(committing_, std::nullopt);
   commit_moments_.clear();
   if (commit_status_.ok()) {
-    CHECK_OK(director_->Say(std::move(turn)));
+    CHECK_OK(director_->Flush(std::move(turn)));
   } else {
     open_moments_.clear();
     director_->Fail(turn, commit_status_);
@@ -197,28 +196,29 @@ void SimulatedDirector::Redial(uint64_t director_epoch) {
 void SimulatedDirector::Dial(size_t agent) {
   const core::SessionId session(++last_session_);
   sessions_[session] = {agent};
-  ground_.network.Send(
+  context_.network.Send(
       kDirector, agents_[agent]->address(),
-      [this, agent, session, epoch = epoch_] { agents_[agent]->HearOpen(session, epoch); });
-  // Nothing comes back, or the connection stands and is cut later: both are noticed after a while.
-  ground_.timeline.After(absl::Seconds(5), [this, session] {
+      [this, agent, session, epoch = epoch_] { agents_[agent]->OnOpenSession(session, epoch); });
+  // The agent does not answer, or the connection is cut later: both are noticed after a while.
+  context_.timeline.After(absl::Seconds(5), [this, session] {
     const auto found = sessions_.find(session);
     if (found != sessions_.end() && !found->second.opened) CloseSession(session);
   });
 }
 
-void SimulatedDirector::HearOpened(core::SessionId session, const core::AgentOpened& opened) {
+void SimulatedDirector::OnSessionOpened(core::SessionId session,
+                                        const core::SessionOpened& opened) {
   const auto found = sessions_.find(session);
   if (!is_up() || found == sessions_.end() || found->second.opened) return;
   found->second.opened = true;
-  ground_.referee.Note(absl::StrCat("opened ", opened.name, " session ", session.value()));
+  context_.referee.Log(absl::StrCat("opened ", opened.name, " session ", session.value()));
   Post(director::AgentCommand(
       [session, opened](director::DirectorEngine& engine, director::Moment now) {
-        CHECK_OK(engine.OnOpened(session, opened, now));
+        CHECK_OK(engine.OnSessionOpened(session, opened, now));
       }));
 }
 
-void SimulatedDirector::HearItem(core::SessionId session, const core::AgentItem& item) {
+void SimulatedDirector::OnItem(core::SessionId session, const core::AgentItem& item) {
   const auto found = sessions_.find(session);
   if (!is_up() || found == sessions_.end()) return;
   Post(director::AgentCommand(
@@ -226,37 +226,37 @@ void SimulatedDirector::HearItem(core::SessionId session, const core::AgentItem&
         engine.OnItems(session, {item}, now);
       }));
   if (const auto* heartbeat = std::get_if<core::Heartbeat>(&item)) {
-    // Acknowledged when queued.
+    // Heartbeats are acknowledged when they are queued.
     SimulatedAgent& agent = *agents_[found->second.agent];
-    ground_.network.Send(kDirector, agent.address(), [&agent, session, t = heartbeat->agent_time] {
-      agent.HearHeartbeatAck(session, t);
+    context_.network.Send(kDirector, agent.address(), [&agent, session, t = heartbeat->agent_time] {
+      agent.OnHeartbeatAck(session, t);
     });
   }
 }
 
-void SimulatedDirector::Say(core::SessionId session, std::vector<core::DirectorItem> items) {
-  // The network takes them one by one, so that any of them can be lost without the others.
-  for (const core::DirectorItem& item : items) SayOne(session, item);
+void SimulatedDirector::Send(core::SessionId session, std::vector<core::DirectorItem> items) {
+  // The network carries single items, so that each of them can be lost without the others.
+  for (const core::DirectorItem& item : items) SendItem(session, item);
 }
 
-void SimulatedDirector::SayOne(core::SessionId session, const core::DirectorItem& item) {
-  if (!Speaks()) return;
+void SimulatedDirector::SendItem(core::SessionId session, const core::DirectorItem& item) {
+  if (!CanSend()) return;
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) {
     if (const auto* start = std::get_if<core::StartRun>(&item)) {
       Post(director::AgentCommand(
           [token = start->token](director::DirectorEngine& engine, director::Moment now) {
-            engine.OnNotWritten(token, now);
+            engine.OnStartNotSent(token, now);
           }));
     }
     return;
   }
   SimulatedAgent& agent = *agents_[found->second.agent];
   if (const auto* start = std::get_if<core::StartRun>(&item)) {
-    ground_.referee.OnStartSaid(start->token, start->agent_time);
+    context_.referee.OnStartSent(start->token, start->agent_time);
   }
-  ground_.network.Send(kDirector, agent.address(),
-                       [&agent, session, item] { agent.HearItem(session, item); });
+  context_.network.Send(kDirector, agent.address(),
+                        [&agent, session, item] { agent.OnItem(session, item); });
 }
 
 void SimulatedDirector::BreakSession(size_t agent) {
@@ -272,19 +272,19 @@ void SimulatedDirector::CloseSession(core::SessionId session) {
   const bool was_open = found->second.opened;
   const std::string name = agents_[agent]->name();
   sessions_.erase(found);
-  ground_.referee.Note(absl::StrCat("broken ", name, " session ", session.value()));
+  context_.referee.Log(absl::StrCat("broken ", name, " session ", session.value()));
   Post(director::AgentCommand(
       [session, was_open, name](director::DirectorEngine& engine, director::Moment now) {
         if (was_open) {
-          engine.OnBroken(session, absl::UnavailableError("cut"), now);
+          engine.OnSessionClosed(session, absl::UnavailableError("cut"), now);
         } else {
           engine.OnUnreachable(name, absl::UnavailableError("no answer"), now);
         }
       }));
-  ground_.timeline.After(absl::Milliseconds(100 + ground_.random.Below(3000)),
-                         [this, agent, epoch = epoch_, life = life()] {
-                           if (is_up() && life == crashes_ && epoch == epoch_) Dial(agent);
-                         });
+  context_.timeline.After(absl::Milliseconds(100 + context_.random.Below(3000)),
+                          [this, agent, epoch = epoch_, incarnation = incarnation()] {
+                            if (is_up() && incarnation == crashes_ && epoch == epoch_) Dial(agent);
+                          });
 }
 
 }  // namespace callboard::simulation

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "libs/director/director.h"
 #include "libs/ports/agent_link.h"
-#include "libs/testing/faulty_event_stores.h"
+#include "libs/testing/memory_event_store.h"
 #include "tests/simulation/gauges.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/referee.h"
@@ -23,8 +23,8 @@ namespace callboard::simulation {
 
 class SimulatedAgent;
 
-// What all parts of a world share.
-struct Ground {
+// The objects that all parts of a simulation share.
+struct SimulationContext {
   const Settings& settings;
   Timeline& timeline;
   SimulatedClock& clock;
@@ -34,44 +34,44 @@ struct Ground {
   bool quiet = false;
 };
 
-// The director's process: the real Director, its inbox, and its end of the Sessions. Dies at any
-// moment and comes back with what is on the disk.
+// The director's process: the real Director, its inbox, and its side of the Sessions. Dies at any
+// moment and restarts from the records on disk.
 class SimulatedDirector final : public ports::AgentLink {
  public:
-  explicit SimulatedDirector(Ground& ground);
+  explicit SimulatedDirector(SimulationContext& context);
 
   void AddAgent(SimulatedAgent& agent) { agents_.push_back(&agent); }
   void Start();
   void Die();
-  // The world ends: nobody is told.
-  void Vanish();
+  // Ends the process at the end of the simulation; callers are not notified.
+  void Stop();
   void FillDisk(bool full) { disk_full_ = full; }
-  // A Session breaks in a way that both ends may notice.
+  // Breaks a Session in a way that both ends may notice.
   void BreakSession(size_t agent);
 
   bool is_up() const { return director_ != nullptr; }
   uint64_t crashes() const { return crashes_; }
-  // Counts the lives of the process: what was said to an earlier one is lost.
-  uint64_t life() const { return crashes_; }
+  // Number of restarts. Messages to an earlier process are lost.
+  uint64_t incarnation() const { return crashes_; }
 
-  // False when nobody is there to take it.
+  // Returns false if the process is down.
   bool Post(director::CommandPtr command);
-  director::CallId NextCall() { return director::CallId(++last_call_); }
-  // What the task on the disk asked for; nothing when it is not there.
-  core::TaskSpec SpecOf(core::QueueId id) const;
-  // Says something to a caller, if the process still lives when it comes to it.
-  void Tell(Address caller, std::function<void()> what);
-  // Called when the process has died: whoever waited for it knows no more.
-  void OnDeath(std::function<void()> told) { on_death_ = std::move(told); }
+  director::CallId NewCallId() { return director::CallId(++last_call_); }
+  // Returns the spec of the task on disk; empty if the task is not there.
+  core::TaskSpec StoredSpec(core::QueueId id) const;
+  // Delivers `what` to a caller, if the process is still alive at that time.
+  void SendToCaller(Address caller, std::function<void()> what);
+  // Sets a function that is called when the process has died: all open calls are lost.
+  void SetDeathCallback(std::function<void()> callback) { on_death_ = std::move(callback); }
 
-  // ---- What comes from agents ----
+  // ---- Messages from agents ----
 
-  void HearOpened(core::SessionId session, const core::AgentOpened& opened);
-  void HearItem(core::SessionId session, const core::AgentItem& item);
+  void OnSessionOpened(core::SessionId session, const core::SessionOpened& opened);
+  void OnItem(core::SessionId session, const core::AgentItem& item);
 
   // ---- ports::AgentLink ----
 
-  void Say(core::SessionId session, std::vector<core::DirectorItem> items) override;
+  void Send(core::SessionId session, std::vector<core::DirectorItem> items) override;
   void Redial(uint64_t director_epoch) override;
 
  private:
@@ -80,27 +80,28 @@ class SimulatedDirector final : public ports::AgentLink {
     bool opened = false;
   };
 
-  test::FaultyEventStores::Fate DecideCommit();
-  // Whether the process still speaks; one that dies while it speaks says no more.
-  bool Speaks();
-  void SayOne(core::SessionId session, const core::DirectorItem& item);
+  test::FaultyEventStores::CommitResult DecideCommit();
+  // Returns whether the process can still send; a process that dies while it sends sends nothing
+  // more.
+  bool CanSend();
+  void SendItem(core::SessionId session, const core::DirectorItem& item);
   absl::Duration UntilNextTurn() const;
   void PlanTurn(absl::Duration delay);
   void Turn();
   director::Moment TakeCommitMoment();
-  // Sends what was decided to the disk, if nothing else is on its way there.
+  // Commits the decided turn, if no other commit is in progress.
   void BeginCommit();
   void EndCommit();
   void Dial(size_t agent);
   void CloseSession(core::SessionId session);
-  director::Moment Now() const { return {ground_.clock.WallNow(), ground_.clock.MonotonicNow()}; }
+  director::Moment Now() const { return {context_.clock.WallNow(), context_.clock.MonotonicNow()}; }
 
-  Ground& ground_;
+  SimulationContext& context_;
   test::FaultyEventStores stores_;
   std::vector<SimulatedAgent*> agents_;
   Gauges gauges_{[this](const director::AgentCounts& agents) {
-    const std::string wrong = WhatIsWrong(agents, *director_->engine());
-    if (!wrong.empty()) ground_.referee.Fail(wrong);
+    const std::string wrong = FindMismatch(agents, *director_->engine());
+    if (!wrong.empty()) context_.referee.Fail(wrong);
   }};
   std::unique_ptr<director::Director> director_;
   std::function<void()> on_death_;
@@ -110,18 +111,18 @@ class SimulatedDirector final : public ports::AgentLink {
   uint64_t last_call_ = 0;
   uint64_t crashes_ = 0;
   uint64_t epoch_ = 0;
-  // The turn that is planned; an earlier plan is void.
+  // Number of the planned turn; earlier plans are void.
   uint64_t plan_ = 0;
-  // What is on its way to the disk.
+  // The turn that is being committed.
   std::optional<director::Turn> committing_;
   absl::Status commit_status_;
-  // When each record of the open turn, and of the one on its way, was decided.
+  // Decision time of each record of the open turn, and of the turn that is being committed.
   std::vector<director::Moment> open_moments_;
   std::deque<director::Moment> commit_moments_;
   absl::Duration planned_at_ = absl::InfiniteDuration();
   bool dying_ = false;
-  // Things it still says before it dies; negative when it does not.
-  int says_left_ = -1;
+  // Messages that it still sends before it dies; negative if it does not die.
+  int sends_left_ = -1;
   bool disk_full_ = false;
   absl::Duration commit_takes_ = {};
 };

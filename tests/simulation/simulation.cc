@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/referee.h"
 #include "tests/simulation/settings.h"
@@ -19,47 +19,47 @@
 namespace callboard::simulation {
 namespace {
 
-// Longer than every backoff, lease, guard and delay of a world can take together.
+// Longer than every backoff, lease, guard and delay of a simulation together.
 constexpr absl::Duration kQuietTime = absl::Hours(4);
 constexpr absl::Duration kKeepalive = absl::Seconds(15);
 
-class World {
+class Simulation {
  public:
-  World(uint64_t seed, std::ostream* log)
+  Simulation(uint64_t seed, std::ostream* log)
       : settings_(Settings::FromSeed(seed)),
         random_(seed + 0x5eed),
         clock_(timeline_),
         network_(settings_, timeline_, random_),
         referee_(settings_, timeline_, log),
-        ground_{settings_, timeline_, clock_, random_, network_, referee_},
-        director_(ground_) {
+        context_{settings_, timeline_, clock_, random_, network_, referee_},
+        director_(context_) {
     for (int i = 1; i <= settings_.agents; ++i) {
-      agents_.push_back(std::make_unique<SimulatedAgent>(ground_, director_, i));
+      agents_.push_back(std::make_unique<SimulatedAgent>(context_, director_, i));
       director_.AddAgent(*agents_.back());
     }
     for (int i = 1; i <= settings_.callers; ++i) {
       callers_.push_back(
-          std::make_unique<SimulatedCaller>(ground_, director_, settings_.agents + i));
+          std::make_unique<SimulatedCaller>(context_, director_, settings_.agents + i));
     }
-    director_.OnDeath([this] {
+    director_.SetDeathCallback([this] {
       for (const auto& caller : callers_) caller->OnDirectorDied();
     });
   }
 
-  ~World() { director_.Vanish(); }
+  ~Simulation() { director_.Stop(); }
 
   Report Run() {
     for (const auto& agent : agents_) agent->Start();
     director_.Start();
     for (const auto& caller : callers_) caller->Start();
-    PlanTrouble();
+    ScheduleFaults();
     const absl::Duration begin = timeline_.now();
     const absl::Duration quiet_from = begin + settings_.noisy_time;
     while (!referee_.failed() && timeline_.Step(quiet_from)) {
     }
     BecomeQuiet();
     const absl::Duration end = timeline_.now() + kQuietTime;
-    while (!referee_.failed() && !IsOver() && timeline_.Step(end)) {
+    while (!referee_.failed() && !IsDone() && timeline_.Step(end)) {
     }
     if (!referee_.failed()) {
       referee_.OnEnd();
@@ -79,12 +79,12 @@ class World {
   }
 
  private:
-  // Does `what` again and again, `mean` apart on average, until the world becomes quiet.
+  // Repeats `what`, `mean` apart on average, until the quiet phase.
   void Every(absl::Duration mean, std::function<void()> what) {
     if (mean == absl::InfiniteDuration()) return;
     const double chance = (static_cast<double>(random_.Below(1'000'000)) + 1) / 1'000'000;
     timeline_.After(mean * -std::log(chance), [this, mean, what = std::move(what)] {
-      if (ground_.quiet) return;
+      if (context_.quiet) return;
       what();
       Every(mean, what);
     });
@@ -92,7 +92,7 @@ class World {
 
   SimulatedAgent& AnyAgent() { return *agents_[random_.Below(agents_.size())]; }
 
-  void PlanTrouble() {
+  void ScheduleFaults() {
     Every(settings_.between_director_crashes, [this] { director_.Die(); });
     Every(settings_.between_agent_crashes, [this] {
       ++agent_crashes_;
@@ -103,21 +103,21 @@ class World {
       } else {
         agents_[agent]->Crash(power_cut);
       }
-      // Without power there is nobody left to close the connection.
-      NoticeSilence(agent, power_cut ? kKeepalive : absl::Milliseconds(1));
+      // Without power nothing is left to close the connection.
+      BreakSessionAfter(agent, power_cut ? kKeepalive : absl::Milliseconds(1));
     });
     Every(settings_.between_agent_freezes, [this] {
       const size_t agent = random_.Below(agents_.size());
       const absl::Duration time = absl::Milliseconds(random_.Below(150'000));
       agents_[agent]->Freeze(time);
-      if (time > kKeepalive) NoticeSilence(agent, kKeepalive);
+      if (time > kKeepalive) BreakSessionAfter(agent, kKeepalive);
     });
     Every(settings_.between_partitions, [this] { Partition(); });
     Every(settings_.between_session_breaks,
           [this] { director_.BreakSession(random_.Below(agents_.size())); });
     Every(settings_.between_clock_jumps,
           [this] { clock_.Jump(absl::Seconds(static_cast<int64_t>(random_.Below(180)) - 90)); });
-    Every(settings_.between_operator_acts, [this] { Operate(); });
+    Every(settings_.between_operator_acts, [this] { RunOperatorCommand(); });
     Every(settings_.between_full_disks, [this] {
       director_.FillDisk(true);
       timeline_.After(absl::Milliseconds(random_.Below(60'000)),
@@ -125,8 +125,8 @@ class World {
     });
   }
 
-  // The director's end finds a connection dead.
-  void NoticeSilence(size_t agent, absl::Duration after) {
+  // The director's side finds the connection dead.
+  void BreakSessionAfter(size_t agent, absl::Duration after) {
     timeline_.After(after, [this, agent] { director_.BreakSession(agent); });
   }
 
@@ -135,7 +135,7 @@ class World {
     const size_t agent = random_.Below(agents_.size());
     const Address address = agents_[agent]->address();
     const uint64_t direction = random_.Below(3);
-    referee_.Note(absl::StrCat("partition from ", address, ", direction ", direction));
+    referee_.Log(absl::StrCat("partition from ", address, ", direction ", direction));
     if (direction != 0) network_.Cut(kDirector, address);
     if (direction != 1) network_.Cut(address, kDirector);
     timeline_.After(kKeepalive, [this, agent, address] {
@@ -147,10 +147,10 @@ class World {
     });
   }
 
-  using Act = std::function<void(director::DirectorEngine&, director::Moment)>;
-  void Operate() {
+  using OperatorCommand = std::function<void(director::DirectorEngine&, director::Moment)>;
+  void RunOperatorCommand() {
     const std::string agent = AnyAgent().name();
-    const Act acts[] = {
+    const OperatorCommand commands[] = {
         [](auto& engine, auto now) { engine.Pause("operator", "", now); },
         [](auto& engine, auto now) { engine.Resume(now); },
         [](auto& engine, auto now) { engine.Resume(now); },
@@ -162,40 +162,40 @@ class World {
         [agent](auto& engine, auto now) { engine.DrainAgent(agent, "", now).IgnoreError(); },
         [agent](auto& engine, auto now) { engine.UndrainAgent(agent, now).IgnoreError(); },
     };
-    director_.Post(director::AgentCommand(acts[random_.Below(std::size(acts))]));
+    director_.Post(director::AgentCommand(commands[random_.Below(std::size(commands))]));
     if (random_.Chance(0.1)) Restart();
   }
 
-  // As a new version is rolled out: the agents are told, then the process ends.
+  // A rollout of a new version: the agents are notified, then the process ends.
   void Restart() {
     director_.Post(director::AgentCommand(
         [](director::DirectorEngine& engine, director::Moment now) { engine.GoAway(now); }));
-    // It may take its time to end.
+    // The end of the process may take a while.
     timeline_.After(absl::Seconds(1 + random_.Below(120)), [this] { director_.Die(); });
   }
 
   void BecomeQuiet() {
-    ground_.quiet = true;
-    referee_.Note("quiet");
+    context_.quiet = true;
+    referee_.Log("quiet");
     network_.BecomeQuiet();
     director_.FillDisk(false);
     for (const auto& caller : callers_) caller->BecomeQuiet();
     for (const auto& agent : agents_) agent->BecomeQuiet();
-    Tidy();
+    ClearSwitches();
   }
 
-  // Somebody looks after it: nothing stays switched off.
-  void Tidy() {
-    if (IsOver()) return;
+  // Resumes everything that operators have switched off.
+  void ClearSwitches() {
+    if (IsDone()) return;
     director_.Post(
         director::AgentCommand([this](director::DirectorEngine& engine, director::Moment now) {
           engine.Resume(now);
           for (const auto& agent : agents_) engine.UndrainAgent(agent->name(), now).IgnoreError();
         }));
-    timeline_.After(absl::Minutes(1), [this] { Tidy(); });
+    timeline_.After(absl::Minutes(1), [this] { ClearSwitches(); });
   }
 
-  bool IsOver() const {
+  bool IsDone() const {
     return referee_.counts().tasks == referee_.counts().ended &&
            std::all_of(callers_.begin(), callers_.end(),
                        [](const auto& caller) { return caller->is_done(); });
@@ -207,7 +207,7 @@ class World {
   SimulatedClock clock_;
   Network network_;
   Referee referee_;
-  Ground ground_;
+  SimulationContext context_;
   SimulatedDirector director_;
   std::vector<std::unique_ptr<SimulatedAgent>> agents_;
   std::vector<std::unique_ptr<SimulatedCaller>> callers_;
@@ -233,7 +233,7 @@ std::string Report::Counts() const {
                       " of agents, ", partitions, " partitions");
 }
 
-Report Simulate(uint64_t seed, std::ostream* log) { return World(seed, log).Run(); }
+Report Simulate(uint64_t seed, std::ostream* log) { return Simulation(seed, log).Run(); }
 
 std::string ReplayHint(uint64_t seed) {
   return absl::StrCat("settings: ", Settings::FromSeed(seed).ToString(),

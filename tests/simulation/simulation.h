@@ -9,11 +9,11 @@
 
 namespace callboard::simulation {
 
-// What happened in a world.
+// The summary of a simulation.
 struct Report {
-  // The first broken promise; empty when all were kept.
+  // The first violation; empty if there was none.
   std::string failure = {};
-  // Equal for two runs of one seed.
+  // Equal for two simulations with the same seed.
   uint64_t hash = 0;
   uint64_t steps = 0;
   uint64_t turns = 0;
@@ -23,18 +23,18 @@ struct Report {
   uint64_t partitions = 0;
   absl::Duration time = {};
 
-  // Adds what happened in another world; its hash and failure are its own.
+  // Adds the counts of another simulation; hash and failure are not added.
   void Add(const Report& other);
-  // What happened, for people.
+  // Returns the counts as readable text.
   std::string Counts() const;
 };
 
-// Lets the world of a seed run: first with everything that its settings allow to go wrong, then,
-// with nothing going wrong any more, until all is over. Stops at the first broken promise. Tells of
-// it in `log`, if there is one.
+// Runs the simulation of a seed: first with all faults that its settings allow, then without faults
+// until all tasks have ended. Stops at the first violation. Writes notable events to `log`, if
+// there is one.
 Report Simulate(uint64_t seed, std::ostream* log = nullptr);
 
-// How to see a world again, for people.
+// Returns instructions to replay a simulation.
 std::string ReplayHint(uint64_t seed);
 
 }  // namespace callboard::simulation

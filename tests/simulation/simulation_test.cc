@@ -14,11 +14,12 @@
 namespace callboard::simulation {
 namespace {
 
-constexpr uint64_t kWorlds = 2500;
-// One of so many worlds is run twice.
+constexpr uint64_t kSimulations = 2500;
+// One of this many simulations is run twice.
 constexpr uint64_t kRunTwice = 100;
 
-// The seeds in regressions.txt: each line begins with one; what follows says what it found.
+// The seeds in regressions.txt: each line begins with a seed and continues with a description of
+// the bug that it found.
 std::vector<uint64_t> Regressions() {
   std::ifstream file("tests/simulation/regressions.txt");
   std::vector<uint64_t> seeds;
@@ -33,22 +34,22 @@ std::vector<uint64_t> Regressions() {
   return seeds;
 }
 
-TEST(SimulationTest, NoWorldBreaksAPromise) {
+TEST(SimulationTest, NoSeedViolatesAnInvariant) {
   Report all;
-  for (uint64_t seed = 1; seed <= kWorlds; ++seed) {
+  for (uint64_t seed = 1; seed <= kSimulations; ++seed) {
     const Report report = Simulate(seed);
     ASSERT_EQ(report.failure, "") << "seed=" << seed << "\n" << ReplayHint(seed);
     all.Add(report);
   }
-  std::cout << kWorlds << " worlds: " << all.Counts() << "\n";
-  // A simulation in which nothing goes wrong shows nothing.
-  EXPECT_GT(all.director_crashes, kWorlds);
-  EXPECT_GT(all.agent_crashes, kWorlds);
-  EXPECT_GT(all.partitions, kWorlds);
-  EXPECT_GT(all.tasks, 10 * kWorlds);
+  std::cout << kSimulations << " simulations: " << all.Counts() << "\n";
+  // A simulation without faults proves nothing.
+  EXPECT_GT(all.director_crashes, kSimulations);
+  EXPECT_GT(all.agent_crashes, kSimulations);
+  EXPECT_GT(all.partitions, kSimulations);
+  EXPECT_GT(all.tasks, 10 * kSimulations);
 }
 
-TEST(SimulationTest, NoWorldThatEverBrokeAPromiseDoesAgain) {
+TEST(SimulationTest, RegressionSeedsPass) {
   const std::vector<uint64_t> seeds = Regressions();
   ASSERT_FALSE(seeds.empty());
   for (const uint64_t seed : seeds) {
@@ -56,8 +57,8 @@ TEST(SimulationTest, NoWorldThatEverBrokeAPromiseDoesAgain) {
   }
 }
 
-TEST(SimulationTest, SameSeedIsTheSameWorld) {
-  for (uint64_t seed = kRunTwice; seed <= kWorlds; seed += kRunTwice) {
+TEST(SimulationTest, SameSeedGivesTheSameRun) {
+  for (uint64_t seed = kRunTwice; seed <= kSimulations; seed += kRunTwice) {
     EXPECT_EQ(Simulate(seed).hash, Simulate(seed).hash) << "seed=" << seed;
   }
 }

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "libs/ports/clock.h"
+#include "libs/ports/environment.h"
 
 namespace callboard::simulation {
 
-// What happens when: the one clock of a world, which jumps from event to event. Events of one
-// moment happen in the order in which they were planned.
+// The events of a simulation and its clock, which jumps from event to event. Events of the same
+// time happen in the order in which they were planned.
 class Timeline {
  public:
   absl::Duration now() const { return now_; }
@@ -22,7 +22,7 @@ class Timeline {
     planned_.emplace(std::make_pair(now_ + delay, ++last_), std::move(event));
   }
 
-  // False when nothing is planned before `end`.
+  // Runs the next event. Returns false if nothing is planned before `end`.
   bool Step(absl::Duration end) {
     if (planned_.empty() || planned_.begin()->first.first > end) {
       now_ = end;
@@ -44,7 +44,8 @@ class Timeline {
   std::map<std::pair<absl::Duration, uint64_t>, std::function<void()>> planned_;
 };
 
-// The director's clocks: one that only the timeline moves, and one that jumps.
+// The director's clocks: a monotonic clock that only the timeline moves, and a wall clock that
+// jumps.
 class SimulatedClock final : public ports::Clock {
  public:
   explicit SimulatedClock(const Timeline& timeline) : timeline_(timeline) {}

@@ -1,14 +1,12 @@
 """The guards: rules about the source tree that a program can check.
 
-Each guard is a function from a Tree to a list of findings, `path:line: what, and what to do instead`.
+Each guard is a function from a Tree to a list of findings, `path:line: problem, and what to do instead`.
 guards_test.py plants a violation for each; tree_test.py runs them all on the repository.
 """
 
 import math
 import re
 import subprocess
-
-from tests.style.tested_elsewhere import TESTED_ELSEWHERE
 
 CPP = (".cc", ".h")
 
@@ -21,7 +19,7 @@ class Tree:
 
     @staticmethod
     def of_repository(root):
-        """What git tracks, or would once added; files that are not text are left out."""
+        """Returns the tree of all files that git tracks or would add; binary files are left out."""
         listed = subprocess.run(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
             cwd=root, check=True, capture_output=True, text=True).stdout.split()
@@ -35,13 +33,13 @@ class Tree:
         return Tree(files)
 
     def select(self, *suffixes, under=""):
-        """(path, text) of each file with one of the suffixes, in order."""
+        """Returns (path, text) of each file with one of the suffixes, in order."""
         return [(path, text) for path, text in sorted(self.files.items())
                 if path.endswith(suffixes) and path.startswith(under)]
 
 
 def find_lines(text, pattern):
-    """(line number, match) of each line that matches, comments cut off."""
+    """Yields (line number, match) of each matching line; comments are ignored."""
     for number, line in enumerate(text.split("\n"), 1):
         match = re.search(pattern, re.sub(r"//.*", "", line))
         if match:
@@ -50,8 +48,8 @@ def find_lines(text, pattern):
 
 # ---- Layers ------------------------------------------------------------------------------------
 
-# Which of our own folders a folder may include, beside itself. Left of `adapters` nobody includes
-# gRPC, RocksDB, OpenTelemetry or generated protos.
+# Folders that a folder may include besides itself. The folders up to `scheduler` include neither gRPC,
+# RocksDB, OpenTelemetry nor generated protos.
 LAYERS = {
     "libs/base": [],
     "libs/core": ["libs/base"],
@@ -61,28 +59,24 @@ LAYERS = {
     "libs/agent": ["libs/base", "libs/core", "libs/ports", "libs/flow"],
     "libs/scheduler": ["libs/base", "libs/core", "libs/ports", "libs/flow"],
     "libs/wire": ["libs/base", "libs/core"],
-    "libs/adapters": ["libs/base", "libs/core", "libs/ports", "libs/flow", "libs/wire"],
-    # Its port is the agent's own.
-    "libs/adapters/file_journal": ["libs/base", "libs/core", "libs/agent"],
-    "libs/adapters/jobs_file": ["libs/base", "libs/core", "libs/ports", "libs/wire"],
-    # Its port is the scheduler's own.
-    "libs/adapters/grpc_director_link": ["libs/base", "libs/core", "libs/ports", "libs/wire",
-                                         "libs/scheduler", "libs/adapters/client_tracing"],
-    # Its port is the scheduler's own; its database is opened, locked and looked after as the
-    # director's is.
-    "libs/adapters/rocksdb_ledger": ["libs/base", "libs/core", "libs/ports", "libs/wire",
-                                     "libs/scheduler", "libs/adapters/rocksdb_store"],
-    "libs/config": ["libs/base", "libs/wire"],
+    "libs/system": ["libs/base", "libs/ports", "libs/flow"],
+    # The agent defines the port of its journal, the scheduler that of its ledger.
+    "libs/store": ["libs/base", "libs/core", "libs/ports", "libs/wire", "libs/agent",
+                   "libs/scheduler"],
+    "libs/runner": ["libs/base", "libs/core", "libs/ports"],
+    # The scheduler defines the port to its director.
+    "libs/link": ["libs/base", "libs/core", "libs/ports", "libs/wire", "libs/scheduler"],
+    "libs/telemetry": ["libs/base", "libs/core", "libs/ports"],
+    "libs/config": ["libs/base", "libs/core", "libs/ports", "libs/wire"],
     "libs/http": ["libs/base", "libs/wire"],
-    "libs/client": ["libs/base", "libs/wire"],
     "libs/server": ["libs/base", "libs/core", "libs/ports", "libs/flow", "libs/wire",
-                    "libs/adapters", "libs/config", "libs/http"],
+                    "libs/system", "libs/telemetry", "libs/config", "libs/http"],
     "libs/testing": ["libs"],
     "services": ["libs"],
     "tests": ["libs", "services"],
 }
 
-# Which outside headers a folder may include; Abseil and the standard library are everybody's.
+# External headers that a folder may include; every folder may use Abseil and the standard library.
 OUTSIDE = {
     "libs/base": ["spdlog/"],
     "libs/core": [],
@@ -92,40 +86,38 @@ OUTSIDE = {
     "libs/agent": [],
     "libs/scheduler": [],
     "libs/wire": ["google/", "callboard/v1/", "grpcpp/support/status.h", "nlohmann/"],
-    "libs/adapters": ["grpc", "rocksdb/", "opentelemetry/", "google/", "callboard/"],
-    "libs/adapters/file_journal": ["callboard/storage/v1/journal.pb.h"],
-    "libs/adapters/grpc_director_link": ["grpc", "callboard/v1/"],
-    "libs/adapters/jobs_file": ["yaml-cpp/", "google/protobuf/", "callboard/v1/"],
-    "libs/adapters/rocksdb_ledger": ["rocksdb/", "callboard/storage/v1/ledger.pb.h"],
-    "libs/config": ["google/protobuf/", "callboard/config/v1/", "yaml-cpp/"],
+    "libs/system": [],
+    "libs/store": ["rocksdb/", "google/protobuf/", "callboard/storage/"],
+    "libs/runner": [],
+    "libs/link": ["grpc", "google/", "callboard/v1/"],
+    "libs/telemetry": ["grpc", "google/protobuf/", "opentelemetry/", "prometheus/"],
+    "libs/config": ["google/protobuf/", "callboard/config/v1/", "callboard/v1/", "yaml-cpp/"],
     "libs/http": ["boost/"],
-    "libs/client": ["grpc", "google/", "callboard/v1/"],
     "libs/server": ["grpc", "prometheus/", "google/", "callboard/config/v1/"],
     "libs/testing": ["grpc", "google/", "callboard/", "opentelemetry/proto/"],
     "services": ["grpc", "google/", "callboard/", "CLI/", "prometheus/"],
     "tests": ["grpc", "google/", "callboard/", "rocksdb/", "opentelemetry/proto/", "benchmark/"],
 }
 
-# The rooms that read and write what is on disk; to others a store is a port.
+# The folder that reads and writes the stored form; other folders use a store through its port.
 STORAGE_PROTOS = "callboard/storage/"
-STORAGE_ROOMS = ("libs/adapters/rocksdb_store/", "libs/adapters/file_journal/",
-                 "libs/adapters/output_files/", "libs/adapters/rocksdb_ledger/")
+STORE = "libs/store/"
 
-# What pure code has no use for: threads, files, sockets, the operating system.
-WORLDLY = re.compile(r"(thread|future|mutex|fstream|iostream|filesystem|cstdio|unistd\.h|fcntl\.h|"
+# Headers that pure code may not use: threads, files, sockets, the operating system.
+SYSTEM_HEADERS = re.compile(r"(thread|future|mutex|fstream|iostream|filesystem|cstdio|unistd\.h|fcntl\.h|"
                      r"(sys|netinet|arpa)/.*|absl/synchronization/.*|absl/time/clock\.h)$")
 PURE = ("libs/core/", "libs/ports/", "libs/director/", "libs/agent/engine",
         "libs/scheduler/engine")
-# The files of a pure folder that have threads.
-WORLDLY_FILES = ("libs/director/driver.h", "libs/director/driver.cc")
+# Files of a pure folder that may use threads.
+THREADED_FILES = ("libs/director/driver.h", "libs/director/driver.cc")
 
-# Tests with real sockets need the real clock.
+# Tests may include these; tests with real sockets need the real clock.
 TEST_HEADERS = ("gtest/", "gmock/", "rapidcheck", "libs/testing/",
-                "libs/adapters/system_clock/")
+                "libs/system/")
 
 
 def layer_of(path):
-    """The longest key of LAYERS that holds the path; None outside of them."""
+    """Returns the longest key of LAYERS that contains the path; None if there is none."""
     holders = [layer for layer in LAYERS if path.startswith(layer + "/")]
     return max(holders, key=len) if holders else None
 
@@ -135,7 +127,7 @@ def is_test(path):
 
 
 def is_outside(header):
-    """Whether a header belongs to a library that only some layers may use."""
+    """Returns whether a header belongs to a library that only some layers may use."""
     known = {prefix for prefixes in OUTSIDE.values() for prefix in prefixes}
     return header.startswith(tuple(known)) or header.endswith(".pb.h")
 
@@ -147,28 +139,26 @@ def layering(tree):
         if layer is None:
             findings.append(f"{path}:1: belongs to no layer; move it, or name its layer in guards.py")
             continue
-        # Adapters know what they adapt, not each other.
-        room = "/".join(path.split("/")[:3]) if layer == "libs/adapters" else layer
-        own = LAYERS[layer] + [room]
-        # A test may use what its subject's users use.
+        own = LAYERS[layer] + [layer]
+        # A test may use the libraries that the users of its subject use.
         outside = OUTSIDE[layer] + (["google/", "callboard/", "grpc", "spdlog/", "probe."]
                                     if is_test(path) else [])
         for number, match in find_lines(text, r'#include [<"]([^>"]+)[>"]'):
             header = match[1]
             if is_test(path) and header.startswith(TEST_HEADERS):
                 continue
-            is_pure = path.startswith(PURE) and path not in WORLDLY_FILES and not is_test(path)
-            if is_pure and WORLDLY.match(header):
+            is_pure = path.startswith(PURE) and path not in THREADED_FILES and not is_test(path)
+            if is_pure and SYSTEM_HEADERS.match(header):
                 findings.append(f"{path}:{number}: pure code may not include {header}; "
-                                "the world comes in through a port")
+                                "use a port")
             elif header.startswith(("libs/", "services/", "tests/")):
                 if not header.startswith(tuple(folder + "/" for folder in own)):
                     findings.append(f"{path}:{number}: {layer} may not include {header}; "
                                     f"it may include {', '.join(own)}")
                 elif header.startswith("libs/testing/") and not is_test(path):
                     findings.append(f"{path}:{number}: only tests include {header}")
-            elif header.startswith(STORAGE_PROTOS) and not path.startswith(STORAGE_ROOMS):
-                findings.append(f"{path}:{number}: only {', '.join(STORAGE_ROOMS)} include {header}")
+            elif header.startswith(STORAGE_PROTOS) and not path.startswith(STORE):
+                findings.append(f"{path}:{number}: only {STORE} includes {header}")
             elif is_outside(header) and not header.startswith(tuple(outside)):
                 findings.append(f"{path}:{number}: {layer} may not include {header}; "
                                 "go through a port or the layer that wraps it")
@@ -177,31 +167,31 @@ def layering(tree):
 
 # ---- Banned calls ------------------------------------------------------------------------------
 
-# Stands in for the kernel, in processes that know nothing of it.
+# Replaces system calls in processes that it is preloaded into.
 FAULTY_DISK = "tests/crash/faulty_disk.cc"
 
-# What, instead of what, and where it is allowed all the same.
+# Pattern, replacement, and the files in which it is allowed.
 BANNED = [
     (r"sleep_for|sleep_until|usleep\(|nanosleep\(|absl::SleepFor|(?<![\w.>])sleep\(",
      "wait for a condition with a deadline, or use a Timer", [FAULTY_DISK]),
     (r"absl::Now\(|absl::GetCurrentTimeNanos|\w*[cC]lock::now\b|\bgettimeofday\(|\bclock_gettime\("
      r"|(?<![\w.>])time\((nullptr|NULL|0)\)",
      "take time from a Clock, or as an argument",
-     ["libs/adapters/system_clock/", "libs/base/log.cc", FAULTY_DISK]),
+     ["libs/system/", "libs/base/log.cc", FAULTY_DISK]),
     (r"\bgpr_now\(", "take time from a Clock; a deadline for gRPC may be a GPR_TIMESPAN", []),
     (r"\b(secure_)?getenv\(|\bsetenv\(", "declare a setting (proto/callboard/config/v1)",
      ["libs/config/", FAULTY_DISK]),
     (r"(?<![\w.>])s?rand\(|std::random_device|std::mt19937|absl::BitGen|absl::InsecureBitGen",
-     "take chance from a Random, or from a hash of what it is for", ["libs/adapters/"]),
+     "take chance from a Random, or from a hash of what it is for", ["libs/system/"]),
     (r"std::\w*mutex\b|std::(lock_guard|unique_lock|scoped_lock|shared_lock)\b"
      r"|std::condition_variable|absl::Mutex|absl::CondVar|absl::Notification|pthread_mutex",
-     "use base::Mutex, which TSan and clang both understand", ["libs/base/mutex.h"]),
+     "use base::Mutex, which both TSan and clang support", ["libs/base/mutex.h"]),
     (r"\b(Short|Utf8)?DebugString\(\)", "log the fields you mean: messages hold prompts and secrets",
      []),
     (r"\bGTEST_SKIP\b|\bDISABLED_", "make it pass, or delete it", []),
 ]
 
-# In handlers, which run on gRPC's two reaction threads.
+# Calls that may block; handlers run on gRPC's two reaction threads.
 BLOCKING = (r"std::(future|promise|async|latch|barrier|\w*semaphore|j?thread)\b|\bCondVar\b"
             r"|(->|\.)([wW]ait(For|_for|_until)?|acquire|join)\(|\bget_future\b"
             r"|grpc::ClientContext\b|\bCompletionQueue\b")
@@ -235,7 +225,7 @@ def blocking_handlers(tree):
 SOURCE = CPP + (".py", ".sh", ".bzl", ".ts", ".tsx", ".proto")
 FILE_LINES_MAX = 900
 MAIN_LINES_MAX = 50
-# A service and its messages stand in one file, with a comment on every line of it.
+# A service and its messages are in one file, with a comment on every declaration.
 PROTO_LINES_MAX = 1000
 
 
@@ -247,41 +237,45 @@ def sizes(tree):
                 PROTO_LINES_MAX if path.endswith(".proto") else FILE_LINES_MAX)
         if lines > most:
             findings.append(f"{path}:{lines}: {lines} lines are more than {most}: "
-                            "it has two jobs, give each a file")
+                            "split it into files with one purpose each")
     return findings
 
 
-def needs_test(path, text, tree):
-    """Sources do, and headers that hold code of their own."""
-    if not path.startswith(("libs/", "services/")) or path.endswith(("_test.cc", "/main.cc")):
-        return False
-    if path.endswith(".cc"):
-        return True
-    return path[:-1] + "cc" not in tree.files and re.search(r"\)( const| override)* \{", text)
+# Sources with fewer lines than this belong into a file with what they change with.
+FILE_LINES_MIN = 40
+# Smaller files, and why they stay alone.
+SMALL_FILES = {
+    "libs/base/version.h": "a release changes nothing else",
+}
 
 
-def missing_tests(tree):
+def small_files(tree):
     findings = []
-    for path, text in tree.select(*CPP):
-        if not needs_test(path, text, tree):
-            continue
-        test = TESTED_ELSEWHERE.get(path, path[:path.rindex(".")] + "_test.cc")
-        if test not in tree.files:
-            findings.append(f"{path}:1: {test} is missing: test it there, "
-                            "or name the test that covers it in tested_elsewhere.py")
-    for path in TESTED_ELSEWHERE:
-        if path not in tree.files:
-            findings.append(f"tests/style/tested_elsewhere.py:1: TESTED_ELSEWHERE names {path}, "
-                            "which does not exist")
-    return findings
+    for path, text in tree.select(".h", under=""):
+        stem = path[:-2]
+        lines = text.count("\n") + tree.files.get(stem + ".cc", "").count("\n")
+        if path.startswith(("libs/", "services/")) and lines < FILE_LINES_MIN and path not in SMALL_FILES:
+            findings.append(f"{path}:1: {lines} lines, with its source, are fewer than "
+                            f"{FILE_LINES_MIN}: merge it, or give a reason in SMALL_FILES")
+    return findings + [f"tests/style/guards.py:1: SMALL_FILES names {path}, which does not exist"
+                       for path in SMALL_FILES if tree.files and path not in tree.files]
 
 
-# As many as the matrix of faults has.
+def untested_folders(tree):
+    """Checks that each folder with sources has tests."""
+    def folders(suffix):
+        return {path.rsplit("/", 1)[0].removesuffix("/workarounds")
+                for path, _ in tree.select(suffix) if path.startswith(("libs/", "services/"))}
+    return [f"{folder}:1: no test; test the rules of a folder in the folder"
+            for folder in sorted(folders(".cc") - folders("_test.cc"))]
+
+
+# The number of faults in docs/FAULTS.md.
 FAULTS = 42
 
 
 def rules_without_tests(tree):
-    """Every test that a page of docs names exists, and every bug that docs/RULES.md says is planted."""
+    """Checks that every test that docs name exists, and every planted bug in docs/RULES.md."""
     tests = {f"{suite}.{name}" for _, text in tree.select("_test.cc") for suite, name in
              re.findall(r"^TEST(?:_F|_P)?\((\w+),\s+(\w+)\)", text, re.M)}
     findings = []
@@ -300,10 +294,10 @@ def rules_without_tests(tree):
 
 
 def faults_without_tests(tree):
-    """docs/FAULTS.md has each fault once, and each names a test or what it comes with."""
+    """Checks that docs/FAULTS.md has each fault once, with a test or the feature that brings it."""
     text = tree.files.get("docs/FAULTS.md", "")
     rows = re.findall(r"^\| (F-\d\d) \|.*\| ([^|]*) \|$", text, re.M)
-    findings = [f"docs/FAULTS.md:1: {fault} has no test, and does not come with anything"
+    findings = [f"docs/FAULTS.md:1: {fault} has no test"
                 for fault, shown_by in rows
                 if not re.search(r"`\w+Test\.\w+`|^comes with ", shown_by)]
     return findings + [f"docs/FAULTS.md:1: {fault} is there {count} times"
@@ -312,24 +306,24 @@ def faults_without_tests(tree):
 
 
 def undocumented_limits_and_reasons(tree):
-    """docs/API.md has every limit of libs/core/limits.h with its value, and every reason of an error."""
+    """Checks that docs/API.md has every limit of libs/core/limits.h and every error reason."""
     page = tree.files.get("docs/API.md", "")
     findings = []
     for name, factors in re.findall(r"constexpr \w+ (k\w+) = ([0-9 *']+);",
                                     tree.files.get("libs/core/limits.h", "")):
         value = math.prod(int(factor) for factor in factors.replace("'", "").split("*"))
         if not re.search(rf"^\|[^|]*\|[^|]*\b{value}\b[^|]*\| `{name}` \|$", page, re.M):
-            findings.append(f"docs/API.md:1: no row says that {name} is {value}")
+            findings.append(f"docs/API.md:1: no row has {name} with the value {value}")
     reasons = reasons_in(tree)
     listed = set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.M))
     findings += [f"{reasons[name]}: docs/API.md does not explain the reason {name}"
                  for name in sorted(reasons.keys() - listed)]
-    return findings + [f"docs/API.md:1: no code gives the reason {name}"
+    return findings + [f"docs/API.md:1: no code uses the reason {name}"
                        for name in sorted(listed - reasons.keys())]
 
 
 def reasons_in(tree):
-    """Reasons that errors of servers have (base::WithReason), each with a file that gives it."""
+    """Returns the error reasons of servers (base::WithReason), each with a file that uses it."""
     sources = [(path, text) for suffix in (".cc", ".h") for path, text in tree.select(suffix)
                if path.startswith(("libs/", "services/")) and not is_test(path)
                and not path.startswith(("libs/testing/", "services/cli/"))]
@@ -342,15 +336,15 @@ def reasons_in(tree):
             while depth > 0 and end < len(text):
                 depth += {"(": 1, ")": -1}.get(text[end], 0)
                 end += 1
-            said = text[call.end():end]
-            names = re.findall(r'"([A-Z][A-Z_]+)"', said)
-            names += [constants[name] for name in re.findall(r"\bk[A-Z]\w+", said) if name in constants]
+            arguments = text[call.end():end]
+            names = re.findall(r'"([A-Z][A-Z_]+)"', arguments)
+            names += [constants[name] for name in re.findall(r"\bk[A-Z]\w+", arguments) if name in constants]
             reasons.update({name: path for name in names})
     return reasons
 
 
 def unbacked_examples(tree):
-    """Every example in C++ of a page of docs stands, but for its indentation, in a test."""
+    """Checks that every C++ example in docs is part of a test, except for its indentation."""
     def folded(text):
         return "\n".join(line.strip() for line in text.strip().split("\n"))
 
@@ -360,7 +354,7 @@ def unbacked_examples(tree):
         for example in re.finditer(r"^```cpp\n(.*?)^```", text, re.M | re.S):
             if not any(folded(example[1]) in test for test in tests):
                 number = text.count("\n", 0, example.start()) + 1
-                findings.append(f"{path}:{number}: no test holds this example; keep it compiled")
+                findings.append(f"{path}:{number}: no test contains this example; add it to one so that it compiles")
     return findings
 
 
@@ -394,7 +388,7 @@ def tidiness(tree):
                 findings.append(f"{path}:{number}: a path of one machine")
     for path, text in tree.select(".sh"):
         if "set -euo pipefail" not in text:
-            findings.append(f"{path}:1: write `set -euo pipefail`: errors must not pass silently")
+            findings.append(f"{path}:1: write `set -euo pipefail`: errors must not be ignored")
     for path, text in tree.select(".h"):
         guard = "CALLBOARD_" + re.sub(r"[/.]", "_", path).upper() + "_"
         if f"#ifndef {guard}\n#define {guard}\n" not in text:
@@ -412,18 +406,72 @@ def house_macros(tree):
     return findings
 
 
+# ---- Language ----------------------------------------------------------------------------------
+
+# A comment that begins with one of these is a clause without a subject.
+CLAUSE = re.compile(r"(?:^|\s)(?://|#)\s+((?:What|Of|Who|Whom|Whose)\b)")
+# Neither a line break nor the marker of a comment line separates the words of a phrase.
+ODD_WORDS = re.compile(r"\b(?:anew|nobody|somebody|so(?:\s|//|#)+many)\b", re.IGNORECASE)
+LANGUAGE = CPP + (".proto", ".py", ".sh", ".bzl", ".mjs", "BUILD", ".md")
+# The total in the whole tree. A few are quotations, or the plainest word.
+ODD_LANGUAGE_MAX = 10
+
+
+# Comments and string literals of C++ and protos.
+PROSE = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
+
+
+def prose_of(path, text):
+    """Returns the text with the code of C++ and protos blanked out."""
+    if not path.endswith(CPP + (".proto",)):
+        return text
+    parts, end = [], 0
+    for match in PROSE.finditer(text):
+        parts += [re.sub(r"[^\n]", " ", text[end:match.start()]), match[0]]
+        end = match.end()
+    return "".join(parts)
+
+
+def is_comment_line(line):
+    return line.lstrip().startswith(("//", "#"))
+
+
+def odd_language(tree):
+    """Comments that begin with a clause, and words that few programmers use, if they are many."""
+    findings = []
+    for path, text in tree.select(*LANGUAGE):
+        # The guard and its test name the words.
+        if path.startswith("tests/style/"):
+            continue
+        for match in ODD_WORDS.finditer(prose_of(path, text)):
+            number = text.count("\n", 0, match.start()) + 1
+            findings.append((path, number, f"'{' '.join(match[0].split())}' is an odd word here"))
+        if path.endswith(".md"):
+            continue
+        lines = text.split("\n")
+        for number, line in enumerate(lines, 1):
+            match = CLAUSE.search(line)
+            continues = is_comment_line(line) and number > 1 and is_comment_line(lines[number - 2])
+            if match and not continues:
+                findings.append((path, number, f"a comment begins with '{match[1]}'"))
+    if len(findings) <= ODD_LANGUAGE_MAX:
+        return []
+    return [f"{path}:{number}: {what}: write short sentences, subject first"
+            for path, number, what in sorted(findings)]
+
+
 # ---- Protos ------------------------------------------------------------------------------------
 
 
 def buf(root):
-    """The path of buf, which deploy/setup.sh installs."""
+    """Returns the path of buf, which deploy/setup.sh installs."""
     return f"{root}/tests/tools/node_modules/.bin/buf"
 
 
 def proto_breaks(root, buf_path):
-    """Compares the protos with those of the last commit that says `API-break: why`, or of the first.
+    """Compares the protos with those of the last commit with `API-break: why`, or of the first one.
 
-    Returns buf's exit code and what it printed.
+    Returns the exit code and the output of buf.
     """
     def git(*arguments):
         return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True,
@@ -437,5 +485,7 @@ def proto_breaks(root, buf_path):
     return done.returncode, done.stdout + done.stderr
 
 
-GUARDS = [layering, banned_calls, blocking_handlers, sizes, missing_tests, rules_without_tests,
-          faults_without_tests, undocumented_limits_and_reasons, unbacked_examples, assertion_free_tests, tidiness, house_macros]
+GUARDS = [layering, banned_calls, blocking_handlers, sizes, small_files, untested_folders,
+          rules_without_tests,
+          faults_without_tests, undocumented_limits_and_reasons, unbacked_examples,
+          assertion_free_tests, tidiness, house_macros, odd_language]

@@ -1,4 +1,4 @@
-"""What tests/run.sh counts as passed."""
+"""Tests which tests count as passed in tests/run.sh."""
 
 import json
 import unittest

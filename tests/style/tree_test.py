@@ -1,4 +1,4 @@
-"""Runs every guard on the repository, and the formatters and linters that know more than we do."""
+"""Runs every guard, formatter and linter on the repository."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import unittest
 
 from tests.style import guards
 
-# The test runs outside of Bazel's sandbox: its own file leads back to the repository.
+# The test runs outside of Bazel's sandbox: the path of this file leads to the repository.
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
@@ -29,7 +29,7 @@ class TreeTest(unittest.TestCase):
     def test_protos_pass_buf_lint(self):
         self.run_tool(guards.buf(ROOT), "lint", folder=f"{ROOT}/proto")
 
-    def test_protos_break_nobody_unless_a_commit_says_so(self):
+    def test_protos_are_compatible_unless_a_commit_declares_a_break(self):
         code, output = guards.proto_breaks(ROOT, guards.buf(ROOT))
         self.assertEqual(0, code, output)
 

@@ -2,10 +2,10 @@
 
 load("//bazel:callboard.bzl", "callboard_cc_binary", "callboard_cc_test")
 
-# The file of libs/scheduler that has the bug, and the median number of worlds until it is found, from
-# 20 searches (tests/simulation/measure_planted_bugs.sh scheduler). That of trigger_leaves_no_row is
-# from one search; those of director_that_is_back_noticed_late and suppressed_occurrence_ends_a_wait are
-# from three.
+# The file of libs/scheduler that has the bug, and the median number of simulations until it is
+# found, from 20 searches (tests/simulation/measure_planted_bugs.sh scheduler). The number of
+# trigger_leaves_no_row is from one search; those of director_that_is_back_noticed_late and
+# suppressed_occurrence_ends_a_wait are from three.
 PLANTED_BUGS = {
     "act_before_commit": ("scheduler.cc", 1),
     "catch_up_ignores_pause": ("due.cc", 1),
@@ -43,7 +43,7 @@ def planted_bugs_test(name, srcs, deps):
             name = bug,
             testonly = True,
             srcs = ["planted/%s.cc" % bug, "simulate.cc"],
-            deps = [":world"],
+            deps = [":scheduler"],
         )
     callboard_cc_test(
         name = name,

@@ -6,24 +6,24 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libs/core/stable_hash.h"
-#include "libs/scheduler/answer.h"
+#include "libs/core/hash.h"
+#include "libs/scheduler/director_link.h"
 #include "libs/scheduler/engine.h"
 
 namespace callboard::simulation::cron {
 namespace {
 
-// Turns take a little time.
-constexpr absl::Duration kTurnsTime = absl::Milliseconds(100);
+// Upper bound for the time of a turn.
+constexpr absl::Duration kTurnTime = absl::Milliseconds(100);
 
 using RowsOfAJob = test::MemoryLedgers::Rows::mapped_type;
 
-// Whether `row` is not the first of its occurrence or trigger. A trigger that came to nothing may
-// be repeated, and has a row for each time.
-bool IsSecond(const core::Firing& row, const RowsOfAJob& rows) {
+// Returns whether `row` duplicates a row of its occurrence or trigger. A trigger that did not run
+// may be repeated, and has a row for each call.
+bool IsDuplicate(const core::Firing& row, const RowsOfAJob& rows) {
   if (row.trigger.empty()) return rows.contains({row.nominal, ""});
-  return HasRun(row.outcome) && std::any_of(rows.begin(), rows.end(), [&row](const auto& entry) {
-           return entry.second.trigger == row.trigger && HasRun(entry.second.outcome);
+  return HasTask(row.outcome) && std::any_of(rows.begin(), rows.end(), [&row](const auto& entry) {
+           return entry.second.trigger == row.trigger && HasTask(entry.second.outcome);
          });
 }
 
@@ -50,12 +50,12 @@ void Referee::Fail(const std::string& what) {
 
 void Referee::OnTurn(absl::Time now) {
   for (const auto& [name, job] : jobs_) {
-    Span& span = spans_[name].back();
-    span.seen = std::max(span.seen, now);
-    // While the last one waits for its jitter, those before it wait with it.
-    const auto last = core::LastOf(job, now + absl::Nanoseconds(1));
-    const bool waits = last.has_value() && last->at + core::JitterOf(job, *last) > now;
-    if (!waits) span.decided = std::max(span.decided, now);
+    JobVersion& version = versions_[name].back();
+    version.seen = std::max(version.seen, now);
+    // While the last occurrence waits for its jitter, earlier ones wait with it.
+    const auto last = core::PreviousOccurrence(job, now + absl::Nanoseconds(1));
+    const bool waits = last.has_value() && last->at + core::OccurrenceJitter(job, *last) > now;
+    if (!waits) version.decided = std::max(version.decided, now);
   }
 }
 
@@ -67,26 +67,26 @@ void Referee::OnJobs(const std::vector<core::Job>& jobs, absl::Time now) {
     const auto before = jobs_.find(name);
     const bool same = before != jobs_.end() && core::HaveSameTimes(before->second, job);
     if (job.max_runs > 0) bounded_.insert(name);
-    const bool is_first = spans_[name].empty();
+    const bool is_first = versions_[name].empty();
     const bool is_same = before != jobs_.end() && same && before->second.catch_up == job.catch_up &&
                          before->second.queue_full_wait == job.queue_full_wait;
     if (!is_first && !is_same) revised_.insert(name);
-    // Of one that comes back after its clock was set back, what was decided stays so.
-    const bool is_new = spans_[name].empty();
-    const absl::Time after = is_new ? now : std::max(now, spans_[name].back().seen);
+    // If a job comes back after its clock was set back, earlier decisions remain valid.
+    const bool is_new = versions_[name].empty();
+    const absl::Time after = is_new ? now : std::max(now, versions_[name].back().seen);
     if (same) {
-      spans_[name].back().job = job;
+      versions_[name].back().job = job;
     } else {
-      spans_[name].push_back({job, after, after, after});
+      versions_[name].push_back({job, after, after, after});
     }
   }
   previous_ = std::exchange(jobs_, std::move(next));
-  // Occurrences that are under way may end for the file's sake.
+  // Occurrences in progress may end because of the new file.
   OnRestart();
 }
 
 void Referee::OnRestart() {
-  begun_.clear();
+  started_.clear();
   full_.clear();
 }
 
@@ -95,7 +95,7 @@ void Referee::OnBatch(absl::Span<const LedgerChange> batch, const test::MemoryLe
   for (const LedgerChange& change : batch) {
     if (const auto* row = std::get_if<core::Firing>(&change)) {
       OnRow(*row, disk);
-      CheckGivenUp(*row, now);
+      CheckAbandoned(*row, now);
     }
     if (const auto* state = std::get_if<JobState>(&change)) OnState(*state, disk);
     if (const auto* intent = std::get_if<Intent>(&change)) OnIntent(*intent, disk, now);
@@ -105,14 +105,14 @@ void Referee::OnBatch(absl::Span<const LedgerChange> batch, const test::MemoryLe
 }
 
 void Referee::OnState(const JobState& state, const test::MemoryLedgers& disk) {
-  const auto found = disk.ledgered().jobs.find(state.job);
-  const JobState before = found == disk.ledgered().jobs.end() ? JobState() : found->second;
+  const auto found = disk.contents().jobs.find(state.job);
+  const JobState before = found == disk.contents().jobs.end() ? JobState() : found->second;
   if (before.cursor > state.cursor) Fail(state.job + ": its cursor went back");
-  // Only of a job that has just failed again: the file may have changed its limit since the last.
+  // Only for a job that has just failed again: the file may have changed its limit since then.
   const auto job = jobs_.find(state.job);
-  const uint32_t most = job == jobs_.end() ? 0 : job->second.pause_after_failures;
+  const uint32_t limit = job == jobs_.end() ? 0 : job->second.pause_after_failures;
   const bool has_failed = state.failures_in_row > before.failures_in_row;
-  if (has_failed && most > 0 && state.failures_in_row >= most && !state.pause.has_value()) {
+  if (has_failed && limit > 0 && state.failures_in_row >= limit && !state.pause.has_value()) {
     Fail(absl::StrCat(state.job, " has failed ", state.failures_in_row,
                       " times in a row and is not paused"));
   }
@@ -121,18 +121,18 @@ void Referee::OnState(const JobState& state, const test::MemoryLedgers& disk) {
 void Referee::OnIntent(const Intent& intent, const test::MemoryLedgers& disk, absl::Time now) {
   const std::string id = core::CronRequestId(intent.job, intent.nominal);
   const auto job = jobs_.find(intent.job);
-  const bool is_new = !disk.ledgered().intents.contains({intent.job, intent.nominal});
-  // One whose number of runs is bounded may wait for others.
+  const bool is_new = !disk.contents().intents.contains({intent.job, intent.nominal});
+  // A job with a bounded number of runs may wait for other runs.
   const bool is_plain = !bounded_.contains(intent.job) && !revised_.contains(intent.job);
   if (is_new && is_plain && job != jobs_.end() && !intent.direct) {
-    begun_[id] = now + job->second.queue_full_wait;
+    started_[id] = now + job->second.queue_full_wait;
   } else {
-    begun_.erase(id);
+    started_.erase(id);
   }
 }
 
 void Referee::OnRow(const core::Firing& row, const test::MemoryLedgers& disk) {
-  begun_.erase(row.request_id);
+  started_.erase(row.request_id);
   full_.erase(row.request_id);
   ++rows_;
   hash_ = core::StableHash()
@@ -144,53 +144,54 @@ void Referee::OnRow(const core::Firing& row, const test::MemoryLedgers& disk) {
               .value();
   if (absl::StartsWith(row.request_id, "backfill/")) return CheckRow(row);
   const auto rows = disk.rows().find(row.job);
-  if (rows != disk.rows().end() && IsSecond(row, rows->second)) {
+  if (rows != disk.rows().end() && IsDuplicate(row, rows->second)) {
     Fail(absl::StrCat(row.request_id, " has a second row"));
   }
   CheckRow(row);
 }
 
 void Referee::CheckRow(const core::Firing& row) {
-  const auto task = truth_.tasks.find(row.request_id);
+  const auto task = submitted_.tasks.find(row.request_id);
   const bool is_direct = absl::StrContains(row.detail, "past the queue");
-  const bool started = truth_.direct.contains({replica_, row.request_id});
-  // Of a trigger that is called twice, one call may come to nothing.
+  const bool started = submitted_.direct.contains({replica_, row.request_id});
+  // If a trigger is called twice, one of the calls may have no task.
   const auto calls = trigger_calls_.find(row.request_id);
   const bool is_repeated = calls != trigger_calls_.end() && calls->second > 1;
-  if (core::HasRun(row.outcome) && is_direct) {
-    if (!started) Fail(row.request_id + " was not started on the agent, as its row says");
-  } else if (core::HasRun(row.outcome)) {
-    if (task == truth_.tasks.end() || task->second.queue_id != row.queue_id) {
+  if (core::HasTask(row.outcome) && is_direct) {
+    if (!started) Fail(row.request_id + " was not started on the agent, although its row says so");
+  } else if (core::HasTask(row.outcome)) {
+    if (task == submitted_.tasks.end() || task->second.queue_id != row.queue_id) {
       Fail(
           absl::StrCat(row.request_id, " has a row for ", row.queue_id, ", which is not its task"));
     }
-  } else if (task != truth_.tasks.end() && task->second.replica == replica_ && !is_repeated) {
+  } else if (task != submitted_.tasks.end() && task->second.replica == replica_ && !is_repeated) {
     Fail(absl::StrCat(row.request_id, " is ", Name(row.outcome), " and has a task"));
   }
-  if (started && task != truth_.tasks.end() && task->second.replica == replica_) {
+  if (started && task != submitted_.tasks.end() && task->second.replica == replica_) {
     Fail(row.request_id + " was started on the agent and in the queue");
   }
 }
 
-void Referee::CheckGivenUp(const core::Firing& row, absl::Time now) {
+void Referee::CheckAbandoned(const core::Firing& row, absl::Time now) {
   const auto job = jobs_.find(row.job);
   const bool is_of_the_schedule = absl::StartsWith(row.request_id, "cron/");
   if (!is_of_the_schedule || job == jobs_.end() || revised_.contains(row.job)) return;
   if (job->second.catch_up.kind != core::CatchUp::Kind::kLatest) return;
-  const absl::Time seen = std::max(now, spans_.at(row.job).back().seen);
-  absl::Time end = row.nominal + scheduler::kCatchUpAge;
-  if (const auto next = core::NextFiringOf(job->second, row.nominal)) end = std::min(end, next->at);
+  const absl::Time seen = std::max(now, versions_.at(row.job).back().seen);
+  absl::Time end = row.nominal + scheduler::kCatchUpAgeMax;
+  if (const auto next = core::NextFiringOccurrence(job->second, row.nominal))
+    end = std::min(end, next->at);
   if (row.outcome == FiringOutcome::kSkippedQueueFull) {
-    // A restart after the clock was set back waits as long again, by the clock as it is now.
+    // After a restart with a clock that was set back, the wait starts again by the current clock.
     if (now < seen) return;
     end = std::min(end, row.nominal + job->second.queue_full_wait);
   } else if (row.outcome != FiringOutcome::kSkippedDirectorDown) {
     return;
   }
   if (seen < end) {
-    Fail(absl::StrCat(row.request_id, " is given up (", Name(row.outcome), ": ", row.detail,
-                      ") at ", absl::FormatTime(seen), " although nothing takes its place before ",
-                      absl::FormatTime(end)));
+    Fail(absl::StrCat(row.request_id, " is abandoned (", Name(row.outcome), ": ", row.detail,
+                      ") at ", absl::FormatTime(seen),
+                      " although no later occurrence replaces it before ", absl::FormatTime(end)));
   }
 }
 
@@ -202,20 +203,20 @@ void Referee::OnTriggered(const std::string& request_id, const std::string& queu
 
 void Referee::CheckCatchUp(absl::Span<const LedgerChange> batch, const test::MemoryLedgers& disk,
                            absl::Time now) {
-  // Occurrences that are begun, by job; and those that are given up.
+  // Started and missed occurrences by job.
   std::map<std::string, std::set<absl::Time>> begun;
   std::map<std::string, absl::Time> missed;
   for (const LedgerChange& change : batch) {
     if (const auto* intent = std::get_if<Intent>(&change)) {
-      if (!disk.ledgered().intents.contains({intent->job, intent->nominal})) {
+      if (!disk.contents().intents.contains({intent->job, intent->nominal})) {
         begun[intent->job].insert(intent->nominal);
       }
     }
   }
   for (const LedgerChange& change : batch) {
     const auto* row = std::get_if<core::Firing>(&change);
-    if (row == nullptr || disk.ledgered().intents.contains({row->job, row->nominal})) continue;
-    // Begun and over at once, because its job left the file.
+    if (row == nullptr || disk.contents().intents.contains({row->job, row->nominal})) continue;
+    // Started and ended in the same batch, because its job left the file.
     if (begun[row->job].erase(row->nominal) > 0) continue;
     if (row->outcome == FiringOutcome::kMissedWindow) {
       missed[row->job] = std::max(missed[row->job], row->nominal);
@@ -223,50 +224,51 @@ void Referee::CheckCatchUp(absl::Span<const LedgerChange> batch, const test::Mem
   }
   for (const auto& [name, nominals] : begun) {
     if (nominals.empty()) continue;
-    const core::Job& job = spans_[name].back().job;
+    const core::Job& job = versions_[name].back().job;
     const auto most_of = [](const core::Job& version) {
       return version.catch_up.kind == core::CatchUp::Kind::kAll ? version.catch_up.count : 1u;
     };
-    size_t most = most_of(job);
-    // As the file said until now, when it has just changed.
-    if (previous_.contains(name)) most += most_of(previous_.at(name));
-    if (nominals.size() > most) Fail(absl::StrCat(name, " catches up too many"));
+    size_t limit = most_of(job);
+    // The limit of the previous file, if it has just changed.
+    if (previous_.contains(name)) limit += most_of(previous_.at(name));
+    if (nominals.size() > limit) Fail(absl::StrCat(name, " catches up too many occurrences"));
     if (missed.contains(name) && *nominals.begin() < missed[name]) {
-      Fail(name + " catches up an earlier one and gives up a later one");
+      Fail(name + " catches up an occurrence and abandons a later one");
     }
     const absl::Duration late = now - *nominals.begin();
-    const bool has_changed = spans_[name].size() > 1;
+    const bool has_changed = versions_[name].size() > 1;
     if (job.catch_up.kind == core::CatchUp::Kind::kNone && !has_changed &&
-        late > scheduler::kOnTime + job.jitter + absl::Seconds(1)) {
-      Fail(absl::StrCat(name, " catches up one that is ", absl::FormatDuration(late), " late"));
+        late > scheduler::kOnTimeLimit + job.jitter + absl::Seconds(1)) {
+      Fail(absl::StrCat(name, " catches up an occurrence that is ", absl::FormatDuration(late),
+                        " late"));
     }
-    if (job.catch_up.kind != core::CatchUp::Kind::kAll && late > scheduler::kCatchUpAge) {
-      Fail(name + " catches up one that is more than a day late");
+    if (job.catch_up.kind != core::CatchUp::Kind::kAll && late > scheduler::kCatchUpAgeMax) {
+      Fail(name + " catches up an occurrence that is more than a day late");
     }
   }
 }
 
 void Referee::OnAnswer(const core::Submission& submission, const absl::Status& status,
-                       core::Moment now) {
-  using scheduler::Answer;
+                       ports::Moment now) {
+  using scheduler::SubmitAnswer;
   const std::string& id = submission.spec.request_id;
-  const Answer meaning = scheduler::MeaningOf(status);
-  for (const Answer trouble :
-       {Answer::kUnknown, Answer::kNotSent, Answer::kNotNow, Answer::kDraining}) {
+  const SubmitAnswer meaning = scheduler::ClassifyAnswer(status);
+  for (const SubmitAnswer trouble : {SubmitAnswer::kUnknown, SubmitAnswer::kNotSent,
+                                     SubmitAnswer::kTryLater, SubmitAnswer::kDraining}) {
     if (meaning != trouble) continue;
-    begun_.erase(id);
-    return OnTrouble();
+    started_.erase(id);
+    return OnDirectorFailed();
   }
-  const auto begun = begun_.find(id);
-  if (meaning != Answer::kFull || submission.validate_only || begun == begun_.end()) return;
+  const auto begun = started_.find(id);
+  if (meaning != SubmitAnswer::kFull || submission.validate_only || begun == started_.end()) return;
   full_[id] = now.monotonic +
               std::clamp(begun->second - now.wall, absl::ZeroDuration(), scheduler::kFullRetryMax);
 }
 
-void Referee::CheckAskedAgain(absl::Duration now) {
+void Referee::CheckResubmitted(absl::Duration now) {
   for (const auto& [id, until] : full_) {
-    if (now <= until + kTurnsTime) continue;
-    Fail(id + " waits for a place and is not submitted again in time");
+    if (now <= until + kTurnTime) continue;
+    Fail(id + " waits for a slot and was not submitted again in time");
   }
 }
 
@@ -274,24 +276,24 @@ void Referee::OnSubmit(const core::Submission& submission, const test::MemoryLed
                        absl::Duration now) {
   const std::string& id = submission.spec.request_id;
   if (!absl::StartsWith(id, "cron/") || submission.validate_only) return;
-  CheckAskedAgain(now);
+  CheckResubmitted(now);
   full_.erase(id);
-  const auto& intents = disk.ledgered().intents;
+  const auto& intents = disk.contents().intents;
   const bool has_intent =
       std::any_of(intents.begin(), intents.end(), [&id](const auto& keyed_intent) {
         const Intent& intent = keyed_intent.second;
         return core::CronRequestId(intent.job, intent.nominal) == id && !intent.direct;
       });
   if (!has_intent) Fail(id + " is submitted without an intent on disk");
-  const auto state = disk.ledgered().jobs.find(submission.spec.source_job);
-  if (state == disk.ledgered().jobs.end()) return Fail(id + " is of no job");
+  const auto state = disk.contents().jobs.find(submission.spec.source_job);
+  if (state == disk.contents().jobs.end()) return Fail(id + " belongs to no job");
   if (state->second.pause.has_value()) Fail(id + " is submitted while its job is paused");
 }
 
 // ---- The end ------------------------------------------------------------------------------------
 
 void Referee::OnEnd(const test::MemoryLedgers& disk, absl::Time now) {
-  for (const auto& [key, intent] : disk.ledgered().intents) {
+  for (const auto& [key, intent] : disk.contents().intents) {
     if (intent.nominal < now - absl::Minutes(5)) {
       Fail(core::CronRequestId(intent.job, intent.nominal) + " is not decided");
     }
@@ -299,16 +301,16 @@ void Referee::OnEnd(const test::MemoryLedgers& disk, absl::Time now) {
   for (const auto& [name, rows] : disk.rows()) {
     for (const auto& [key, row] : rows) CheckRow(row);
   }
-  for (const auto& [id, task] : truth_.tasks) {
+  for (const auto& [id, task] : submitted_.tasks) {
     const bool is_our_trigger = task.replica == replica_ && absl::StartsWith(id, "trigger/");
     if (is_our_trigger && !HasRow(id, task.queue_id, disk.rows())) {
       Fail(absl::StrCat(id, " has ", task.queue_id, " and no row"));
     }
   }
-  for (const auto& [id, backfill] : disk.ledgered().backfills) {
-    if (!backfill.ended_at.has_value()) Fail(absl::StrCat("backfill ", id, " goes on"));
+  for (const auto& [id, backfill] : disk.contents().backfills) {
+    if (!backfill.ended_at.has_value()) Fail(absl::StrCat("backfill ", id, " has not ended"));
   }
-  for (const auto& [name, spans] : spans_) {
+  for (const auto& [name, versions] : versions_) {
     if (!failure_.empty()) break;
     Rows of_the_schedule;
     if (const auto rows = disk.rows().find(name); rows != disk.rows().end()) {
@@ -316,37 +318,37 @@ void Referee::OnEnd(const test::MemoryLedgers& disk, absl::Time now) {
         if (row.trigger.empty()) of_the_schedule.emplace(row.nominal, row);
       }
     }
-    // When its last run was is for the engine's tests.
+    // The unit tests of the engine cover bounded jobs.
     if (bounded_.contains(name)) continue;
-    for (const Span& span : spans) {
+    for (const JobVersion& version : versions) {
       if (!failure_.empty()) break;
-      CheckSpan(span, of_the_schedule, now);
+      CheckVersion(version, of_the_schedule, now);
     }
   }
 }
 
-void Referee::CheckSpan(const Span& span, const Rows& rows, absl::Time now) {
-  // What waits for an answer.
-  const absl::Time until = std::min(span.decided, now - absl::Minutes(5));
-  for (auto occurrence = core::NextOf(span.job, span.after);
+void Referee::CheckVersion(const JobVersion& version, const Rows& rows, absl::Time now) {
+  // Later occurrences may still wait for an answer.
+  const absl::Time until = std::min(version.decided, now - absl::Minutes(5));
+  for (auto occurrence = core::NextOccurrence(version.job, version.after);
        occurrence.has_value() && failure_.empty() && occurrence->at <= until;
-       occurrence = core::NextOf(span.job, occurrence->at)) {
+       occurrence = core::NextOccurrence(version.job, occurrence->at)) {
     const auto row = rows.lower_bound(occurrence->at);
     if (row == rows.end())
-      return Fail(core::CronRequestId(span.job.name, occurrence->at) +
+      return Fail(core::CronRequestId(version.job.name, occurrence->at) +
                   " has no row, nor has any after it");
     if (row->first == occurrence->at) {
       const FiringOutcome outcome = row->second.outcome;
       const bool may_run = occurrence->Fires();
       const bool is_backfill = absl::StartsWith(row->second.request_id, "backfill/");
-      if (core::HasRun(outcome) && !may_run && !is_backfill) {
-        Fail(row->second.request_id + " ran although its clock says that it does not happen");
+      if (core::HasTask(outcome) && !may_run && !is_backfill) {
+        Fail(row->second.request_id + " ran although it does not exist in its time zone");
       }
       continue;
     }
-    // A row that stands for many.
+    // One row may stand for several occurrences.
     if (row->second.more == 0) {
-      return Fail(core::CronRequestId(span.job.name, occurrence->at) + " has no row");
+      return Fail(core::CronRequestId(version.job.name, occurrence->at) + " has no row");
     }
     occurrence->at = row->first;
   }

@@ -7,8 +7,8 @@ namespace callboard::simulation::cron {
 
 Settings Settings::FromSeed(uint64_t seed) {
   test::FakeRandom random(seed);
-  const auto sometimes = [&random](double most) {
-    return random.Chance(0.5) ? most * static_cast<double>(1 + random.Below(100)) / 100 : 0;
+  const auto sometimes = [&random](double limit) {
+    return random.Chance(0.5) ? limit * static_cast<double>(1 + random.Below(100)) / 100 : 0;
   };
   const auto now_and_then = [&random](absl::Duration mean) {
     return random.Chance(0.5) ? mean * (1 + random.Below(10)) : absl::InfiniteDuration();
@@ -41,14 +41,15 @@ Settings Settings::FromSeed(uint64_t seed) {
 }
 
 core::Job RandomJob(const std::string& name, test::FakeRandom& random) {
-  // Seconds, so that much happens in an hour; some in a zone whose clocks are about to change.
+  // Schedules with seconds, so that an hour has many occurrences; some jobs are in a zone whose
+  // clocks are about to change.
   static constexpr const char* kSchedules[] = {"*/10 * * * * *", "*/7 * * * * *", "0 * * * * *",
                                                "30 */5 * * * *", "0 */2 * * * *", "15 ~ * * * *",
                                                "0 30 2 * * *",   "*/20 * 2 * * *"};
   static constexpr core::OverlapPolicy kOverlaps[] = {
       core::OverlapPolicy::kSkip, core::OverlapPolicy::kQueueOne, core::OverlapPolicy::kAllow};
   const std::string schedule = kSchedules[random.Below(std::size(kSchedules))];
-  // Those of one hour mean something in the nights in which its clocks change.
+  // Schedules of a single hour matter in the nights in which the clocks change.
   const bool is_berlin = random.Chance(0.3) || absl::StrContains(schedule, " 2 ");
   core::Job job = test::CronJob(name, schedule, is_berlin ? "Europe/Berlin" : "UTC");
   job.overlap = kOverlaps[random.Below(3)];

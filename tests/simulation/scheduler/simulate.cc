@@ -1,4 +1,4 @@
-// Runs worlds of schedulers: one, or many.
+// Runs simulations of schedulers: one, or many.
 //
 //   bazel run //tests/simulation/scheduler:simulate -- --seed=7301
 //   bazel run //tests/simulation/scheduler:simulate -- --first=1 --count=100000
@@ -17,7 +17,7 @@ namespace {
 
 volatile uint64_t current_seed = 0;
 
-// A check of the product that fails ends the process: say where.
+// A failed CHECK of the product ends the process: print the seed.
 void OnAbort(int) {
   const std::string text = absl::StrCat("seed=", static_cast<uint64_t>(current_seed),
                                         ": a check failed\n", ReplayHint(current_seed), "\n");
@@ -35,9 +35,9 @@ int Run(uint64_t first, uint64_t count) {
       std::cerr << "seed=" << seed << ": " << report.failure << "\n" << ReplayHint(seed) << "\n";
       return 1;
     }
-    if ((seed - first + 1) % 1000 == 0) std::cerr << seed - first + 1 << " worlds\n";
+    if ((seed - first + 1) % 1000 == 0) std::cerr << seed - first + 1 << " simulations\n";
   }
-  std::cout << "no broken promise in " << count << " worlds: " << all.Counts() << "\n";
+  std::cout << "no violation in " << count << " simulations: " << all.Counts() << "\n";
   return 0;
 }
 

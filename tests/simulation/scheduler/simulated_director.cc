@@ -1,4 +1,4 @@
-// The director of a world of schedulers.
+// The director of a scheduler simulation.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace callboard::simulation::cron {
 namespace {
 
-using scheduler::Accepted;
+using scheduler::AcceptedTask;
 using scheduler::kCallTimeout;
 
 constexpr char kAgent[] = "agent";
@@ -17,7 +17,7 @@ constexpr char kAgent[] = "agent";
 director::EngineOptions DirectorOptions(const Settings& settings) {
   director::EngineOptions options;
   options.queue.max_size = settings.max_size;
-  // Its agent never beats.
+  // The agent sends no heartbeats.
   options.lease.heartbeat = absl::Hours(100'000);
   options.lease.redispatch_after = 2 * options.lease.heartbeat;
   return options;
@@ -37,7 +37,7 @@ SimulatedDirector::SimulatedDirector(const Settings& settings, Timeline& timelin
       random_(random),
       engine_(DirectorOptions(settings)),
       synced_at_(timeline.now()) {
-  core::AgentOpened agent = test::EngineFixture::Knowing(kAgent);
+  core::SessionOpened agent = test::EngineFixture::IdleAgent(kAgent);
   agent.lanes["default"].slots = settings.slots;
   engine_.Connect(agent);
 }
@@ -49,10 +49,10 @@ void SimulatedDirector::Sync() {
 }
 
 void SimulatedDirector::RunTasks() {
-  for (auto starts = engine_.TakeSaid<core::StartRun>(); !starts.empty();
-       starts = engine_.TakeSaid<core::StartRun>()) {
+  for (auto starts = engine_.TakeSent<core::StartRun>(); !starts.empty();
+       starts = engine_.TakeSent<core::StartRun>()) {
     for (const core::StartRun& start : starts) {
-      engine_.Accept(start.token.queue_id);
+      engine_.AcceptStart(start.token.queue_id);
       const absl::Duration time =
           quiet_ ? absl::Milliseconds(100) : absl::Milliseconds(100 + random_.Below(20'000));
       timeline_.After(time, [this, token = start.token] { EndRun(token); });
@@ -63,14 +63,14 @@ void SimulatedDirector::RunTasks() {
 void SimulatedDirector::EndRun(core::FenceToken token) {
   Sync();
   const director::Entry* entry = engine_.engine().book().Find(token.queue_id);
-  if (entry == nullptr || entry->life.state != core::TaskState::kWorking) return;
+  if (entry == nullptr || entry->task.state != core::LifecycleState::kWorking) return;
   const bool fails = Chance(settings_.run_fails);
-  engine_.Finish(token.queue_id,
-                 {.end = fails ? core::RunResult::End::kFailed : core::RunResult::End::kCompleted});
+  engine_.FinishRun(token.queue_id, {.end = fails ? core::RunResult::End::kFailed
+                                                  : core::RunResult::End::kCompleted});
   RunTasks();
 }
 
-absl::StatusOr<Accepted> SimulatedDirector::Take(int replica, core::Submission submission) {
+absl::StatusOr<AcceptedTask> SimulatedDirector::Accept(int replica, core::Submission submission) {
   Sync();
   const std::string id = submission.spec.request_id;
   const bool asks_only = submission.validate_only;
@@ -78,19 +78,19 @@ absl::StatusOr<Accepted> SimulatedDirector::Take(int replica, core::Submission s
   const std::string job = submission.spec.source_job;
   const director::Decision decision = engine_.Submit(std::move(submission), "scheduler");
   if (const auto* error = std::get_if<absl::Status>(&decision)) return *error;
-  const auto& submitted = std::get<director::Submitted>(decision);
+  const auto& submitted = std::get<director::SubmitResult>(decision);
   const std::string queue_id =
       asks_only && !submitted.deduplicated ? "" : ToString(submitted.queue_id);
   if (!asks_only && !submitted.deduplicated) {
-    if (!truth_.tasks.emplace(id, Truth::Made{queue_id, replica}).second) {
+    if (!submitted_.tasks.emplace(id, SubmittedTasks::Made{queue_id, replica}).second) {
       failure_ = absl::StrCat(id, " has a second task");
     }
     if (!overlap.has_value() || overlap->key != job) {
-      failure_ = absl::StrCat(id, " leaves overlap to chance");
+      failure_ = absl::StrCat(id, " has no overlap key of its job");
     }
   }
   RunTasks();
-  return Accepted{queue_id, submitted.deduplicated};
+  return AcceptedTask{queue_id, submitted.deduplicated};
 }
 
 void SimulatedDirector::Submit(int replica, const core::Submission& submission,
@@ -112,19 +112,20 @@ void SimulatedDirector::Submit(int replica, const core::Submission& submission,
   } else if (loses_answer) {
     answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
   }
-  const bool is_heard = !breaks && !loses_answer;
-  timeline_.After(delay, [this, replica, submission, reply, is_heard] {
+  const bool is_answered = !breaks && !loses_answer;
+  timeline_.After(delay, [this, replica, submission, reply, is_answered] {
     if (!is_up_) {
-      if (is_heard) reply(absl::UnavailableError("connection reset"));
+      if (is_answered) reply(absl::UnavailableError("connection reset"));
       return;
     }
-    const absl::StatusOr<Accepted> answer = Take(replica, submission);
-    if (is_heard) timeline_.After(absl::Milliseconds(1), [reply, answer] { reply(answer); });
+    const absl::StatusOr<AcceptedTask> answer = Accept(replica, submission);
+    if (is_answered) timeline_.After(absl::Milliseconds(1), [reply, answer] { reply(answer); });
   });
 }
 
-void SimulatedDirector::AskEnds(const std::vector<std::string>& ids,
-                                const Replica::Reply<std::vector<scheduler::TaskEnd>>& reply) {
+void SimulatedDirector::GetTaskStatuses(
+    const std::vector<std::string>& ids,
+    const Replica::Reply<std::vector<scheduler::TaskStatus>>& reply) {
   if (!is_up_) {
     const absl::Status error =
         is_silent_ ? absl::DeadlineExceededError("no answer") : Unreachable();
@@ -133,10 +134,10 @@ void SimulatedDirector::AskEnds(const std::vector<std::string>& ids,
     return;
   }
   Sync();
-  std::vector<scheduler::TaskEnd> ends;
+  std::vector<scheduler::TaskStatus> ends;
   for (const std::string& text : ids) {
     const core::QueueId id = *core::ParseQueueId(text);
-    if (!engine_.engine().Look(id).ok()) continue;
+    if (!engine_.engine().Summarize(id).ok()) continue;
     const core::Task task = engine_.Task(id);
     ends.push_back({text, task.state, task.reason});
   }
@@ -145,11 +146,11 @@ void SimulatedDirector::AskEnds(const std::vector<std::string>& ids,
 
 void SimulatedDirector::StartDirect(int replica, const std::string& request_id,
                                     const Reply& reply) {
-  const uint64_t fate = random_.Below(10);
-  if (fate < 7) truth_.direct.insert({replica, request_id});
-  if (fate < 5) {
-    timeline_.After(absl::Milliseconds(5), [reply] { reply(Accepted{"task-1"}); });
-  } else if (fate < 7) {
+  const uint64_t choice = random_.Below(10);
+  if (choice < 7) submitted_.direct.insert({replica, request_id});
+  if (choice < 5) {
+    timeline_.After(absl::Milliseconds(5), [reply] { reply(AcceptedTask{"task-1"}); });
+  } else if (choice < 7) {
     timeline_.After(kCallTimeout, [reply] { reply(absl::DeadlineExceededError("no answer")); });
   } else {
     timeline_.After(absl::Milliseconds(5), [reply] { reply(absl::AbortedError("busy")); });
@@ -174,10 +175,10 @@ void SimulatedDirector::ComeBack() {
 
 void SimulatedDirector::Drain(absl::Duration time) {
   Sync();
-  engine_.Tell(&director::DirectorEngine::Drain);
+  engine_.Call(&director::DirectorEngine::Drain);
   timeline_.After(time, [this] {
     Sync();
-    engine_.Tell(&director::DirectorEngine::Resume);
+    engine_.Call(&director::DirectorEngine::Resume);
     RunTasks();
   });
 }
@@ -186,7 +187,7 @@ void SimulatedDirector::Heal() {
   quiet_ = true;
   ComeBack();
   Sync();
-  engine_.Tell(&director::DirectorEngine::Resume);
+  engine_.Call(&director::DirectorEngine::Resume);
   RunTasks();
 }
 

@@ -5,20 +5,20 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libs/core/stable_hash.h"
+#include "libs/core/hash.h"
 #include "libs/testing/cron_jobs.h"
 
 namespace callboard::simulation::cron {
 namespace {
 
-using scheduler::Accepted;
+using scheduler::AcceptedTask;
 
 constexpr absl::Duration kQuietTime = absl::Minutes(45);
-// A director that is back is noticed in this time.
-constexpr absl::Duration kNoticedIn = absl::Seconds(2);
+// A scheduler must notice within this time that the director is back.
+constexpr absl::Duration kReconnectLimit = absl::Seconds(2);
 }  // namespace
 
-// ---- A scheduler --------------------------------------------------------------------------------
+// ---- Replica ------------------------------------------------------------------------------------
 
 Replica::Replica(int number, const Settings& settings, Timeline& timeline, test::FakeRandom& random,
                  SimulatedDirector& director)
@@ -27,7 +27,7 @@ Replica::Replica(int number, const Settings& settings, Timeline& timeline, test:
       timeline_(timeline),
       random_(random),
       director_(director),
-      referee_(number, director.truth()),
+      referee_(number, director.submitted_tasks()),
       ledgers_(
           [this](absl::Span<const scheduler::LedgerChange> batch) { return DecideCommit(batch); }),
       wall_start_(director.now() - timeline.now()) {}
@@ -36,25 +36,27 @@ void Replica::Trigger(const scheduler::TriggerQuery& query) {
   if (!is_up()) return;
   const std::string id = core::TriggerRequestId(query.job, query.id);
   referee_.OnTriggerCall(id);
-  Ask(scheduler_->TriggerCall(query, [this, id](const absl::StatusOr<Accepted>& answer) {
-    if (answer.ok()) referee_.OnTriggered(id, answer->queue_id, ledgers_);
-  }));
+  Post(
+      scheduler_->MakeTriggerCommand(query, [this, id](const absl::StatusOr<AcceptedTask>& answer) {
+        if (answer.ok()) referee_.OnTriggered(id, answer->queue_id, ledgers_);
+      }));
 }
 
 void Replica::CheckLink() {
-  // Where calls get lost or are slow, it cannot tell that it is back.
+  // If calls get lost or are slow, the replica cannot notice in time.
   const bool is_clear = settings_.call_lost == 0 && settings_.answer_lost == 0 &&
                         settings_.connection_breaks == 0 && settings_.call_is_slow == 0;
   if (!is_clear) return;
-  const core::Moment now = {WallNow(), MonotonicNow()};
+  const ports::Moment now = {WallNow(), MonotonicNow()};
   const bool is_reachable =
       scheduler_->engine() == nullptr || scheduler_->engine()->Status(now).director_reachable;
   unreachable_since_ =
       is_reachable ? absl::InfiniteDuration() : std::min(unreachable_since_, now.monotonic);
-  // A call that was lost before it was back may end, and be taken for a new outage, much later.
+  // A call that was lost before the director was back may end much later and look like a new
+  // outage.
   const absl::Duration since = std::max(director_.serves_since(), unreachable_since_);
-  if (now.monotonic - since >= kNoticedIn) {
-    referee_.Fail("the director has served for two seconds, and is not noticed");
+  if (now.monotonic - since >= kReconnectLimit) {
+    referee_.Fail("the director has served for two seconds and was not noticed");
   }
 }
 
@@ -62,11 +64,12 @@ void Replica::Start() {
   if (is_up()) return;
   unreachable_since_ = absl::InfiniteDuration();
   referee_.OnRestart();
-  const uint64_t life = ++life_;
+  const uint64_t incarnation = ++incarnation_;
   has_jobs_ = false;
-  scheduler_ = std::make_unique<scheduler::Scheduler>(scheduler::World{*this, ledgers_, *this},
-                                                      [this, life](scheduler::Call call) {
-                                                        if (life != life_ || !is_up()) return;
+  scheduler_ = std::make_unique<scheduler::Scheduler>(scheduler::Deps{*this, ledgers_, *this},
+                                                      [this, incarnation](scheduler::Command call) {
+                                                        if (incarnation != incarnation_ || !is_up())
+                                                          return;
                                                         inbox_.push_back(std::move(call));
                                                         PlanTurn(absl::ZeroDuration());
                                                       });
@@ -76,7 +79,7 @@ void Replica::Start() {
 }
 
 void Replica::Die() {
-  ++life_;
+  ++incarnation_;
   dying_ = false;
   inbox_.clear();
   scheduler_.reset();
@@ -92,7 +95,7 @@ void Replica::JumpClock(absl::Duration by) {
   referee_.OnClockJump();
 }
 
-void Replica::Ask(scheduler::Call call) {
+void Replica::Post(scheduler::Command call) {
   if (!is_up()) return;
   inbox_.push_back(std::move(call));
   PlanTurn(absl::ZeroDuration());
@@ -100,23 +103,23 @@ void Replica::Ask(scheduler::Call call) {
 
 void Replica::PlanTurn(absl::Duration delay) {
   const uint64_t turn = ++planned_;
-  timeline_.After(delay, [this, turn, life = life_] {
-    if (turn == planned_ && life == life_ && is_up()) RunTurn();
+  timeline_.After(delay, [this, turn, incarnation = incarnation_] {
+    if (turn == planned_ && incarnation == incarnation_ && is_up()) RunTurn();
   });
 }
 
 void Replica::RunTurn() {
-  // What became of the times of a job that changes is known only if it was there in this life, and
-  // if nothing goes wrong in the turn of the change.
-  calm_ = has_jobs_ && next_jobs_.has_value();
-  if (calm_) {
+  // The effect of changed job times is known only if the job was there in this process and the turn
+  // of the change has no faults.
+  no_faults_ = has_jobs_ && next_jobs_.has_value();
+  if (no_faults_) {
     jobs_ = *std::exchange(next_jobs_, std::nullopt);
     referee_.OnJobs(jobs_, WallNow());
     scheduler_->SetJobs(jobs_);
   }
   has_jobs_ = true;
   scheduler_->RunTurn(std::exchange(inbox_, {}));
-  calm_ = false;
+  no_faults_ = false;
   if (has_jobs_) referee_.OnTurn(WallNow());
   CheckLink();
   if (dying_) {
@@ -124,69 +127,73 @@ void Replica::RunTurn() {
     timeline_.After(absl::Milliseconds(10 + random_.Below(2'000)), [this] { Start(); });
     return;
   }
-  referee_.CheckAskedAgain(MonotonicNow());
-  // Time passes, if only a little.
+  referee_.CheckResubmitted(MonotonicNow());
+  // Each turn takes at least a millisecond.
   PlanTurn(next_jobs_.has_value() ? absl::Milliseconds(1)
                                   : std::max(scheduler_->UntilNextTurn(), absl::Milliseconds(1)));
 }
 
-test::MemoryLedgers::Fate Replica::DecideCommit(absl::Span<const scheduler::LedgerChange> batch) {
-  test::MemoryLedgers::Fate fate;
-  if (!quiet_ && !calm_) {
+test::MemoryLedgers::CommitResult Replica::DecideCommit(
+    absl::Span<const scheduler::LedgerChange> batch) {
+  test::MemoryLedgers::CommitResult result;
+  if (!quiet_ && !no_faults_) {
     const bool dies = random_.Chance(settings_.dies_at_commit);
     if (random_.Chance(settings_.commit_fails) || (dies && random_.Chance(0.5))) {
-      fate = {absl::UnavailableError("disk"), /*written=*/false};
+      result = {absl::UnavailableError("disk"), /*written=*/false};
     } else if (random_.Chance(settings_.commit_fails_but_wrote) || dies) {
-      fate = {absl::UnavailableError("disk"), /*written=*/true};
+      result = {absl::UnavailableError("disk"), /*written=*/true};
     }
     dying_ |= dies;
-    has_jobs_ &= fate.status.ok();
+    has_jobs_ &= result.status.ok();
   }
-  if (fate.written) referee_.OnBatch(batch, ledgers_, WallNow());
-  if (!fate.status.ok()) referee_.OnRestart();
-  return fate;
+  if (result.written) referee_.OnBatch(batch, ledgers_, WallNow());
+  if (!result.status.ok()) referee_.OnRestart();
+  return result;
 }
 
 bool Replica::MayCall() {
   if (dying_) return false;
-  if (quiet_ || calm_ || !random_.Chance(settings_.dies_at_call)) return true;
+  if (quiet_ || no_faults_ || !random_.Chance(settings_.dies_at_call)) return true;
   dying_ = true;
   return random_.Chance(0.5);
 }
 
-void Replica::Submit(const core::Submission& submission, Reply<Accepted> reply) {
+void Replica::Submit(const core::Submission& submission, Reply<AcceptedTask> reply) {
   if (!MayCall()) return;
   referee_.OnSubmit(submission, ledgers_, MonotonicNow());
   director_.Submit(number_, submission,
-                   [this, life = life_, submission, reply](const absl::StatusOr<Accepted>& answer) {
-                     const core::Moment now = {WallNow(), MonotonicNow()};
-                     if (life == life_) referee_.OnAnswer(submission, answer.status(), now);
+                   [this, incarnation = incarnation_, submission,
+                    reply](const absl::StatusOr<AcceptedTask>& answer) {
+                     const ports::Moment now = {WallNow(), MonotonicNow()};
+                     if (incarnation == incarnation_)
+                       referee_.OnAnswer(submission, answer.status(), now);
                      reply(answer);
                    });
 }
 
-void Replica::AskEnds(std::vector<std::string> queue_ids,
-                      Reply<std::vector<scheduler::TaskEnd>> reply) {
+void Replica::GetTaskStatuses(std::vector<std::string> queue_ids,
+                              Reply<std::vector<scheduler::TaskStatus>> reply) {
   if (!MayCall()) return;
-  using Ends = std::vector<scheduler::TaskEnd>;
-  director_.AskEnds(queue_ids, [this, life = life_, reply](const absl::StatusOr<Ends>& answer) {
-    if (life == life_ && !answer.ok()) referee_.OnTrouble();
-    reply(answer);
-  });
+  using Ends = std::vector<scheduler::TaskStatus>;
+  director_.GetTaskStatuses(
+      queue_ids, [this, incarnation = incarnation_, reply](const absl::StatusOr<Ends>& answer) {
+        if (incarnation == incarnation_ && !answer.ok()) referee_.OnDirectorFailed();
+        reply(answer);
+      });
 }
 
 void Replica::StartDirect(const std::string&, const core::Submission& submission,
-                          Reply<Accepted> reply) {
+                          Reply<AcceptedTask> reply) {
   if (MayCall()) director_.StartDirect(number_, submission.spec.request_id, reply);
 }
 
-// ---- The world ----------------------------------------------------------------------------------
+// ---- Simulation ---------------------------------------------------------------------------------
 
 namespace {
 
-class World {
+class Simulation {
  public:
-  explicit World(uint64_t seed)
+  explicit Simulation(uint64_t seed)
       : settings_(Settings::FromSeed(seed)),
         random_(seed * 31 + 7),
         director_(settings_, timeline_, random_) {
@@ -196,23 +203,23 @@ class World {
   }
 
   Report Run() {
-    // Just before the clocks change in Berlin, in some worlds.
+    // Some simulations start just before the clocks change in Berlin.
     if (random_.Chance(0.5)) MoveToTheNight();
     ChangeFile();
     for (const auto& replica : replicas_) replica->Start();
-    PlanTrouble();
-    Pass(settings_.noisy_time);
+    ScheduleFaults();
+    RunFor(settings_.noisy_time);
     Heal();
-    Pass(kQuietTime);
+    RunFor(kQuietTime);
     Report report = {.time = timeline_.now()};
     for (const auto& replica : replicas_) {
       if (Failure().empty()) replica->End();
       report.hash = core::StableHash().Add(report.hash).Add(replica->referee().hash()).value();
       report.rows += replica->referee().rows();
-      report.crashes += replica->lives() / 2;
+      report.crashes += replica->starts() / 2;
     }
     report.failure = Failure();
-    report.tasks = director_.truth().tasks.size();
+    report.tasks = director_.submitted_tasks().tasks.size();
     return report;
   }
 
@@ -223,12 +230,12 @@ class World {
     }
     return director_.failure();
   }
-  void Pass(absl::Duration time) {
+  void RunFor(absl::Duration time) {
     const absl::Duration end = timeline_.now() + time;
     while (Failure().empty() && timeline_.Step(end)) {
     }
   }
-  // Every so often, until it is quiet.
+  // Repeats `event`, `mean` apart on average, until the quiet phase.
   void Every(absl::Duration mean, const std::function<void()>& event) {
     if (mean == absl::InfiniteDuration()) return;
     const absl::Duration wait = mean * (static_cast<double>(1 + random_.Below(2000)) / 1000);
@@ -261,7 +268,7 @@ class World {
       if (job != files_.end()) jobs.push_back(job->second);
     }
     for (const auto& replica : replicas_) {
-      // A second one may be behind.
+      // Another replica may read the file later.
       timeline_.After(absl::Milliseconds(random_.Below(3'000)),
                       [&replica = *replica, jobs] { replica.SetJobs(jobs); });
     }
@@ -271,7 +278,7 @@ class World {
     const bool pauses = random_.Chance(0.5);
     const absl::Duration time = SomeTime() + absl::Seconds(1);
     const bool ends = random_.Chance(0.5);
-    AnyReplica().Ask({.decide = [=](scheduler::SchedulerEngine& engine, core::Moment now) {
+    AnyReplica().Post({.decide = [=](scheduler::SchedulerEngine& engine, ports::Moment now) {
       if (pauses) {
         scheduler::Pause pause = {.by = "ann"};
         if (ends) pause.until = now.wall + time;
@@ -285,19 +292,20 @@ class World {
   void BeginBackfill() {
     scheduler::BackfillQuery query = {.job = AnyJob(), .id = absl::StrCat("b", ++backfills_)};
     const absl::Duration back = absl::Seconds(60 + random_.Below(600));
-    AnyReplica().Ask({.decide = [=](scheduler::SchedulerEngine& engine, core::Moment now) mutable {
-      query.from = now.wall - back;
-      query.until = query.from + absl::Seconds(50);
-      engine.StartBackfill(query, now).status().IgnoreError();
-      return nullptr;
-    }});
+    AnyReplica().Post(
+        {.decide = [=](scheduler::SchedulerEngine& engine, ports::Moment now) mutable {
+          query.from = now.wall - back;
+          query.until = query.from + absl::Seconds(50);
+          engine.StartBackfill(query, now).status().IgnoreError();
+          return nullptr;
+        }});
   }
   void TriggerOne() {
     Replica& replica = AnyReplica();
     const scheduler::TriggerQuery query = {
         .job = AnyJob(), .id = absl::StrCat("t", ++triggers_), .force = random_.Chance(0.5)};
     replica.Trigger(query);
-    // Some repeat theirs: at once, because they heard nothing, or much later.
+    // Some callers repeat the call: soon, because they got no answer, or much later.
     if (random_.Chance(0.5)) {
       timeline_.After(SomeTime(), [&replica, query] { replica.Trigger(query); });
     }
@@ -308,7 +316,7 @@ class World {
     replica.Die();
     timeline_.After(SomeTime(), [&replica] { replica.Start(); });
   }
-  void PlanTrouble() {
+  void ScheduleFaults() {
     Every(settings_.between_crashes, [this] { Crash(); });
     Every(settings_.between_outages, [this] { director_.GoAway(SomeTime()); });
     Every(settings_.between_drains, [this] { director_.Drain(SomeTime()); });
@@ -357,7 +365,7 @@ std::string Report::Counts() const {
                       absl::ToInt64Hours(time), " hours");
 }
 
-Report Simulate(uint64_t seed) { return World(seed).Run(); }
+Report Simulate(uint64_t seed) { return Simulation(seed).Run(); }
 
 std::string ReplayHint(uint64_t seed) {
   return absl::StrCat("replay:  bazel run //tests/simulation/scheduler:simulate -- --seed=", seed);

@@ -10,10 +10,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "libs/ports/clock.h"
+#include "libs/ports/environment.h"
 #include "libs/scheduler/scheduler.h"
 #include "libs/testing/engine_fixture.h"
-#include "libs/testing/fake_random.h"
+#include "libs/testing/fake_environment.h"
 #include "libs/testing/memory_ledger.h"
 #include "tests/simulation/scheduler/referee.h"
 #include "tests/simulation/scheduler/settings.h"
@@ -23,11 +23,11 @@ namespace callboard::simulation::cron {
 
 class Replica;
 
-// The director that schedulers submit to: the real engine, whose one agent runs everything that it
-// is given, behind a network that loses and delays.
+// The director that the schedulers submit to: the real engine with one agent that runs everything,
+// behind a network that loses and delays messages.
 class SimulatedDirector {
  public:
-  using Reply = std::function<void(absl::StatusOr<scheduler::Accepted>)>;
+  using Reply = std::function<void(absl::StatusOr<scheduler::AcceptedTask>)>;
 
   SimulatedDirector(const Settings& settings, Timeline& timeline, test::FakeRandom& random);
 
@@ -35,19 +35,20 @@ class SimulatedDirector {
     Sync();
     return engine_.now().wall;
   }
-  const Truth& truth() const { return truth_; }
+  const SubmittedTasks& submitted_tasks() const { return submitted_; }
   const std::string& failure() const { return failure_; }
 
   void Submit(int replica, const core::Submission& submission, const Reply& reply);
-  void AskEnds(const std::vector<std::string>& ids,
-               const scheduler::DirectorLink::Reply<std::vector<scheduler::TaskEnd>>& reply);
+  void GetTaskStatuses(
+      const std::vector<std::string>& ids,
+      const scheduler::DirectorLink::Reply<std::vector<scheduler::TaskStatus>>& reply);
   void StartDirect(int replica, const std::string& request_id, const Reply& reply);
 
-  // Somebody else wants a place.
+  // Submits a task of another caller.
   void SubmitOther();
-  // Not to be reached for a while; silent, or refusing.
+  // Makes the director unreachable for a while: it does not answer, or refuses connections.
   void GoAway(absl::Duration time);
-  // Since when every call that is made is answered; infinite while it is away.
+  // The time since which every call is answered; infinite while the director is away.
   absl::Duration serves_since() const { return is_up_ ? serves_since_ : absl::InfiniteDuration(); }
   void Drain(absl::Duration time);
   void Heal();
@@ -55,7 +56,7 @@ class SimulatedDirector {
  private:
   void Sync();
   void ComeBack();
-  absl::StatusOr<scheduler::Accepted> Take(int replica, core::Submission submission);
+  absl::StatusOr<scheduler::AcceptedTask> Accept(int replica, core::Submission submission);
   void RunTasks();
   void EndRun(core::FenceToken token);
   bool Chance(double probability) { return !quiet_ && random_.Chance(probability); }
@@ -65,7 +66,7 @@ class SimulatedDirector {
   test::FakeRandom& random_;
   test::EngineFixture engine_;
   absl::Duration synced_at_;
-  Truth truth_;
+  SubmittedTasks submitted_;
   std::string failure_;
   bool quiet_ = false;
   bool is_up_ = true;
@@ -73,7 +74,7 @@ class SimulatedDirector {
   absl::Duration serves_since_;
 };
 
-// One scheduler: the real one, with a disk, a clock and a process of its own that dies.
+// One scheduler replica: the real Scheduler with a simulated disk, clock and process.
 class Replica final : public scheduler::DirectorLink, public ports::Clock {
  public:
   Replica(int number, const Settings& settings, Timeline& timeline, test::FakeRandom& random,
@@ -82,34 +83,34 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   void Start();
   void Die();
   bool is_up() const { return scheduler_ != nullptr; }
-  // The file has changed: it is read again when the process has been up for a turn.
+  // Changes the jobs file. The process reads it once it has been up for a turn.
   void SetJobs(std::vector<core::Job> jobs);
   void JumpClock(absl::Duration by);
   void SetWall(absl::Time wall) { wall_start_ = wall - timeline_.now(); }
-  void Ask(scheduler::Call call);
+  void Post(scheduler::Command call);
   void Trigger(const scheduler::TriggerQuery& query);
   void Heal() { quiet_ = true; }
   void End() { referee_.OnEnd(ledgers_, WallNow()); }
 
   Referee& referee() { return referee_; }
-  uint64_t lives() const { return life_; }
+  uint64_t starts() const { return incarnation_; }
 
   absl::Time WallNow() const override { return wall_start_ + timeline_.now() + jumped_; }
   absl::Duration MonotonicNow() const override { return timeline_.now(); }
 
-  void Submit(const core::Submission& submission, Reply<scheduler::Accepted> reply) override;
-  void AskEnds(std::vector<std::string> queue_ids,
-               Reply<std::vector<scheduler::TaskEnd>> reply) override;
+  void Submit(const core::Submission& submission, Reply<scheduler::AcceptedTask> reply) override;
+  void GetTaskStatuses(std::vector<std::string> queue_ids,
+                       Reply<std::vector<scheduler::TaskStatus>> reply) override;
   void StartDirect(const std::string& agent_url, const core::Submission& submission,
-                   Reply<scheduler::Accepted> reply) override;
+                   Reply<scheduler::AcceptedTask> reply) override;
 
  private:
-  test::MemoryLedgers::Fate DecideCommit(absl::Span<const scheduler::LedgerChange> batch);
+  test::MemoryLedgers::CommitResult DecideCommit(absl::Span<const scheduler::LedgerChange> batch);
   void PlanTurn(absl::Duration delay);
   void RunTurn();
-  // Whether a call leaves the process, which may die of it.
+  // Returns whether a call is sent; the process may die instead.
   bool MayCall();
-  // A director that serves is noticed in time.
+  // Checks that the replica notices a serving director in time.
   void CheckLink();
 
   const int number_;
@@ -120,29 +121,29 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   Referee referee_;
   test::MemoryLedgers ledgers_;
   std::unique_ptr<scheduler::Scheduler> scheduler_;
-  std::vector<scheduler::Call> inbox_;
-  // What it uses, also after a restart; and what the file says since then.
+  std::vector<scheduler::Command> inbox_;
+  // The jobs in use, also after a restart; and a newer content of the file.
   std::vector<core::Job> jobs_;
   std::optional<std::vector<core::Job>> next_jobs_;
   bool has_jobs_ = false;
   absl::Time wall_start_;
   absl::Duration jumped_;
-  // Counts its lives: what was meant for an earlier one is lost.
-  uint64_t life_ = 0;
-  // Since when it says that the director cannot be reached; infinite while it does not.
+  // Number of starts. Messages to an earlier process are lost.
+  uint64_t incarnation_ = 0;
+  // The time since which it reports the director as unreachable; infinite while it does not.
   absl::Duration unreachable_since_ = absl::InfiniteDuration();
-  // Of the turn that is planned; others are not.
+  // Number of the planned turn; earlier plans are void.
   uint64_t planned_ = 0;
   bool dying_ = false;
   bool quiet_ = false;
-  // A turn in which nothing goes wrong.
-  bool calm_ = false;
+  // True during a turn without faults.
+  bool no_faults_ = false;
 };
 
-// What happened in a world.
+// The summary of a simulation.
 struct Report {
   std::string failure = {};
-  // Equal for two runs of one seed.
+  // Equal for two simulations with the same seed.
   uint64_t hash = 0;
   uint64_t rows = 0;
   uint64_t tasks = 0;
@@ -153,8 +154,8 @@ struct Report {
   std::string Counts() const;
 };
 
-// Lets the world of a seed run: first with everything that its settings allow to go wrong, then,
-// with nothing going wrong any more, until all is decided. Stops at the first broken promise.
+// Runs the simulation of a seed: first with all faults that its settings allow, then without faults
+// until all occurrences are decided. Stops at the first violation.
 Report Simulate(uint64_t seed);
 
 std::string ReplayHint(uint64_t seed);
