@@ -28,7 +28,7 @@ namespace callboard::test {
 class RunningService {
  public:
   // The services must outlive this object.
-  explicit RunningService(std::initializer_list<grpc::Service*> services) {
+  RunningService(std::initializer_list<grpc::Service*> services) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     for (grpc::Service* service : services) builder.RegisterService(service);
