@@ -6,7 +6,6 @@
 #include <grpcpp/support/channel_arguments.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -17,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "callboard/v1/agent.grpc.pb.h"
+#include "libs/base/check.h"
 #include "libs/testing/files.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/status_matchers.h"
@@ -53,7 +53,7 @@ class Tail {
   // Returns the next message. REQUIRES: there is one.
   v1::TailLogsResponse Next() {
     v1::TailLogsResponse message;
-    EXPECT_TRUE(reader_->Read(&message));
+    CHECK(reader_->Read(&message)) << "the stream has ended";
     return message;
   }
   // Returns all remaining chunks until the server ends the stream.
@@ -277,18 +277,18 @@ TEST_F(DirectTest, IdleReadersMakeRoomForActiveOnes) {
   // Writes only as fast as the output is stored, so that nothing is dropped.
   constexpr int kPieces = 8;
   constexpr size_t kPieceBytes = 30'000;
-  const std::string fifo = File("next");
-  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::string next = File("next.");
   const std::string id =
       MustStart(absl::StrCat("for i in $(seq ", kPieces, "); do head -c ", kPieceBytes,
-                             " /dev/zero; read x <", fifo, "; done"));
+                             " /dev/zero; while [ ! -e ", next, "$i ]; do sleep 0.01; done; done"));
   const auto complete = Follow(id);
-  for (int i = 0; i < kPieces; ++i) {
-    for (size_t bytes = 0; bytes < kPieceBytes;) {
-      const v1::TailLogsResponse next = complete->Next();
-      for (const v1::LogChunk& chunk : next.chunks()) bytes += chunk.data().size();
+  size_t bytes = 0;
+  for (int i = 1; i <= kPieces; ++i) {
+    while (bytes < i * kPieceBytes) {
+      const v1::TailLogsResponse message = complete->Next();
+      for (const v1::LogChunk& chunk : message.chunks()) bytes += chunk.data().size();
     }
-    std::ofstream(fifo) << "go\n";
+    std::ofstream(absl::StrCat(next, i)) << "go";
   }
   WaitForEnd(id);
   grpc::ChannelArguments arguments;
