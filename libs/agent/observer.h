@@ -1,4 +1,4 @@
-// What an agent reports to its metrics and logs.
+// The port through which an agent reports to its metrics and logs.
 
 #ifndef CALLBOARD_LIBS_AGENT_OBSERVER_H_
 #define CALLBOARD_LIBS_AGENT_OBSERVER_H_

@@ -1,6 +1,5 @@
-// What an agent knows about runs: the journal, which outlives the process, the output that it keeps
-// of each run, and the book of this process's runs.
-
+// The runs that an agent knows: the journal, which outlives the process; the output that it keeps
+// of each run; and the book of this process's runs.
 #ifndef CALLBOARD_LIBS_AGENT_RUN_BOOK_H_
 #define CALLBOARD_LIBS_AGENT_RUN_BOOK_H_
 

@@ -1,4 +1,4 @@
-// What a component gets from its surroundings: time, random numbers and threads.
+// The ports for time, random numbers and threads.
 
 #ifndef CALLBOARD_LIBS_PORTS_ENVIRONMENT_H_
 #define CALLBOARD_LIBS_PORTS_ENVIRONMENT_H_
