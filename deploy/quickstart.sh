@@ -122,7 +122,7 @@ if ! kill -0 "$cluster" 2>/dev/null; then
   fail "the cluster has ended"
 fi
 ((code == 130)) && exit 130
-((code == 1)) || fail "watch exited with $code; wanted 1, because two tasks did not complete"
+((code == 1)) || fail "watch exited with $code; expected 1, because two tasks did not complete"
 
 expect() {
   local id=$1 line
@@ -131,7 +131,7 @@ expect() {
   for line in "$@"; do
     grep -qE "^$line\$" "$work/status" && continue
     cat "$work/status" >&2
-    fail "wanted '$line' in the status of this task"
+    fail "expected '$line' in the status of this task"
   done
 }
 for id in "${completed[@]}"; do expect "$id" "state +completed" 'runs +[0-9]+ dispatch.*, 0 failed attempts of 3 allowed'; done
@@ -140,7 +140,7 @@ expect "$retried" "state +completed" 'runs +[0-9]+ dispatches.*, 1 failed attemp
 expect "$cancelled" "state +cancelled"
 ask queue-status "$retried"
 ask logs "${completed[-1]}" | tee "$work/logs"
-grep -qx "slept for 3 s" "$work/logs" || fail "wanted the output of the task"
+grep -qx "slept for 3 s" "$work/logs" || fail "expected the output of the task"
 ask agents
 
 say "running a cron job: hello, every five seconds"
@@ -158,7 +158,7 @@ done
 $callboard watch "$task" --director.address="$director" >"$work/watched" ||
   fail "the task of the job 'hello' did not complete"
 ask logs "$task" | tee "$work/logs"
-grep -q "^hello from cron" "$work/logs" || fail "wanted the output of the job"
+grep -q "^hello from cron" "$work/logs" || fail "expected the output of the job"
 ask_scheduler preview --schedule='30 2 * * *' --time_zone=Europe/Berlin --from=2026-03-28 --until=2026-03-30
 
 if ! $once; then

@@ -76,12 +76,12 @@ void AgentDriver::PostCall(Command command, const std::function<void(absl::Statu
   reject(Overloaded());
 }
 
-core::SessionId AgentDriver::OpenSession(std::shared_ptr<SessionStream> stream,
-                                         const core::SessionTerms& terms) {
-  core::SessionId session;
+core::AgentSessionId AgentDriver::OpenSession(std::shared_ptr<SessionStream> stream,
+                                              const core::SessionTerms& terms) {
+  core::AgentSessionId session;
   {
     base::MutexLock lock(mutex_);
-    session = core::SessionId(++last_session_);
+    session = core::AgentSessionId(++last_session_);
   }
   Post([this, session, stream = std::move(stream), terms](absl::Duration now) {
     DoOpenSession(session, stream, terms, now);
@@ -89,7 +89,7 @@ core::SessionId AgentDriver::OpenSession(std::shared_ptr<SessionStream> stream,
   return session;
 }
 
-void AgentDriver::DoOpenSession(core::SessionId session, std::shared_ptr<SessionStream> stream,
+void AgentDriver::DoOpenSession(core::AgentSessionId session, std::shared_ptr<SessionStream> stream,
                                 const core::SessionTerms& terms, absl::Duration now) {
   // Messages of the previous Session go to its own stream.
   ApplyOutcome();
@@ -111,7 +111,8 @@ void AgentDriver::DoOpenSession(core::SessionId session, std::shared_ptr<Session
   }
 }
 
-void AgentDriver::Handle(core::SessionId session, std::vector<core::DirectorMessage> messages) {
+void AgentDriver::Handle(core::AgentSessionId session,
+                         std::vector<core::DirectorMessage> messages) {
   auto handle = [this, session, messages = std::move(messages)](absl::Duration now) {
     for (const core::DirectorMessage& message : messages) {
       const auto* output = std::get_if<core::OutputAck>(&message);
@@ -127,30 +128,30 @@ void AgentDriver::Handle(core::SessionId session, std::vector<core::DirectorMess
   RunTurn();
 }
 
-void AgentDriver::OnSessionClosed(core::SessionId session) {
+void AgentDriver::OnSessionClosed(core::AgentSessionId session) {
   Post([this, session](absl::Duration) {
     if (engine_.IsOpen(session)) stream_ = nullptr;
     engine_.OnSessionClosed(session);
   });
 }
 
-void AgentDriver::GetView(Reply<AgentView> reply) {
+void AgentDriver::GetSnapshot(Reply<AgentSnapshot> reply) {
   PostCall(
       [this, reply](absl::Duration) {
-        AgentView view = {.name = engine_.options().name,
-                          .instance_id = engine_.options().instance_id,
-                          .lanes = engine_.load(),
-                          .labels = engine_.options().labels,
-                          .connected = engine_.is_connected(),
-                          .director_epoch = engine_.director_epoch(),
-                          .draining = engine_.is_draining(),
-                          .runs = {},
-                          .unacknowledged_results = engine_.unacknowledged_results()};
+        AgentSnapshot snapshot = {.name = engine_.options().name,
+                                  .instance_id = engine_.options().instance_id,
+                                  .lanes = engine_.load(),
+                                  .labels = engine_.options().labels,
+                                  .connected = engine_.is_connected(),
+                                  .director_epoch = engine_.director_epoch(),
+                                  .draining = engine_.is_draining(),
+                                  .runs = {},
+                                  .unacknowledged_results = engine_.unacknowledged_results()};
         for (const std::string& task_id : engine_.RunningTaskIds()) {
-          // The book has every running task.
-          view.runs.push_back(*book_.Find(task_id));
+          // The table has every running task.
+          snapshot.runs.push_back(*run_table_.Find(task_id));
         }
-        reply(std::move(view));
+        reply(std::move(snapshot));
       },
       reply);
 }
@@ -171,23 +172,23 @@ void AgentDriver::StartDirect(core::SpecPtr spec, const core::SpanContext& trace
 }
 
 void AgentDriver::GetRun(std::string task_id, Reply<RunView> reply) {
-  PostCall(
-      [this, task_id = std::move(task_id), reply](absl::Duration) { reply(book_.Find(task_id)); },
-      reply);
+  PostCall([this, task_id = std::move(task_id),
+            reply](absl::Duration) { reply(run_table_.Find(task_id)); },
+           reply);
 }
 
-void AgentDriver::ReadOutput(ReaderId id, OutputQuery query, OutputReader reader) {
+void AgentDriver::ReadOutput(ReaderId id, OutputQuery query, OutputCallbacks callbacks) {
   PostCall([this, id, query = std::move(query),
-            reader](absl::Duration) { book_.StartReading(id, query, reader); },
-           reader.on_end);
+            callbacks](absl::Duration) { run_table_.StartReading(id, query, callbacks); },
+           callbacks.on_end);
 }
 
 void AgentDriver::ReadNext(ReaderId id) {
-  Post([this, id](absl::Duration) { book_.ReadNext(id); });
+  Post([this, id](absl::Duration) { run_table_.ReadNext(id); });
 }
 
 void AgentDriver::StopReading(ReaderId id) {
-  Post([this, id](absl::Duration) { book_.StopReading(id); });
+  Post([this, id](absl::Duration) { run_table_.StopReading(id); });
 }
 
 void AgentDriver::BeginDrain() {
@@ -230,7 +231,7 @@ absl::Status AgentDriver::CheckTask(const core::TaskSpec& spec) const {
 
 void AgentDriver::OnStarted(const core::FenceToken& token, int64_t pid) {
   Post([this, token, pid](absl::Duration) {
-    book_.OnStarted(token, pid, deps_.clock.WallNow());
+    run_table_.OnStarted(token, pid, deps_.clock.WallNow());
     if (deps_.observer != nullptr) deps_.observer->OnRunStarted(token, pid);
   });
 }
@@ -250,13 +251,13 @@ void AgentDriver::OnEnded(const core::FenceToken& token, core::RunResult result)
       if (output->second.chunks.empty()) outputs_.erase(output);
     }
     if (deps_.observer != nullptr) deps_.observer->OnRunEnded(token, result);
-    book_.OnEnded(token, result, deps_.clock.WallNow());
+    run_table_.OnEnded(token, result, deps_.clock.WallNow());
     engine_.OnEnded(token, std::move(result));
   });
 }
 
 void AgentDriver::SendOutput(const core::FenceToken& token, core::OutputChunk chunk) {
-  book_.OnOutput(token, chunk);
+  run_table_.OnOutput(token, chunk);
   // The director receives no output of direct runs.
   if (token.director_epoch == 0) return runner_->AcknowledgeOutput(token, chunk.data.size());
   outbox_.push_back(core::RunOutput{token, {chunk}});
@@ -366,14 +367,14 @@ void AgentDriver::NotifyObserver() const {
 void AgentDriver::Execute(const RunnerCommand& command) {
   struct Step {
     void operator()(const ports::RunRequest& run) const {
-      driver.book_.OnAccepted(run.token, driver.deps_.clock.WallNow());
+      driver.run_table_.OnAccepted(run.token, driver.deps_.clock.WallNow());
       if (driver.deps_.observer != nullptr) driver.deps_.observer->OnRunAccepted(run);
       driver.runner_->Start(run);
     }
     void operator()(const StopRun& stop) const { driver.runner_->Stop(stop.token); }
     void operator()(const KillRun& kill) const { driver.runner_->Kill(kill.token); }
     void operator()(const MoveFence& moved) const {
-      driver.runner_->SetFence(moved.token, moved.fence_at);
+      driver.runner_->MoveFence(moved.token, moved.fence_at);
     }
     AgentDriver& driver;
   };

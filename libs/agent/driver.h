@@ -16,7 +16,7 @@
 #include "absl/types/span.h"
 #include "libs/agent/engine.h"
 #include "libs/agent/observer.h"
-#include "libs/agent/run_book.h"
+#include "libs/agent/run_table.h"
 #include "libs/base/mutex.h"
 #include "libs/core/session.h"
 #include "libs/core/task.h"
@@ -45,7 +45,7 @@ struct Deps {
 };
 
 // A snapshot of an agent, for its status page and its API.
-struct AgentView {
+struct AgentSnapshot {
   std::string name = {};
   std::string instance_id = {};
   core::LaneLoads lanes = {};
@@ -88,26 +88,26 @@ class AgentDriver final : public ports::RunObserver {
   // ---- Sessions ----
 
   // Opens a Session. Ends `stream` if the engine does not accept it.
-  core::SessionId OpenSession(std::shared_ptr<SessionStream> stream,
-                              const core::SessionTerms& terms);
-  void Handle(core::SessionId session, std::vector<core::DirectorMessage> messages);
-  void OnSessionClosed(core::SessionId session);
+  core::AgentSessionId OpenSession(std::shared_ptr<SessionStream> stream,
+                                   const core::SessionTerms& terms);
+  void Handle(core::AgentSessionId session, std::vector<core::DirectorMessage> messages);
+  void OnSessionClosed(core::AgentSessionId session);
 
   // ---- Calls. Replies run on the thread of the turn. ----
 
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
-  void GetView(Reply<AgentView> reply);
+  void GetSnapshot(Reply<AgentSnapshot> reply);
   // See AgentEngine::StartDirect(). Replies after the runner has received the run.
   void StartDirect(core::SpecPtr spec, const core::SpanContext& trace,
                    Reply<DirectStartResult> reply);
-  // See RunBook::Find().
+  // See RunTable::Find().
   void GetRun(std::string task_id, Reply<RunView> reply);
 
-  // See RunBook::StartReading(), ReadNext() and StopReading().
+  // See RunTable::StartReading(), ReadNext() and StopReading().
   ReaderId NextReader() { return ReaderId(++last_reader_); }
-  void ReadOutput(ReaderId id, OutputQuery query, OutputReader reader);
+  void ReadOutput(ReaderId id, OutputQuery query, OutputCallbacks callbacks);
   void ReadNext(ReaderId id);
   void StopReading(ReaderId id);
 
@@ -166,7 +166,7 @@ class AgentDriver final : public ports::RunObserver {
   bool WaitUntil(const bool& reached, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendOutput(const core::FenceToken& token, core::OutputChunk chunk);
   void OnOutputAcknowledged(const core::OutputAck& acknowledged);
-  void DoOpenSession(core::SessionId session, std::shared_ptr<SessionStream> stream,
+  void DoOpenSession(core::AgentSessionId session, std::shared_ptr<SessionStream> stream,
                      const core::SessionTerms& terms, absl::Duration now);
 
   const Deps deps_;
@@ -178,7 +178,7 @@ class AgentDriver final : public ports::RunObserver {
   // Messages to send in the open Session.
   std::vector<core::AgentMessage> outbox_;
   std::map<core::FenceToken, UnacknowledgedOutput> outputs_;
-  RunBook book_;
+  RunTable run_table_;
   // Why the journal could not be written.
   absl::Status failure_;
 

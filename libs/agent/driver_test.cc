@@ -132,7 +132,7 @@ class QuickRunner final : public ports::TaskRunner {
   }
   void Stop(const core::FenceToken&) override {}
   void Kill(const core::FenceToken&) override {}
-  void SetFence(const core::FenceToken&, absl::Duration) override {}
+  void MoveFence(const core::FenceToken&, absl::Duration) override {}
   void AcknowledgeOutput(const core::FenceToken&, uint64_t) override {}
 
  private:
@@ -222,7 +222,7 @@ class AgentDriverTest : public testing::Test {
         runner_ = runner.get();
         return runner;
       });
-  core::SessionId session_;
+  core::AgentSessionId session_;
 };
 
 TEST_F(AgentDriverTest, StartIsJournaledAndRunningWhenItIsAnswered) {
@@ -384,15 +384,15 @@ TEST_F(AgentDriverTest, ViewListsCurrentRuns) {
   Handle(Start(1, clock_.MonotonicNow()));
   stream->NextItem<core::StartAnswer>();
   driver_->BeginDrain();
-  std::promise<absl::StatusOr<AgentView>> answer;
-  driver_->GetView([&](auto view) { answer.set_value(std::move(view)); });
-  const AgentView view = *answer.get_future().get();
-  EXPECT_EQ(view.name, "agent-1");
-  EXPECT_TRUE(view.connected);
-  EXPECT_TRUE(view.draining);
-  EXPECT_EQ(view.lanes.at("default").used, 1u);
-  ASSERT_EQ(view.runs.size(), 1u);
-  EXPECT_EQ(view.runs[0].token, Token(1));
+  std::promise<absl::StatusOr<AgentSnapshot>> answer;
+  driver_->GetSnapshot([&](auto snapshot) { answer.set_value(std::move(snapshot)); });
+  const AgentSnapshot snapshot = *answer.get_future().get();
+  EXPECT_EQ(snapshot.name, "agent-1");
+  EXPECT_TRUE(snapshot.connected);
+  EXPECT_TRUE(snapshot.draining);
+  EXPECT_EQ(snapshot.lanes.at("default").used, 1u);
+  ASSERT_EQ(snapshot.runs.size(), 1u);
+  EXPECT_EQ(snapshot.runs[0].token, Token(1));
 }
 
 TEST_F(AgentDriverTest, ObserverSeesATurnBeforeTheDirectorDoes) {
@@ -476,7 +476,7 @@ TEST_F(AgentDriverTest, StoppedReaderGetsNothing) {
 TEST_F(AgentDriverTest, CallsBeyondTheLimitFailImmediately) {
   std::promise<void> held;
   std::promise<void> release;
-  driver_->GetView([&](const auto&) {
+  driver_->GetSnapshot([&](const auto&) {
     held.set_value();
     release.get_future().wait();
   });
@@ -487,8 +487,8 @@ TEST_F(AgentDriverTest, CallsBeyondTheLimitFailImmediately) {
       if (absl::IsUnavailable(run.status())) ++rejected;
     });
   }
-  driver_->GetView([&](const absl::StatusOr<AgentView>& view) {
-    if (absl::IsUnavailable(view.status())) ++rejected;
+  driver_->GetSnapshot([&](const absl::StatusOr<AgentSnapshot>& snapshot) {
+    if (absl::IsUnavailable(snapshot.status())) ++rejected;
   });
   EXPECT_EQ(rejected, 2u);
   release.set_value();

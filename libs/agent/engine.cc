@@ -90,7 +90,7 @@ Outcome AgentEngine::TakeOutcome() { return std::exchange(outcome_, {}); }
 
 // ---- The Session --------------------------------------------------------------------------------
 
-absl::Status AgentEngine::OpenSession(core::SessionId session, const core::SessionTerms& terms,
+absl::Status AgentEngine::OpenSession(core::AgentSessionId session, const core::SessionTerms& terms,
                                       absl::Duration now) {
   if (terms.director_epoch < epoch_) {
     return base::WithReason(absl::AbortedError(absl::StrCat(
@@ -103,7 +103,7 @@ absl::Status AgentEngine::OpenSession(core::SessionId session, const core::Sessi
   lease_ = terms.lease;
   unacknowledged_heartbeats_.clear();
   // Renews running tasks immediately. If Sessions keep breaking before a regular heartbeat is due,
-  // no heartbeat is ever acknowledged, and the runs would be killed at their fences.
+  // no heartbeat is ever acknowledged, and the runs would be stopped at their fences.
   next_heartbeat_ = RunningDispatches().empty() ? now + lease_.heartbeat : now;
   core::SessionOpened opened = {.name = options_.name,
                                 .instance_id = options_.instance_id,
@@ -134,7 +134,7 @@ absl::Status AgentEngine::OpenSession(core::SessionId session, const core::Sessi
   return absl::OkStatus();
 }
 
-void AgentEngine::Handle(core::SessionId session, const core::DirectorMessage& message,
+void AgentEngine::Handle(core::AgentSessionId session, const core::DirectorMessage& message,
                          absl::Duration now) {
   if (!IsOpen(session)) return;
   struct Step {
@@ -145,7 +145,7 @@ void AgentEngine::Handle(core::SessionId session, const core::DirectorMessage& m
     void operator()(const core::ResultAck& acknowledged) const {
       engine.OnResultAcknowledged(acknowledged.token);
     }
-    void operator()(const core::FenceRun& fenced) const { engine.OnFencedOff(fenced.token); }
+    void operator()(const core::FenceOff& outdated) const { engine.OnFencedOff(outdated.token); }
     void operator()(const core::GoingAway& away) const { engine.OnGoingAway(away.extension); }
     void operator()(const core::HeartbeatAck& acknowledged) const {
       engine.OnHeartbeatAcknowledged(acknowledged.agent_time);
@@ -159,9 +159,9 @@ void AgentEngine::Handle(core::SessionId session, const core::DirectorMessage& m
   std::visit(Step{*this, now}, message);
 }
 
-void AgentEngine::OnSessionClosed(core::SessionId session) {
+void AgentEngine::OnSessionClosed(core::AgentSessionId session) {
   if (!IsOpen(session)) return;
-  session_ = core::SessionId();
+  session_ = core::AgentSessionId();
   next_heartbeat_ = absl::InfiniteDuration();
   // The next Session's opening message reports them.
   unreported_losses_.clear();
@@ -250,7 +250,7 @@ void AgentEngine::OnResultAcknowledged(const FenceToken& token) {
 
 void AgentEngine::OnFencedOff(const FenceToken& token) {
   if (const auto run = runs_.find(token); run != runs_.end()) {
-    RequestStop(token, run->second, Run::StopReason::kFenced);
+    RequestStop(token, run->second, Run::StopReason::kFencedOff);
   }
   unreported_losses_.erase(token);
   reported_losses_.erase(token);
@@ -261,8 +261,8 @@ void AgentEngine::OnFencedOff(const FenceToken& token) {
 void AgentEngine::RequestStop(const FenceToken& token, Run& run, Run::StopReason reason) {
   const bool is_first = run.stop_reason == Run::StopReason::kNone;
   if (is_first) outcome_.runner_commands.emplace_back(StopRun{token});
-  // The first reason counts, except that a fenced run is never reported.
-  if (is_first || reason == Run::StopReason::kFenced) run.stop_reason = reason;
+  // The first reason counts, except that a run that is fenced off is never reported.
+  if (is_first || reason == Run::StopReason::kFencedOff) run.stop_reason = reason;
 }
 
 void AgentEngine::OnGoingAway(absl::Duration extension) {
@@ -299,11 +299,11 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
   TruncateResult(result);
   if (token.director_epoch == 0) {
     OnDirectRunEnded(std::move(request_id));
-  } else if (stop_reason == Run::StopReason::kFenced) {
+  } else if (stop_reason == Run::StopReason::kFencedOff) {
     ForgetRun(token);
   } else if (stop_reason == Run::StopReason::kNone && result.end == RunResult::End::kCancelled) {
-    // The director did not ask for this end. The run was ended by its fence, by a shutdown or from
-    // outside, and has no result, so it is lost. Before the fence a connected director gets a
+    // The director did not ask for this end. The run was stopped at its fence, by a shutdown or
+    // from outside, and has no result, so it is lost. Before the fence a connected director gets a
     // report now (SendLosses()); otherwise the inventory of the next Session lists the run as lost.
     lost_.insert(token);
     if (is_connected()) unreported_losses_[token] = {std::move(result), fence_at};

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "libs/agent/run_book.h"
+#include "libs/agent/run_table.h"
 #include "libs/core/fingerprint.h"
 #include "libs/core/ids.h"
 #include "libs/core/session.h"
@@ -98,13 +98,14 @@ class AgentEngine {
 
   // Opens a Session for a director. The reply, with everything that the agent knows, is in the
   // outcome. Returns ABORTED/SESSION_REPLACED when a director of a later epoch was served before.
-  absl::Status OpenSession(core::SessionId session, const core::SessionTerms& terms,
+  absl::Status OpenSession(core::AgentSessionId session, const core::SessionTerms& terms,
                            absl::Duration now);
   // Handles a message. Ignores messages from a Session that was replaced.
-  void Handle(core::SessionId session, const core::DirectorMessage& message, absl::Duration now);
-  void OnSessionClosed(core::SessionId session);
-  bool is_connected() const { return session_ != core::SessionId(); }
-  bool IsOpen(core::SessionId session) const { return is_connected() && session_ == session; }
+  void Handle(core::AgentSessionId session, const core::DirectorMessage& message,
+              absl::Duration now);
+  void OnSessionClosed(core::AgentSessionId session);
+  bool is_connected() const { return session_ != core::AgentSessionId(); }
+  bool IsOpen(core::AgentSessionId session) const { return is_connected() && session_ == session; }
 
   // Number of settled dispatches that the engine remembers, so that it can reject copies of their
   // starts that arrive late.
@@ -168,8 +169,9 @@ class AgentEngine {
     absl::Duration fence_at;
     // Set for direct starts only.
     std::string request_id = {};
-    // Why the engine stopped the run. kNone: it ends with the result of its process.
-    enum class StopReason { kNone, kCancelled, kFenced } stop_reason = StopReason::kNone;
+    // Why the engine stopped the run. kNone: it ends with the result of its process, or the runner
+    // stops it at its fence. kFencedOff: the director sent a FenceOff.
+    enum class StopReason { kNone, kCancelled, kFencedOff } stop_reason = StopReason::kNone;
   };
   // The answer to a rejected start, kept until `forget_at` for copies of that start.
   struct Rejection {
@@ -214,7 +216,7 @@ class AgentEngine {
   // Every heartbeat and every rejection is followed by a load report.
   bool must_report_load_ = false;
 
-  core::SessionId session_;
+  core::AgentSessionId session_;
   uint64_t epoch_ = 0;
   core::LeaseOptions lease_;
   absl::Duration next_heartbeat_ = absl::InfiniteDuration();

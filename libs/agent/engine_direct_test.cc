@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr core::SessionId kSession(1);
+constexpr core::AgentSessionId kSession(1);
 constexpr absl::Duration kNow = absl::Seconds(1000);
 
 FenceToken Direct(uint64_t task) {
@@ -183,7 +183,7 @@ TEST_F(DirectStartTest, IsNotAffectedByLeases) {
   engine_->TakeOutcome();
   engine_->Handle(kSession, core::DirectorItem(core::GoingAway{absl::Minutes(5)}), kNow);
   engine_->OnSessionClosed(kSession);
-  ASSERT_THAT(engine_->OpenSession(core::SessionId(2), {.director_epoch = 4}, kNow), IsOk());
+  ASSERT_THAT(engine_->OpenSession(core::AgentSessionId(2), {.director_epoch = 4}, kNow), IsOk());
   engine_->FireTimers(kNow + absl::Hours(1));
   EXPECT_THAT(engine_->TakeOutcome().runner_commands, IsEmpty());
 }

@@ -22,7 +22,7 @@ using test::IsOk;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr core::SessionId kSession(1);
+constexpr core::AgentSessionId kSession(1);
 const core::SessionTerms kTerms = {.director_epoch = 3,
                                    .lease = {.heartbeat = absl::Seconds(15),
                                              .self_fence = absl::Seconds(50),
@@ -53,7 +53,7 @@ class AgentEngineTest : public testing::Test {
   // Breaks the Session and opens the next one.
   core::SessionOpened Reopen() {
     engine_->OnSessionClosed(session_);
-    session_ = core::SessionId(session_.value() + 1);
+    session_ = core::AgentSessionId(session_.value() + 1);
     EXPECT_THAT(engine_->OpenSession(session_, kTerms, now_), IsOk());
     TakeOpening();
     return opened_;
@@ -118,7 +118,7 @@ class AgentEngineTest : public testing::Test {
   }
 
   absl::Duration now_ = absl::Seconds(1000);
-  core::SessionId session_ = kSession;
+  core::AgentSessionId session_ = kSession;
   std::unique_ptr<AgentEngine> engine_;
   // The last opening message and the results that followed it.
   core::SessionOpened opened_;
@@ -210,7 +210,7 @@ TEST_F(AgentEngineTest, RepeatedStartOfASettledRunIsRejected) {
   Handle(core::ResultAck{Token(1)});
   TakeTurnOutcome();
   RunTask(2);
-  Handle(core::FenceRun{Token(2)});
+  Handle(core::FenceOff{Token(2)});
   engine_->OnEnded(Token(2), kKilled);
   TakeTurnOutcome();
   HandleStart(1);
@@ -290,9 +290,9 @@ TEST_F(AgentEngineTest, CancelAfterTheEndIsAnsweredWithTheResult) {
   EXPECT_EQ(Items<core::RunEnded>(TakeTurnOutcome()).at(0).result, kCompleted);
 }
 
-TEST_F(AgentEngineTest, FencedRunIsKilledAndNotReported) {
+TEST_F(AgentEngineTest, FencedOffRunIsStoppedAndNotReported) {
   RunTask(1);
-  Handle(core::FenceRun{Token(1)});
+  Handle(core::FenceOff{Token(1)});
   EXPECT_EQ(Commands<StopRun>(TakeTurnOutcome()).size(), 1u);
   engine_->OnEnded(Token(1), kCompleted);
   const Outcome outcome = TakeTurnOutcome();
@@ -348,7 +348,7 @@ TEST_F(AgentEngineTest, HeartbeatDoesNotRenewUnlistedRuns) {
   EXPECT_THAT(Commands<MoveFence>(TakeTurnOutcome()), IsEmpty());
 }
 
-TEST_F(AgentEngineTest, RunThatEndsUnaskedIsReportedImmediatelyAndLost) {
+TEST_F(AgentEngineTest, RunThatEndsWithoutACancelIsReportedImmediatelyAndLost) {
   RunTask(1);
   engine_->OnEnded(Token(1), kKilled);
   EXPECT_EQ(engine_->TimeUntilNextTimer(now_), absl::ZeroDuration());
@@ -361,7 +361,7 @@ TEST_F(AgentEngineTest, RunThatEndsUnaskedIsReportedImmediatelyAndLost) {
   EXPECT_THAT(Reopen().lost, IsEmpty());
 }
 
-TEST_F(AgentEngineTest, RunKilledAtItsFenceIsLostWithoutAResult) {
+TEST_F(AgentEngineTest, RunStoppedAtItsFenceIsLostWithoutAResult) {
   RunTask(1);
   now_ += absl::Seconds(50);
   engine_->OnEnded(Token(1), kKilled);
@@ -370,7 +370,7 @@ TEST_F(AgentEngineTest, RunKilledAtItsFenceIsLostWithoutAResult) {
   const core::SessionOpened opened = Reopen();
   EXPECT_THAT(opened.lost, ElementsAre(Token(1)));
   EXPECT_THAT(opened.ended, IsEmpty());
-  Handle(core::FenceRun{Token(1)});
+  Handle(core::FenceOff{Token(1)});
   EXPECT_EQ(std::get<RunForgotten>(TakeTurnOutcome().journal.at(0)).token, Token(1));
 }
 
@@ -397,7 +397,7 @@ TEST_F(AgentEngineTest, RestartNoticeExtendsFencesUntilTheNextSession) {
   Advance(absl::Minutes(1));
   TakeTurnOutcome();
   engine_->OnSessionClosed(session_);
-  ASSERT_THAT(engine_->OpenSession(core::SessionId(9), kTerms, now_), IsOk());
+  ASSERT_THAT(engine_->OpenSession(core::AgentSessionId(9), kTerms, now_), IsOk());
   EXPECT_EQ(Commands<MoveFence>(TakeTurnOutcome()).at(0).fence_at, now_ + absl::Seconds(50));
 }
 
@@ -429,18 +429,18 @@ TEST_F(AgentEngineTest, LostRunIsNotStartedAgain) {
 }
 
 TEST_F(AgentEngineTest, OlderDirectorIsRejected) {
-  EXPECT_THAT(engine_->OpenSession(core::SessionId(5), {.director_epoch = 2}, now_),
+  EXPECT_THAT(engine_->OpenSession(core::AgentSessionId(5), {.director_epoch = 2}, now_),
               HasReason("SESSION_REPLACED"));
   EXPECT_TRUE(engine_->IsOpen(session_));
 }
 
 TEST_F(AgentEngineTest, MessagesFromAReplacedSessionAreIgnored) {
-  ASSERT_THAT(engine_->OpenSession(core::SessionId(5), kTerms, now_), IsOk());
+  ASSERT_THAT(engine_->OpenSession(core::AgentSessionId(5), kTerms, now_), IsOk());
   TakeTurnOutcome();
   HandleStart(1);
   engine_->OnSessionClosed(session_);
   EXPECT_TRUE(TakeTurnOutcome().empty());
-  EXPECT_TRUE(engine_->IsOpen(core::SessionId(5)));
+  EXPECT_TRUE(engine_->IsOpen(core::AgentSessionId(5)));
 }
 
 TEST_F(AgentEngineTest, WithoutASessionResultsAreKept) {

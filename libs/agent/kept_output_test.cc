@@ -1,4 +1,4 @@
-#include "libs/agent/run_book.h"
+#include "libs/agent/run_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

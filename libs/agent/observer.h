@@ -35,7 +35,7 @@ class Observer {
   virtual ~Observer() = default;
 
   // A run was accepted, its process started, the run ended. Includes runs whose result no director
-  // will receive, such as fenced ones.
+  // will receive, such as runs that were fenced off.
   virtual void OnRunAccepted(const ports::RunRequest& request) = 0;
   virtual void OnRunStarted(const core::FenceToken& token, int64_t pid) = 0;
   virtual void OnRunEnded(const core::FenceToken& token, const core::RunResult& result) = 0;
@@ -45,23 +45,6 @@ class Observer {
   // Called once at the start and then after every turn.
   virtual void OnTurnEnd(const AgentGauges& gauges) = 0;
 };
-
-// Returns the name of `end` in metrics and spans.
-constexpr const char* Name(core::RunResult::End end) {
-  switch (end) {
-    case core::RunResult::End::kCompleted:
-      return "completed";
-    case core::RunResult::End::kFailed:
-      return "failed";
-    case core::RunResult::End::kTimedOut:
-      return "timed_out";
-    case core::RunResult::End::kCancelled:
-      return "cancelled";
-    case core::RunResult::End::kNotStarted:
-      return "not_started";
-  }
-  return "";
-}
 
 }  // namespace callboard::agent
 

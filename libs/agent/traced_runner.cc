@@ -68,7 +68,7 @@ void TracedRunner::RecordStopRequest(const core::FenceToken& token) {
       std::min(run->second.stop_requested_at, tracing_.clock.MonotonicNow());
 }
 
-void TracedRunner::SetFence(const core::FenceToken& token, absl::Duration fence_at) {
+void TracedRunner::MoveFence(const core::FenceToken& token, absl::Duration fence_at) {
   {
     base::MutexLock lock(mutex_);
     const auto run = runs_.find(token);
@@ -77,7 +77,7 @@ void TracedRunner::SetFence(const core::FenceToken& token, absl::Duration fence_
       run->second.fence_at = fence_at;
     }
   }
-  runner_->SetFence(token, fence_at);
+  runner_->MoveFence(token, fence_at);
 }
 
 void TracedRunner::OnEnded(const core::FenceToken& token, core::RunResult result) {

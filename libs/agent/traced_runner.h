@@ -28,7 +28,7 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunObserver 
   void Start(ports::RunRequest request) override;
   void Stop(const core::FenceToken& token) override;
   void Kill(const core::FenceToken& token) override;
-  void SetFence(const core::FenceToken& token, absl::Duration fence_at) override;
+  void MoveFence(const core::FenceToken& token, absl::Duration fence_at) override;
   void AcknowledgeOutput(const core::FenceToken& token, uint64_t bytes) override {
     runner_->AcknowledgeOutput(token, bytes);
   }

@@ -44,7 +44,7 @@ struct TracedHarness {
   void Destroy() { fixture.runner.reset(); }
   core::TaskSpec Spec() { return test::SpecOf("prompt"); }
   void Finish(const core::FenceToken& run) { fixture.fake->End(run); }
-  void Obey(const core::FenceToken& run) {
+  void ApplyStop(const core::FenceToken& run) {
     fixture.fake->End(run, {.end = RunResult::End::kCancelled});
   }
 
@@ -84,7 +84,7 @@ class TracedRunnerTest : public testing::Test {
 
 TEST_F(TracedRunnerTest, RunSpanIsAChildOfTheDispatchAndParentOfTheProcess) {
   Start(dispatch_span_);
-  const core::SpanContext given = fixture_.fake->run(token_)->order.trace;
+  const core::SpanContext given = fixture_.fake->run(token_)->request.trace;
   EXPECT_TRUE(given.trace_id == dispatch_span_.trace_id);
   EXPECT_TRUE(given.span_id != dispatch_span_.span_id);
   fixture_.clock.Advance(absl::Seconds(3));
@@ -131,12 +131,12 @@ TEST_F(TracedRunnerTest, KillGraceOfATimedOutRunStartsAtTheTimeout) {
   EXPECT_EQ(KillGrace(), absl::Seconds(2));
 }
 
-TEST_F(TracedRunnerTest, KillGraceOfAFencedRunStartsAtTheFence) {
+TEST_F(TracedRunnerTest, KillGraceOfARunStartsAtItsFence) {
   Start(dispatch_span_);
-  fixture_.runner->SetFence(token_, TimeAfter(absl::Seconds(20)));
+  fixture_.runner->MoveFence(token_, TimeAfter(absl::Seconds(20)));
   fixture_.clock.Advance(absl::Seconds(21));
   // Both this and the cancel come too late.
-  fixture_.runner->SetFence(token_, TimeAfter(absl::Seconds(20)));
+  fixture_.runner->MoveFence(token_, TimeAfter(absl::Seconds(20)));
   EXPECT_EQ(fixture_.fake->run(token_)->fence_at, TimeAfter(absl::Seconds(20)));
   fixture_.runner->Stop(token_);
   fixture_.clock.Advance(absl::Seconds(2));
@@ -167,7 +167,7 @@ TEST_F(TracedRunnerTest, KillGraceWithUnknownStartIsNotEmitted) {
 
 TEST_F(TracedRunnerTest, UntracedRunHasNoSpan) {
   Start({});
-  EXPECT_EQ(fixture_.fake->run(token_)->order.trace, core::SpanContext());
+  EXPECT_EQ(fixture_.fake->run(token_)->request.trace, core::SpanContext());
   fixture_.fake->End(token_);
   EXPECT_THAT(fixture_.spans.All(), IsEmpty());
 }
@@ -176,7 +176,7 @@ TEST_F(TracedRunnerTest, ProcessOfAnUnsampledTraceSeesItUnsampled) {
   core::SpanContext unsampled = dispatch_span_;
   unsampled.sampled = false;
   Start(unsampled);
-  EXPECT_EQ(fixture_.fake->run(token_)->order.trace, unsampled);
+  EXPECT_EQ(fixture_.fake->run(token_)->request.trace, unsampled);
   fixture_.fake->End(token_);
   EXPECT_THAT(fixture_.spans.All(), IsEmpty());
 }
@@ -184,7 +184,7 @@ TEST_F(TracedRunnerTest, ProcessOfAnUnsampledTraceSeesItUnsampled) {
 TEST_F(TracedRunnerTest, LocalSamplerMayDropATraceThatTheDirectorSamples) {
   fixture_.spans.SetJoins(false);
   Start(dispatch_span_);
-  EXPECT_FALSE(fixture_.fake->run(token_)->order.trace.sampled);
+  EXPECT_FALSE(fixture_.fake->run(token_)->request.trace.sampled);
   fixture_.fake->End(token_);
   EXPECT_THAT(fixture_.spans.All(), IsEmpty());
 }
@@ -203,7 +203,7 @@ TEST_F(TracedRunnerTest, WithoutTelemetryTheDispatchIsTheParentOfTheProcess) {
   ports::RunRequest request = test::MakeRunRequest(token_, test::SpecOf("canary"));
   request.trace = dispatch_span_;
   runner->Start(request);
-  EXPECT_EQ(fake->run(token_)->order.trace, dispatch_span_);
+  EXPECT_EQ(fake->run(token_)->request.trace, dispatch_span_);
   fake->End(token_);
 }
 

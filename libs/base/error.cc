@@ -16,6 +16,15 @@ constexpr absl::string_view kRetryAfterNanoseconds = "callboard/retry_after_ns";
 constexpr absl::string_view kMetadataPrefix = "callboard/metadata/";
 constexpr absl::string_view kFieldPrefix = "callboard/field/";
 
+// Returns `error` with another message.
+absl::Status ReplaceMessage(const absl::Status& error, absl::string_view message) {
+  absl::Status replaced(error.code(), message);
+  error.ForEachPayload([&replaced](absl::string_view url, const absl::Cord& payload) {
+    replaced.SetPayload(url, payload);
+  });
+  return replaced;
+}
+
 }  // namespace
 
 absl::Status WithReason(absl::Status error, absl::string_view reason,
@@ -40,6 +49,16 @@ absl::Status WithFieldViolation(absl::Status error, absl::string_view field,
   CHECK(!error.ok()) << field;
   error.SetPayload(absl::StrCat(kFieldPrefix, field), absl::Cord(description));
   return error;
+}
+
+absl::Status Annotate(const absl::Status& status, absl::string_view context) {
+  if (status.ok()) return status;
+  return ReplaceMessage(status, absl::StrCat(context, ": ", status.message()));
+}
+
+absl::Status WithAdvice(const absl::Status& status, absl::string_view advice) {
+  if (status.ok()) return status;
+  return ReplaceMessage(status, absl::StrCat(status.message(), "; ", advice));
 }
 
 absl::Status InvalidField(absl::string_view field, absl::string_view message) {

@@ -6,7 +6,7 @@
 //                  {{"depth", "50"}}),
 //       absl::Seconds(2));
 //
-// Helpers that propagate errors: RETURN_IF_ERROR, ASSIGN_OR_RETURN, Annotate.
+// Helpers that propagate errors: RETURN_IF_ERROR, ASSIGN_OR_RETURN.
 
 #ifndef CALLBOARD_LIBS_BASE_ERROR_H_
 #define CALLBOARD_LIBS_BASE_ERROR_H_
@@ -18,7 +18,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
@@ -41,6 +40,11 @@ absl::Status WithReason(absl::Status error, absl::string_view reason,
 absl::Status WithRetryAfter(absl::Status error, absl::Duration wait);
 absl::Status WithFieldViolation(absl::Status error, absl::string_view field,
                                 absl::string_view description);
+
+// Return `status` with "`context`: " before its message, or "; `advice`" after it, and the same
+// code and details. Return OK for OK.
+absl::Status Annotate(const absl::Status& status, absl::string_view context);
+absl::Status WithAdvice(const absl::Status& status, absl::string_view advice);
 
 // Returns INVALID_ARGUMENT for one field of a request, with the reason INVALID_FIELD.
 absl::Status InvalidField(absl::string_view field, absl::string_view message);
@@ -71,20 +75,5 @@ ErrorDetails GetErrorDetails(const absl::Status& error);
 #define CALLBOARD_UNIQUE_NAME(prefix) CALLBOARD_JOIN(prefix, __LINE__)
 #define CALLBOARD_JOIN(a, b) CALLBOARD_JOIN_EXPANDED(a, b)
 #define CALLBOARD_JOIN_EXPANDED(a, b) a##b
-
-namespace callboard::base {
-
-// Returns `status` with "`context`: " before its message and the same code and payloads. Returns OK
-// for OK.
-inline absl::Status Annotate(const absl::Status& status, absl::string_view context) {
-  if (status.ok()) return status;
-  absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
-  status.ForEachPayload([&annotated](absl::string_view url, const absl::Cord& payload) {
-    annotated.SetPayload(url, payload);
-  });
-  return annotated;
-}
-
-}  // namespace callboard::base
 
 #endif  // CALLBOARD_LIBS_BASE_ERROR_H_

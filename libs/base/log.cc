@@ -39,45 +39,6 @@ std::string ValueText(const LogField::Value& value, LogFormat format) {
   return std::visit(Text{format}, value);
 }
 
-}  // namespace
-
-absl::string_view Name(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "DEBUG";
-    case LogLevel::kInfo:
-      return "INFO";
-    case LogLevel::kWarning:
-      return "WARN";
-    case LogLevel::kError:
-      return "ERROR";
-  }
-  // Do not crash while logging, even if the value is outside of the enum.
-  return "?";
-}
-
-std::string FormatLogLine(LogFormat format, absl::Time time, LogLevel level, absl::string_view area,
-                          absl::string_view event, std::span<const LogField> fields) {
-  const std::string stamp = absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone());
-  const bool json = format == LogFormat::kJson;
-  std::string line = json
-                         ? absl::StrCat("{\"time\":\"", stamp, "\",\"level\":\"", Name(level), "\"")
-                         : absl::StrCat(stamp, " ", Name(level));
-  const auto append = [&](absl::string_view key, const LogField::Value& value) {
-    if (json) {
-      absl::StrAppend(&line, ",", JsonQuoted(key), ":", ValueText(value, format));
-    } else {
-      absl::StrAppend(&line, " ", key, "=", ValueText(value, format));
-    }
-  };
-  append(area, std::string(event));
-  for (const LogField& field : fields) append(field.key, field.value);
-  if (json) line += '}';
-  return line;
-}
-
-namespace {
-
 // Returns true if standard error accepts a line without blocking. A pipe that is writable has room
 // for a page.
 bool HasRoom() {
@@ -173,7 +134,44 @@ Log& GlobalLog() {
   return log;
 }
 
+constexpr size_t kEventsMax = 1024;
+
 }  // namespace
+
+absl::string_view Name(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "DEBUG";
+    case LogLevel::kInfo:
+      return "INFO";
+    case LogLevel::kWarning:
+      return "WARN";
+    case LogLevel::kError:
+      return "ERROR";
+  }
+  // Do not crash while logging, even if the value is outside of the enum.
+  return "?";
+}
+
+std::string FormatLogLine(LogFormat format, absl::Time time, LogLevel level, absl::string_view area,
+                          absl::string_view event, std::span<const LogField> fields) {
+  const std::string stamp = absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone());
+  const bool json = format == LogFormat::kJson;
+  std::string line = json
+                         ? absl::StrCat("{\"time\":\"", stamp, "\",\"level\":\"", Name(level), "\"")
+                         : absl::StrCat(stamp, " ", Name(level));
+  const auto append = [&](absl::string_view key, const LogField::Value& value) {
+    if (json) {
+      absl::StrAppend(&line, ",", JsonQuoted(key), ":", ValueText(value, format));
+    } else {
+      absl::StrAppend(&line, " ", key, "=", ValueText(value, format));
+    }
+  };
+  append(area, std::string(event));
+  for (const LogField& field : fields) append(field.key, field.value);
+  if (json) line += '}';
+  return line;
+}
 
 void StartLogging(const LogOptions& options) { GlobalLog().Start(options); }
 
@@ -201,12 +199,6 @@ void LogError(absl::string_view area, absl::string_view event,
               std::initializer_list<LogField> fields) {
   LogAt(LogLevel::kError, area, event, [fields] { return std::vector<LogField>(fields); });
 }
-
-namespace {
-
-constexpr size_t kEventsMax = 1024;
-
-}  // namespace
 
 LogLimiter::LogLimiter(int64_t lines_per_second)
     : lines_per_second_(lines_per_second), windows_(kEventsMax) {

@@ -151,5 +151,88 @@ TEST_F(LogTest, JsonFormatCanBeSelected) {
   EXPECT_THAT(Lines(), ElementsAre(EndsWith(R"("level":"INFO","queue":"task_added","depth":5})")));
 }
 
+const absl::Time kTime = absl::FromUnixMicros(1'700'000'000'123'456);
+
+TEST(LogLineTest, LogfmtPutsTheEventFirstAndKeepsFieldOrder) {
+  const LogField fields[] = {
+      {"queue_id", "queue-01"}, {"depth", 5}, {"ratio", 0.5}, {"final", true}};
+  EXPECT_EQ(
+      FormatLogLine(LogFormat::kLogfmt, kTime, LogLevel::kInfo, "queue", "task_added", fields),
+      "2023-11-14T22:13:20.123456Z INFO queue=task_added queue_id=queue-01 depth=5 ratio=0.5 "
+      "final=true");
+}
+
+TEST(LogLineTest, JsonKeepsNumbersAndBooleans) {
+  const LogField fields[] = {{"depth", 5}, {"final", true}, {"took", absl::Milliseconds(1500)}};
+  EXPECT_EQ(
+      FormatLogLine(LogFormat::kJson, kTime, LogLevel::kError, "queue", "task_added", fields),
+      R"({"time":"2023-11-14T22:13:20.123456Z","level":"ERROR","queue":"task_added","depth":5,)"
+      R"("final":true,"took":"1.5s"})");
+}
+
+TEST(LogLineTest, ValueCannotInjectAFieldOrLine) {
+  const LogField fields[] = {{"error", "a b=c\n2023 ERROR \"x\""}};
+  EXPECT_EQ(FormatLogLine(LogFormat::kLogfmt, kTime, LogLevel::kInfo, "a", "b", fields),
+            "2023-11-14T22:13:20.123456Z INFO a=b error=\"a b=c\\n2023 ERROR \\\"x\\\"\"");
+}
+
+TEST(LogLineTest, ValueCannotControlATerminal) {
+  const LogField fields[] = {{"name",
+                              "\xc2\x9b"
+                              "2J"},
+                             {"bad", "\xff"},
+                             {"bidi", "\xe2\x80\xae"}};
+  EXPECT_EQ(FormatLogLine(LogFormat::kLogfmt, kTime, LogLevel::kInfo, "a", "b", fields),
+            "2023-11-14T22:13:20.123456Z INFO a=b name=\"\\u009b2J\" bad=\"\\ufffd\" "
+            "bidi=\"\\u202e\"");
+}
+
+TEST(LogLineTest, EmptyValueIsQuoted) {
+  const LogField fields[] = {{"empty", ""}};
+  EXPECT_EQ(FormatLogLine(LogFormat::kLogfmt, kTime, LogLevel::kDebug, "a", "b", fields),
+            "2023-11-14T22:13:20.123456Z DEBUG a=b empty=\"\"");
+}
+
+using ::testing::Optional;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
+
+TEST(LogLimiterTest, CountsLinesDroppedBeyondTheLimit) {
+  LogLimiter limiter(2);
+  EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
+  EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
+  EXPECT_EQ(limiter.Admit("a", kNow), std::nullopt);
+  EXPECT_EQ(limiter.Admit("a", kNow + absl::Milliseconds(999)), std::nullopt);
+  EXPECT_THAT(limiter.Admit("a", kNow + absl::Seconds(1)), Optional(2));
+  EXPECT_THAT(limiter.Admit("a", kNow + absl::Seconds(1)), Optional(0));
+}
+
+TEST(LogLimiterTest, EventsHaveSeparateLimits) {
+  LogLimiter limiter(1);
+  EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
+  EXPECT_THAT(limiter.Admit("b", kNow), Optional(0));
+  EXPECT_EQ(limiter.Admit("a", kNow), std::nullopt);
+}
+
+TEST(LogLimiterTest, LineThatWasNotWrittenIsCountedAsDropped) {
+  LogLimiter limiter(2);
+  EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
+  limiter.AddDropped("a", 1);
+  EXPECT_THAT(limiter.Admit("a", kNow), Optional(1));
+}
+
+TEST(LogLimiterTest, ClockSetBackDoesNotSilenceAnEvent) {
+  LogLimiter limiter(1);
+  EXPECT_THAT(limiter.Admit("a", kNow), Optional(0));
+  EXPECT_THAT(limiter.Admit("a", kNow - absl::Hours(1)), Optional(0));
+}
+
+TEST(LogLimiterTest, ManyEventNamesShareOneLimit) {
+  LogLimiter limiter(1);
+  int passed = 0;
+  for (int i = 0; i < 5000; ++i) passed += limiter.Admit(absl::StrCat(i), kNow).has_value();
+  EXPECT_EQ(passed, 1024 + 1);
+}
+
 }  // namespace
 }  // namespace callboard::base

@@ -6,7 +6,9 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -73,6 +75,30 @@ std::string EscapedExcept(absl::string_view text, absl::string_view kept) {
     text.remove_prefix(first.bytes);
   }
   return escaped;
+}
+
+// Returns the number of single-character edits from `a` to `b`.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+bool IsHost(absl::string_view host) {
+  const bool is_v6 = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (is_v6) host = host.substr(1, host.size() - 2);
+  return !host.empty() && std::all_of(host.begin(), host.end(), [is_v6](char c) {
+    if (is_v6) return absl::ascii_isxdigit(c) || c == ':' || c == '.' || c == '%';
+    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
+  });
 }
 
 }  // namespace
@@ -174,25 +200,6 @@ std::string EscapeForError(absl::string_view value) {
   return is_whole ? escaped : absl::StrCat(Utf8Prefix(escaped, kErrorValueBytesMax), "…");
 }
 
-namespace {
-
-// Returns the number of single-character edits from `a` to `b`.
-size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
-}  // namespace
-
 std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates) {
   // A suggestion further away than this would be a guess.
   size_t nearest_distance = name.size() / 3 + 2;
@@ -229,6 +236,13 @@ std::string JsonQuoted(absl::string_view text) {
   }
   quoted += '"';
   return quoted;
+}
+
+bool IsHostPort(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  return colon != absl::string_view::npos && IsHost(address.substr(0, colon)) &&
+         absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 && port <= 65535;
 }
 
 }  // namespace callboard::base

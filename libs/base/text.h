@@ -76,6 +76,11 @@ std::string Nearest(absl::string_view name, const std::vector<std::string>& cand
 // terminal. Replaces bytes that are not UTF-8 with U+FFFD.
 std::string JsonQuoted(absl::string_view text);
 
+// Returns true if `address` is a host and a port, such as 10.0.0.7:7071. The host is a name, an
+// IPv4 address or an IPv6 address in brackets. Returns false for addresses that gRPC would read as
+// another scheme, such as unix:/tmp/socket.
+bool IsHostPort(absl::string_view address);
+
 }  // namespace callboard::base
 
 #endif  // CALLBOARD_LIBS_BASE_TEXT_H_

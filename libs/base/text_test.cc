@@ -97,5 +97,37 @@ TEST(TextTest, EscapeForErrorShortensItsResult) {
       << "escapes count too";
 }
 
+TEST(NearestTest, FindsNamesWithOneOrTwoTypos) {
+  const std::vector<std::string> names = {"max_size", "max_waiters", "policy"};
+  EXPECT_EQ(Nearest("max_sise", names), "max_size");
+  EXPECT_EQ(Nearest("maxsize", names), "max_size");
+  EXPECT_EQ(Nearest("polciy", names), "policy");
+}
+
+TEST(NearestTest, FirstOfEquallyNearNamesWins) { EXPECT_EQ(Nearest("ab", {"ax", "ay"}), "ax"); }
+
+TEST(NearestTest, ReturnsNothingIfNoNameIsNear) {
+  EXPECT_EQ(Nearest("colour", {"max_size", "policy"}), "");
+  EXPECT_EQ(Nearest("x", {}), "");
+}
+
+TEST(NearestTest, VeryLongNameIsNotComparedWithShortOnes) {
+  // Compared character by character, this would take minutes.
+  const std::string endless(10'000'000, 'x');
+  EXPECT_EQ(Nearest(endless, std::vector<std::string>(1000, "max_size")), "");
+}
+
+TEST(JsonQuotedTest, EscapesQuotesAndTerminalControls) {
+  EXPECT_EQ(JsonQuoted("a\"b\\c\nd"), R"("a\"b\\c\nd")");
+  EXPECT_EQ(JsonQuoted("\x1b[31m\x7f"), R"("\u001b[31m\u007f")");
+  EXPECT_EQ(JsonQuoted("\xc2\x9b\xe2\x80\xae"), R"("\u009b\u202e")") << "C1 and bidi";
+}
+
+TEST(JsonQuotedTest, BytesThatAreNotUtf8AreReplaced) {
+  EXPECT_EQ(JsonQuoted("a\xff\xc3"), R"("a\ufffd\ufffd")");
+}
+
+TEST(JsonQuotedTest, KeepsNonAsciiText) { EXPECT_EQ(JsonQuoted("grüße"), "\"grüße\""); }
+
 }  // namespace
 }  // namespace callboard::base

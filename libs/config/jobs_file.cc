@@ -28,7 +28,6 @@
 #include "libs/base/text.h"
 #include "libs/config/yaml.h"
 #include "libs/core/limits.h"
-#include "libs/core/session.h"
 #include "libs/wire/json.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
@@ -36,28 +35,12 @@
 namespace callboard::config {
 namespace {
 
-// Excludes other names that Abseil accepts: file paths, and names for the zone of this machine.
-bool IsZoneName(const std::string& name) {
-  return name != "localtime" && absl::ascii_isalpha(static_cast<unsigned char>(name.front())) &&
-         std::all_of(name.begin(), name.end(), [](unsigned char c) {
-           return absl::ascii_isalnum(c) || absl::StrContains("/_+-", static_cast<char>(c));
-         });
-}
-
-}  // namespace
-
-absl::StatusOr<absl::TimeZone> LoadZone(const std::string& name) {
-  absl::TimeZone zone = absl::UTCTimeZone();
-  if (name.empty() || (IsZoneName(name) && absl::LoadTimeZone(name, &zone))) return zone;
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", base::EscapeForError(name),
-                   "\" is not a time zone of the IANA database; use a name such as Europe/Berlin"));
-}
-
-namespace {
-
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
+
+absl::Status InvalidFile(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+// ---- The task of a job --------------------------------------------------------------------------
 
 // A few times the size limit of a task. Aliases can make a small file expand without bound.
 constexpr size_t kJsonBytesMax = 4 * core::kBodyBytesMax;
@@ -78,7 +61,7 @@ class JsonWriter {
   // `field` is null for an unknown field, which the JSON parser reports as an error.
   absl::Status Write(const YAML::Node& value, const FieldDescriptor* field, int depth = 0) {
     if (json_.size() > kJsonBytesMax || depth > kDepthMax) {
-      return absl::InvalidArgumentError("its task is too large or too deeply nested");
+      return absl::InvalidArgumentError("the task is too large or too deeply nested");
     }
     switch (value.Type()) {
       case YAML::NodeType::Undefined:
@@ -136,8 +119,8 @@ class JsonWriter {
   std::string json_;
 };
 
-}  // namespace
-
+// Returns the keys of a job that describe its task: the fields of SubmitTaskRequest, except those
+// that the scheduler sets.
 std::vector<std::string> TaskFieldNames() {
   std::vector<std::string> names;
   const Descriptor& type = *callboard::v1::SubmitTaskRequest::descriptor();
@@ -148,6 +131,8 @@ std::vector<std::string> TaskFieldNames() {
   return names;
 }
 
+// Parses a job's task from the values of these keys. Returns INVALID_ARGUMENT with a field
+// violation for each invalid value.
 absl::StatusOr<core::TaskSpec> ReadTaskFields(const std::map<std::string, YAML::Node>& fields) {
   JsonWriter writer;
   for (const auto& [name, value] : fields) {
@@ -161,28 +146,24 @@ absl::StatusOr<core::TaskSpec> ReadTaskFields(const std::map<std::string, YAML::
   return std::move(submission.spec);
 }
 
-namespace {
-
-absl::Status InvalidFile(absl::string_view what) { return absl::InvalidArgumentError(what); }
-
-// ---- Single values ----
+// ---- Single values ------------------------------------------------------------------------------
 
 absl::StatusOr<std::string> ReadText(const YAML::Node& value) {
-  if (!value.IsScalar()) return InvalidFile("wanted one value");
+  if (!value.IsScalar()) return InvalidFile("expected one value");
   return value.Scalar();
 }
 
 absl::StatusOr<bool> ReadBool(const YAML::Node& value) {
   if (value.IsScalar() && value.Scalar() == "true") return true;
   if (value.IsScalar() && value.Scalar() == "false") return false;
-  return InvalidFile("wanted true or false");
+  return InvalidFile("expected true or false");
 }
 
 absl::StatusOr<uint32_t> ReadNumber(const YAML::Node& value) {
   uint32_t number = 0;
   if (value.IsScalar() && absl::SimpleAtoi(value.Scalar(), &number)) return number;
   return InvalidFile(
-      absl::StrCat("wanted a whole number in 0..", std::numeric_limits<uint32_t>::max()));
+      absl::StrCat("expected a whole number in 0..", std::numeric_limits<uint32_t>::max()));
 }
 
 absl::StatusOr<absl::Duration> ReadDuration(const YAML::Node& value) {
@@ -191,13 +172,13 @@ absl::StatusOr<absl::Duration> ReadDuration(const YAML::Node& value) {
       duration >= absl::ZeroDuration() && duration < absl::InfiniteDuration()) {
     return duration;
   }
-  return InvalidFile("wanted a time span, as 90s, 5m or 1h30m");
+  return InvalidFile("expected a duration such as 90s, 5m or 1h30m");
 }
 
 absl::StatusOr<absl::Time> ReadTime(const YAML::Node& value) {
   const std::optional<absl::Time> time =
       value.IsScalar() ? wire::ParseTime(value.Scalar()) : std::nullopt;
-  if (!time.has_value()) return InvalidFile("wanted a time, as 2026-01-31T08:00:00Z");
+  if (!time.has_value()) return InvalidFile("expected a time such as 2026-01-31T08:00:00Z");
   return *time;
 }
 
@@ -205,15 +186,15 @@ absl::StatusOr<absl::Time> ReadStart(const YAML::Node& value) {
   ASSIGN_OR_RETURN(const absl::Time time, ReadTime(value));
   const int64_t year = absl::ToCivilYear(time, absl::UTCTimeZone()).year();
   if (year >= core::kScheduleFirstYear && year < core::kScheduleEndYear) return time;
-  return InvalidFile(absl::StrCat("wanted a time of the years ", core::kScheduleFirstYear, " to ",
-                                  core::kScheduleEndYear - 1));
+  return InvalidFile(absl::StrCat("expected a time between the years ", core::kScheduleFirstYear,
+                                  " and ", core::kScheduleEndYear - 1));
 }
 
 // Reads one text, or a list of texts.
 absl::StatusOr<std::vector<std::string>> ReadTexts(const YAML::Node& value) {
   if (value.IsScalar()) return std::vector<std::string>{value.Scalar()};
   if (!value.IsSequence() || value.size() == 0)
-    return InvalidFile("wanted an expression, or a list");
+    return InvalidFile("expected an expression or a list of expressions");
   std::vector<std::string> texts;
   for (const YAML::Node& element : value) {
     ASSIGN_OR_RETURN(std::string text, ReadText(element));
@@ -227,7 +208,7 @@ absl::StatusOr<core::OverlapPolicy> ReadOverlap(const YAML::Node& value) {
   if (text == "skip") return core::OverlapPolicy::kSkip;
   if (text == "queue_one") return core::OverlapPolicy::kQueueOne;
   if (text == "allow") return core::OverlapPolicy::kAllow;
-  return InvalidFile("wanted skip, queue_one or allow");
+  return InvalidFile("expected skip, queue_one or allow");
 }
 
 // Returns the value of a map that has only this key; otherwise nullopt.
@@ -244,25 +225,25 @@ absl::StatusOr<core::CatchUp> ReadCatchUp(const YAML::Node& value) {
   const std::string text = value.IsScalar() ? value.Scalar() : "";
   if (text == "latest") return core::CatchUp{core::CatchUp::Kind::kLatest};
   if (text == "none") return core::CatchUp{core::CatchUp::Kind::kNone};
-  return InvalidFile("wanted latest, none, or all: with how many");
+  return InvalidFile("expected latest, none or `all: <count>`");
 }
 
 absl::StatusOr<absl::Duration> ReadQueueFull(const YAML::Node& value) {
   if (const std::optional<YAML::Node> wait = OnlyValue(value, "wait")) return ReadDuration(*wait);
   if (value.IsScalar() && value.Scalar() == "skip") return absl::ZeroDuration();
-  return InvalidFile("wanted skip, or wait: with how long");
+  return InvalidFile("expected skip or `wait: <duration>`");
 }
 
 absl::StatusOr<std::string> ReadAgentUrl(const YAML::Node& value) {
   ASSIGN_OR_RETURN(std::string url, ReadText(value));
   absl::string_view address = url;
-  if (!absl::ConsumePrefix(&address, "grpc://") || !core::IsHostPort(address)) {
-    return InvalidFile("wanted grpc://host:port");
+  if (!absl::ConsumePrefix(&address, "grpc://") || !base::IsHostPort(address)) {
+    return InvalidFile("expected grpc://host:port");
   }
   return url;
 }
 
-// ---- A job ----
+// ---- A job --------------------------------------------------------------------------------------
 
 using ReadKey = absl::Status (*)(const YAML::Node& value, core::Job& job);
 
@@ -325,14 +306,14 @@ class FileReader {
   absl::StatusOr<std::vector<core::Job>> Read(const YAML::Node& document) {
     if (document.IsNull()) return AtLocation(document, NoJobs());
     if (!document.IsMap())
-      return AtLocation(document, InvalidFile("wanted a map with the key 'jobs'"));
+      return AtLocation(document, InvalidFile("expected a map with the key 'jobs'"));
     std::vector<core::Job> jobs;
     bool seen = false;
     for (const auto& entry : document) {
       const std::string key = entry.first.Scalar();
       if (key != "jobs") return AtLocation(entry.first, InvalidFile(UnknownKeyText(key, {"jobs"})));
       if (std::exchange(seen, true))
-        return AtLocation(entry.first, InvalidFile("jobs: given twice"));
+        return AtLocation(entry.first, InvalidFile("jobs: duplicate key"));
       if (entry.second.IsNull()) return AtLocation(entry.first, NoJobs());
       ASSIGN_OR_RETURN(jobs, ReadList(entry.first, entry.second));
     }
@@ -343,12 +324,13 @@ class FileReader {
  private:
   // A file that has lost its content must not remove all jobs.
   static absl::Status NoJobs() {
-    return InvalidFile("it has no jobs; write `jobs: []` if it should have none");
+    return InvalidFile("the file has no jobs; write `jobs: []` if it should have none");
   }
 
   absl::StatusOr<std::vector<core::Job>> ReadList(const YAML::Node& key, const YAML::Node& list) {
     if (!list.IsSequence()) {
-      return AtLocation(key, InvalidFile("jobs: wanted a list, whose entries begin with - name:"));
+      return AtLocation(key,
+                        InvalidFile("jobs: expected a list whose entries begin with `- name:`"));
     }
     if (list.size() > core::kJobsMax) {
       return AtLocation(key,
@@ -361,8 +343,9 @@ class FileReader {
       ASSIGN_OR_RETURN(core::Job job, ReadJob(node));
       const auto [first, is_new] = lines.emplace(job.name, LineOf(node));
       if (!is_new) {
-        return AtLocation(node, InvalidFile(absl::StrCat("job ", job.name, ": is declared in line ",
-                                                         first->second, " already")));
+        return AtLocation(node,
+                          InvalidFile(absl::StrCat("job ", job.name, ": already declared in line ",
+                                                   first->second)));
       }
       jobs.push_back(std::move(job));
     }
@@ -371,7 +354,7 @@ class FileReader {
 
   absl::StatusOr<core::Job> ReadJob(const YAML::Node& node) {
     if (!node.IsMap())
-      return AtLocation(node, InvalidFile("jobs: wanted a map, which begins with name:"));
+      return AtLocation(node, InvalidFile("jobs: expected a map that begins with `name:`"));
     // The name is needed for error messages. It is checked later, like every key.
     const YAML::Node name = node["name"];
     job_ = name.IsDefined() && name.IsScalar() ? name.Scalar() : "";
@@ -381,7 +364,7 @@ class FileReader {
     for (const auto& entry : node) {
       const std::string key = entry.first.Scalar();
       if (!keys.emplace(key, entry.first).second)
-        return AtLocation(entry.first, KeyError(key, "given twice"));
+        return AtLocation(entry.first, KeyError(key, "duplicate key"));
       if (const JobKey* job_key = FindJobKey(key); job_key != nullptr) {
         if (absl::Status status = job_key->read(entry.second, job); !status.ok()) {
           return AtLocation(JobKeyLocation(entry.first, entry.second),
@@ -570,7 +553,7 @@ absl::StatusOr<std::vector<core::Job>> ReadJobs(const std::string& text, const s
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1) {
       return InvalidFile(absl::StrCat(path, ":", documents[1].Mark().line + 1,
-                                      ": wanted one document, found another one after `---`"));
+                                      ": expected one document, found another one after `---`"));
     }
     return FileReader(path).Read(documents.empty() ? YAML::Node() : documents[0]);
   } catch (const YAML::Exception& error) {
@@ -578,6 +561,8 @@ absl::StatusOr<std::vector<core::Job>> ReadJobs(const std::string& text, const s
     return wrong_at(line, absl::StrCat(base::EscapeForError(error.msg), QuoteAdvice(text, line)));
   }
 }
+
+// ---- JobsFile -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -714,6 +699,28 @@ void JobsFile::ReadAndReport() {
 absl::StatusOr<std::vector<core::Job>> ReadJobsFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadFileText(path));
   return ReadJobs(text, path);
+}
+
+// ---- Time zones ---------------------------------------------------------------------------------
+
+namespace {
+
+// Excludes other names that Abseil accepts: file paths, and names for the zone of this machine.
+bool IsZoneName(const std::string& name) {
+  return name != "localtime" && absl::ascii_isalpha(static_cast<unsigned char>(name.front())) &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) || absl::StrContains("/_+-", static_cast<char>(c));
+         });
+}
+
+}  // namespace
+
+absl::StatusOr<absl::TimeZone> LoadZone(const std::string& name) {
+  absl::TimeZone zone = absl::UTCTimeZone();
+  if (name.empty() || (IsZoneName(name) && absl::LoadTimeZone(name, &zone))) return zone;
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", base::EscapeForError(name),
+                   "\" is not a time zone of the IANA database; use a name such as Europe/Berlin"));
 }
 
 }  // namespace callboard::config

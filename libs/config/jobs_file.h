@@ -4,10 +4,8 @@
 #define CALLBOARD_LIBS_CONFIG_JOBS_FILE_H_
 
 #include <sys/types.h>
-#include <yaml-cpp/yaml.h>
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,22 +17,9 @@
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
 #include "libs/core/job.h"
-#include "libs/core/task.h"
 #include "libs/ports/environment.h"
 
 namespace callboard::config {
-
-// Loads a time zone of the IANA database; UTC if `name` is empty. Never returns the zone of this
-// machine. Returns INVALID_ARGUMENT for any other name.
-absl::StatusOr<absl::TimeZone> LoadZone(const std::string& name);
-
-// Returns the keys of a job that describe its task: the fields of SubmitTaskRequest, except those
-// that the scheduler sets.
-std::vector<std::string> TaskFieldNames();
-
-// Parses a job's task from the values of these keys. Returns INVALID_ARGUMENT with a field
-// violation for each invalid value.
-absl::StatusOr<core::TaskSpec> ReadTaskFields(const std::map<std::string, YAML::Node>& fields);
 
 // Parses the cron jobs in `text`, whose format docs/JOBS.md describes. Each job is checked, and the
 // names are distinct.
@@ -43,6 +28,8 @@ absl::StatusOr<core::TaskSpec> ReadTaskFields(const std::map<std::string, YAML::
 // a repeated key, and an invalid value. The error has the form `path:line: job nightly: what is
 // wrong`. It contains no value that may be a prompt or a secret.
 absl::StatusOr<std::vector<core::Job>> ReadJobs(const std::string& text, const std::string& path);
+// Reads the jobs of a file once. The error names the line.
+absl::StatusOr<std::vector<core::Job>> ReadJobsFile(const std::string& path);
 
 // Changes when a file is replaced or written. All zero if there is no file.
 struct FileStamp {
@@ -156,8 +143,9 @@ class JobsFile {
   std::thread thread_;
 };
 
-// Reads the jobs of a file once. The error names the line.
-absl::StatusOr<std::vector<core::Job>> ReadJobsFile(const std::string& path);
+// Loads a time zone of the IANA database; UTC if `name` is empty. Never returns the zone of this
+// machine. Returns INVALID_ARGUMENT for any other name.
+absl::StatusOr<absl::TimeZone> LoadZone(const std::string& name);
 
 }  // namespace callboard::config
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
 #include "libs/testing/fake_environment.h"
 #include "libs/testing/files.h"
@@ -119,7 +120,7 @@ TEST_F(JobsFileTest, InvalidVersionLeavesThePreviousOneInUse) {
   Write(FileWith("a"));
   Open();
   Write(kInvalidFile);
-  EXPECT_THAT(WaitForError(), HasSubstr("jobs.yaml:1: jobs: wanted a list"));
+  EXPECT_THAT(WaitForError(), HasSubstr("jobs.yaml:1: jobs: expected a list"));
   EXPECT_THAT(names(), ElementsAre("a"));
   Write(FileWith("b"));
   WaitForTimes(2);
@@ -148,7 +149,7 @@ TEST_F(JobsFileTest, EmptiedFileDoesNotRemoveTheJobs) {
   Write(FileWith("a"));
   Open();
   Write("");
-  EXPECT_THAT(WaitForError(), HasSubstr("it has no jobs; write `jobs: []`"));
+  EXPECT_THAT(WaitForError(), HasSubstr("the file has no jobs; write `jobs: []`"));
   Write("jobs: []\n");
   WaitForTimes(2);
   EXPECT_THAT(names(), IsEmpty());
@@ -191,6 +192,336 @@ TEST(StabilityCheckTest, ReloadReadsTheSameFileAgain) {
   check.Restart(Grown(1));
   EXPECT_TRUE(check.ShouldRead(Grown(1)));
   EXPECT_FALSE(check.ShouldRead(Grown(1)));
+}
+
+TEST(TimeZoneTest, IanaNamesAreAccepted) {
+  const absl::StatusOr<absl::TimeZone> zone = LoadZone("Europe/Berlin");
+  ASSERT_THAT(zone, IsOk());
+  EXPECT_EQ(zone->At(absl::UnixEpoch()).offset, 3600);
+}
+
+TEST(TimeZoneTest, EmptyNameIsUtc) { EXPECT_EQ(*LoadZone(""), absl::UTCTimeZone()); }
+
+TEST(TimeZoneTest, LocalZoneAndFilePathsAreRejected) {
+  for (const char* name :
+       {"localtime", "/etc/localtime", "file:/etc/localtime", "libc:localtime", "../localtime",
+        "Europe/Berlin ", "Mars/Olympus", "europe berlin", "\xff"}) {
+    EXPECT_THAT(LoadZone(name), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("is not a time zone of the IANA database")))
+        << name;
+  }
+}
+
+using ::testing::Pair;
+
+// Reads a file with one job, which has its required keys and these lines.
+absl::StatusOr<core::Job> ReadOne(const std::string& lines) {
+  const absl::StatusOr<std::vector<core::Job>> jobs = ReadJobs(
+      absl::StrCat("jobs:\n- name: nightly\n  schedule: 0 3 * * *\n  prompt: do it\n", lines),
+      "jobs.yaml");
+  if (!jobs.ok()) return jobs.status();
+  return jobs->front();
+}
+
+auto HasError(const std::string& message) {
+  return StatusIs(absl::StatusCode::kInvalidArgument, message);
+}
+
+TEST(JobReaderTest, NameScheduleAndPromptAreRequired) {
+  const absl::StatusOr<core::Job> job = ReadOne("");
+  ASSERT_THAT(job, IsOk());
+  EXPECT_EQ(job->name, "nightly");
+  EXPECT_THAT(job->text.expressions, ElementsAre("0 3 * * *"));
+  EXPECT_EQ(job->task.prompt, "do it");
+  EXPECT_EQ(job->overlap, core::OverlapPolicy::kSkip);
+  EXPECT_EQ(job->catch_up, core::CatchUp());
+  EXPECT_THAT(ReadJobs("jobs:\n- name: a\n  prompt: p\n", "f"),
+              HasError("f:2: job a: schedule: is required"));
+  EXPECT_THAT(ReadJobs("jobs:\n- schedule: '@daily'\n  prompt: p\n", "f"),
+              HasError("f:2: a job: name: is required"));
+  EXPECT_THAT(ReadJobs("jobs:\n- name: a\n  schedule: '@daily'\n", "f"),
+              HasError("f:2: job a: prompt is required"));
+}
+
+TEST(JobReaderTest, EveryKeyIsRead) {
+  const absl::StatusOr<core::Job> job = ReadOne(R"(
+  time_zone: Europe/Berlin
+  overlap: queue_one
+  catch_up: {all: 3}
+  on_queue_full: {wait: 5m}
+  jitter: 90s
+  start: 2026-01-01T00:00:00Z
+  end: 2027-01-01T00:00:00+01:00
+  max_runs: 7
+  paused: true
+  pause_after_failures: 2
+  agent_url: grpc://127.0.0.1:7071
+)");
+  ASSERT_THAT(job, IsOk());
+  EXPECT_EQ(job->time_zone, "Europe/Berlin");
+  EXPECT_EQ(job->overlap, core::OverlapPolicy::kQueueOne);
+  EXPECT_EQ(job->catch_up, (core::CatchUp{core::CatchUp::Kind::kAll, 3}));
+  EXPECT_EQ(job->queue_full_wait, absl::Minutes(5));
+  EXPECT_EQ(job->jitter, absl::Seconds(90));
+  EXPECT_EQ(job->start, absl::FromUnixSeconds(1767225600));
+  EXPECT_EQ(job->end, absl::FromUnixSeconds(1798758000));
+  EXPECT_EQ(job->max_runs, 7u);
+  EXPECT_TRUE(job->paused);
+  EXPECT_EQ(job->pause_after_failures, 2u);
+  EXPECT_EQ(job->agent_url, "grpc://127.0.0.1:7071");
+  EXPECT_EQ(job->schedule.NextAfter(absl::FromUnixSeconds(1767225600))->at,
+            absl::FromUnixSeconds(1767232800));
+}
+
+TEST(JobReaderTest, TaskFieldsAreThoseOfSubmitTask) {
+  const absl::StatusOr<core::Job> job = ReadOne(R"(
+  payload: plain text
+  model: 4
+  timeout_seconds: 90
+  thinking: true
+  project: {name: site, path: /srv/site}
+  env:
+    LEVEL: 3
+    DRY: true
+  labels: {team: blue}
+  retry_on: [exit:7, timeout]
+  on_agent_lost: requeue
+)");
+  ASSERT_THAT(job, IsOk());
+  EXPECT_EQ(job->task.payload, "plain text");
+  EXPECT_EQ(job->task.model, "4");
+  EXPECT_EQ(job->task.timeout, absl::Seconds(90));
+  EXPECT_EQ(job->task.thinking, true);
+  EXPECT_EQ(job->task.project, (core::Project{"site", "/srv/site"}));
+  EXPECT_THAT(job->task.env, ElementsAre(Pair("DRY", "true"), Pair("LEVEL", "3")));
+  EXPECT_EQ(job->task.retry_on.size(), 2u);
+  EXPECT_EQ(job->task.on_agent_lost, core::OnAgentLost::kRequeue);
+}
+
+TEST(JobReaderTest, ScheduleCanBeAListAndHaveSeconds) {
+  const auto jobs = ReadJobs(
+      "jobs:\n- name: a\n  seconds: true\n  prompt: p\n"
+      "  schedule: ['*/5 * * * * *', '@hourly']\n",
+      "f");
+  ASSERT_THAT(jobs, IsOk());
+  EXPECT_THAT(jobs->front().text.expressions, ElementsAre("*/5 * * * * *", "@hourly"));
+}
+
+TEST(JobReaderTest, AtEveryCountsFromTheJobsStart) {
+  const auto jobs = ReadJobs(
+      "jobs:\n- {name: a, schedule: '@every 7s', prompt: p, start: '2026-01-01T00:00:01Z'}\n", "f");
+  ASSERT_THAT(jobs, IsOk());
+  EXPECT_EQ(core::NextOccurrence(jobs->front(), absl::InfinitePast())->at,
+            absl::FromUnixSeconds(1767225601));
+}
+
+TEST(JobReaderTest, OriginsAreRecorded) {
+  const absl::StatusOr<core::Job> job = ReadOne("  overlap: allow\n");
+  ASSERT_THAT(job, IsOk());
+  EXPECT_EQ(job->origins.at("overlap"), "file");
+  EXPECT_EQ(job->origins.at("catch_up"), "default");
+}
+
+TEST(JobReaderTest, OnlyAnEmptyListMeansNoJobs) {
+  const auto none = ReadJobs("jobs: []\n", "f");
+  ASSERT_THAT(none, IsOk());
+  EXPECT_THAT(*none, IsEmpty());
+  for (const char* text : {"", "# nothing\n", "jobs:\n", "jobs: ~\n", "{}\n", "~\n"}) {
+    EXPECT_THAT(ReadJobs(text, "f"),
+                HasError("f:1: the file has no jobs; write `jobs: []` if it should have none"))
+        << text;
+  }
+}
+
+TEST(JobReaderTest, UnclosedQuoteIsAnErrorWhereverTheFileIsTruncated) {
+  for (const std::string quote : {"\"", "'"}) {
+    const std::string file =
+        absl::StrCat("jobs:\n- name: a\n  schedule: '@daily'\n  prompt: ", quote,
+                     "rm -rf build\n    \\t here", quote, "\n");
+    const size_t begin = file.find("prompt: ") + sizeof("prompt: ");
+    ASSERT_THAT(ReadJobs(file, "f"), IsOk());
+    for (size_t end = begin; end < file.size() - 2; ++end) {
+      EXPECT_THAT(ReadJobs(file.substr(0, end), "f"), StatusIs(absl::StatusCode::kInvalidArgument))
+          << file.substr(0, end);
+    }
+    EXPECT_THAT(ReadJobs(file.substr(0, file.find("build") + sizeof("build")), "f"),
+                HasError("f:4: job a: a quote that begins here is not closed"));
+  }
+  // A quote in a quoted value, and quotes in a plain or block value, are valid.
+  EXPECT_THAT(ReadOne("  model: 'it''s'\n"), IsOk());
+  EXPECT_THAT(ReadOne("  model: \"a \\\" b\"\n"), IsOk());
+  EXPECT_THAT(ReadOne("  env: {A: it's}\n"), IsOk());
+  EXPECT_THAT(ReadOne("  model: |-\n    \"x\n"), IsOk());
+}
+
+TEST(JobReaderTest, BinaryDataIsAnErrorWithJobAndLine) {
+  EXPECT_THAT(ReadOne(std::string("  model: a\0b\n", 14)),
+              HasError("jobs.yaml:5: job nightly: contains a NUL byte"));
+  EXPECT_THAT(ReadOne("  model: \xff\n"), HasError("jobs.yaml:5: job nightly: invalid UTF-8"));
+}
+
+TEST(JobReaderTest, UnquotedSpecialValueIsAnErrorWithAdvice) {
+  for (const char* value : {"* * * * *", "*/5 * * * *", "@daily", "  * * * * *", "  @daily",
+                            "\t@daily", "[ * * * * * ]", "[  @daily]"}) {
+    EXPECT_THAT(ReadJobs(absl::StrCat("jobs:\n- name: a\n  schedule: 0 0 * * *\n  prompt: p\n"
+                                      "- name: b\n  prompt: p\n  schedule: ",
+                                      value, "\n"),
+                         "f"),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         ::testing::AllOf(::testing::StartsWith("f:7: job b: "),
+                                          ::testing::HasSubstr("must be quoted"))))
+        << value;
+  }
+}
+
+TEST(JobReaderTest, ZoneInAnExpressionIsAnError) {
+  EXPECT_THAT(
+      ReadJobs("jobs:\n- {name: a, schedule: CRON_TZ=Europe/Berlin 0 3 * * *, prompt: p}\n", "f"),
+      StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("set time_zone")));
+}
+
+TEST(JobReaderTest, JobThatTheDirectorWouldRejectIsAnError) {
+  EXPECT_THAT(
+      ReadOne("  priority: high\n"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::StartsWith("jobs.yaml:5: job nightly: priority is not supported")));
+  EXPECT_THAT(ReadOne("  fairness_key: x\n"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::StartsWith("jobs.yaml:5: job nightly: fairness_key is not")));
+}
+
+TEST(JobReaderTest, InvalidValueIsAnErrorWithLineAndAllowedValues) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"time_zone: Mars/Olympus",
+       "time_zone: \"Mars/Olympus\" is not a time zone of the IANA database; use a name such as "
+       "Europe/Berlin"},
+      {"overlap: queue-one", "overlap: expected skip, queue_one or allow"},
+      {"catch_up: all", "catch_up: expected latest, none or `all: <count>`"},
+      {"catch_up: {all: many}", "catch_up: expected a whole number in 0..4294967295"},
+      {"on_queue_full: wait", "on_queue_full: expected skip or `wait: <duration>`"},
+      {"jitter: 5", "jitter: expected a duration such as 90s, 5m or 1h30m"},
+      {"jitter: -5s", "jitter: expected a duration such as 90s, 5m or 1h30m"},
+      {"start: tomorrow", "start: expected a time such as 2026-01-31T08:00:00Z"},
+      {"start: 1850-01-01T00:00:00Z", "start: expected a time between the years 1900 and 2299"},
+      {"end: infinite-future", "end: expected a time such as 2026-01-31T08:00:00Z"},
+      {"end: 10000-01-01T00:00:00Z", "end: expected a time such as 2026-01-31T08:00:00Z"},
+      {"max_runs: -1", "max_runs: expected a whole number in 0..4294967295"},
+      {"paused: maybe", "paused: expected true or false"},
+      {"agent_url: localhost", "agent_url: expected grpc://host:port"},
+      {"timeout_seconds: soon",
+       "timeout_seconds: expected an integer in 0..4294967295, found a string"},
+      {"retry_on: [exit:7, never]",
+       "retry_on[1] must be one of exit:<1..255>, exit:*, signal:<name such as SIGKILL>, timeout"},
+      {"env: [A]", "env: expected an object, found an array"},
+      {"project: {folder: x}", "project.folder: unknown; callboard.v1.Project has no such field"},
+  };
+  for (const auto& [line, message] : wrong) {
+    EXPECT_THAT(ReadOne(absl::StrCat("  ", line, "\n")),
+                HasError(absl::StrCat("jobs.yaml:5: job nightly: ", message)))
+        << line;
+  }
+}
+
+TEST(JobReaderTest, InvalidScheduleIsAnErrorWithFieldAndColumn) {
+  EXPECT_THAT(ReadJobs("jobs:\n- name: a\n  prompt: p\n  schedule: 75 * * * *\n", "f"),
+              HasError("f:4: job a: schedule: minute: 75 is not in 0-59 (field 1, column 1 of \"75 "
+                       "* * * *\")"));
+  EXPECT_THAT(
+      ReadJobs("jobs:\n- name: a\n  prompt: p\n  schedule:\n  - '@daily'\n  - 0 25 * * *\n", "f"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::StartsWith("f:6: job a: schedule: hour: 25 is not in 0-23")));
+}
+
+TEST(JobReaderTest, InvalidElementIsAnErrorWithItsLine) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"retry_on:\n  - exit:7\n  - timeout\n  - never", "jobs.yaml:8: job nightly: retry_on[2] is"},
+      {"labels:\n    a: b\n    team: [x]", "jobs.yaml:7: job nightly: labels.team: expected"},
+      {"labels:\n    a: b\n    app.team: \"x\\ty\"",
+       "jobs.yaml:7: job nightly: labels has a control"},
+      {"env:\n    A: 1\n    A.B: {}\n    C: 2", "jobs.yaml:7: job nightly: env.A.B: expected"},
+      {"env:\n    A: 1\n    'B=': 2\n    C: 3", "jobs.yaml:7: job nightly: env has a name"},
+      {"env:\n    A: 1\n    B: 2\n    A: 3", "jobs.yaml:8: job nightly: env.A: duplicate key"},
+      {"lane:\n    a: b", "jobs.yaml:5: job nightly: lane: expected a string"},
+      {"project:\n    name: n\n    folder: x", "jobs.yaml:7: job nightly: project.folder: unknown"},
+      {"catch_up:\n    all: many", "jobs.yaml:6: job nightly: catch_up: expected a whole number"},
+      {"on_queue_full:\n    wait: 25h", "jobs.yaml:6: job nightly: on_queue_full wait: must"},
+      // If a key appears twice, the line is that of the one in the message.
+      {"labels:\n    a: \"x\\ty\"\n  model: \"x\\ty\"", "jobs.yaml:7: job nightly: model has a"},
+  };
+  for (const auto& [lines, message] : wrong) {
+    EXPECT_THAT(ReadOne(absl::StrCat("  ", lines, "\n")),
+                StatusIs(absl::StatusCode::kInvalidArgument, ::testing::StartsWith(message)))
+        << lines;
+  }
+}
+
+TEST(JobReaderTest, UnknownKeyIsAnErrorWithTheMostSimilarKey) {
+  EXPECT_THAT(
+      ReadOne("  timeout: 5m\n"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::StartsWith("jobs.yaml:5: job nightly: there is no key 'timeout'")));
+  EXPECT_THAT(ReadOne("  timezone: UTC\n"),
+              HasError("jobs.yaml:5: job nightly: there is no key 'timezone'; did you mean "
+                       "'time_zone'?"));
+  EXPECT_THAT(ReadJobs("job:\n", "f"),
+              HasError("f:1: there is no key 'job'; did you mean 'jobs'?"));
+}
+
+TEST(JobReaderTest, FieldsThatTheSchedulerSetsAreErrors) {
+  for (const char* key : {"request_id", "source", "policy", "ticket", "deadline_at"}) {
+    EXPECT_THAT(ReadOne(absl::StrCat("  ", key, ": x\n")),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         ::testing::StartsWith(absl::StrCat(
+                             "jobs.yaml:5: job nightly: there is no key '", key, "'"))))
+        << key;
+  }
+}
+
+TEST(JobReaderTest, RepeatedKeysAndJobsAreErrors) {
+  EXPECT_THAT(ReadOne("  prompt: another\n"),
+              HasError("jobs.yaml:5: job nightly: prompt: duplicate key"));
+  EXPECT_THAT(ReadOne("- {name: nightly, schedule: '@daily', prompt: p}\n"),
+              HasError("jobs.yaml:5: job nightly: already declared in line 2"));
+  EXPECT_THAT(ReadOne("  env: {A: 1, A: 2}\n"),
+              HasError("jobs.yaml:5: job nightly: env.A: duplicate key"));
+}
+
+TEST(JobReaderTest, LimitsApply) {
+  EXPECT_THAT(ReadOne("  jitter: 25h\n"),
+              HasError("jobs.yaml:5: job nightly: jitter must be at most 24h"));
+  EXPECT_THAT(ReadOne("  max_attempts: 1000000\n"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::StartsWith("jobs.yaml:5: job nightly: max_attempts is 1000000")));
+}
+
+TEST(JobReaderTest, InvalidYamlIsAnErrorWithItsLine) {
+  EXPECT_THAT(ReadJobs("jobs:\n- name: [a\n", "f"),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::StartsWith("f:3: ")));
+  EXPECT_THAT(ReadJobs("jobs: []\n---\njobs: []\n", "f"),
+              HasError("f:3: expected one document, found another one after `---`"));
+  EXPECT_THAT(ReadJobs("- a\n", "f"), HasError("f:1: expected a map with the key 'jobs'"));
+  EXPECT_THAT(ReadJobs("jobs: {a: b}\n", "f"),
+              HasError("f:1: jobs: expected a list whose entries begin with `- name:`"));
+}
+
+TEST(JobReaderTest, YamlErrorQuotesOnlyPartOfTheFile) {
+  // yaml-cpp quotes the whole version.
+  const auto jobs =
+      ReadJobs(absl::StrCat("%YAML ", std::string(100'000, 'x'), "\n---\njobs: []\n"), "f");
+  EXPECT_THAT(jobs, StatusIs(absl::StatusCode::kInvalidArgument, ::testing::StartsWith("f:1: ")));
+  EXPECT_LT(jobs.status().message().size(), 300u) << jobs.status();
+}
+
+TEST(JobReaderTest, ExponentialAliasesAreAnError) {
+  std::string bomb = "  env:\n    a0: &a0 [x]\n";
+  for (int i = 1; i < 14; ++i) {
+    absl::StrAppend(&bomb, "    a", i, ": &a", i, " [");
+    for (int j = 0; j < 10; ++j) absl::StrAppend(&bomb, j > 0 ? "," : "", "*a", i - 1);
+    absl::StrAppend(&bomb, "]\n");
+  }
+  EXPECT_THAT(ReadOne(bomb),
+              HasError("jobs.yaml:2: job nightly: the task is too large or too deeply "
+                       "nested"));
 }
 
 }  // namespace

@@ -269,7 +269,7 @@ std::string AllowedScalarText(const FieldDescriptor& field, const Range& range) 
 absl::Status InvalidValue(const SettingField& setting, absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(
       setting.name, ": '", setting.declaration().secret() ? "(secret)" : base::EscapeForError(text),
-      "' is not valid; wanted: ", AllowedValuesText(setting)));
+      "' is not valid; expected: ", AllowedValuesText(setting)));
 }
 
 absl::Status CheckEntryName(const SettingField& setting) {
@@ -281,7 +281,7 @@ absl::Status CheckEntryName(const SettingField& setting) {
   if (is_valid) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(setting.name, ": '", name,
-                   "' is not a valid name; wanted: lower-case letters, digits, _ and -, ",
+                   "' is not a valid name; expected: lower-case letters, digits, _ and -, ",
                    "the first a letter or digit, at most ", kEntryBytesMax, " of them"));
 }
 

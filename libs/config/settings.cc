@@ -24,6 +24,9 @@
 #include "libs/config/yaml.h"
 
 namespace callboard::config {
+
+// ---- The list of settings -----------------------------------------------------------------------
+
 namespace {
 
 using google::protobuf::Descriptor;
@@ -128,16 +131,6 @@ std::optional<SettingField> FindSetting(const std::vector<SettingField>& setting
   return std::nullopt;
 }
 
-std::optional<SettingField> FindVariable(const std::vector<SettingField>& settings,
-                                         absl::string_view name) {
-  for (const SettingField& setting : settings) {
-    if (const auto entry = MatchEntry(name, setting.environment_name())) {
-      return setting.ForEntry(absl::AsciiStrToLower(*entry));
-    }
-  }
-  return std::nullopt;
-}
-
 std::vector<std::string> NamesLike(const std::vector<SettingField>& settings,
                                    absl::string_view name) {
   std::vector<std::string> names;
@@ -158,9 +151,20 @@ std::string UnknownSettingText(absl::string_view name, const std::vector<std::st
                                       : absl::StrCat("did you mean '", nearest, "'?"));
 }
 
+// ---- Loading ------------------------------------------------------------------------------------
+
 namespace {
 
-using google::protobuf::Message;
+// Finds a setting by its environment variable, in which the name of an entry is in upper case.
+std::optional<SettingField> FindVariable(const std::vector<SettingField>& settings,
+                                         absl::string_view name) {
+  for (const SettingField& setting : settings) {
+    if (const auto entry = MatchEntry(name, setting.environment_name())) {
+      return setting.ForEntry(absl::AsciiStrToLower(*entry));
+    }
+  }
+  return std::nullopt;
+}
 
 // Variables that an agent sets for the processes of tasks. Tasks may run Callboard's programs,
 // which must ignore them.
@@ -240,7 +244,7 @@ class Loader {
       if (!flag.value.has_value() && ++i < arguments.size()) flag.value = arguments[i];
       if (!flag.value.has_value()) {
         return absl::InvalidArgumentError(absl::StrCat(
-            setting->name, ": a value is missing; wanted: ", AllowedValuesText(*setting)));
+            setting->name, ": a value is missing; expected: ", AllowedValuesText(*setting)));
       }
       values.push_back({*setting, std::string(*flag.value)});
     }

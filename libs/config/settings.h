@@ -50,12 +50,9 @@ std::vector<SettingField> ListSettings(const google::protobuf::Descriptor& type)
 // Returns all settings of a message. Settings in a map are listed for each of its entries.
 std::vector<SettingField> ListSettings(const google::protobuf::Message& config);
 
-// Finds a setting by the name of its flag, or by its environment variable, in which the name of an
-// entry is in upper case. `settings` is the list for a message type.
+// Finds a setting by the name of its flag. `settings` is the list for a message type.
 std::optional<SettingField> FindSetting(const std::vector<SettingField>& settings,
                                         absl::string_view name);
-std::optional<SettingField> FindVariable(const std::vector<SettingField>& settings,
-                                         absl::string_view name);
 
 // Returns the names of all settings. If `name` contains a map entry, settings of that map have its
 // name.

@@ -165,32 +165,33 @@ TEST(SettingsTest, VariablesOfOtherProgramsAndOfTasksAreIgnored) {
 
 TEST(SettingsTest, InvalidValueIsAnErrorWithSourceAndLimits) {
   EXPECT_EQ(Director().Flags({"--queue.max_size=-1"}).Error(),
-            "queue.max_size: '-1' is not valid; wanted: 0..10000000");
+            "queue.max_size: '-1' is not valid; expected: 0..10000000");
   EXPECT_THAT(Director().Flags({"--queue.max_size=10000001"}).Error(),
-              HasSubstr("wanted: 0..10000000"));
+              HasSubstr("expected: 0..10000000"));
   EXPECT_THAT(Director().Flags({"--queue.policy=drop_oldest"}).Error(),
-              HasSubstr("wanted: reject|block|drop-oldest|drop-latest"));
-  EXPECT_THAT(Director().Flags({"--queue.scheduler_share=1.5"}).Error(), HasSubstr("wanted: 0..1"));
-  EXPECT_THAT(Director().Flags({"--lease.heartbeat=5"}).Error(), HasSubstr("wanted: 1s..5m"));
-  EXPECT_THAT(Agent().Flags({"--lanes=default"}).Error(), HasSubstr("wanted: key=1..1000,…"));
+              HasSubstr("expected: reject|block|drop-oldest|drop-latest"));
+  EXPECT_THAT(Director().Flags({"--queue.scheduler_share=1.5"}).Error(),
+              HasSubstr("expected: 0..1"));
+  EXPECT_THAT(Director().Flags({"--lease.heartbeat=5"}).Error(), HasSubstr("expected: 1s..5m"));
+  EXPECT_THAT(Agent().Flags({"--lanes=default"}).Error(), HasSubstr("expected: key=1..1000,…"));
   EXPECT_EQ(Director().Environment({{"CALLBOARD_LEASE_HEARTBEAT", "10m"}}).Error(),
             "environment variable CALLBOARD_LEASE_HEARTBEAT: lease.heartbeat: '10m' is not valid; "
-            "wanted: 1s..5m");
+            "expected: 1s..5m");
   Director file;
   EXPECT_EQ(file.File("queue:\n\n  max_size: many\n").Error(),
             absl::StrCat(file.path(),
-                         ":3: queue.max_size: 'many' is not valid; wanted: "
+                         ":3: queue.max_size: 'many' is not valid; expected: "
                          "0..10000000"));
 }
 
 TEST(SettingsTest, FileOfTheWrongShapeIsAnErrorWithItsLine) {
   const std::pair<std::string, std::string> cases[] = {
       {"queue: 5\n", ":1: queue holds settings, not a value"},
-      {"queue:\n  max_size: [1]\n", ":2: queue.max_size: wanted one value"},
-      {"fleet:\n  agents: a\n", ":2: fleet.agents: wanted a list"},
-      {"queue:\n  max_size: 1\n  max_size: 2\n", ":3: queue.max_size is given twice"},
+      {"queue:\n  max_size: [1]\n", ":2: queue.max_size: expected one value"},
+      {"fleet:\n  agents: a\n", ":2: fleet.agents: expected a list"},
+      {"queue:\n  max_size: 1\n  max_size: 2\n", ":3: queue.max_size is duplicated"},
       {"config: other.yaml\n", ":1: a file cannot name another file"},
-      {"- a\n", ":1: wanted a map of settings"},
+      {"- a\n", ":1: expected a map of settings"},
   };
   for (const auto& [yaml, error] : cases) {
     EXPECT_THAT(Director().File(yaml).Error(), EndsWith(error)) << yaml;
@@ -229,25 +230,25 @@ TEST(SettingsTest, NewMapEntryHasDefaultSettings) {
 }
 
 TEST(SettingsTest, InvalidEntryNameIsAnErrorInEverySource) {
-  const std::string wanted =
-      "is not a valid name; wanted: lower-case letters, digits, _ and -, the first a letter or "
+  const std::string expected =
+      "is not a valid name; expected: lower-case letters, digits, _ and -, the first a letter or "
       "digit, at most 64 of them";
   EXPECT_EQ(Director().Flags({"--flow.lanes.Build.max_pending=1"}).Error(),
-            "flow.lanes.Build.max_pending: 'Build' " + wanted);
+            "flow.lanes.Build.max_pending: 'Build' " + expected);
   EXPECT_EQ(Director().Environment({{"CALLBOARD_FLOW_LANES__A_PRIORITY", "low"}}).Error(),
             "environment variable CALLBOARD_FLOW_LANES__A_PRIORITY: flow.lanes._a.priority: '_a' " +
-                wanted);
+                expected);
   for (const std::string& name : {std::string("-a"), std::string("a b"), std::string("é"),
                                   std::string("<name>"), std::string(65, 'a')}) {
     const std::string flag = absl::StrCat("--flow.lanes.", name, ".priority=low");
-    EXPECT_THAT(Director().Flags({flag.c_str()}).Error(), EndsWith(wanted)) << name;
+    EXPECT_THAT(Director().Flags({flag.c_str()}).Error(), EndsWith(expected)) << name;
   }
   const std::string longest =
       absl::StrCat("--flow.lanes.0-_", std::string(61, 'z'), ".priority=low");
   EXPECT_THAT((*Director().Flags({longest.c_str()})).flow().lanes(), SizeIs(1));
   Director file;
   EXPECT_EQ(file.File("flow:\n  lanes:\n    a.b:\n      priority: low\n").Error(),
-            absl::StrCat(file.path(), ":4: flow.lanes.a.b.priority: 'a.b' ", wanted));
+            absl::StrCat(file.path(), ":4: flow.lanes.a.b.priority: 'a.b' ", expected));
 }
 
 TEST(SettingsTest, InvalidOrUnknownSettingOfAnEntryIsAnError) {
@@ -261,17 +262,17 @@ TEST(SettingsTest, InvalidOrUnknownSettingOfAnEntryIsAnError) {
             "environment: unknown setting 'CALLBOARD_FLOW_LANES_BUILD_MAX_PENDIG'; did you mean "
             "'CALLBOARD_FLOW_LANES_<NAME>_MAX_PENDING'?");
   EXPECT_EQ(Director().Flags({"--flow.lanes.build.max_pending=many"}).Error(),
-            "flow.lanes.build.max_pending: 'many' is not valid; wanted: 0..1000000");
+            "flow.lanes.build.max_pending: 'many' is not valid; expected: 0..1000000");
   const std::pair<std::string, std::string> cases[] = {
       {"flow:\n  lanes:\n    build:\n      max_pendig: 1\n",
        ":4: unknown setting 'flow.lanes.build.max_pendig'; did you mean "
        "'flow.lanes.build.max_pending'?"},
       {"flow:\n  lanes:\n    build:\n      priority: 7\n",
-       ":4: flow.lanes.build.priority: '7' is not valid; wanted: low|normal|high|auto"},
+       ":4: flow.lanes.build.priority: '7' is not valid; expected: low|normal|high|auto"},
       {"flow:\n  lanes:\n    build: 7\n", ":3: flow.lanes.build holds settings, not a value"},
       {"flow:\n  lanes: [build]\n", ":2: flow.lanes holds settings, not a value"},
       {"flow:\n  lanes:\n    build: {priority: low}\n    build: {priority: high}\n",
-       ":4: flow.lanes.build is given twice"},
+       ":4: flow.lanes.build is duplicated"},
   };
   for (const auto& [yaml, error] : cases) {
     EXPECT_THAT(Director().File(yaml).Error(), EndsWith(error)) << yaml;

@@ -22,6 +22,9 @@
 #include "libs/base/text.h"
 
 namespace callboard::config {
+
+// ---- Errors in YAML -----------------------------------------------------------------------------
+
 namespace {
 
 std::vector<absl::string_view> SplitLines(absl::string_view text) {
@@ -107,8 +110,8 @@ std::string JobNameInLine(absl::string_view line) {
 std::optional<TextError> FindBadByte(absl::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const base::Character character = base::FirstCharacter(text.substr(i));
-    if (!character.point.has_value()) return TextError{LineAt(text, i), "it is not UTF-8"};
-    if (*character.point == 0) return TextError{LineAt(text, i), "it has a NUL byte"};
+    if (!character.point.has_value()) return TextError{LineAt(text, i), "invalid UTF-8"};
+    if (*character.point == 0) return TextError{LineAt(text, i), "contains a NUL byte"};
     i += character.bytes;
   }
   return std::nullopt;
@@ -165,6 +168,8 @@ std::string QuoteAdvice(absl::string_view text, int line) {
   return "";
 }
 
+// ---- ReadYamlFile() -----------------------------------------------------------------------------
+
 namespace {
 
 // Reads the settings in a document.
@@ -178,8 +183,7 @@ class Reader {
     for (const auto& entry : map) {
       const std::string key = entry.first.Scalar();
       const std::string name = prefix.empty() ? key : absl::StrCat(prefix, ".", key);
-      if (!seen.insert(key).second)
-        return Error(entry.first, absl::StrCat(name, " is given twice"));
+      if (!seen.insert(key).second) return Error(entry.first, absl::StrCat(name, " is duplicated"));
       RETURN_IF_ERROR(ReadEntry(entry.first, entry.second, name));
     }
     return absl::OkStatus();
@@ -214,18 +218,18 @@ class Reader {
     } else if (value.IsSequence() && is_list) {
       for (const YAML::Node& element : value) {
         if (!element.IsScalar())
-          return Error(element, absl::StrCat(setting.name, " is a plain list"));
+          return Error(element, absl::StrCat(setting.name, " must be a list of scalars"));
         result.elements.push_back(element.Scalar());
       }
     } else if (value.IsMap() && is_map) {
       for (const auto& entry : value) {
         if (!entry.second.IsScalar()) {
-          return Error(entry.first, absl::StrCat(setting.name, " is a plain map"));
+          return Error(entry.first, absl::StrCat(setting.name, " must be a map of scalars"));
         }
         result.elements.push_back(absl::StrCat(entry.first.Scalar(), "=", entry.second.Scalar()));
       }
     } else {
-      return Error(key, absl::StrCat(setting.name, ": wanted ",
+      return Error(key, absl::StrCat(setting.name, ": expected ",
                                      is_map    ? "a map"
                                      : is_list ? "a list"
                                                : "one value"));
@@ -263,11 +267,11 @@ absl::StatusOr<std::vector<FileValue>> ReadYamlFile(const std::string& path,
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1) {
-      return reader.Error(documents[1], "wanted one document, found another one after `---`");
+      return reader.Error(documents[1], "expected one document, found another one after `---`");
     }
     const YAML::Node document = documents.empty() ? YAML::Node() : documents[0];
     if (document.IsNull()) return std::vector<FileValue>();
-    if (!document.IsMap()) return reader.Error(document, "wanted a map of settings");
+    if (!document.IsMap()) return reader.Error(document, "expected a map of settings");
     RETURN_IF_ERROR(reader.ReadMap(document, ""));
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(

@@ -18,8 +18,8 @@ namespace callboard::core {
 // The consequence of an agent's answer to a start request.
 enum class AnswerMeaning {
   kAccepted,
-  // Busy (HTTP 409): the agent has no free slot. The task returns to the back of the line, and the
-  // dispatch does not count as an attempt.
+  // Busy (HTTP 409): the agent has no free slot. The task returns to the queue, and the dispatch
+  // does not count as an attempt (DirectorEngine::HandleBusy() has the whole rule).
   kBusy,
   // 5xx: the agent or the connection to it failed. The task is retried after a backoff, and the
   // dispatch counts as an attempt.

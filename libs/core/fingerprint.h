@@ -14,7 +14,7 @@ namespace callboard::core {
 // Version 1 hashes pairs (field number of SubmitTaskRequest, value) in ascending order of the
 // numbers; maps are sorted, and enums are hashed by number. Absent fields and the defaults that the
 // .proto documents add nothing. Defaults from settings are unknown here: an absent max_attempts
-// adds nothing, and an explicit value does (DirectorEngine::IsSameRequest() compares the two).
+// adds nothing, and an explicit value does; callers that know the default compare both forms.
 // request_id, policy, ticket and validate_only are not part of the task and are left out.
 struct Fingerprint {
   uint64_t high = 0;

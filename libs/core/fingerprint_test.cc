@@ -17,7 +17,7 @@ TEST(FingerprintTest, DoesNotDependOnTheRequestId) {
   EXPECT_EQ(ComputeFingerprint(spec), ComputeFingerprint(same));
 }
 
-TEST(FingerprintTest, StaysWhatItWasWhenItWasStored) {
+TEST(FingerprintTest, StoredValueNeverChanges) {
   TaskSpec spec;
   spec.prompt = "echo hello";
   spec.labels = {{"team", "a"}};

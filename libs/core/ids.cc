@@ -26,6 +26,9 @@ constexpr std::array<uint8_t, 256> kDigits = [] {
 
 uint8_t ToDigit(char c) { return kDigits[static_cast<uint8_t>(c)]; }
 
+constexpr absl::string_view kQueueIdPrefix = "queue-";
+constexpr absl::string_view kTaskIdPrefix = "task-";
+
 }  // namespace
 
 Ulid Ulid::At(absl::Time now, std::array<uint64_t, 2> random) {
@@ -64,13 +67,6 @@ std::string Ulid::ToString() const {
   }
   return text;
 }
-
-namespace {
-
-constexpr absl::string_view kQueueIdPrefix = "queue-";
-constexpr absl::string_view kTaskIdPrefix = "task-";
-
-}  // namespace
 
 std::string ToString(QueueId id) { return absl::StrCat(kQueueIdPrefix, id.value().ToString()); }
 

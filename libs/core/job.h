@@ -124,7 +124,7 @@ enum class FiringOutcome {
   kDstFoldSuppressed,
   kSkippedCalendar,
   // The director rejected the task permanently.
-  kRefused,
+  kRejected,
 };
 inline constexpr FiringOutcome kFiringOutcomes[] = {
     FiringOutcome::kFired,
@@ -137,7 +137,7 @@ inline constexpr FiringOutcome kFiringOutcomes[] = {
     FiringOutcome::kDstGapMoved,
     FiringOutcome::kDstFoldSuppressed,
     FiringOutcome::kSkippedCalendar,
-    FiringOutcome::kRefused,
+    FiringOutcome::kRejected,
 };
 
 // Returns the text form, such as `skipped_queue_full`.
@@ -163,7 +163,7 @@ constexpr absl::string_view Name(FiringOutcome outcome) {
       return "dst_fold_suppressed";
     case FiringOutcome::kSkippedCalendar:
       return "skipped_calendar";
-    case FiringOutcome::kRefused:
+    case FiringOutcome::kRejected:
       return "refused";
   }
   return "";

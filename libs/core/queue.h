@@ -8,12 +8,26 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace callboard::core {
 
 // Policy for a submit while the queue is full.
 enum class QueuePolicy { kReject, kBlock, kDropOldest, kDropLatest };
+constexpr absl::string_view Name(QueuePolicy policy) {
+  switch (policy) {
+    case QueuePolicy::kReject:
+      return "reject";
+    case QueuePolicy::kBlock:
+      return "block";
+    case QueuePolicy::kDropOldest:
+      return "drop-oldest";
+    case QueuePolicy::kDropLatest:
+      return "drop-latest";
+  }
+  return "";
+}
 
 struct QueueOptions {
   // Bound on pending tasks; 0 means none.

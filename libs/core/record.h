@@ -18,7 +18,7 @@
 namespace callboard::core {
 
 // The first record of a task, and the only one with its spec.
-struct Admitted {
+struct TaskAdmitted {
   // The spec, with the queue's defaults filled in. Never null.
   SpecPtr spec = {};
   // Fingerprint of the spec before the defaults were filled in.
@@ -32,7 +32,7 @@ struct Admitted {
   // The span of the submit, which is the ancestor of all other spans of the task.
   SpanContext trace = {};
 
-  friend bool operator==(const Admitted& a, const Admitted& b) {
+  friend bool operator==(const TaskAdmitted& a, const TaskAdmitted& b) {
     return *a.spec == *b.spec && a.fingerprint == b.fingerprint && a.policy == b.policy &&
            a.identity == b.identity && a.submitted_at == b.submitted_at &&
            a.sequence == b.sequence && a.redrive_of == b.redrive_of && a.trace == b.trace;
@@ -40,32 +40,32 @@ struct Admitted {
 };
 
 // The task was dispatched to an agent. Its lease begins.
-struct Dispatched {
+struct TaskDispatched {
   DispatchNumber dispatch = {};
   uint64_t director_epoch = 0;
   // The agent's process, and its address.
   std::string instance_id = {};
   std::string agent_url = {};
 
-  friend bool operator==(const Dispatched&, const Dispatched&) = default;
+  friend bool operator==(const TaskDispatched&, const TaskDispatched&) = default;
 };
 
 // The agent accepted the start and runs the task.
-struct Accepted {
-  friend bool operator==(const Accepted&, const Accepted&) = default;
+struct StartAccepted {
+  friend bool operator==(const StartAccepted&, const StartAccepted&) = default;
 };
 
-// The agent answered that it is busy. The task is back in line, and the dispatch does not count as
-// an attempt. The record contains the contents of Dispatched, because after some busy answers it
-// replaces the records of the previous dispatch (kKeepsPlaceFromBusyAnswer).
-struct AnsweredBusy {
-  Dispatched dispatched = {};
+// The agent answered that it is busy. The task is back in the queue, and the dispatch does not
+// count as an attempt. The record contains the contents of TaskDispatched, because after some busy
+// answers it replaces the records of the previous dispatch (kKeepsPlaceFromBusyAnswer).
+struct StartAnsweredBusy {
+  TaskDispatched dispatched = {};
   absl::Time dispatched_at = {};
   uint64_t sequence = 0;
   // Number of busy answers, including this one.
   uint32_t busy_rejections = 0;
 
-  friend bool operator==(const AnsweredBusy&, const AnsweredBusy&) = default;
+  friend bool operator==(const StartAnsweredBusy&, const StartAnsweredBusy&) = default;
 };
 
 // The agent's part in a dispatch that failed.
@@ -78,9 +78,9 @@ enum class DispatchFailure {
   kAgentLost,
 };
 
-// The task is back in line after a dispatch.
-struct Returned {
-  // The place in line: a new number puts the task at the back, its old number keeps its place.
+// The task is back in the queue after a dispatch.
+struct TaskReturned {
+  // The place in the queue: a new number puts the task at the back, its old number keeps its place.
   uint64_t sequence = 0;
   // True if the dispatch counts as an attempt.
   bool counts_as_attempt = false;
@@ -95,7 +95,7 @@ struct Returned {
   // agent's fault.
   bool could_not_start() const { return reported && failure == DispatchFailure::kAgentFailed; }
 
-  friend bool operator==(const Returned&, const Returned&) = default;
+  friend bool operator==(const TaskReturned&, const TaskReturned&) = default;
 };
 
 // A cancel was requested while the task was in flight.
@@ -124,8 +124,25 @@ struct RunResult {
   friend bool operator==(const RunResult&, const RunResult&) = default;
 };
 
+// Returns the name of `end` in metrics and spans.
+constexpr const char* Name(RunResult::End end) {
+  switch (end) {
+    case RunResult::End::kCompleted:
+      return "completed";
+    case RunResult::End::kFailed:
+      return "failed";
+    case RunResult::End::kTimedOut:
+      return "timed_out";
+    case RunResult::End::kCancelled:
+      return "cancelled";
+    case RunResult::End::kNotStarted:
+      return "not_started";
+  }
+  return "";
+}
+
 // The task has finished. No other transition follows.
-struct Ended {
+struct TaskEnded {
   // Completed, failed or cancelled.
   LifecycleState state = LifecycleState::kCompleted;
   std::optional<FailureReason> reason = {};
@@ -135,7 +152,7 @@ struct Ended {
   std::optional<RunResult> run = {};
   std::string error = {};
 
-  friend bool operator==(const Ended&, const Ended&) = default;
+  friend bool operator==(const TaskEnded&, const TaskEnded&) = default;
 };
 
 // Adds an event to the task and does not change its lifecycle state.
@@ -143,8 +160,8 @@ struct EventOnly {
   friend bool operator==(const EventOnly&, const EventOnly&) = default;
 };
 
-using TaskChange = std::variant<Admitted, Dispatched, Accepted, AnsweredBusy, Returned,
-                                CancelRequested, Ended, EventOnly>;
+using TaskChange = std::variant<TaskAdmitted, TaskDispatched, StartAccepted, StartAnsweredBusy,
+                                TaskReturned, CancelRequested, TaskEnded, EventOnly>;
 
 // One transition of one task.
 struct TaskRecord {
@@ -223,18 +240,19 @@ struct RequestRemembered {
   friend bool operator==(const RequestRemembered&, const RequestRemembered&) = default;
 };
 
-// Number of dispatches of deleted tasks, since the store was created.
-struct DispatchesForgotten {
-  uint64_t count = 0;
-
-  friend bool operator==(const DispatchesForgotten&, const DispatchesForgotten&) = default;
-};
-
+// A remembered request id has expired, and is free again.
 struct RequestForgotten {
   std::string identity = {};
   std::string request_id = {};
 
   friend bool operator==(const RequestForgotten&, const RequestForgotten&) = default;
+};
+
+// Number of dispatches of deleted tasks, since the store was created.
+struct DispatchesForgotten {
+  uint64_t count = 0;
+
+  friend bool operator==(const DispatchesForgotten&, const DispatchesForgotten&) = default;
 };
 
 using Record = std::variant<TaskRecord, TaskForgotten, EpochBegan, QueueSwitched, LeasesExtended,

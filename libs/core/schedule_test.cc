@@ -353,7 +353,7 @@ TEST(ScheduleTest, RareDateIsFoundAcrossDecades) {
                                 "2112-02-29 00:00:00+01:00"}));
 }
 
-TEST(ScheduleTest, EveryCountsFromItsAnchorInBothDirections) {
+TEST(ScheduleTest, AtEveryCountsFromItsAnchorInBothDirections) {
   const ScheduleText text{.expressions = {"@every 1h30m"},
                           .anchor = TimeOf("2026-05-05 12:34:56+00:00") + absl::Milliseconds(7)};
   EXPECT_THAT(Between(text, "UTC", "2026-05-05 10:00:00+00:00", "2026-05-05 15:00:00+00:00"),
@@ -361,7 +361,7 @@ TEST(ScheduleTest, EveryCountsFromItsAnchorInBothDirections) {
                                 "2026-05-05 14:04:56+00:00"}));
 }
 
-TEST(ScheduleTest, EveryNeedsWholeSeconds) {
+TEST(ScheduleTest, AtEveryNeedsWholeSeconds) {
   for (const char* text : {"@every", "@every 90", "@every 1d", "@every 500ms", "@every 1.5s",
                            "@every 0s", "@every -5m", "@every inf", "@every 8785h"}) {
     EXPECT_THAT(Schedule::Parse({.expressions = {text}}, absl::UTCTimeZone()),

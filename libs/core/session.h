@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/base/value_types.h"
 #include "libs/core/ids.h"
@@ -28,7 +27,7 @@ namespace callboard::core {
 inline constexpr uint32_t kSessionVersion = 1;
 
 // Identifies one Session. Never reused by the same director process.
-using SessionId = base::StrongId<struct SessionIdTag, uint64_t>;
+using AgentSessionId = base::StrongId<struct AgentSessionIdTag, uint64_t>;
 
 // Number of slots of an agent's lane, and of those in use.
 struct LaneLoad {
@@ -39,7 +38,7 @@ struct LaneLoad {
 };
 using LaneLoads = std::map<std::string, LaneLoad>;
 
-// A run has ended. The agent repeats this until it receives a ResultAck or a FenceRun.
+// A run has ended. The agent repeats this until it receives a ResultAck or a FenceOff.
 struct RunEnded {
   FenceToken token;
   RunResult result;
@@ -123,8 +122,8 @@ struct ResultAck {
   FenceToken token;
 };
 
-// The dispatch is outdated. The agent kills the run and deletes its result.
-struct FenceRun {
+// Fences off a dispatch, which is outdated: the agent stops the run and deletes its result.
+struct FenceOff {
   FenceToken token;
 };
 
@@ -134,7 +133,7 @@ struct GoingAway {
   absl::Duration extension;
 };
 
-using DirectorItem = std::variant<StartRun, CancelRun, ResultAck, FenceRun, GoingAway>;
+using DirectorItem = std::variant<StartRun, CancelRun, ResultAck, FenceOff, GoingAway>;
 
 // ---- Messages that do not reach the director's engine ----
 
@@ -191,18 +190,6 @@ struct UnknownItem {};
 using AgentMessage = std::variant<SessionOpened, AgentItem, RunOutput, UnknownItem>;
 using DirectorMessage =
     std::variant<SessionTerms, DirectorItem, HeartbeatAck, OutputAck, UnknownItem>;
-
-// ---- Checks ----
-
-// Returns true if `address` is a host and a port, such as 10.0.0.7:7071. The host is a name, an
-// IPv4 address or an IPv6 address in brackets. Returns false for addresses that gRPC would read as
-// another scheme, such as unix:/tmp/socket.
-bool IsHostPort(absl::string_view address);
-
-// Returns UNIMPLEMENTED with the reason FIELD_NOT_SUPPORTED, naming the field, if `spec` uses a
-// field that is part of the API but not implemented yet. Values that mean the default are accepted.
-// The director checks every submit, and the scheduler every job when it reads the jobs file.
-absl::Status CheckSupported(const TaskSpec& spec);
 
 }  // namespace callboard::core
 

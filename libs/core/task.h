@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/core/dispatch_rules.h"
@@ -179,7 +180,7 @@ enum class TaskEventKind {
   kCancelRequested,
   kDone,
   kFailed,
-  kCanceled,
+  kCancelled,
   kTimeout,
   kEvicted,
   kExpired,
@@ -211,6 +212,11 @@ struct TaskEvent {
 
   friend bool operator==(const TaskEvent&, const TaskEvent&) = default;
 };
+
+// Returns UNIMPLEMENTED with the reason FIELD_NOT_SUPPORTED, naming the field, if `spec` uses a
+// field that is part of the API but not implemented yet. Values that mean the default are accepted.
+// The director checks every submit, and the scheduler every job when it reads the jobs file.
+absl::Status CheckSupported(const TaskSpec& spec);
 
 }  // namespace callboard::core
 

@@ -12,7 +12,7 @@
 namespace callboard::core {
 namespace {
 
-PlacementTerms MakeTerms(const Admitted& admitted) {
+PlacementTerms MakeTerms(const TaskAdmitted& admitted) {
   const TaskSpec& spec = *admitted.spec;
   return {.identity = admitted.identity,
           .source = spec.source.value_or(TaskSource::kApi),
@@ -33,36 +33,36 @@ PlacementTerms MakeTerms(const Admitted& admitted) {
 struct TransitionChecker {
   const TaskState& task;
 
-  absl::string_view operator()(const Admitted& change) const {
+  absl::string_view operator()(const TaskAdmitted& change) const {
     if (task.last_record != 0) return "was admitted a second time";
     return change.spec == nullptr ? "has no task spec" : "";
   }
-  absl::string_view operator()(const Dispatched& change) const {
+  absl::string_view operator()(const TaskDispatched& change) const {
     if (!task.is_pending()) return "was dispatched while it was not pending";
     // Dispatch numbers are never reused, in any epoch.
     return change.dispatch > task.dispatch ? "" : "has a dispatch number that was used before";
   }
-  absl::string_view operator()(const Accepted&) const {
+  absl::string_view operator()(const StartAccepted&) const {
     return task.state == LifecycleState::kDispatching ? "" : "was accepted without a dispatch";
   }
-  absl::string_view operator()(const AnsweredBusy& change) const {
+  absl::string_view operator()(const StartAnsweredBusy& change) const {
     if (task.state != LifecycleState::kDispatching) return "got a busy answer without a dispatch";
-    if (task.is_cancel_requested()) return "returned to the line after a cancel request";
+    if (task.is_cancel_requested()) return "returned to the queue after a cancel request";
     return change.dispatched.dispatch >= task.dispatch ? ""
                                                        : "got a busy answer to an older dispatch";
   }
-  absl::string_view operator()(const Returned& change) const {
-    if (!task.is_in_flight()) return "returned to the line while it was not in flight";
-    if (task.is_cancel_requested()) return "returned to the line after a cancel request";
+  absl::string_view operator()(const TaskReturned& change) const {
+    if (!task.is_in_flight()) return "returned to the queue while it was not in flight";
+    if (task.is_cancel_requested()) return "returned to the queue after a cancel request";
     return AttemptsAfter(change.counts_as_attempt) < task.terms->max_attempts
                ? ""
-               : "returned to the line without attempts left";
+               : "returned to the queue without attempts left";
   }
   absl::string_view operator()(const CancelRequested&) const {
     if (!task.is_in_flight()) return "got a cancel request while it was not in flight";
     return task.is_cancel_requested() ? "got a second cancel request" : "";
   }
-  absl::string_view operator()(const Ended& change) const {
+  absl::string_view operator()(const TaskEnded& change) const {
     if (task.is_ended()) return "ended a second time";
     if (change.state != LifecycleState::kCompleted && change.state != LifecycleState::kFailed &&
         change.state != LifecycleState::kCancelled) {
@@ -92,7 +92,7 @@ struct TransitionApplier {
   PlacementTermsPool& pool;
   TaskState& task;
 
-  void operator()(const Admitted& change) const {
+  void operator()(const TaskAdmitted& change) const {
     const TaskSpec& spec = *change.spec;
     task.queue_id = record.queue_id;
     task.terms = pool.Get(MakeTerms(change));
@@ -110,7 +110,7 @@ struct TransitionApplier {
     task.trace = change.trace == SpanContext() ? SubmitSpan(record.queue_id) : change.trace;
   }
 
-  void operator()(const Dispatched& change) const {
+  void operator()(const TaskDispatched& change) const {
     task.state = LifecycleState::kDispatching;
     DispatchHistory& history = task.history.Mutable();
     const bool is_first = task.dispatch == DispatchNumber();
@@ -121,24 +121,24 @@ struct TransitionApplier {
     SetDispatch(change, record.event.at);
   }
 
-  void operator()(const Accepted&) const {
+  void operator()(const StartAccepted&) const {
     task.state = LifecycleState::kWorking;
     task.history.Mutable().since = record.event.at;
   }
 
-  void operator()(const AnsweredBusy& change) const {
+  void operator()(const StartAnsweredBusy& change) const {
     SetDispatch(change.dispatched, change.dispatched_at);
     task.state = LifecycleState::kPending;
     DispatchHistory& history = task.history.Mutable();
-    // This record may have replaced the Dispatched record, which determines the flag. At recovery
-    // the flag would be false, and it has no use once the dispatch has ended.
+    // This record may have replaced the TaskDispatched record, which determines the flag. At
+    // recovery the flag would be false, and it has no use once the dispatch has ended.
     history.begins_trace = false;
     history.since = record.event.at;
     history.busy_rejections = change.busy_rejections;
     task.sequence = change.sequence;
   }
 
-  void operator()(const Returned& change) const {
+  void operator()(const TaskReturned& change) const {
     EndDispatch(change.counts_as_attempt, change.failure, change.error);
     DispatchHistory& history = task.history.Mutable();
     const bool was_accepted = change.reported || task.state == LifecycleState::kWorking;
@@ -157,7 +157,7 @@ struct TransitionApplier {
     task.history.Mutable().cancel_requested_at = record.event.at;
   }
 
-  void operator()(const Ended& change) const {
+  void operator()(const TaskEnded& change) const {
     EndDispatch(change.counts_as_attempt, change.failure, change.error);
     const bool was_working = task.state == LifecycleState::kWorking;
     task.state = change.state;
@@ -180,7 +180,7 @@ struct TransitionApplier {
   }
 
  private:
-  void SetDispatch(const Dispatched& dispatched, absl::Time at) const {
+  void SetDispatch(const TaskDispatched& dispatched, absl::Time at) const {
     task.dispatch = dispatched.dispatch;
     DispatchHistory& history = task.history.Mutable();
     history.dispatched_at = at;
@@ -222,7 +222,7 @@ std::string TransitionError(const TaskRecord& record, const TaskState& task) {
   const bool follows = record.number == task.last_record + 1 ||
                        record.number + record.replaces == task.last_record + 1;
   if (!follows) return absl::StrCat("cannot follow record ", task.last_record);
-  if (task.last_record == 0 && !std::holds_alternative<Admitted>(record.change)) {
+  if (task.last_record == 0 && !std::holds_alternative<TaskAdmitted>(record.change)) {
     return "is the first record of its task, but not an admission";
   }
   return std::string(std::visit(TransitionChecker{task}, record.change));
@@ -250,11 +250,11 @@ Task BuildTask(absl::Span<const TaskRecord> records) {
   Task task;
   for (const TaskRecord& record : records) {
     Apply(record, pool, state);
-    if (const auto* admitted = std::get_if<Admitted>(&record.change)) {
+    if (const auto* admitted = std::get_if<TaskAdmitted>(&record.change)) {
       task.spec = *admitted->spec;
       task.policy = admitted->policy;
       task.redrive_of = admitted->redrive_of;
-    } else if (const auto* ended = std::get_if<Ended>(&record.change)) {
+    } else if (const auto* ended = std::get_if<TaskEnded>(&record.change)) {
       task.reason = ended->reason;
       task.finished_at = record.event.at;
       if (!ended->run.has_value()) continue;
@@ -283,7 +283,7 @@ Task BuildTask(absl::Span<const TaskRecord> records) {
 std::vector<TaskEvent> BuildEvents(absl::Span<const TaskRecord> records) {
   std::vector<TaskEvent> events;
   for (const TaskRecord& record : records) {
-    if (const auto* admitted = std::get_if<Admitted>(&record.change)) {
+    if (const auto* admitted = std::get_if<TaskAdmitted>(&record.change)) {
       TaskEvent& submitted = events.emplace_back(record.event);
       --submitted.number;
       submitted.kind = TaskEventKind::kSubmitted;

@@ -22,8 +22,8 @@
 
 namespace callboard::core {
 
-// A task that gets a busy answer goes to the back of the line. From this number of busy answers on
-// it keeps its place instead, so that it does not starve.
+// From this number of busy answers on a task keeps its place in the queue
+// (DirectorEngine::HandleBusy()).
 inline constexpr uint32_t kKeepsPlaceFromBusyAnswer = 5;
 
 // The part of a task's spec that the director schedules by. Many tasks have equal terms.
@@ -123,7 +123,7 @@ struct DispatchHistory {
 //
 //   pending ──► dispatching ──► working ──► completed | failed | cancelled
 //      ▲             │             │
-//      └─────────────┴─────────────┘  returned to the line
+//      └─────────────┴─────────────┘  returned to the queue
 struct TaskState {
   QueueId queue_id;
   base::CopyOnWrite<PlacementTerms> terms;
@@ -143,9 +143,9 @@ struct TaskState {
   uint64_t last_event_number = 0;
   TaskEventKind last_event_kind = TaskEventKind::kSubmitted;
   LifecycleState state = LifecycleState::kPending;
-  // The place in line; while the task is in flight, the place to which it would return.
+  // The place in the queue; while the task is in flight, the place to which it would return.
   uint64_t sequence = 0;
-  // The place in line at admission. Never changes; orders the tasks of a session.
+  // The place in the queue at admission. Never changes; orders the tasks of a session.
   uint64_t admitted_sequence = 0;
   // The span of the submit.
   SpanContext trace;

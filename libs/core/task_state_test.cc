@@ -20,10 +20,10 @@ class TaskFixture {
     spec.max_attempts = 3;
     TaskRecord admission = {.queue_id = kId, .number = 1};
     admission.event.number = 2;
-    admission.change = Admitted{.spec = std::make_shared<const TaskSpec>(spec),
-                                .submitted_at = At(0),
-                                .sequence = 7,
-                                .redrive_of = {}};
+    admission.change = TaskAdmitted{.spec = std::make_shared<const TaskSpec>(spec),
+                                    .submitted_at = At(0),
+                                    .sequence = 7,
+                                    .redrive_of = {}};
     ApplyRecord(std::move(admission));
   }
 
@@ -43,7 +43,7 @@ class TaskFixture {
     return *this;
   }
   TaskFixture& Dispatch(uint64_t number) {
-    return Apply(Dispatched{.dispatch = DispatchNumber(number)});
+    return Apply(TaskDispatched{.dispatch = DispatchNumber(number)});
   }
   TaskFixture& OnAgent(const std::string& agent) {
     agent_ = agent;
@@ -77,9 +77,9 @@ TEST(TaskStateTest, RunsFromSubmitToResult) {
   fixture.Dispatch(1);
   EXPECT_EQ(fixture.task().state, LifecycleState::kDispatching);
   EXPECT_EQ(fixture.task().dispatched_at, At(2));
-  fixture.Apply(Accepted());
+  fixture.Apply(StartAccepted());
   EXPECT_EQ(fixture.task().state, LifecycleState::kWorking);
-  fixture.Apply(Ended{.run = RunResult{.exit_code = 0, .result = "hello"}});
+  fixture.Apply(TaskEnded{.run = RunResult{.exit_code = 0, .result = "hello"}});
   EXPECT_EQ(fixture.task().state, LifecycleState::kCompleted);
   EXPECT_EQ(fixture.task().result, "hello");
   EXPECT_EQ(fixture.task().finished_at, At(4));
@@ -92,23 +92,23 @@ TEST(TaskStateTest, KeepsTheTimeOfTheLastTransition) {
   EXPECT_EQ(fixture.state().since(), At(1));
   fixture.Dispatch(1);
   EXPECT_EQ(fixture.state().since(), At(2));
-  fixture.Apply(AnsweredBusy{.dispatched = {.dispatch = DispatchNumber(1)}, .sequence = 8});
+  fixture.Apply(StartAnsweredBusy{.dispatched = {.dispatch = DispatchNumber(1)}, .sequence = 8});
   EXPECT_EQ(fixture.state().since(), At(3));
-  fixture.Dispatch(2).Apply(Accepted());
+  fixture.Dispatch(2).Apply(StartAccepted());
   EXPECT_EQ(fixture.state().since(), At(5));
   fixture.Apply(CancelRequested());
   EXPECT_EQ(fixture.state().since(), At(5)) << "still the same run";
   TaskFixture returned;
-  returned.Dispatch(1).Apply(Accepted()).Apply(Returned{.sequence = 7});
+  returned.Dispatch(1).Apply(StartAccepted()).Apply(TaskReturned{.sequence = 7});
   EXPECT_EQ(returned.state().since(), At(4));
 }
 
 TEST(TaskStateTest, CountsOnlyDispatchesThatAreAttempts) {
   TaskFixture fixture;
-  fixture.Dispatch(1).Apply(Returned{.sequence = 7, .counts_as_attempt = false});
+  fixture.Dispatch(1).Apply(TaskReturned{.sequence = 7, .counts_as_attempt = false});
   EXPECT_EQ(fixture.task().attempts, 0u);
   fixture.Dispatch(2).Apply(
-      Returned{.sequence = 7, .counts_as_attempt = true, .error = "unreachable"});
+      TaskReturned{.sequence = 7, .counts_as_attempt = true, .error = "unreachable"});
   EXPECT_EQ(fixture.task().attempts, 1u);
   EXPECT_EQ(fixture.task().last_error, "unreachable");
 }
@@ -116,7 +116,7 @@ TEST(TaskStateTest, CountsOnlyDispatchesThatAreAttempts) {
 TEST(TaskStateTest, BackoffIsKeptAsATimeAndAsADuration) {
   TaskFixture fixture;
   fixture.Dispatch(1).Apply(
-      Returned{.sequence = 7, .counts_as_attempt = true, .backoff = absl::Seconds(20)});
+      TaskReturned{.sequence = 7, .counts_as_attempt = true, .backoff = absl::Seconds(20)});
   EXPECT_EQ(fixture.task().not_before, At(3) + absl::Seconds(20));
   EXPECT_EQ(fixture.state().history->backoff, absl::Seconds(20));
   fixture.Dispatch(2);
@@ -125,12 +125,12 @@ TEST(TaskStateTest, BackoffIsKeptAsATimeAndAsADuration) {
 
 TEST(TaskStateTest, KeepsFailedAgentsAndLostAgents) {
   TaskFixture fixture;
-  fixture.OnAgent("a").Dispatch(1).Apply(
-      Returned{.sequence = 7, .counts_as_attempt = true, .failure = DispatchFailure::kAgentFailed});
+  fixture.OnAgent("a").Dispatch(1).Apply(TaskReturned{
+      .sequence = 7, .counts_as_attempt = true, .failure = DispatchFailure::kAgentFailed});
   fixture.OnAgent("b")
       .Dispatch(2)
-      .Apply(Accepted())
-      .Apply(Returned{
+      .Apply(StartAccepted())
+      .Apply(TaskReturned{
           .sequence = 7, .counts_as_attempt = true, .failure = DispatchFailure::kAgentLost});
   EXPECT_EQ(fixture.state().history->failed_on, (std::set<std::string>{"a", "b"}));
   EXPECT_EQ(fixture.state().history->agents_lost, (std::set<std::string>{"b"}));
@@ -138,38 +138,38 @@ TEST(TaskStateTest, KeepsFailedAgentsAndLostAgents) {
 
 TEST(TaskStateTest, RanOnTheAcceptingAgentUnlessItCouldNotStart) {
   const RunResult not_started = {.end = RunResult::End::kNotStarted};
-  const Returned could_not_start = {.sequence = 7,
-                                    .counts_as_attempt = true,
-                                    .failure = DispatchFailure::kAgentFailed,
-                                    .reported = true};
+  const TaskReturned could_not_start = {.sequence = 7,
+                                        .counts_as_attempt = true,
+                                        .failure = DispatchFailure::kAgentFailed,
+                                        .reported = true};
   TaskFixture fixture;
   EXPECT_EQ(fixture.Dispatch(1).state().ran_on(), "");
-  EXPECT_EQ(fixture.Apply(Accepted()).state().ran_on(), "a");
+  EXPECT_EQ(fixture.Apply(StartAccepted()).state().ran_on(), "a");
   EXPECT_EQ(fixture.Apply(could_not_start).state().ran_on(), "");
-  fixture.OnAgent("b").Dispatch(2).Apply(Accepted()).Apply(Returned{.sequence = 7});
+  fixture.OnAgent("b").Dispatch(2).Apply(StartAccepted()).Apply(TaskReturned{.sequence = 7});
   EXPECT_EQ(fixture.state().ran_on(), "b") << "its agent was lost under it";
-  fixture.OnAgent("c").Dispatch(3).Apply(Accepted());
+  fixture.OnAgent("c").Dispatch(3).Apply(StartAccepted());
   EXPECT_EQ(fixture.state().ran_on(), "c");
-  fixture.Apply(Ended{.state = LifecycleState::kCancelled, .run = not_started});
+  fixture.Apply(TaskEnded{.state = LifecycleState::kCancelled, .run = not_started});
   EXPECT_EQ(fixture.state().ran_on(), "b");
 
   TaskFixture cancelled;
-  cancelled.Dispatch(1).Apply(Ended{.state = LifecycleState::kCancelled,
-                                    .run = RunResult{.end = RunResult::End::kCancelled}});
+  cancelled.Dispatch(1).Apply(TaskEnded{.state = LifecycleState::kCancelled,
+                                        .run = RunResult{.end = RunResult::End::kCancelled}});
   EXPECT_EQ(cancelled.state().ran_on(), "") << "it was never accepted";
   TaskFixture lost;
-  lost.Dispatch(1).Apply(Accepted()).Apply(Ended{.state = LifecycleState::kCancelled});
+  lost.Dispatch(1).Apply(StartAccepted()).Apply(TaskEnded{.state = LifecycleState::kCancelled});
   EXPECT_EQ(lost.state().ran_on(), "a");
   TaskFixture at_once;
-  EXPECT_EQ(at_once.Dispatch(1).Apply(Ended{.run = RunResult()}).state().ran_on(), "a");
+  EXPECT_EQ(at_once.Dispatch(1).Apply(TaskEnded{.run = RunResult()}).state().ran_on(), "a");
 }
 
 TEST(TaskStateTest, BusyAnswerThatReplacesRecordsLeavesTheSameState) {
   const auto answered_busy = [](uint64_t number, absl::Time at) {
-    return AnsweredBusy{.dispatched = {.dispatch = DispatchNumber(number)},
-                        .dispatched_at = at,
-                        .sequence = 9,
-                        .busy_rejections = static_cast<uint32_t>(number)};
+    return StartAnsweredBusy{.dispatched = {.dispatch = DispatchNumber(number)},
+                             .dispatched_at = at,
+                             .sequence = 9,
+                             .busy_rejections = static_cast<uint32_t>(number)};
   };
   TaskFixture live;
   live.Dispatch(1).Apply(answered_busy(1, At(2))).Dispatch(2);
@@ -193,15 +193,15 @@ TEST(TaskStateTest, LateDispatchBeginsANewTrace) {
     TaskFixture fixture;
     // The first dispatch is never late, however long the task has waited.
     TaskRecord first = {
-        .queue_id = kId, .number = 2, .change = Dispatched{.dispatch = DispatchNumber(1)}};
+        .queue_id = kId, .number = 2, .change = TaskDispatched{.dispatch = DispatchNumber(1)}};
     first.event = {.number = 3, .at = At(100'000)};
     fixture.ApplyRecord(first);
     EXPECT_TRUE(fixture.state().dispatch_trace().trace_id == fixture.state().trace.trace_id);
-    TaskRecord back = {.queue_id = kId, .number = 3, .change = Returned{}};
+    TaskRecord back = {.queue_id = kId, .number = 3, .change = TaskReturned{}};
     back.event = {.number = 4, .at = At(200'000)};
     fixture.ApplyRecord(back);
     TaskRecord second = {
-        .queue_id = kId, .number = 4, .change = Dispatched{.dispatch = DispatchNumber(2)}};
+        .queue_id = kId, .number = 4, .change = TaskDispatched{.dispatch = DispatchNumber(2)}};
     second.event = {.number = 5, .at = At(200'000 + 5 * 60 + (is_late ? 1 : 0))};
     fixture.ApplyRecord(second);
     EXPECT_EQ(fixture.state().dispatch_trace().trace_id != fixture.state().trace.trace_id, is_late);
@@ -211,13 +211,13 @@ TEST(TaskStateTest, LateDispatchBeginsANewTrace) {
 
 TEST(TaskStateTest, BusyAnswerClearsBeginsTrace) {
   TaskFixture fixture;
-  fixture.Dispatch(1).Apply(AnsweredBusy{.dispatched = {.dispatch = DispatchNumber(1)}});
+  fixture.Dispatch(1).Apply(StartAnsweredBusy{.dispatched = {.dispatch = DispatchNumber(1)}});
   TaskRecord late = {
-      .queue_id = kId, .number = 4, .change = Dispatched{.dispatch = DispatchNumber(2)}};
+      .queue_id = kId, .number = 4, .change = TaskDispatched{.dispatch = DispatchNumber(2)}};
   late.event = {.number = 5, .at = At(1'000)};
   fixture.ApplyRecord(late);
   EXPECT_TRUE(fixture.state().history->begins_trace);
-  fixture.Apply(AnsweredBusy{.dispatched = {.dispatch = DispatchNumber(2)}});
+  fixture.Apply(StartAnsweredBusy{.dispatched = {.dispatch = DispatchNumber(2)}});
   EXPECT_FALSE(fixture.state().history->begins_trace);
 }
 
@@ -227,15 +227,15 @@ TEST(TaskStateTest, TaskWithoutAStoredTraceGetsOne) {
 
 TEST(TaskStateDeathTest, NothingLeavesATerminalState) {
   TaskFixture ended;
-  ended.Apply(Ended{.state = LifecycleState::kFailed, .reason = FailureReason::kEvicted});
+  ended.Apply(TaskEnded{.state = LifecycleState::kFailed, .reason = FailureReason::kEvicted});
   EXPECT_DEATH(ended.Dispatch(1), "check failed");
-  EXPECT_DEATH(ended.Apply(Ended()), "check failed");
+  EXPECT_DEATH(ended.Apply(TaskEnded()), "check failed");
   EXPECT_DEATH(ended.Apply(CancelRequested()), "check failed");
 }
 
 TEST(TaskStateDeathTest, DispatchNumbersAreNeverReused) {
   TaskFixture fixture;
-  fixture.Dispatch(2).Apply(Returned{.sequence = 7});
+  fixture.Dispatch(2).Apply(TaskReturned{.sequence = 7});
   EXPECT_DEATH(fixture.Dispatch(2), "check failed");
   EXPECT_DEATH(fixture.Dispatch(1), "check failed");
 }
@@ -243,18 +243,19 @@ TEST(TaskStateDeathTest, DispatchNumbersAreNeverReused) {
 TEST(TaskStateDeathTest, TaskWithCancelRequestCanOnlyEndAsCancelled) {
   TaskFixture fixture;
   fixture.Dispatch(1).Apply(CancelRequested());
-  EXPECT_DEATH(fixture.Apply(Returned{.sequence = 7}), "check failed");
-  EXPECT_DEATH(fixture.Apply(Ended()), "check failed");
-  fixture.Apply(Ended{.state = LifecycleState::kCancelled});
+  EXPECT_DEATH(fixture.Apply(TaskReturned{.sequence = 7}), "check failed");
+  EXPECT_DEATH(fixture.Apply(TaskEnded()), "check failed");
+  fixture.Apply(TaskEnded{.state = LifecycleState::kCancelled});
   EXPECT_EQ(fixture.task().state, LifecycleState::kCancelled);
 }
 
 TEST(TaskStateDeathTest, TaskDoesNotReturnWithoutAttemptsLeft) {
   TaskFixture fixture;
-  fixture.Dispatch(1).Apply(Returned{.sequence = 7, .counts_as_attempt = true});
-  fixture.Dispatch(2).Apply(Returned{.sequence = 7, .counts_as_attempt = true});
+  fixture.Dispatch(1).Apply(TaskReturned{.sequence = 7, .counts_as_attempt = true});
+  fixture.Dispatch(2).Apply(TaskReturned{.sequence = 7, .counts_as_attempt = true});
   fixture.Dispatch(3);
-  EXPECT_DEATH(fixture.Apply(Returned{.sequence = 7, .counts_as_attempt = true}), "check failed");
+  EXPECT_DEATH(fixture.Apply(TaskReturned{.sequence = 7, .counts_as_attempt = true}),
+               "check failed");
 }
 
 TEST(TaskStateDeathTest, RecordsMustBeInOrder) {
@@ -266,28 +267,28 @@ TEST(TaskStateDeathTest, RecordsMustBeInOrder) {
 
 TEST(TaskStateTest, TransitionErrorDescribesTheConflict) {
   TaskFixture pending;
-  EXPECT_EQ(pending.TransitionErrorFor(Dispatched{.dispatch = DispatchNumber(1)}), "");
+  EXPECT_EQ(pending.TransitionErrorFor(TaskDispatched{.dispatch = DispatchNumber(1)}), "");
   EXPECT_EQ(pending.TransitionErrorFor(EventOnly()), "");
-  EXPECT_EQ(pending.TransitionErrorFor(Accepted()), "was accepted without a dispatch");
-  EXPECT_EQ(pending.TransitionErrorFor(Returned()),
-            "returned to the line while it was not in flight");
-  EXPECT_EQ(pending.TransitionErrorFor(Admitted()), "was admitted a second time");
-  EXPECT_EQ(pending.TransitionErrorFor(Ended{.state = LifecycleState::kWorking}),
+  EXPECT_EQ(pending.TransitionErrorFor(StartAccepted()), "was accepted without a dispatch");
+  EXPECT_EQ(pending.TransitionErrorFor(TaskReturned()),
+            "returned to the queue while it was not in flight");
+  EXPECT_EQ(pending.TransitionErrorFor(TaskAdmitted()), "was admitted a second time");
+  EXPECT_EQ(pending.TransitionErrorFor(TaskEnded{.state = LifecycleState::kWorking}),
             "ended in a state that is not final");
-  EXPECT_EQ(pending.TransitionErrorFor(Ended{.state = LifecycleState::kFailed}),
+  EXPECT_EQ(pending.TransitionErrorFor(TaskEnded{.state = LifecycleState::kFailed}),
             "failed without a reason, or has a reason without having failed");
   TaskFixture ended;
-  ended.Apply(Ended{.state = LifecycleState::kCancelled});
-  EXPECT_EQ(ended.TransitionErrorFor(Ended()), "ended a second time");
+  ended.Apply(TaskEnded{.state = LifecycleState::kCancelled});
+  EXPECT_EQ(ended.TransitionErrorFor(TaskEnded()), "ended a second time");
   EXPECT_EQ(ended.TransitionErrorFor(EventOnly()), "");
 }
 
 TEST(TaskStateTest, FirstRecordMustBeAnAdmission) {
-  TaskRecord record = {.queue_id = kId, .event = {}, .change = Dispatched()};
+  TaskRecord record = {.queue_id = kId, .event = {}, .change = TaskDispatched()};
   record.number = 1;
   EXPECT_EQ(TransitionError(record, TaskState()),
             "is the first record of its task, but not an admission");
-  record.change = Admitted();
+  record.change = TaskAdmitted();
   EXPECT_EQ(TransitionError(record, TaskState()), "has no task spec");
 }
 

@@ -41,6 +41,24 @@ bool FromHex(absl::string_view hex, Bytes& bytes) {
   return true;
 }
 
+// The numbers must not change, or spans in progress would end with different ids.
+enum class Kind : uint64_t {
+  kSubmit = 1,
+  kWait = 2,
+  kDispatch = 3,
+  kDispatchTrace = 4,
+  kFire = 5,
+  kCancel = 6,
+};
+
+StableHash HashSpan(Kind kind, QueueId id, DispatchNumber dispatch) {
+  return StableHash()
+      .Add(static_cast<uint64_t>(kind))
+      .Add(id.value().high())
+      .Add(id.value().low())
+      .Add(dispatch.value());
+}
+
 }  // namespace
 
 std::optional<TraceId> ParseTraceId(absl::string_view hex) {
@@ -90,28 +108,6 @@ bool IsSampled(const TraceId& trace_id, double ratio) {
   for (size_t i = 9; i < 16; ++i) randomness = randomness << 8 | trace_id.value()[i];
   return randomness >= static_cast<uint64_t>((1 - ratio) * 0x1p56);
 }
-
-namespace {
-
-// The numbers must not change, or spans in progress would end with different ids.
-enum class Kind : uint64_t {
-  kSubmit = 1,
-  kWait = 2,
-  kDispatch = 3,
-  kDispatchTrace = 4,
-  kFire = 5,
-  kCancel = 6,
-};
-
-StableHash HashSpan(Kind kind, QueueId id, DispatchNumber dispatch) {
-  return StableHash()
-      .Add(static_cast<uint64_t>(kind))
-      .Add(id.value().high())
-      .Add(id.value().low())
-      .Add(dispatch.value());
-}
-
-}  // namespace
 
 SpanContext SubmitSpan(QueueId id) {
   const StableHash hash = HashSpan(Kind::kSubmit, id, DispatchNumber());

@@ -65,7 +65,7 @@ inline constexpr absl::Duration kTraceGapMax = absl::Minutes(5);
 // Returns the span of the submit of a task whose submitter sent no trace.
 SpanContext SubmitSpan(QueueId id);
 
-// Returns the id of the span of one wait in line. `before` is the previous dispatch, or
+// Returns the id of the span of one wait in the queue. `before` is the previous dispatch, or
 // DispatchNumber() for the first wait.
 SpanId WaitSpanId(QueueId id, DispatchNumber before);
 

@@ -68,7 +68,7 @@ TEST(AgentViewTest, DrainIsShownWithoutASessionAndAfterARestart) {
   EXPECT_EQ(ViewAgent(director, "a").why, "new disk");
   director.Restart();
   EXPECT_EQ(ViewAgent(director, "a").state, AgentState::kDraining);
-  EXPECT_EQ(ViewAgent(director, "a").why, "new disk; it is not connected");
+  EXPECT_EQ(ViewAgent(director, "a").why, "new disk; not connected");
   EXPECT_EQ(ViewAgent(director, "a").last_seen_at, std::nullopt);
   director.Connect("a");
   director.UndrainAgent("a");
@@ -81,7 +81,7 @@ TEST(AgentViewTest, AgentThatShutsDownIsDraining) {
   director.Connect("a");
   director.Send("a", core::LoadReport{{{"default", {.slots = 1, .used = 0}}}, /*leaving=*/true});
   EXPECT_EQ(ViewAgent(director, "a").state, AgentState::kDraining);
-  EXPECT_EQ(ViewAgent(director, "a").why, "it is shutting down");
+  EXPECT_EQ(ViewAgent(director, "a").why, "shutting down");
 }
 
 TEST(AgentViewTest, CordonIsShownWithItsReason) {
@@ -99,10 +99,10 @@ TEST(AgentViewTest, LostAgentIsSuspectAndThenUnreachable) {
   const AgentView view = ViewAgent(director, "a");
   EXPECT_EQ(view.state, AgentState::kSuspect);
   EXPECT_EQ(view.suspect_until, director.now().wall + absl::Seconds(5));
-  EXPECT_EQ(view.why, "it could not be reached 1 times in a row: cut");
+  EXPECT_EQ(view.why, "could not be reached 1 times in a row: cut");
   director.Advance(absl::Seconds(5));
   EXPECT_EQ(ViewAgent(director, "a").state, AgentState::kUnreachable);
-  EXPECT_EQ(ViewAgent(director, "a").why, "it is not connected: cut");
+  EXPECT_EQ(ViewAgent(director, "a").why, "not connected: cut");
 }
 
 TEST(AgentViewTest, AgentThatRejectsTheSessionIsShownWithItsReason) {
@@ -111,7 +111,7 @@ TEST(AgentViewTest, AgentThatRejectsTheSessionIsShownWithItsReason) {
   director.engine().OnUnreachable("a", absl::UnauthenticatedError("who are you"), director.now());
   EXPECT_EQ(ViewAgent(director, "a").state, AgentState::kUnreachable);
   EXPECT_EQ(ViewAgent(director, "a").why,
-            "it is not connected: it rejects the Session: UNAUTHENTICATED: who are you");
+            "not connected: rejects the Session: UNAUTHENTICATED: who are you");
   director.Connect("a");
   EXPECT_EQ(ViewAgent(director, "a").why, "");
 }
@@ -122,7 +122,7 @@ TEST(AgentViewTest, ConnectedAgentThatDoesNotAnswerStartsIsSuspect) {
   director.Add();
   director.AdvanceWithHeartbeats(absl::Seconds(75));
   EXPECT_EQ(ViewAgent(director, "a").state, AgentState::kSuspect);
-  EXPECT_EQ(ViewAgent(director, "a").why, "it did not answer starts, 1 times in a row");
+  EXPECT_EQ(ViewAgent(director, "a").why, "did not answer 1 starts in a row");
 }
 
 TEST(AgentViewTest, SilentConnectedAgentIsUnreachable) {
@@ -130,7 +130,7 @@ TEST(AgentViewTest, SilentConnectedAgentIsUnreachable) {
   director.Connect("a");
   director.Advance(absl::Seconds(31));
   EXPECT_EQ(ViewAgent(director, "a").state, AgentState::kUnreachable);
-  EXPECT_EQ(ViewAgent(director, "a").why, "it has sent nothing for 31s");
+  EXPECT_EQ(ViewAgent(director, "a").why, "silent for 31s");
 }
 
 TEST(AgentViewTest, AnnouncedAgentIsKnownBeforeItIsReached) {

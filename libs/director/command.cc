@@ -10,14 +10,14 @@ class Submit final : public AdmissionCommand {
   Submit(CallId call, std::string identity, core::Submission&& submission, absl::Time arrived,
          Reply reply)
       : AdmissionCommand(call, std::move(reply)),
-        caller_(MakeSubmitter(std::move(identity), std::move(submission), arrived)) {}
+        request_(MakeSubmitRequest(std::move(identity), std::move(submission), arrived)) {}
 
  private:
   Decision Evaluate(DirectorEngine& engine, Moment now) override {
-    return engine.Submit(std::move(caller_), now);
+    return engine.Submit(std::move(request_), now);
   }
 
-  Caller caller_;
+  AdmissionRequest request_;
 };
 
 class Reserve final : public AdmissionCommand {
@@ -75,10 +75,10 @@ Command::DecideResult AdmissionCommand::Decide(DirectorEngine& engine, WaiterTab
   return std::holds_alternative<WaiterId>(decision_) ? DecideResult::kWait : DecideResult::kReply;
 }
 
-void WaiterTable::Add(std::unique_ptr<AdmissionCommand> caller) {
-  const WaiterId waiter = std::get<WaiterId>(caller->decision());
-  by_call_.emplace(caller->call(), waiter);
-  commands_.emplace(waiter, std::move(caller));
+void WaiterTable::Add(std::unique_ptr<AdmissionCommand> command) {
+  const WaiterId waiter = std::get<WaiterId>(command->decision());
+  by_call_.emplace(command->call(), waiter);
+  commands_.emplace(waiter, std::move(command));
 }
 
 std::optional<WaiterId> WaiterTable::Find(CallId call) const {
@@ -90,10 +90,10 @@ std::optional<WaiterId> WaiterTable::Find(CallId call) const {
 std::unique_ptr<AdmissionCommand> WaiterTable::Remove(WaiterId waiter) {
   const auto found = commands_.find(waiter);
   if (found == commands_.end()) return nullptr;
-  std::unique_ptr<AdmissionCommand> caller = std::move(found->second);
+  std::unique_ptr<AdmissionCommand> command = std::move(found->second);
   commands_.erase(found);
-  by_call_.erase(caller->call());
-  return caller;
+  by_call_.erase(command->call());
+  return command;
 }
 
 void WaiterTable::FailAll(const absl::Status& why) {

@@ -92,7 +92,7 @@ class AdmissionCommand : public Command {
 class WaiterTable {
  public:
   // REQUIRES: the command's decision is a WaiterId.
-  void Add(std::unique_ptr<AdmissionCommand> caller);
+  void Add(std::unique_ptr<AdmissionCommand> command);
   // Returns the waiter of a call; nothing when the call does not wait.
   std::optional<WaiterId> Find(CallId call) const;
   // Removes and returns the command of a waiter; null when there is none.

@@ -14,13 +14,6 @@ constexpr absl::Duration kReopenPeriod = absl::Seconds(1);
 // Not more often, because there may be thousands of agents.
 constexpr absl::Duration kReportAgentsPeriod = absl::Seconds(1);
 
-absl::Status StoreUnavailable() {
-  return base::WithRetryAfter(
-      base::WithReason(absl::UnavailableError("the director's store is not available; retry"),
-                       "STORE_UNAVAILABLE"),
-      kReopenPeriod);
-}
-
 absl::Status StoreFull() {
   return base::WithRetryAfter(
       base::WithReason(
@@ -40,10 +33,17 @@ absl::Status OutcomeUnknown() {
 
 }  // namespace
 
+absl::Status StoreUnavailable(absl::Duration retry_after) {
+  return base::WithRetryAfter(
+      base::WithReason(absl::UnavailableError("the director's store is not available; retry"),
+                       "STORE_UNAVAILABLE"),
+      retry_after);
+}
+
 Director::~Director() {
   Close();
-  for (const CommandPtr& command : replies_) command->Fail(StoreUnavailable());
-  waiters_.FailAll(StoreUnavailable());
+  for (const CommandPtr& command : replies_) command->Fail(StoreUnavailable(kReopenPeriod));
+  waiters_.FailAll(StoreUnavailable(kReopenPeriod));
 }
 
 void Director::SetStoreListener(std::function<void(const ports::EventStore*)> on_store) {
@@ -144,7 +144,7 @@ void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
   }
   CollectAnswers();
   // A caller that starts or stops waiting does not make a turn.
-  if (engine_ != nullptr && engine_->waiting_line().size() != reported_waiting_) ReportLevels();
+  if (engine_ != nullptr && engine_->waiter_queue().size() != reported_waiting_) ReportLevels();
 }
 
 void Director::FireTimers(Moment now) {
@@ -164,11 +164,11 @@ void Director::BeginShutdown(Moment now) {
 void Director::CollectAnswers() {
   if (engine_ == nullptr || engine_->outcome().answers.empty()) return;
   for (Outcome::Answer& answer : engine_->TakeAnswers()) {
-    std::unique_ptr<AdmissionCommand> caller = waiters_.Remove(answer.waiter);
-    if (caller == nullptr) continue;
-    caller->SetDecision(std::move(answer.decision));
-    calls_in_turn_ += caller->weight();
-    replies_.push_back(std::move(caller));
+    std::unique_ptr<AdmissionCommand> command = waiters_.Remove(answer.waiter);
+    if (command == nullptr) continue;
+    command->SetDecision(std::move(answer.decision));
+    calls_in_turn_ += command->weight();
+    replies_.push_back(std::move(command));
   }
 }
 
@@ -229,7 +229,7 @@ absl::Status Director::SendToAgents(std::vector<Outcome::Message> messages) {
 void Director::ReportTasks(const Outcome& outcome) const {
   for (const TaskStep& step : outcome.steps) {
     const auto& record = std::get<core::TaskRecord>(outcome.records[step.record]);
-    if (std::holds_alternative<core::Dispatched>(record.change)) {
+    if (std::holds_alternative<core::TaskDispatched>(record.change)) {
       deps_.observer->OnDispatch(record, step);
     } else if (const std::optional<CancelPhase> phase = CancelPhaseOf(record, step)) {
       deps_.observer->OnCancel({.phase = *phase,
@@ -245,13 +245,13 @@ void Director::ReportTasks(const Outcome& outcome) const {
 
 void Director::ReportLevels() {
   if (deps_.observer == nullptr || engine_ == nullptr) return;
-  const Book& book = engine_->book();
-  QueueLevels levels = {.pending = book.counts().pending,
-                        .in_flight = book.counts().dispatching + book.counts().working,
-                        .waiting = engine_->waiting_line().size(),
+  const TaskTable& tasks = engine_->tasks();
+  QueueLevels levels = {.pending = tasks.counts().pending,
+                        .in_flight = tasks.counts().dispatching + tasks.counts().working,
+                        .waiting = engine_->waiter_queue().size(),
                         .max_size = options_.queue.max_size,
-                        .remembered_requests = book.remembered().size()};
-  if (const Entry* oldest = book.OldestPending()) levels.oldest = oldest->task.created_at;
+                        .remembered_requests = tasks.remembered().size()};
+  if (const Entry* oldest = tasks.OldestPending()) levels.oldest = oldest->task.created_at;
   reported_waiting_ = levels.waiting;
   deps_.observer->OnStateChange(levels);
 }
@@ -274,8 +274,8 @@ void Director::Fail(const Turn& turn, const absl::Status& why) {
   // Commands decided after the failed turn were never written, and they build on state that may not
   // exist.
   const Turn after = TakeTurn();
-  for (const CommandPtr& command : after.replies) command->Fail(StoreUnavailable());
-  waiters_.FailAll(StoreUnavailable());
+  for (const CommandPtr& command : after.replies) command->Fail(StoreUnavailable(kReopenPeriod));
+  waiters_.FailAll(StoreUnavailable(kReopenPeriod));
   if (disk_full_) {
     OpenReadOnly(why);
   } else {
@@ -294,7 +294,7 @@ void Director::RunTurn(std::vector<CommandPtr> commands) {
 }
 
 absl::Status Director::UnservedError() const {
-  return service_ == Service::kReadOnly ? StoreFull() : StoreUnavailable();
+  return service_ == Service::kReadOnly ? StoreFull() : StoreUnavailable(kReopenPeriod);
 }
 
 absl::Duration Director::NextTurnAt() const {

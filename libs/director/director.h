@@ -153,6 +153,9 @@ class Director {
   size_t calls_in_turn_ = 0;
 };
 
+// Returns UNAVAILABLE/STORE_UNAVAILABLE.
+absl::Status StoreUnavailable(absl::Duration retry_after);
+
 }  // namespace callboard::director
 
 #endif  // CALLBOARD_LIBS_DIRECTOR_DIRECTOR_H_

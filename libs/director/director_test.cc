@@ -57,12 +57,12 @@ class DirectorTest : public testing::Test {
     core::SessionOpened opened = {.name = "a", .instance_id = "a/1", .url = "grpc://a"};
     opened.lanes = {{"default", {.slots = 1, .used = 0}}};
     return AgentCommand([session, opened](DirectorEngine& engine, Moment now) {
-      CHECK_OK(engine.OnSessionOpened(core::SessionId(session), opened, now));
+      CHECK_OK(engine.OnSessionOpened(core::AgentSessionId(session), opened, now));
     });
   }
   CommandPtr Send(uint64_t session, core::AgentItem item) {
     return AgentCommand([session, item](DirectorEngine& engine, Moment now) {
-      engine.OnItems(core::SessionId(session), {item}, now);
+      engine.OnItems(core::AgentSessionId(session), {item}, now);
     });
   }
   template <class... Commands>
@@ -378,14 +378,14 @@ TEST_F(DirectorTest, TurnBuiltOnAFailedCommitIsDropped) {
   EXPECT_THAT(ErrorOf(1), HasReason("OUTCOME_UNKNOWN"));
   EXPECT_THAT(status_, HasReason("STORE_UNAVAILABLE"));
   EXPECT_FALSE(director_.has_turn());
-  EXPECT_THAT(director_.engine()->book().live_tasks(), IsEmpty());
+  EXPECT_THAT(director_.engine()->tasks().live_tasks(), IsEmpty());
   EXPECT_THAT(link_.TakeSent(), IsEmpty());
 }
 
 TEST_F(DirectorTest, StartReadsItsSpecFromDisk) {
   Turn(Submit(1, std::string(20 << 20, 'x')));
   const core::QueueId task = std::get<SubmitResult>(answers_.at(1)).queue_id;
-  ASSERT_EQ(director_.engine()->book().Find(task)->spec, nullptr) << "too large to keep in memory";
+  ASSERT_EQ(director_.engine()->tasks().Find(task)->spec, nullptr) << "too large to keep in memory";
   Turn(Open(1));
   const auto sent = link_.TakeSent();
   ASSERT_THAT(sent, SizeIs(1));
@@ -413,13 +413,13 @@ TEST_F(DirectorTest, CancelledWaitLeavesNothingBehind) {
   EXPECT_THAT(ErrorOf(2), StatusIs(absl::StatusCode::kCancelled));
   Turn(Open(1));
   EXPECT_TRUE(IsAccepted(3));
-  EXPECT_THAT(director_.engine()->book().live_tasks(), SizeIs(2));
+  EXPECT_THAT(director_.engine()->tasks().live_tasks(), SizeIs(2));
 }
 
 TEST_F(DirectorTest, CancelledWaitAfterAdmissionKeepsTheTask) {
   Turn(Submit(1), Submit(2));
   Turn(Open(1), CancelWaitCommand(CallId(2)));
-  EXPECT_THAT(director_.engine()->book().live_tasks(), SizeIs(2));
+  EXPECT_THAT(director_.engine()->tasks().live_tasks(), SizeIs(2));
   EXPECT_TRUE(IsAccepted(2)) << "not CANCELLED";
 }
 

@@ -30,13 +30,6 @@ absl::Status Overloaded(size_t calls_max) {
       kOverloadedRetryAfter);
 }
 
-absl::Status StoreClosed() {
-  return base::WithRetryAfter(
-      base::WithReason(absl::UnavailableError("the director's store is not available; retry"),
-                       "STORE_UNAVAILABLE"),
-      kOverloadedRetryAfter);
-}
-
 absl::Status TooManyCheckpoints() {
   return base::WithRetryAfter(
       base::WithReason(absl::UnavailableError("a checkpoint is in progress and another one is "
@@ -50,7 +43,7 @@ template <class T, class ReadFn>
 bool Read(StoreReader& reader, flow::Lane& lane, const DirectorDriver::Reply<T>& reply,
           ReadFn read_fn) {
   return reader.Post(lane, [reply, read_fn](const ports::EventStore* store) {
-    if (store == nullptr) return reply(StoreClosed());
+    if (store == nullptr) return reply(StoreUnavailable(kOverloadedRetryAfter));
     reply(read_fn(*store));
   });
 }
@@ -247,7 +240,7 @@ void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const 
 std::function<void(Redrive::ReadCallback)> DirectorDriver::ReadFunction(flow::Lane& lane) {
   return [this, &lane](const Redrive::ReadCallback& callback) {
     const auto run = [callback](const ports::EventStore* store) {
-      if (store == nullptr) return callback(StoreClosed());
+      if (store == nullptr) return callback(StoreUnavailable(kOverloadedRetryAfter));
       callback(store);
     };
     if (!reader_.Post(lane, run)) callback(Overloaded(options_.calls_max));

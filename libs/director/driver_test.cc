@@ -160,9 +160,9 @@ TEST_F(DirectorDriverTest, StatusAfterADrainShowsIt) {
 TEST_F(DirectorDriverTest, GoAwayReturnsAfterAgentsWereInformed) {
   const auto driver = Open();
   ASSERT_TRUE(driver->Post(AgentCommand([](DirectorEngine& engine, Moment now) {
-    EXPECT_THAT(
-        engine.OnSessionOpened(core::SessionId(1), {.name = "agent-1", .instance_id = "i"}, now),
-        IsOk());
+    EXPECT_THAT(engine.OnSessionOpened(core::AgentSessionId(1),
+                                       {.name = "agent-1", .instance_id = "i"}, now),
+                IsOk());
   })));
   driver->GoAway(absl::Minutes(1));
   const std::vector<test::FakeAgentLink::SentItem> sent = link_.TakeSent();
@@ -352,7 +352,7 @@ TEST_F(DirectorDriverTest, EventsOfATaskAreReadPageByPage) {
               testing::ElementsAre(core::TaskEventKind::kSubmitted, core::TaskEventKind::kAdmitted,
                                    core::TaskEventKind::kDenied));
   EXPECT_TRUE(page(0).has_more);
-  EXPECT_THAT(kinds(page(3)), testing::ElementsAre(core::TaskEventKind::kCanceled));
+  EXPECT_THAT(kinds(page(3)), testing::ElementsAre(core::TaskEventKind::kCancelled));
   EXPECT_FALSE(page(3).has_more);
   EXPECT_THAT(kinds(page(99)), testing::IsEmpty());
 }
@@ -444,7 +444,8 @@ TEST_F(DirectorDriverTest, SubmitStreamIsAnsweredInOrder) {
   stream = driver->SubmitTasks({.on_answers = take, .on_room = [&rooms] { ++rooms; }});
   for (int i = 0, waits = 0; i < 100; i += 4) {
     std::vector<SubmitStream::Item> items;
-    for (int item = 0; item < 4; ++item) items.push_back(MakeSubmitter("me", {}, clock_.WallNow()));
+    for (int item = 0; item < 4; ++item)
+      items.push_back(MakeSubmitRequest("me", {}, clock_.WallNow()));
     if (stream->Submit(std::move(items))) continue;
     ++waits;
     while (rooms < waits) {

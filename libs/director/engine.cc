@@ -33,25 +33,25 @@ DirectorEngine::DirectorEngine(const EngineOptions& options, ports::Random& rand
       random_(random),
       fleet_(options.lease),
       matcher_(fleet_),
-      waiting_line_(options.queue.max_waiters, options.queue.max_waiting_bytes) {}
+      waiter_queue_(options.queue.max_waiters, options.queue.max_waiting_bytes) {}
 
 absl::Status DirectorEngine::Recover(const core::Record& record) {
-  const std::string why = book_.TransitionError(record);
+  const std::string why = tasks_.TransitionError(record);
   if (!why.empty()) return base::WithReason(absl::DataLossError(why), ports::kStoreRefused);
-  book_.Apply(record);
+  tasks_.Apply(record);
   return absl::OkStatus();
 }
 
 void DirectorEngine::Begin(Moment now) {
-  Write(core::EpochBegan{NextEpoch(book_.epoch(), now.wall)});
-  for (const auto& [name, mark] : book_.marked_agents()) {
+  Write(core::EpochBegan{NextEpoch(tasks_.epoch(), now.wall)});
+  for (const auto& [name, mark] : tasks_.marked_agents()) {
     Agent& agent = fleet_.Get(name);
     agent.draining = mark.draining;
     agent.cordoned = !mark.cordoned_instance.empty();
     agent.instance_id = mark.cordoned_instance;
     agent.mark_why = mark.why;
   }
-  for (const auto& [sequence, entry] : book_.live_tasks()) {
+  for (const auto& [sequence, entry] : tasks_.live_tasks()) {
     if (entry->task.is_in_flight()) {
       fleet_.Hold(entry->task.history->agent, entry->task.queue_id, entry->task.terms->lane);
       Agent& agent = fleet_.Get(entry->task.history->agent);
@@ -62,8 +62,8 @@ void DirectorEngine::Begin(Moment now) {
     if (entry->task.is_in_flight()) {
       entry->timers.lease_until = LeaseEnd(now.monotonic);
       // The agent may have received a GoingAway that extended its lease.
-      if (entry->task.history->director_epoch <= book_.lease_extension().epoch) {
-        entry->timers.lease_until += book_.lease_extension().extension;
+      if (entry->task.history->director_epoch <= tasks_.lease_extension().epoch) {
+        entry->timers.lease_until += tasks_.lease_extension().extension;
       }
     }
     OfferToMatcher(*entry, now);
@@ -81,7 +81,7 @@ Outcome DirectorEngine::TakeOutcome() {
 
 core::Record& DirectorEngine::Write(core::Record&& record) {
   core::Record& written = outcome_.records.emplace_back(std::move(record));
-  book_.Apply(written);
+  tasks_.Apply(written);
   return written;
 }
 
@@ -93,7 +93,7 @@ core::TaskEvent DirectorEngine::MakeEvent(const core::TaskState& task, const Eve
           .who = details.who,
           .why = details.why,
           .fault = details.fault,
-          .place_before = book_.Position(task),
+          .place_before = tasks_.Position(task),
           .agent = details.agent};
 }
 
@@ -103,12 +103,13 @@ void DirectorEngine::WriteTask(Entry& entry, const EventDetails& details, core::
   core::TaskRecord record = {.queue_id = task.queue_id,
                              .number = task.last_record + 1,
                              .event = MakeEvent(task, details, now)};
-  if (const auto* dispatched = std::get_if<core::Dispatched>(&change)) {
+  if (const auto* dispatched = std::get_if<core::TaskDispatched>(&change)) {
     record.event.dispatch = dispatched->dispatch;
   } else if (task.is_in_flight()) {
     record.event.dispatch = task.dispatch;
     record.event.agent = task.history->agent;
   }
+  // See HandleBusy().
   if (details.kind == TaskEventKind::kBusy && task.history->last_busy > 0 &&
       task.history->busy_rejections + 1 >= core::kKeepsPlaceFromBusyAnswer) {
     record.replaces = task.last_record - task.history->last_busy + 1;
@@ -134,7 +135,7 @@ void DirectorEngine::WriteTask(Entry& entry, const EventDetails& details, core::
   const std::string held_by = task.history->agent;
   if (was_pending) matcher_.Remove(entry);
   core::Record& written = Write(std::move(record));
-  std::get<core::TaskRecord>(written).event.place_after = book_.Position(task);
+  std::get<core::TaskRecord>(written).event.place_after = tasks_.Position(task);
   if (was_in_flight && !task.is_in_flight()) {
     fleet_.Release(held_by, task.queue_id, task.terms->lane);
   }
@@ -147,21 +148,21 @@ void DirectorEngine::WriteTask(Entry& entry, const EventDetails& details, core::
   OfferToMatcher(entry, now);
   const std::string& session_id = task.session_id;
   if (task.is_ended() && !session_id.empty()) {
-    if (Entry* next = book_.FirstOfSession(session_id)) OfferToMatcher(*next, now);
+    if (Entry* next = tasks_.FirstTaskOfSession(session_id)) OfferToMatcher(*next, now);
   }
   OfferOverlapping(task, overlap_before, now);
 }
 
 uint64_t DirectorEngine::OverlapInFlight(const core::TaskState& task) const {
   if (!task.terms->overlap.has_value()) return 0;
-  const Book::OverlapGroup* others = book_.FindOverlapGroup(task.terms->overlap->key);
+  const TaskTable::OverlapGroup* others = tasks_.FindOverlapGroup(task.terms->overlap->key);
   return others == nullptr ? 0 : others->in_flight;
 }
 
 void DirectorEngine::OfferOverlapping(const core::TaskState& task, uint64_t before, Moment now) {
   const uint64_t after = OverlapInFlight(task);
   if (before == after) return;
-  const Book::OverlapGroup* others = book_.FindOverlapGroup(task.terms->overlap->key);
+  const TaskTable::OverlapGroup* others = tasks_.FindOverlapGroup(task.terms->overlap->key);
   if (others == nullptr) return;
   // The number changed by one. That matters only for tasks whose limit is the larger of the two
   // numbers.
@@ -243,22 +244,22 @@ void DirectorEngine::ArmTimers(Entry& entry, Moment now) {
   }
   if (std::exchange(entry.is_delayed, is_delayed)) --delayed_;
   if (is_delayed) ++delayed_;
-  pending_agenda_.Set(task.queue_id, task.is_pending() ? due : std::nullopt);
-  wall_agenda_.Set(task.queue_id, wall_due);
-  in_flight_agenda_.Set(task.queue_id, task.is_in_flight() ? due : std::nullopt);
+  pending_timers_.Set(task.queue_id, task.is_pending() ? due : std::nullopt);
+  wall_timers_.Set(task.queue_id, wall_due);
+  in_flight_timers_.Set(task.queue_id, task.is_in_flight() ? due : std::nullopt);
 }
 
 bool DirectorEngine::IsReadyNow(const Entry& entry, Moment now) const {
   const core::TaskState& task = entry.task;
   if (!task.is_pending() || entry.timers.not_before > now.monotonic) return false;
-  if (task.earliest_start_at > now.wall || book_.WaitsForOverlap(task)) return false;
-  return task.session_id.empty() || book_.FirstOfSession(task.session_id) == &entry;
+  if (task.earliest_start_at > now.wall || tasks_.WaitsForOverlap(task)) return false;
+  return task.session_id.empty() || tasks_.FirstTaskOfSession(task.session_id) == &entry;
 }
 
 void DirectorEngine::OfferToMatcher(Entry& entry, Moment now) {
   ArmTimers(entry, now);
   if (matcher_.IsReady(entry) || !IsReadyNow(entry, now)) return;
-  matcher_.Add(entry, MakeDemand(entry, book_));
+  matcher_.Add(entry, MakeDemand(entry, tasks_));
 }
 
 void DirectorEngine::Settle(Moment now) {
@@ -272,10 +273,10 @@ void DirectorEngine::Settle(Moment now) {
 // Wakes the next pending task whose time has come. It becomes ready or, after its deadline, fails.
 // This happens before any dispatch, so that the dispatch order is right.
 bool DirectorEngine::WakeNext(Moment now) {
-  std::optional<core::QueueId> id = pending_agenda_.TakeDue(now.monotonic);
-  if (!id.has_value()) id = wall_agenda_.TakeDue(now.wall);
+  std::optional<core::QueueId> id = pending_timers_.TakeDue(now.monotonic);
+  if (!id.has_value()) id = wall_timers_.TakeDue(now.wall);
   if (!id.has_value()) return false;
-  OnPendingDue(*book_.Find(*id), now);
+  OnPendingDue(*tasks_.Find(*id), now);
   return true;
 }
 
@@ -295,7 +296,7 @@ bool DirectorEngine::DispatchNext(Moment now) {
 
 void DirectorEngine::RecordDenials(Moment now) {
   const std::vector<Group*> changed = matcher_.TakeChangedGroups();
-  if (book_.switches().paused) return;
+  if (tasks_.switches().paused) return;
   for (Group* group : changed) {
     const std::string why = fleet_.WhyNoAgent(group->served_by, now);
     if (why == group->denied) continue;
@@ -307,10 +308,10 @@ void DirectorEngine::RecordDenials(Moment now) {
 bool DirectorEngine::ForgetEndedTasks(Moment now) {
   bool released = false;
   uint64_t dispatches = 0;
-  for (int forgotten = 0; forgotten < kForgottenMax && !book_.ended().empty(); ++forgotten) {
-    const core::TaskState& task = book_.ended().begin()->second->task;
+  for (int forgotten = 0; forgotten < kForgottenMax && !tasks_.ended().empty(); ++forgotten) {
+    const core::TaskState& task = tasks_.ended().begin()->second->task;
     const absl::Time finished_at = task.finished_at;
-    if (book_.ended().size() <= options_.retention.count &&
+    if (tasks_.ended().size() <= options_.retention.count &&
         now.wall < finished_at + options_.retention.age) {
       break;
     }
@@ -320,7 +321,7 @@ bool DirectorEngine::ForgetEndedTasks(Moment now) {
     const std::optional<KnownRequest> request =
         task.request_id.empty()
             ? std::nullopt
-            : book_.FindRequest(task.terms->identity, task.request_id, now.wall);
+            : tasks_.FindRequest(task.terms->identity, task.request_id, now.wall);
     if (request.has_value() && request->queue_id == id) {
       Write(core::RequestRemembered{.identity = task.terms->identity,
                                     .request_id = task.request_id,
@@ -331,7 +332,7 @@ bool DirectorEngine::ForgetEndedTasks(Moment now) {
     }
     Write(core::TaskForgotten{id, task.last_record});
     // Forgetting a task may also forget which agent owns its session.
-    Entry* next = session_id.empty() ? nullptr : book_.FirstOfSession(session_id);
+    Entry* next = session_id.empty() ? nullptr : tasks_.FirstTaskOfSession(session_id);
     if (next != nullptr && matcher_.IsReady(*next)) {
       matcher_.Remove(*next);
       OfferToMatcher(*next, now);
@@ -339,15 +340,15 @@ bool DirectorEngine::ForgetEndedTasks(Moment now) {
     }
   }
   if (dispatches > 0) {
-    Write(core::DispatchesForgotten{book_.dispatches_forgotten() + dispatches});
+    Write(core::DispatchesForgotten{tasks_.dispatches_forgotten() + dispatches});
   }
   return released;
 }
 
 void DirectorEngine::ForgetExpiredRequests(Moment now) {
-  for (int forgotten = 0; forgotten < kForgottenMax && !book_.remembered().empty(); ++forgotten) {
-    const auto& [forget_at, key] = *book_.remembered().begin();
-    if (book_.remembered().size() <= core::kRememberedRequestsMax && now.wall < forget_at) return;
+  for (int forgotten = 0; forgotten < kForgottenMax && !tasks_.remembered().empty(); ++forgotten) {
+    const auto& [forget_at, key] = *tasks_.remembered().begin();
+    if (tasks_.remembered().size() <= core::kRememberedRequestsMax && now.wall < forget_at) return;
     Write(core::RequestForgotten{.identity = key.first, .request_id = key.second});
   }
 }

@@ -16,12 +16,12 @@
 #include "libs/core/record.h"
 #include "libs/core/session.h"
 #include "libs/core/task.h"
-#include "libs/director/book.h"
 #include "libs/director/engine_types.h"
 #include "libs/director/fleet.h"
 #include "libs/director/matcher.h"
 #include "libs/director/queue_views.h"
-#include "libs/director/waiting_line.h"
+#include "libs/director/task_table.h"
+#include "libs/director/waiter_queue.h"
 #include "libs/ports/environment.h"
 
 namespace callboard::director {
@@ -60,8 +60,8 @@ class DirectorEngine {
 
   // ---- Callers ----
 
-  // REQUIRES: `caller` was made by MakeSubmitter().
-  Decision Submit(Caller&& caller, Moment now);
+  // REQUIRES: `request` was made by MakeSubmitRequest().
+  Decision Submit(AdmissionRequest&& request, Moment now);
   // Reserves a place for a later submit. REQUIRES: 0 < lifetime.
   Decision ReserveSlot(const std::string& identity, absl::Duration lifetime, Moment now);
   // Removes a waiter whose caller has gone. Does nothing if it is not waiting.
@@ -100,12 +100,12 @@ class DirectorEngine {
   absl::Status Announce(const core::AgentAnnouncement& announced, Moment now);
   // Errors: INVALID_ARGUMENT for an invalid agent, ALREADY_EXISTS as in Announce(). After an error
   // the caller ends the Session. REQUIRES: the Session was not opened before.
-  absl::Status OnSessionOpened(core::SessionId session, const core::SessionOpened& opened,
+  absl::Status OnSessionOpened(core::AgentSessionId session, const core::SessionOpened& opened,
                                Moment now);
   // Handles the items of one message. Ignored when the Session has ended or was replaced.
-  void OnItems(core::SessionId session, absl::Span<const core::AgentItem> items, Moment now);
+  void OnItems(core::AgentSessionId session, absl::Span<const core::AgentItem> items, Moment now);
   // An open Session has ended; `why` may have the reason ports::kMessageTooLarge.
-  void OnSessionClosed(core::SessionId session, const absl::Status& why, Moment now);
+  void OnSessionClosed(core::AgentSessionId session, const absl::Status& why, Moment now);
   // A Session could not be opened.
   void OnUnreachable(const std::string& name, const absl::Status& why, Moment now);
   // A copy of a start could not be written to its Session.
@@ -128,7 +128,9 @@ class DirectorEngine {
   absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const {
     return views().Explain(id, now);
   }
-  SessionPage ListSessions(const SessionQuery& query) const { return views().ListSessions(query); }
+  TaskSessionPage ListTaskSessions(const TaskSessionQuery& query) const {
+    return views().ListTaskSessions(query);
+  }
   absl::StatusOr<AgentView> FindAgent(const std::string& name, Moment now) const {
     return views().FindAgent(name, now);
   }
@@ -136,10 +138,10 @@ class DirectorEngine {
     return views().ListAgents(query, now);
   }
 
-  const Book& book() const { return book_; }
+  const TaskTable& tasks() const { return tasks_; }
   const Fleet& fleet() const { return fleet_; }
-  const WaitingLine& waiting_line() const { return waiting_line_; }
-  uint64_t epoch() const { return book_.epoch(); }
+  const WaiterQueue& waiter_queue() const { return waiter_queue_; }
+  uint64_t epoch() const { return tasks_.epoch(); }
   // Whether GoAway() was called. Nothing is dispatched after that.
   bool is_going_away() const { return lease_extension_ > absl::ZeroDuration(); }
 
@@ -169,13 +171,13 @@ class DirectorEngine {
 
   // ---- Reads ----
 
-  bool can_dispatch() const { return !book_.switches().paused && !is_going_away(); }
+  bool can_dispatch() const { return !tasks_.switches().paused && !is_going_away(); }
   QueueViews views() const {
     return QueueViews({.options = options_,
-                       .book = book_,
+                       .tasks = tasks_,
                        .fleet = fleet_,
                        .matcher = matcher_,
-                       .waiting_line = waiting_line_,
+                       .waiter_queue = waiter_queue_,
                        .tickets = tickets_,
                        .drain_rate = drain_rate_,
                        .delayed = delayed_,
@@ -185,7 +187,7 @@ class DirectorEngine {
 
   // ---- State changes (engine.cc) ----
 
-  // Adds a record to the outcome and applies it to the book: the only way to change the book.
+  // Adds a record to the outcome and applies it to `tasks_`: the only way to change the table.
   // Returns the record in the outcome, so that its descriptive fields can be completed.
   core::Record& Write(core::Record&& record);
   core::TaskEvent MakeEvent(const core::TaskState& task, const EventDetails& details,
@@ -201,7 +203,7 @@ class DirectorEngine {
   absl::Duration LeaseEnd(absl::Duration last_seen_at) const {
     return last_seen_at + options_.lease.redispatch_after + lease_extension_;
   }
-  // Enters the next timer of the task into the agendas.
+  // Enters the next timer of the task into the `TaskTimers`.
   void ArmTimers(Entry& entry, Moment now);
   // Arms the timers of the task, and adds it to the matcher if it is ready.
   void OfferToMatcher(Entry& entry, Moment now);
@@ -224,38 +226,38 @@ class DirectorEngine {
   // ---- Admission (engine_admission.cc) ----
 
   struct AdmissionPlan;
-  Decision Admit(Caller& caller, bool arriving, Moment now);
-  std::optional<Decision> FindDuplicate(const Caller& caller, Moment now);
-  // Returns whether the caller submits the task that `known` was computed from.
-  bool IsSameRequest(const core::Fingerprint& known, const Caller& caller) const;
-  absl::Status CheckOverlap(const Caller& caller, AdmissionPlan& plan) const;
+  Decision Admit(AdmissionRequest& request, bool arriving, Moment now);
+  std::optional<Decision> FindDuplicate(const AdmissionRequest& request, Moment now);
+  // Returns whether the request submits the task that `known` was computed from.
+  bool IsSameRequest(const core::Fingerprint& known, const AdmissionRequest& request) const;
+  absl::Status CheckOverlap(const AdmissionRequest& request, AdmissionPlan& plan) const;
   // The reason why there is no place. The error is built only when it is sent, because most callers
   // wait.
   enum class NoPlaceReason { kQueueFull, kShareUsedUp, kTicketExpired };
-  std::optional<NoPlaceReason> FindPlace(const Caller& caller, AdmissionPlan& plan,
+  std::optional<NoPlaceReason> FindPlace(const AdmissionRequest& request, AdmissionPlan& plan,
                                          Moment now) const;
-  Decision WaitOrReject(Caller& caller, NoPlaceReason why, bool arriving, Moment now);
-  Decision AddToWaitingLine(Caller& caller, Moment now);
+  Decision WaitOrReject(AdmissionRequest& request, NoPlaceReason why, bool arriving, Moment now);
+  Decision AddToWaiterQueue(AdmissionRequest& request, Moment now);
   // Ends the tasks that the new task replaces.
   void EndDisplacedTasks(const AdmissionPlan& plan, const std::string& who, core::QueueId new_task,
                          Moment now);
-  SubmitResult AddTask(Caller& caller, const AdmissionPlan& plan, Moment now);
+  SubmitResult AddTask(AdmissionRequest& request, const AdmissionPlan& plan, Moment now);
   // Answers waiters with the request id of a task that was just admitted: they need no place.
   void AnswerDuplicates(const core::TaskState& task, Moment now);
   SubmitResult DuplicateResult(const Entry& entry) const;
-  Decision AdmitTicket(Caller& caller, bool arriving, Moment now);
+  Decision AdmitTicket(AdmissionRequest& request, bool arriving, Moment now);
   bool AdmitNextWaiter(Moment now);
   absl::Status NoPlaceError(NoPlaceReason why, core::QueuePolicy policy, Moment now) const;
   absl::Status FullError(core::QueuePolicy policy, Moment now) const;
   absl::Status ShareError(core::QueuePolicy policy, Moment now) const;
   absl::Status DrainingError(Moment now) const;
   uint64_t SchedulerPlaces() const;
-  bool is_draining() const { return shutting_down_ || book_.switches().draining; }
+  bool is_draining() const { return shutting_down_ || tasks_.switches().draining; }
   bool is_bounded() const { return options_.queue.max_size > 0; }
   // Returns whether there is no place for one more task after `freed` tasks have ended for it.
   bool IsFull(uint64_t freed = 0) const {
     return is_bounded() &&
-           book_.counts().pending + tickets_.size() - freed >= options_.queue.max_size;
+           tasks_.counts().pending + tickets_.size() - freed >= options_.queue.max_size;
   }
   core::QueuePolicy PolicyOf(const core::Submission& submission) const {
     return submission.policy.value_or(options_.queue.policy);
@@ -279,7 +281,7 @@ class DirectorEngine {
   // Handles the end of a start's lease without an answer.
   void OnStartUnanswered(Entry& entry, Moment now);
   void RetryOrFail(Entry& entry, const FailedDispatch& dispatch, Moment now);
-  void EndTask(Entry& entry, core::Ended ended, const EventDetails& details, Moment now);
+  void EndTask(Entry& entry, core::TaskEnded ended, const EventDetails& details, Moment now);
   void EndCancelled(Entry& entry, const std::string& who, const std::string& why,
                     std::optional<core::RunResult> run, Moment now);
 
@@ -312,16 +314,16 @@ class DirectorEngine {
   const EngineOptions options_;
   ports::Random& random_;
 
-  Book book_;
+  TaskTable tasks_;
   Fleet fleet_;
   Matcher matcher_;
-  WaitingLine waiting_line_;
+  WaiterQueue waiter_queue_;
   Tickets tickets_;
   // pending: ends of backoffs. wall: earliest starts and deadlines. in flight: leases, repeated
   // sends, and guards.
-  Agenda<absl::Duration> pending_agenda_;
-  Agenda<absl::Time> wall_agenda_;
-  Agenda<absl::Duration> in_flight_agenda_;
+  TaskTimers<absl::Duration> pending_timers_;
+  TaskTimers<absl::Time> wall_timers_;
+  TaskTimers<absl::Duration> in_flight_timers_;
   // Last time when Settle() ran. After it no free slot and no free place is left that a task or a
   // waiter could use.
   absl::Duration settled_at_ = -absl::InfiniteDuration();

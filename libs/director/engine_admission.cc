@@ -7,7 +7,6 @@
 #include "libs/base/error.h"
 #include "libs/base/text.h"
 #include "libs/core/limits.h"
-#include "libs/core/session.h"
 #include "libs/core/trace.h"
 #include "libs/director/engine.h"
 
@@ -18,20 +17,6 @@ using base::WithReason;
 using base::WithRetryAfter;
 using core::QueuePolicy;
 using core::TaskEventKind;
-
-absl::string_view PolicyName(QueuePolicy policy) {
-  switch (policy) {
-    case QueuePolicy::kReject:
-      return "reject";
-    case QueuePolicy::kBlock:
-      return "block";
-    case QueuePolicy::kDropOldest:
-      return "drop-oldest";
-    case QueuePolicy::kDropLatest:
-      return "drop-latest";
-  }
-  return "";
-}
 
 absl::Status OverlapError(const std::string& key, core::QueueId live) {
   return WithReason(
@@ -50,15 +35,15 @@ struct DirectorEngine::AdmissionPlan {
   Entry* evicted = nullptr;
 };
 
-Decision DirectorEngine::Submit(Caller&& caller, Moment now) {
-  Decision decision = Admit(caller, /*arriving=*/true, now);
+Decision DirectorEngine::Submit(AdmissionRequest&& request, Moment now) {
+  Decision decision = Admit(request, /*arriving=*/true, now);
   Settle(now);
   return decision;
 }
 
 Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec,
                                  const std::string& who, Moment now) {
-  const Entry* entry = book_.Find(id);
+  const Entry* entry = tasks_.Find(id);
   if (entry == nullptr) return TaskNotFound(id);
   const core::TaskState& old = entry->task;
   if (!old.is_ended() || old.state == core::LifecycleState::kCompleted) {
@@ -67,8 +52,8 @@ Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec,
                                        "; only failed and cancelled tasks can be redriven")),
                       "NOT_REDRIVABLE", {{"queue_id", ToString(id)}});
   }
-  if (const std::optional<core::QueueId> successor = book_.RedrivenAs(id)) {
-    if (const Entry* found = book_.Find(*successor)) return DuplicateResult(*found);
+  if (const std::optional<core::QueueId> successor = tasks_.RedrivenAs(id)) {
+    if (const Entry* found = tasks_.Find(*successor)) return DuplicateResult(*found);
   }
   core::Submission submission = {.spec = spec, .policy = QueuePolicy::kReject, .ticket = {}};
   submission.spec.request_id = absl::StrCat("redrive/", ToString(id));
@@ -77,9 +62,10 @@ Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec,
   submission.spec.earliest_start_at.reset();
   // Submitted in the name of the original caller, so that a task has one successor regardless of
   // who redrives it.
-  Caller caller = MakeSubmitter(old.terms->identity, std::move(submission), now.wall);
-  caller.redrive_of = id;
-  Decision decision = Admit(caller, /*arriving=*/true, now);
+  AdmissionRequest request =
+      MakeSubmitRequest(old.terms->identity, std::move(submission), now.wall);
+  request.redrive_of = id;
+  Decision decision = Admit(request, /*arriving=*/true, now);
   if (const auto* submitted = std::get_if<SubmitResult>(&decision);
       submitted != nullptr && !submitted->deduplicated) {
     WriteEvent(*entry,
@@ -91,9 +77,9 @@ Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec,
   return decision;
 }
 
-Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
-  if (caller.wants_ticket()) return AdmitTicket(caller, arriving, now);
-  const core::Submission& submission = *caller.submission;
+Decision DirectorEngine::Admit(AdmissionRequest& request, bool arriving, Moment now) {
+  if (request.wants_ticket()) return AdmitTicket(request, arriving, now);
+  const core::Submission& submission = *request.submission;
   if (absl::Status status = core::CheckSupported(submission.spec); !status.ok()) return status;
   const QueuePolicy policy = PolicyOf(submission);
   if (policy == QueuePolicy::kDropOldest && policy != options_.queue.policy &&
@@ -102,27 +88,27 @@ Decision DirectorEngine::Admit(Caller& caller, bool arriving, Moment now) {
                           "drop-oldest is not allowed here (setting queue.allow_evict)"),
                       "EVICT_NOT_ALLOWED");
   }
-  if (std::optional<Decision> same = FindDuplicate(caller, now)) return *std::move(same);
+  if (std::optional<Decision> same = FindDuplicate(request, now)) return *std::move(same);
   if (is_draining()) return DrainingError(now);
   AdmissionPlan plan;
-  if (absl::Status status = CheckOverlap(caller, plan); !status.ok()) return status;
-  if (const std::optional<NoPlaceReason> why = FindPlace(caller, plan, now)) {
-    return WaitOrReject(caller, *why, arriving, now);
+  if (absl::Status status = CheckOverlap(request, plan); !status.ok()) return status;
+  if (const std::optional<NoPlaceReason> why = FindPlace(request, plan, now)) {
+    return WaitOrReject(request, *why, arriving, now);
   }
   if (submission.validate_only) {
-    return SubmitResult{.admitted = {.spec = core::SpecPtr(caller.submission, &submission.spec)}};
+    return SubmitResult{.admitted = {.spec = core::SpecPtr(request.submission, &submission.spec)}};
   }
-  return AddTask(caller, plan, now);
+  return AddTask(request, plan, now);
 }
 
-std::optional<Decision> DirectorEngine::FindDuplicate(const Caller& caller, Moment now) {
-  const core::Submission& submission = *caller.submission;
+std::optional<Decision> DirectorEngine::FindDuplicate(const AdmissionRequest& request, Moment now) {
+  const core::Submission& submission = *request.submission;
   const std::string& request_id = submission.spec.request_id;
   if (request_id.empty()) return std::nullopt;
   const std::optional<KnownRequest> known =
-      book_.FindRequest(caller.identity, request_id, now.wall);
+      tasks_.FindRequest(request.identity, request_id, now.wall);
   if (!known.has_value()) return std::nullopt;
-  if (!IsSameRequest(known->fingerprint, caller)) {
+  if (!IsSameRequest(known->fingerprint, request)) {
     return WithReason(
         absl::AlreadyExistsError(absl::StrCat(
             "request_id ", base::EscapeForError(request_id), " was used for another task, ",
@@ -130,17 +116,18 @@ std::optional<Decision> DirectorEngine::FindDuplicate(const Caller& caller, Mome
         "REQUEST_ID_REUSED", {{"queue_id", ToString(known->queue_id)}});
   }
   if (!submission.validate_only &&
-      tickets_.IsValid(submission.ticket, caller.identity, now.monotonic)) {
+      tickets_.IsValid(submission.ticket, request.identity, now.monotonic)) {
     tickets_.Release(submission.ticket);
   }
-  const Entry* entry = book_.Find(known->queue_id);
+  const Entry* entry = tasks_.Find(known->queue_id);
   if (entry != nullptr) return DuplicateResult(*entry);
   return SubmitResult{.queue_id = known->queue_id, .state = known->state, .deduplicated = true};
 }
 
-bool DirectorEngine::IsSameRequest(const core::Fingerprint& known, const Caller& caller) const {
-  const core::TaskSpec& spec = caller.submission->spec;
-  if (core::IsSameSubmit(known, caller.fingerprint, spec)) return true;
+bool DirectorEngine::IsSameRequest(const core::Fingerprint& known,
+                                   const AdmissionRequest& request) const {
+  const core::TaskSpec& spec = request.submission->spec;
+  if (core::IsSameSubmit(known, request.fingerprint, spec)) return true;
   // A default value and the same value sent explicitly mean the same request.
   core::TaskSpec same = spec;
   if (spec.max_attempts == 0) {
@@ -156,20 +143,21 @@ bool DirectorEngine::IsSameRequest(const core::Fingerprint& known, const Caller&
 SubmitResult DirectorEngine::DuplicateResult(const Entry& entry) const {
   return {.queue_id = entry.task.queue_id,
           .state = entry.task.state,
-          .position = book_.Position(entry.task),
+          .position = tasks_.Position(entry.task),
           .deduplicated = true};
 }
 
-absl::Status DirectorEngine::CheckOverlap(const Caller& caller, AdmissionPlan& plan) const {
-  const std::optional<core::Overlap>& overlap = caller.submission->spec.overlap;
+absl::Status DirectorEngine::CheckOverlap(const AdmissionRequest& request,
+                                          AdmissionPlan& plan) const {
+  const std::optional<core::Overlap>& overlap = request.submission->spec.overlap;
   if (!overlap.has_value() || overlap->policy == core::OverlapPolicy::kAllow) {
     return absl::OkStatus();
   }
-  const Book::OverlapGroup* others = book_.FindOverlapGroup(overlap->key);
+  const TaskTable::OverlapGroup* others = tasks_.FindOverlapGroup(overlap->key);
   if (others == nullptr || others->live.size() < overlap->live_tasks_max()) return absl::OkStatus();
   if (overlap->policy == core::OverlapPolicy::kQueueOne) {
     // The pending task is replaced by the new one; running tasks continue. Without a pending task,
-    // the new one waits (Book::WaitsForOverlap()).
+    // the new one waits (TaskTable::WaitsForOverlap()).
     for (auto other = others->live.rbegin(); other != others->live.rend(); ++other) {
       if (!other->second->task.is_pending()) continue;
       plan.coalesced = other->second;
@@ -180,57 +168,56 @@ absl::Status DirectorEngine::CheckOverlap(const Caller& caller, AdmissionPlan& p
   return OverlapError(overlap->key, others->live.begin()->second->task.queue_id);
 }
 
-std::optional<DirectorEngine::NoPlaceReason> DirectorEngine::FindPlace(const Caller& caller,
-                                                                       AdmissionPlan& plan,
-                                                                       Moment now) const {
-  const core::Submission& submission = *caller.submission;
+std::optional<DirectorEngine::NoPlaceReason> DirectorEngine::FindPlace(
+    const AdmissionRequest& request, AdmissionPlan& plan, Moment now) const {
+  const core::Submission& submission = *request.submission;
   const QueuePolicy policy = PolicyOf(submission);
   const bool has_ticket = !submission.ticket.empty();
   const uint64_t freed = plan.coalesced != nullptr ? 1 : 0;
-  if (is_bounded() && caller.is_scheduler()) {
+  if (is_bounded() && request.is_scheduler()) {
     const uint64_t freed_share =
         freed == 1 && plan.coalesced->task.terms->source == core::TaskSource::kScheduler ? 1 : 0;
-    if (book_.scheduler_pending() - freed_share >= SchedulerPlaces()) {
+    if (tasks_.scheduler_pending() - freed_share >= SchedulerPlaces()) {
       if (policy != QueuePolicy::kDropOldest || has_ticket) return NoPlaceReason::kShareUsedUp;
-      plan.evicted = book_.OldestFresh(/*scheduler_only=*/true, /*except=*/plan.coalesced);
+      plan.evicted = tasks_.OldestFresh(/*scheduler_only=*/true, /*except=*/plan.coalesced);
       if (plan.evicted == nullptr) return NoPlaceReason::kShareUsedUp;
       return std::nullopt;
     }
   }
   if (has_ticket) {
-    const bool is_valid = tickets_.IsValid(submission.ticket, caller.identity, now.monotonic);
+    const bool is_valid = tickets_.IsValid(submission.ticket, request.identity, now.monotonic);
     return is_valid ? std::nullopt : std::optional(NoPlaceReason::kTicketExpired);
   }
   if (!IsFull(freed)) return std::nullopt;
   if (policy != QueuePolicy::kDropOldest) return NoPlaceReason::kQueueFull;
-  plan.evicted = book_.OldestFresh(/*scheduler_only=*/false, /*except=*/plan.coalesced);
+  plan.evicted = tasks_.OldestFresh(/*scheduler_only=*/false, /*except=*/plan.coalesced);
   if (plan.evicted == nullptr) return NoPlaceReason::kQueueFull;
   return std::nullopt;
 }
 
-Decision DirectorEngine::WaitOrReject(Caller& caller, NoPlaceReason why, bool arriving,
+Decision DirectorEngine::WaitOrReject(AdmissionRequest& request, NoPlaceReason why, bool arriving,
                                       Moment now) {
-  const core::Submission& submission = *caller.submission;
+  const core::Submission& submission = *request.submission;
   const QueuePolicy policy = PolicyOf(submission);
   const bool may_wait = policy == QueuePolicy::kBlock && arriving && submission.ticket.empty() &&
                         !submission.validate_only;
-  return may_wait ? AddToWaitingLine(caller, now) : NoPlaceError(why, policy, now);
+  return may_wait ? AddToWaiterQueue(request, now) : NoPlaceError(why, policy, now);
 }
 
-Decision DirectorEngine::AddToWaitingLine(Caller& caller, Moment now) {
-  if (const std::optional<WaiterId> id = waiting_line_.Add(std::move(caller))) return *id;
-  const bool is_number = waiting_line_.has_too_many();
+Decision DirectorEngine::AddToWaiterQueue(AdmissionRequest& request, Moment now) {
+  if (const std::optional<WaiterId> id = waiter_queue_.Add(std::move(request))) return *id;
+  const bool is_number = waiter_queue_.has_too_many();
   const std::string what =
-      is_number ? absl::StrCat("too many callers wait for a place (", waiting_line_.size(), " of ",
+      is_number ? absl::StrCat("too many callers wait for a place (", waiter_queue_.size(), " of ",
                                options_.queue.max_waiters, ", setting queue.max_waiters)")
                 : absl::StrCat("the callers that wait for a place use too much memory (",
-                               waiting_line_.bytes(), " of ", options_.queue.max_waiting_bytes,
+                               waiter_queue_.bytes(), " of ", options_.queue.max_waiting_bytes,
                                " bytes, setting queue.max_waiting_bytes)");
   return WithRetryAfter(
       WithReason(absl::ResourceExhaustedError(what), "TOO_MANY_WAITERS",
                  {{"bound", is_number ? "queue.max_waiters" : "queue.max_waiting_bytes"},
-                  {"waiting", absl::StrCat(waiting_line_.size())},
-                  {"waiting_bytes", absl::StrCat(waiting_line_.bytes())}}),
+                  {"waiting", absl::StrCat(waiter_queue_.size())},
+                  {"waiting_bytes", absl::StrCat(waiter_queue_.bytes())}}),
       drain_rate_.RetryAfter(now.monotonic));
 }
 
@@ -256,12 +243,13 @@ void DirectorEngine::EndDisplacedTasks(const AdmissionPlan& plan, const std::str
   }
 }
 
-SubmitResult DirectorEngine::AddTask(Caller& caller, const AdmissionPlan& plan, Moment now) {
-  core::Submission& submission = *caller.submission;
+SubmitResult DirectorEngine::AddTask(AdmissionRequest& request, const AdmissionPlan& plan,
+                                     Moment now) {
+  core::Submission& submission = *request.submission;
   // Ids grow in the order of admission, which is also the cheapest order for the store.
   last_id_ = core::Ulid::After(last_id_, now.wall, {random_.Next(), random_.Next()});
   const core::QueueId id = core::QueueId(last_id_);
-  EndDisplacedTasks(plan, caller.identity, id, now);
+  EndDisplacedTasks(plan, request.identity, id, now);
   if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
 
   core::TaskSpec& spec = submission.spec;
@@ -269,18 +257,18 @@ SubmitResult DirectorEngine::AddTask(Caller& caller, const AdmissionPlan& plan, 
   if (spec.timeout == absl::ZeroDuration()) spec.timeout = core::kDefaultTimeout;
   if (spec.max_attempts == 0) spec.max_attempts = options_.queue.max_attempts;
   if (!spec.source.has_value()) spec.source = core::TaskSource::kApi;
-  core::Admitted admitted = {.spec = core::SpecPtr(caller.submission, &spec),
-                             .fingerprint = caller.fingerprint,
-                             .policy = submission.policy,
-                             .identity = caller.identity,
-                             .submitted_at = caller.arrived,
-                             .sequence = book_.next_sequence(),
-                             .redrive_of = caller.redrive_of,
-                             .trace = submission.trace};
+  core::TaskAdmitted admitted = {.spec = core::SpecPtr(request.submission, &spec),
+                                 .fingerprint = request.fingerprint,
+                                 .policy = submission.policy,
+                                 .identity = request.identity,
+                                 .submitted_at = request.arrived,
+                                 .sequence = tasks_.next_sequence(),
+                                 .redrive_of = request.redrive_of,
+                                 .trace = submission.trace};
   if (admitted.trace == core::SpanContext()) {
     admitted.trace = core::SubmitSpan(id);
     // The repeated task is sampled if the original was.
-    const Entry* old = caller.redrive_of.has_value() ? book_.Find(*caller.redrive_of) : nullptr;
+    const Entry* old = request.redrive_of.has_value() ? tasks_.Find(*request.redrive_of) : nullptr;
     admitted.trace.sampled = old != nullptr && old->task.trace.sampled;
   }
   const core::SpanContext trace = admitted.trace;
@@ -289,17 +277,17 @@ SubmitResult DirectorEngine::AddTask(Caller& caller, const AdmissionPlan& plan, 
   record.event = {.number = 2,
                   .kind = TaskEventKind::kAdmitted,
                   .at = now.wall,
-                  .who = caller.identity,
-                  .place_after = book_.counts().pending + 1};
+                  .who = request.identity,
+                  .place_after = tasks_.counts().pending + 1};
   outcome_.steps.push_back({.record = outcome_.records.size(),
-                            .submitted_at = caller.arrived,
+                            .submitted_at = request.arrived,
                             .max_attempts = spec.max_attempts,
                             .trace = trace});
   const core::TaskRecord& written = std::get<core::TaskRecord>(Write(std::move(record)));
-  Entry& entry = *book_.Find(written.queue_id);
+  Entry& entry = *tasks_.Find(written.queue_id);
   SubmitResult submitted = {.queue_id = written.queue_id,
                             .position = written.event.place_after,
-                            .admitted = std::get<core::Admitted>(written.change),
+                            .admitted = std::get<core::TaskAdmitted>(written.change),
                             .created_at = now.wall};
   ResetTimers(entry, now);
   OfferToMatcher(entry, now);
@@ -310,27 +298,28 @@ SubmitResult DirectorEngine::AddTask(Caller& caller, const AdmissionPlan& plan, 
 void DirectorEngine::AnswerDuplicates(const core::TaskState& task, Moment now) {
   if (task.request_id.empty()) return;
   for (const WaiterId waiter :
-       waiting_line_.FindByRequestId(task.terms->identity, task.request_id)) {
-    const Caller caller = *waiting_line_.Remove(waiter);
-    outcome_.answers.push_back({waiter, *FindDuplicate(caller, now)});
+       waiter_queue_.FindByRequestId(task.terms->identity, task.request_id)) {
+    const AdmissionRequest request = *waiter_queue_.Remove(waiter);
+    outcome_.answers.push_back({waiter, *FindDuplicate(request, now)});
   }
 }
 
 Decision DirectorEngine::ReserveSlot(const std::string& identity, absl::Duration lifetime,
                                      Moment now) {
-  Caller caller = {.identity = identity, .arrived = now.wall, .ticket_lifetime = lifetime};
-  Decision decision = Admit(caller, /*arriving=*/true, now);
+  AdmissionRequest request = {
+      .identity = identity, .arrived = now.wall, .ticket_lifetime = lifetime};
+  Decision decision = Admit(request, /*arriving=*/true, now);
   Settle(now);
   return decision;
 }
 
-Decision DirectorEngine::AdmitTicket(Caller& caller, bool arriving, Moment now) {
+Decision DirectorEngine::AdmitTicket(AdmissionRequest& request, bool arriving, Moment now) {
   if (is_draining()) return DrainingError(now);
   const uint32_t tickets_max =
       is_bounded() ? std::max(1u, options_.queue.max_size / 2) : core::kTicketsMax;
-  const uint32_t total = tickets_.size() + waiting_line_.ticket_request_count();
+  const uint32_t total = tickets_.size() + waiter_queue_.ticket_request_count();
   const uint32_t held_by_caller =
-      tickets_.CountHeldBy(caller.identity) + waiting_line_.TicketRequestCount(caller.identity);
+      tickets_.CountHeldBy(request.identity) + waiter_queue_.TicketRequestCount(request.identity);
   if (total >= tickets_max || held_by_caller >= core::kTicketsPerCallerMax) {
     return WithRetryAfter(
         WithReason(absl::ResourceExhaustedError(absl::StrCat(
@@ -340,28 +329,28 @@ Decision DirectorEngine::AdmitTicket(Caller& caller, bool arriving, Moment now) 
         drain_rate_.RetryAfter(now.monotonic));
   }
   if (IsFull()) {
-    return arriving ? AddToWaitingLine(caller, now) : FullError(QueuePolicy::kBlock, now);
+    return arriving ? AddToWaiterQueue(request, now) : FullError(QueuePolicy::kBlock, now);
   }
   const core::Ulid chance = core::Ulid::At(now.wall, {random_.Next(), random_.Next()});
   GrantedTicket granted = {absl::StrCat("ticket-", chance.ToString()),
-                           now.wall + caller.ticket_lifetime};
-  tickets_.Add(granted.ticket, {caller.identity, now.monotonic + caller.ticket_lifetime});
+                           now.wall + request.ticket_lifetime};
+  tickets_.Add(granted.ticket, {request.identity, now.monotonic + request.ticket_lifetime});
   return granted;
 }
 
 bool DirectorEngine::AdmitNextWaiter(Moment now) {
   if (IsFull()) return false;
-  const bool allow_scheduler = !is_bounded() || book_.scheduler_pending() < SchedulerPlaces();
-  const std::optional<WaiterId> next = waiting_line_.Next(allow_scheduler);
+  const bool allow_scheduler = !is_bounded() || tasks_.scheduler_pending() < SchedulerPlaces();
+  const std::optional<WaiterId> next = waiter_queue_.Next(allow_scheduler);
   if (!next.has_value()) return false;
-  Caller caller = *waiting_line_.Remove(*next);
-  Decision decision = Admit(caller, /*arriving=*/false, now);
+  AdmissionRequest request = *waiter_queue_.Remove(*next);
+  Decision decision = Admit(request, /*arriving=*/false, now);
   outcome_.answers.push_back({*next, std::move(decision)});
   return true;
 }
 
 void DirectorEngine::CancelWait(WaiterId waiter, Moment now) {
-  waiting_line_.Remove(waiter);
+  waiter_queue_.Remove(waiter);
   Settle(now);
 }
 
@@ -388,12 +377,12 @@ absl::Status DirectorEngine::NoPlaceError(NoPlaceReason why, QueuePolicy policy,
 }
 
 absl::Status DirectorEngine::FullError(QueuePolicy policy, Moment now) const {
-  const uint64_t depth = book_.counts().pending + tickets_.size();
+  const uint64_t depth = tasks_.counts().pending + tickets_.size();
   return WithRetryAfter(
       WithReason(absl::ResourceExhaustedError(
                      absl::StrCat("queue is at capacity (", options_.queue.max_size, " tasks)")),
                  "QUEUE_FULL",
-                 {{"policy", std::string(PolicyName(policy))},
+                 {{"policy", std::string(Name(policy))},
                   {"depth", absl::StrCat(depth)},
                   {"max_size", absl::StrCat(options_.queue.max_size)}}),
       drain_rate_.RetryAfter(now.monotonic));
@@ -405,11 +394,11 @@ absl::Status DirectorEngine::ShareError(QueuePolicy policy, Moment now) const {
                                                            SchedulerPlaces(), " of ",
                                                            options_.queue.max_size, " tasks)")),
                  "QUEUE_FULL",
-                 {{"policy", std::string(PolicyName(policy))},
-                  {"depth", absl::StrCat(book_.counts().pending + tickets_.size())},
+                 {{"policy", std::string(Name(policy))},
+                  {"depth", absl::StrCat(tasks_.counts().pending + tickets_.size())},
                   {"max_size", absl::StrCat(options_.queue.max_size)},
                   {"share", absl::StrCat(SchedulerPlaces())},
-                  {"share_used", absl::StrCat(book_.scheduler_pending())}}),
+                  {"share_used", absl::StrCat(tasks_.scheduler_pending())}}),
       drain_rate_.RetryAfter(now.monotonic));
 }
 
@@ -420,8 +409,8 @@ absl::Status DirectorEngine::DrainingError(Moment now) const {
 }
 
 void DirectorEngine::RejectWaiters(const absl::Status& why) {
-  while (const std::optional<WaiterId> next = waiting_line_.Next(/*allow_scheduler=*/true)) {
-    waiting_line_.Remove(*next);
+  while (const std::optional<WaiterId> next = waiter_queue_.Next(/*allow_scheduler=*/true)) {
+    waiter_queue_.Remove(*next);
     outcome_.answers.push_back({*next, why});
   }
   tickets_.Clear();

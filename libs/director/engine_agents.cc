@@ -22,7 +22,7 @@ using core::TaskEventKind;
 
 // An agent that fails this many different tasks in a row is cordoned.
 constexpr size_t kCordonTasks = 3;
-// From this many busy answers in a row on, only a report with a heartbeat counts.
+// From this many busy answers in a row on, only a report with a heartbeat counts (HandleBusy()).
 constexpr uint32_t kBusyBeforeHeartbeat = 3;
 // An agent whose Sessions ended this often because of a message that was too large is cordoned: the
 // next Session would end the same way.
@@ -70,8 +70,8 @@ RunResult LimitResult(RunResult result) {
 absl::Status DirectorEngine::CheckAgent(const std::string& name, const std::string& instance_id) {
   if (name.empty() || instance_id.empty() || !IsName(name) || !IsName(instance_id)) {
     return base::WithReason(absl::InvalidArgumentError(absl::StrCat(
-                                "an agent has a name and an instance id of 1 to ",
-                                core::kNameBytesMax, " bytes without control characters")),
+                                "agent name and instance id must be 1 to ", core::kNameBytesMax,
+                                " bytes without control characters")),
                             "BAD_AGENT");
   }
   const Agent* agent = fleet_.Find(name);
@@ -112,7 +112,7 @@ absl::Status DirectorEngine::Announce(const core::AgentAnnouncement& announced, 
   return absl::OkStatus();
 }
 
-absl::Status DirectorEngine::OnSessionOpened(core::SessionId session,
+absl::Status DirectorEngine::OnSessionOpened(core::AgentSessionId session,
                                              const core::SessionOpened& opened, Moment now) {
   RETURN_IF_ERROR(CheckAgent(opened.name, opened.instance_id));
   RETURN_IF_ERROR(CheckSize(opened));
@@ -142,14 +142,14 @@ absl::Status DirectorEngine::OnSessionOpened(core::SessionId session,
 // Ends the lease extension of the previous director when every agent that holds a task has opened a
 // Session.
 void DirectorEngine::EndLeaseExtension() {
-  if (book_.lease_extension().extension == absl::ZeroDuration() ||
-      book_.lease_extension().epoch == book_.epoch()) {
+  if (tasks_.lease_extension().extension == absl::ZeroDuration() ||
+      tasks_.lease_extension().epoch == tasks_.epoch()) {
     return;
   }
   for (const auto& [name, agent] : fleet_.agents()) {
     if (!agent.holds.empty() && !agent.has_opened) return;
   }
-  Write(core::LeasesExtended{.epoch = book_.lease_extension().epoch});
+  Write(core::LeasesExtended{.epoch = tasks_.lease_extension().epoch});
 }
 
 void DirectorEngine::Reconcile(Agent& agent, const core::SessionOpened& opened, Moment now) {
@@ -160,7 +160,7 @@ void DirectorEngine::Reconcile(Agent& agent, const core::SessionOpened& opened, 
   // agent's own.
   const std::set<FenceToken> ended(opened.ended.begin(), opened.ended.end());
   for (const core::QueueId& id : holds) {
-    Entry& entry = *book_.Find(id);
+    Entry& entry = *tasks_.Find(id);
     if (!entry.task.is_in_flight()) continue;
     const FenceToken token = entry.task.token();
     if (running.contains(token) || ended.contains(token)) {
@@ -172,8 +172,8 @@ void DirectorEngine::Reconcile(Agent& agent, const core::SessionOpened& opened, 
   for (const std::set<FenceToken>* tokens : {&running, &lost}) {
     for (const FenceToken& token : *tokens) {
       if (FindDispatch(agent, token) != nullptr) continue;
-      Send(agent, core::FenceRun{token});
-      if (book_.Find(token.queue_id) == nullptr) {
+      Send(agent, core::FenceOff{token});
+      if (tasks_.Find(token.queue_id) == nullptr) {
         outcome_.orphans.push_back({.token = token, .agent = agent.name, .is_run = true});
       }
     }
@@ -195,13 +195,14 @@ void DirectorEngine::AdoptRun(Entry& entry, Moment now) {
 void DirectorEngine::ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, Moment now) {
   const core::TaskState& task = entry.task;
   if (task.is_cancel_requested()) {
-    EndCancelled(entry, agent.name, "the agent does not run it", {}, now);
+    EndCancelled(entry, agent.name, "the agent does not run the task", {}, now);
   } else if (was_lost || task.state == LifecycleState::kWorking) {
-    HandleLostRun(entry, absl::StrCat(agent.name, " no longer runs it and has no result"), now);
+    HandleLostRun(entry, absl::StrCat(agent.name, " no longer runs the task and has no result"),
+                  now);
   } else if (task.history->instance_id != agent.instance_id) {
-    AbandonStart(entry, /*counts=*/true, absl::StrCat(agent.name, " restarted before it answered"),
-                 now);
-  } else if (task.history->director_epoch != book_.epoch()) {
+    AbandonStart(entry, /*counts=*/true,
+                 absl::StrCat(agent.name, " restarted before it answered the start"), now);
+  } else if (task.history->director_epoch != tasks_.epoch()) {
     AbandonStart(entry, /*counts=*/false, "the director restarted before the start was answered",
                  now);
   } else {
@@ -214,7 +215,7 @@ void DirectorEngine::ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, 
   }
 }
 
-void DirectorEngine::OnItems(core::SessionId session, absl::Span<const core::AgentItem> items,
+void DirectorEngine::OnItems(core::AgentSessionId session, absl::Span<const core::AgentItem> items,
                              Moment now) {
   Agent* agent = fleet_.FindBySession(session);
   if (agent == nullptr) return;
@@ -236,7 +237,7 @@ void DirectorEngine::OnItems(core::SessionId session, absl::Span<const core::Age
 }
 
 Entry* DirectorEngine::FindDispatch(const Agent& agent, const FenceToken& token) {
-  Entry* entry = book_.Find(token.queue_id);
+  Entry* entry = tasks_.Find(token.queue_id);
   if (entry == nullptr || !entry->task.is_in_flight()) return nullptr;
   return entry->task.token() == token && entry->task.history->agent == agent.name ? entry : nullptr;
 }
@@ -245,7 +246,7 @@ void DirectorEngine::OnStartAnswered(Agent& agent, const core::StartAnswer& star
   Entry* entry = FindDispatch(agent, start.token);
   if (entry == nullptr) {
     // The agent runs a dispatch that no longer counts.
-    if (start.answer.ok()) Send(agent, core::FenceRun{start.token});
+    if (start.answer.ok()) Send(agent, core::FenceOff{start.token});
     return;
   }
   if (entry->task.state != LifecycleState::kDispatching) return;
@@ -284,7 +285,7 @@ void DirectorEngine::OnStartRejected(Entry& entry, Agent& agent, const absl::Sta
       return;
     case core::AnswerMeaning::kAgentAtFault:
       MarkAgent(agent, agent.draining, /*cordoned=*/true,
-                absl::StrCat("it rejects the director: ", why));
+                absl::StrCat("rejects the director: ", why));
       RetryOrFail(entry,
                   {.sequence = entry.task.sequence,
                    .failure = core::DispatchFailure::kAgentFailed,
@@ -308,13 +309,13 @@ void DirectorEngine::OnRunEnded(Agent& agent, const core::RunEnded& ended, Momen
     Send(agent, core::ResultAck{token});
     return;
   }
-  Entry* entry = book_.Find(token.queue_id);
+  Entry* entry = tasks_.Find(token.queue_id);
   if (entry != nullptr && entry->task.history->reported_dispatches.contains(token.dispatch)) {
     Send(agent, core::ResultAck{token});
     return;
   }
   // The task was forgotten, has ended without this result, or was dispatched again.
-  Send(agent, core::FenceRun{token});
+  Send(agent, core::FenceOff{token});
   const bool was_cancelled = ended.result.end == core::RunResult::End::kCancelled;
   // The result of a cancelled task was not discarded by mistake, and an orphan is recorded only
   // once.
@@ -346,7 +347,7 @@ void DirectorEngine::OnHeartbeat(Agent& agent, const core::Heartbeat& heartbeat,
   for (const FenceToken& token : heartbeat.running) {
     Entry* entry = FindDispatch(agent, token);
     if (entry == nullptr) {
-      Send(agent, core::FenceRun{token});
+      Send(agent, core::FenceOff{token});
       continue;
     }
     entry->timers.lease_until = LeaseEnd(now.monotonic);
@@ -362,7 +363,7 @@ void DirectorEngine::OnLoad(Agent& agent, const core::LoadReport& load) {
   for (const auto& [name, reported] : load.lanes) {
     // Ignore further lanes, to limit the work of the matcher.
     if (!agent.lanes.contains(name) && agent.lanes.size() >= core::kAgentLanesMax) break;
-    Lane& lane = agent.lanes[name];
+    AgentLane& lane = agent.lanes[name];
     const uint32_t slots = std::min(reported.slots, core::kLaneSlotsMax);
     changed = changed || lane.slots != slots;
     lane.slots = slots;
@@ -382,7 +383,8 @@ void DirectorEngine::OnLoad(Agent& agent, const core::LoadReport& load) {
                 [](const auto& lane) { return lane.second.slots == 0 && lane.second.held == 0; });
 }
 
-void DirectorEngine::OnSessionClosed(core::SessionId session, const absl::Status& why, Moment now) {
+void DirectorEngine::OnSessionClosed(core::AgentSessionId session, const absl::Status& why,
+                                     Moment now) {
   Agent* agent = fleet_.FindBySession(session);
   if (agent == nullptr) return;
   agent->unreachable_why = base::SanitizeText(std::string(why.message()), core::kErrorBytesMax);
@@ -406,17 +408,17 @@ void DirectorEngine::OnMessageTooLarge(Agent& agent) {
 void DirectorEngine::OnUnreachable(const std::string& name, const absl::Status& why, Moment now) {
   // From now on the agent is known.
   if (fleet_.Find(name) == nullptr) fleet_.Get(name).last_seen_at = now.monotonic;
-  fleet_.Get(name).unreachable_why = base::SanitizeText(
-      absl::StrCat(core::IsSessionRejection(why) ? "it rejects the Session: " : "",
-                   absl::StatusCodeToString(why.code()), ": ", why.message()),
-      core::kErrorBytesMax);
+  fleet_.Get(name).unreachable_why =
+      base::SanitizeText(absl::StrCat(core::IsSessionRejection(why) ? "rejects the Session: " : "",
+                                      absl::StatusCodeToString(why.code()), ": ", why.message()),
+                         core::kErrorBytesMax);
   Settle(now);
 }
 
 void DirectorEngine::OnStartNotSent(const FenceToken& token, Moment now) {
-  Entry* entry = book_.Find(token.queue_id);
+  Entry* entry = tasks_.Find(token.queue_id);
   if (entry == nullptr || entry->task.state != LifecycleState::kDispatching ||
-      entry->task.token() != token || token.director_epoch != book_.epoch()) {
+      entry->task.token() != token || token.director_epoch != tasks_.epoch()) {
     return;
   }
   // Another copy of the start may have arrived, and then the agent runs it. Only if no copy was
@@ -444,7 +446,7 @@ void DirectorEngine::CountInfrastructureError(Agent& agent, core::QueueId task) 
   agent.failed_tasks.insert(task);
   if (agent.failed_tasks.size() >= kCordonTasks) {
     MarkAgent(agent, agent.draining, /*cordoned=*/true,
-              absl::StrCat("it failed ", kCordonTasks, " tasks in a row"));
+              absl::StrCat("failed ", kCordonTasks, " tasks in a row"));
   }
 }
 

@@ -20,7 +20,7 @@ constexpr absl::Duration kWallPeriod = absl::Seconds(1);
 
 absl::StatusOr<CancelResult> DirectorEngine::Cancel(core::QueueId id, const std::string& who,
                                                     const std::string& why, Moment now) {
-  Entry* found = book_.Find(id);
+  Entry* found = tasks_.Find(id);
   if (found == nullptr) return TaskNotFound(id);
   Entry& entry = *found;
   CancelResult answer = CancelResult::kRequested;
@@ -28,7 +28,7 @@ absl::StatusOr<CancelResult> DirectorEngine::Cancel(core::QueueId id, const std:
     answer = CancelResult::kAlreadyEnded;
   } else if (entry.task.is_pending()) {
     answer = CancelResult::kCancelled;
-    EndCancelled(entry, who, why.empty() ? "cancelled while it waited" : why, {}, now);
+    EndCancelled(entry, who, why.empty() ? "cancelled while pending" : why, {}, now);
   } else if (!entry.task.is_cancel_requested()) {
     WriteTask(entry,
               {TaskEventKind::kCancelRequested, who, why.empty() ? "no reason was given" : why,
@@ -43,14 +43,14 @@ absl::StatusOr<CancelResult> DirectorEngine::Cancel(core::QueueId id, const std:
 void DirectorEngine::SetSwitches(const core::QueueSwitched& switches, Moment now) {
   // Denials are not recorded during a pause; relinking marks all groups as changed, so that they
   // are recorded now.
-  if (book_.switches().paused && !switches.paused) matcher_.Relink();
-  if (!(switches == book_.switches())) Write(switches);
+  if (tasks_.switches().paused && !switches.paused) matcher_.Relink();
+  if (!(switches == tasks_.switches())) Write(switches);
   if (is_draining()) RejectWaiters(DrainingError(now));
   Settle(now);
 }
 
 void DirectorEngine::Pause(const std::string& who, const std::string& why, Moment now) {
-  core::QueueSwitched switches = book_.switches();
+  core::QueueSwitched switches = tasks_.switches();
   if (!std::exchange(switches.paused, true)) switches.pause = core::SwitchCause{who, why, now.wall};
   SetSwitches(switches, now);
 }
@@ -58,7 +58,7 @@ void DirectorEngine::Pause(const std::string& who, const std::string& why, Momen
 void DirectorEngine::Resume(Moment now) { SetSwitches({}, now); }
 
 void DirectorEngine::Drain(const std::string& who, const std::string& why, Moment now) {
-  core::QueueSwitched switches = book_.switches();
+  core::QueueSwitched switches = tasks_.switches();
   if (!std::exchange(switches.draining, true))
     switches.drain = core::SwitchCause{who, why, now.wall};
   SetSwitches(switches, now);
@@ -71,11 +71,11 @@ void DirectorEngine::BeginShutdown(Moment now) {
 
 void DirectorEngine::GoAway(Moment now) {
   BeginShutdown(now);
-  Write(core::LeasesExtended{.epoch = book_.epoch(), .extension = kLeaseExtension});
+  Write(core::LeasesExtended{.epoch = tasks_.epoch(), .extension = kLeaseExtension});
   // The announced extension applies here too, and nothing is dispatched any more. An agent without
   // a Session does not receive the announcement, so its leases stay as they are.
   lease_extension_ = kLeaseExtension;
-  for (const auto& [sequence, entry] : book_.live_tasks()) {
+  for (const auto& [sequence, entry] : tasks_.live_tasks()) {
     if (!entry->task.is_in_flight()) continue;
     if (!fleet_.Get(entry->task.history->agent).is_connected()) continue;
     entry->timers.lease_until += kLeaseExtension;
@@ -91,7 +91,7 @@ KickResult DirectorEngine::Kick(Moment now) {
     agent.unreachable.until = -absl::InfiniteDuration();
     agent.unanswered.until = -absl::InfiniteDuration();
   }
-  for (const auto& [sequence, entry] : book_.live_tasks()) {
+  for (const auto& [sequence, entry] : tasks_.live_tasks()) {
     if (entry->timers.not_before <= now.monotonic) continue;
     ++result.backoffs;
     entry->timers.not_before = -absl::InfiniteDuration();
@@ -119,8 +119,8 @@ absl::Status DirectorEngine::UndrainAgent(const std::string& name, Moment now) {
 }
 
 void DirectorEngine::FireTimers(Moment now) {
-  while (const auto id = in_flight_agenda_.TakeDue(now.monotonic)) {
-    OnInFlightDue(*book_.Find(*id), now);
+  while (const auto id = in_flight_timers_.TakeDue(now.monotonic)) {
+    OnInFlightDue(*tasks_.Find(*id), now);
   }
   tickets_.Expire(now.monotonic);
   fleet_.ForgetSilent(now);
@@ -129,18 +129,18 @@ void DirectorEngine::FireTimers(Moment now) {
 
 absl::Duration DirectorEngine::TimeUntilNextTimer(Moment now) const {
   absl::Duration next =
-      std::min({in_flight_agenda_.Next().value_or(absl::InfiniteDuration()),
-                pending_agenda_.Next().value_or(absl::InfiniteDuration()), tickets_.NextExpiry()});
+      std::min({in_flight_timers_.Next().value_or(absl::InfiniteDuration()),
+                pending_timers_.Next().value_or(absl::InfiniteDuration()), tickets_.NextExpiry()});
   for (const auto& [name, agent] : fleet_.agents()) {
     // An expired suspicion counts until Settle() has run after it.
     if (agent.suspect_until() > settled_at_) next = std::min(next, agent.suspect_until());
     if (agent.is_forgettable()) next = std::min(next, agent.last_seen_at + agent.retention());
   }
-  absl::Time wall = wall_agenda_.Next().value_or(absl::InfiniteFuture());
-  if (!book_.ended().empty()) {
-    wall = std::min(wall, book_.ended().begin()->first.first + options_.retention.age);
+  absl::Time wall = wall_timers_.Next().value_or(absl::InfiniteFuture());
+  if (!tasks_.ended().empty()) {
+    wall = std::min(wall, tasks_.ended().begin()->first.first + options_.retention.age);
   }
-  if (!book_.remembered().empty()) wall = std::min(wall, book_.remembered().begin()->first);
+  if (!tasks_.remembered().empty()) wall = std::min(wall, tasks_.remembered().begin()->first);
   absl::Duration wait = next - now.monotonic;
   if (wall < absl::InfiniteFuture()) {
     wait = std::min({wait, wall - now.wall, kWallPeriod});
@@ -151,7 +151,7 @@ absl::Duration DirectorEngine::TimeUntilNextTimer(Moment now) const {
 void DirectorEngine::OnPendingDue(Entry& entry, Moment now) {
   if (entry.task.deadline_at <= now.wall) {
     EndTask(entry, {.state = LifecycleState::kFailed, .reason = FailureReason::kExpired},
-            {TaskEventKind::kExpired, "director", "it did not start before its deadline",
+            {TaskEventKind::kExpired, "director", "the task did not start before its deadline",
              core::Fault::kCaller},
             now);
     return;
@@ -164,8 +164,8 @@ void DirectorEngine::OnInFlightDue(Entry& entry, Moment now) {
   const bool cancelled = task.is_cancel_requested();
   if (entry.timers.lease_until <= now.monotonic) {
     if (task.state == LifecycleState::kWorking) {
-      HandleLostRun(entry, absl::StrCat(task.history->agent, " sent no heartbeat for it in time"),
-                    now);
+      HandleLostRun(
+          entry, absl::StrCat(task.history->agent, " sent no heartbeat for the task in time"), now);
     } else {
       OnStartUnanswered(entry, now);
     }
@@ -175,9 +175,9 @@ void DirectorEngine::OnInFlightDue(Entry& entry, Moment now) {
     SendTo(task.history->agent, core::CancelRun{task.token()});
     // It is unknown when the process really ends, so its slot counts as used until the agent
     // reports otherwise.
-    Lane& lane = fleet_.Get(task.history->agent).lanes[task.terms->lane];
+    AgentLane& lane = fleet_.Get(task.history->agent).lanes[task.terms->lane];
     lane.reported = std::max(lane.reported, lane.held);
-    const std::string why = "its agent let it run beyond its timeout";
+    const std::string why = "the agent did not stop the run at its timeout";
     if (cancelled) {
       EndCancelled(entry, "director", why, {}, now);
     } else {

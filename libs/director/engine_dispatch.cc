@@ -44,9 +44,9 @@ TaskEventKind FailureEvent(FailureReason reason) {
 
 void DirectorEngine::Dispatch(Entry& entry, Agent& agent, Moment now) {
   WriteTask(entry, {TaskEventKind::kDispatching, "director", "", /*fault=*/{}, agent.name},
-            core::Dispatched{
+            core::TaskDispatched{
                 .dispatch = core::DispatchNumber(entry.task.dispatch.value() + 1),
-                .director_epoch = book_.epoch(),
+                .director_epoch = tasks_.epoch(),
                 .instance_id = agent.instance_id,
                 .agent_url = agent.url,
             },
@@ -66,7 +66,8 @@ void DirectorEngine::SendStart(Entry& entry) {
 }
 
 void DirectorEngine::MarkRunning(Entry& entry, Moment now) {
-  WriteTask(entry, {TaskEventKind::kRunning, entry.task.history->agent, ""}, core::Accepted(), now);
+  WriteTask(entry, {TaskEventKind::kRunning, entry.task.history->agent, ""}, core::StartAccepted(),
+            now);
   Agent& agent = fleet_.Get(entry.task.history->agent);
   agent.unreachable.failures = 0;
   agent.unanswered = {};
@@ -76,10 +77,26 @@ void DirectorEngine::MarkRunning(Entry& entry, Moment now) {
   }
 }
 
+// The busy rule. An agent answers a start busy (ABORTED/AGENT_BUSY, "409") when the lane has no
+// free slot.
+//
+// The task:
+//   - It is pending again, without a backoff, and the dispatch does not count as an attempt.
+//   - Busy answers 1 to 4 give it a new sequence number, which puts it at the back of the queue.
+//     From the fifth one on (core::kKeepsPlaceFromBusyAnswer) it keeps its number, so that it does
+//     not starve. Its record then also replaces the records since the previous busy answer
+//     (WriteTask()), so that the history stays bounded.
+//
+// The lane:
+//   - It counts as full until the agent's next load report (OnLoad()). From the third busy answer
+//     in a row on (kBusyBeforeHeartbeat), until a load report that comes with or after a heartbeat.
+//     Otherwise an agent that answers busy and also reports a free slot would get starts in a loop.
+//   - An accepted start ends the row (MarkRunning()).
+//   - The agent is at fault only if its last report showed a free slot.
 void DirectorEngine::HandleBusy(Entry& entry, Agent& agent, Moment now) {
   const core::TaskState& task = entry.task;
-  Lane& lane = agent.lanes[task.terms->lane];
-  // If something else took the slot while the start was on its way, neither side is at fault.
+  AgentLane& lane = agent.lanes[task.terms->lane];
+  // Otherwise something else took the slot while the start was on its way.
   const std::optional<Fault> fault =
       lane.reported < lane.slots ? std::optional(Fault::kAgent) : std::nullopt;
   lane.answered_busy = true;
@@ -87,15 +104,15 @@ void DirectorEngine::HandleBusy(Entry& entry, Agent& agent, Moment now) {
   ++lane.busy_in_a_row;
   const uint32_t busy_answers = task.history->busy_rejections + 1;
   WriteTask(entry, {TaskEventKind::kBusy, agent.name, "the agent is busy (409)", fault},
-            core::AnsweredBusy{.dispatched = {.dispatch = task.dispatch,
-                                              .director_epoch = task.history->director_epoch,
-                                              .instance_id = task.history->instance_id,
-                                              .agent_url = task.history->agent_url},
-                               .dispatched_at = task.history->dispatched_at,
-                               .sequence = busy_answers < core::kKeepsPlaceFromBusyAnswer
-                                               ? book_.next_sequence()
-                                               : task.sequence,
-                               .busy_rejections = busy_answers},
+            core::StartAnsweredBusy{.dispatched = {.dispatch = task.dispatch,
+                                                   .director_epoch = task.history->director_epoch,
+                                                   .instance_id = task.history->instance_id,
+                                                   .agent_url = task.history->agent_url},
+                                    .dispatched_at = task.history->dispatched_at,
+                                    .sequence = busy_answers < core::kKeepsPlaceFromBusyAnswer
+                                                    ? tasks_.next_sequence()
+                                                    : task.sequence,
+                                    .busy_rejections = busy_answers},
             now);
 }
 
@@ -119,7 +136,7 @@ void DirectorEngine::FinishRun(Entry& entry, const RunResult& result, Moment now
                  .failure = DispatchFailure::kAgentFailed,
                  .backoff = core::BackoffAfter(task.queue_id, task.attempts + 1, {}),
                  .who = agent,
-                 .why = result.error.empty() ? "the agent could not start it" : result.error,
+                 .why = result.error.empty() ? "the agent could not start the task" : result.error,
                  .fault = Fault::kAgent,
                  .run = result},
                 now);
@@ -134,17 +151,17 @@ void DirectorEngine::FinishRun(Entry& entry, const RunResult& result, Moment now
   const bool timed_out = result.end == RunResult::End::kTimedOut;
   const FailureReason reason = timed_out ? FailureReason::kTimedOut : FailureReason::kExecFailed;
   const std::string why = !result.error.empty()    ? result.error
-                          : timed_out              ? "it ran longer than its timeout"
-                          : !result.signal.empty() ? absl::StrCat("it died of ", result.signal)
+                          : timed_out              ? "the run exceeded its timeout"
+                          : !result.signal.empty() ? absl::StrCat("killed by ", result.signal)
                           : result.exit_code.has_value()
-                              ? absl::StrCat("it exited with ", *result.exit_code)
-                              : "it failed without an exit code";
+                              ? absl::StrCat("exited with ", *result.exit_code)
+                              : "failed without an exit code";
   const auto& rules = task.terms->retry_on;
   const bool retry = std::any_of(rules.begin(), rules.end(),
                                  [&result](const auto& rule) { return Matches(rule, result); });
   if (retry) {
     RetryOrFail(entry,
-                {.sequence = book_.next_sequence(),
+                {.sequence = tasks_.next_sequence(),
                  .counts_as_attempt = true,
                  .backoff = core::BackoffAfter(task.queue_id, task.attempts + 1, {}),
                  .final_reason = reason,
@@ -245,16 +262,16 @@ void DirectorEngine::RetryOrFail(Entry& entry, const FailedDispatch& dispatch, M
     return;
   }
   WriteTask(entry, {TaskEventKind::kRetry, dispatch.who, dispatch.why, dispatch.fault},
-            core::Returned{.sequence = dispatch.sequence,
-                           .counts_as_attempt = dispatch.counts_as_attempt,
-                           .failure = dispatch.failure,
-                           .reported = dispatch.run.has_value(),
-                           .backoff = dispatch.backoff,
-                           .error = dispatch.why},
+            core::TaskReturned{.sequence = dispatch.sequence,
+                               .counts_as_attempt = dispatch.counts_as_attempt,
+                               .failure = dispatch.failure,
+                               .reported = dispatch.run.has_value(),
+                               .backoff = dispatch.backoff,
+                               .error = dispatch.why},
             now);
 }
 
-void DirectorEngine::EndTask(Entry& entry, core::Ended ended, const EventDetails& details,
+void DirectorEngine::EndTask(Entry& entry, core::TaskEnded ended, const EventDetails& details,
                              Moment now) {
   WriteTask(entry, details, std::move(ended), now);
 }
@@ -267,7 +284,7 @@ void DirectorEngine::EndCancelled(Entry& entry, const std::string& who, const st
     run->result_truncated = false;
   }
   EndTask(entry, {.state = LifecycleState::kCancelled, .run = std::move(run)},
-          {TaskEventKind::kCanceled, who, why, Fault::kCaller}, now);
+          {TaskEventKind::kCancelled, who, why, Fault::kCaller}, now);
 }
 
 }  // namespace callboard::director

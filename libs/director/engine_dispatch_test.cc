@@ -381,7 +381,7 @@ TEST(EngineDispatchTest, SecondInstanceCannotOpenASession) {
   director.AcceptStart(task);
   core::SessionOpened second = EngineFixture::IdleAgent("a");
   second.instance_id = "a/2";
-  EXPECT_THAT(director.engine().OnSessionOpened(core::SessionId(77), second, director.now()),
+  EXPECT_THAT(director.engine().OnSessionOpened(core::AgentSessionId(77), second, director.now()),
               HasReason("AGENT_NAME_TAKEN"));
   EXPECT_EQ(director.State(task), LifecycleState::kWorking);
 }
@@ -395,7 +395,7 @@ TEST(EngineDispatchTest, InvalidAgentIsRejected) {
   core::SessionOpened labelled = EngineFixture::IdleAgent("a");
   for (int i = 0; i < 33; ++i) labelled.labels[std::to_string(i)] = "";
   for (const core::SessionOpened& opened : {nameless, lifeless, labelled}) {
-    EXPECT_THAT(director.engine().OnSessionOpened(core::SessionId(77), opened, director.now()),
+    EXPECT_THAT(director.engine().OnSessionOpened(core::AgentSessionId(77), opened, director.now()),
                 HasReason("BAD_AGENT"));
   }
   EXPECT_TRUE(director.engine().fleet().agents().empty());

@@ -84,7 +84,7 @@ TEST(EngineExplainTest, EveryAgentIsExplained) {
   EXPECT_EQ(WhyNot(director, task, "silent"), "silent");
   EXPECT_EQ(WhyNot(director, task, "suspect"), "suspect");
   EXPECT_EQ(WhyNot(director, task, "gone"), "not connected");
-  EXPECT_THAT(Explain(director, task).summary, HasSubstr("no agent can take it"));
+  EXPECT_THAT(Explain(director, task).summary, HasSubstr("no agent can take the task"));
 }
 
 TEST(EngineExplainTest, AgentOfTheSessionIsExplained) {
@@ -96,13 +96,14 @@ TEST(EngineExplainTest, AgentOfTheSessionIsExplained) {
   director.AcceptStart(first);
   director.Connect("b");
   const core::QueueId waiting = director.Add(submission);
-  EXPECT_EQ(WhyNot(director, waiting, "b"), "its session is on a") << "while it works there";
+  EXPECT_EQ(WhyNot(director, waiting, "b"), "the task's session belongs to agent a")
+      << "while it works there";
   director.Cancel(waiting);
   director.FinishRun(first);
   director.AcceptStart(director.Add());
   const core::QueueId second = director.Add(submission);
   EXPECT_EQ(WhyNot(director, second, "a"), "busy");
-  EXPECT_EQ(WhyNot(director, second, "b"), "its session is on a");
+  EXPECT_EQ(WhyNot(director, second, "b"), "the task's session belongs to agent a");
 }
 
 TEST(EngineExplainTest, CordonIsExplained) {
@@ -243,7 +244,7 @@ TEST(EngineExplainTest, TasksWithoutAnAgentAreNotReadyAndHaveNoEstimate) {
   const auto explain = [&](core::QueueId id) {
     return *director.engine().Explain(id, director.now());
   };
-  EXPECT_EQ(explain(unserved).summary, "no connected agent serves its lane and labels");
+  EXPECT_EQ(explain(unserved).summary, "no connected agent serves the lane and labels of the task");
   EXPECT_EQ(explain(unserved).estimated_start_at, std::nullopt);
   EXPECT_EQ(explain(next).ready_ahead, 0u) << "a task without an agent is not ahead";
   EXPECT_NE(explain(next).estimated_start_at, std::nullopt);
@@ -341,7 +342,7 @@ TEST(EngineExplainTest, EndEventsHaveTheFault) {
   EXPECT_EQ(eviction.fault, Fault::kCaller);
   EXPECT_EQ(eviction.place_before, 1u);
   const TaskEvent cancel = director.Events(cancelled).back();
-  EXPECT_EQ(cancel.kind, TaskEventKind::kCanceled);
+  EXPECT_EQ(cancel.kind, TaskEventKind::kCancelled);
   EXPECT_EQ(cancel.who, "you");
   EXPECT_EQ(cancel.fault, Fault::kCaller);
   const TaskEvent failure = director.Events(failed).back();
@@ -368,7 +369,7 @@ TEST(EngineExplainTest, CancelOfARunHasActorAndReason) {
   EXPECT_EQ(request.agent, "a");
   director.FinishRun(task, {.end = core::RunResult::End::kCancelled});
   const TaskEvent ended = director.Events(task).back();
-  EXPECT_EQ(ended.kind, TaskEventKind::kCanceled);
+  EXPECT_EQ(ended.kind, TaskEventKind::kCancelled);
   EXPECT_EQ(ended.who, "a");
   EXPECT_EQ(ended.why, "the run has ended");
   EXPECT_EQ(ended.fault, Fault::kCaller);
@@ -382,7 +383,7 @@ TEST(EngineExplainTest, StartThatFailedWithoutAnErrorIsExplained) {
   director.FinishRun(task, {.end = core::RunResult::End::kNotStarted});
   const TaskEvent retry = director.Events(task).back();
   EXPECT_EQ(retry.kind, TaskEventKind::kRetry);
-  EXPECT_EQ(retry.why, "the agent could not start it");
+  EXPECT_EQ(retry.why, "the agent could not start the task");
   EXPECT_EQ(retry.fault, Fault::kAgent);
 }
 
@@ -399,7 +400,7 @@ TEST(EngineExplainTest, EventsShowTheHistoryOfATask) {
       KindsOf(director, task),
       ElementsAre(TaskEventKind::kAdmitted, TaskEventKind::kDispatching, TaskEventKind::kRetry,
                   TaskEventKind::kDispatching, TaskEventKind::kRunning,
-                  TaskEventKind::kCancelRequested, TaskEventKind::kCanceled));
+                  TaskEventKind::kCancelRequested, TaskEventKind::kCancelled));
 }
 
 // ---- Denials ----

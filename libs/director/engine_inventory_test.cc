@@ -110,9 +110,9 @@ TEST(EngineInventoryTest, UnexpectedResultIsFencedOff) {
   core::SessionOpened opened = EngineFixture::IdleAgent("a");
   opened.ended = {director.token};
   director.Connect(opened);
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), IsEmpty());
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), IsEmpty());
   director.Send("a", core::RunEnded{director.token, {}});
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(director.token));
   EXPECT_EQ(Orphans(director, director.task), 1u);
 }
 
@@ -122,7 +122,7 @@ TEST(EngineInventoryTest, RunOfAnotherDispatchIsFencedOff) {
   director.Advance(absl::Seconds(75));
   ASSERT_EQ(director.State(director.task), LifecycleState::kPending);
   director.Connect(EngineFixture::RunningAgent("a", {director.token}));
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(director.token));
   EXPECT_EQ(director.State(director.task), LifecycleState::kPending) << "no task has changed";
 }
 
@@ -152,7 +152,7 @@ TEST(EngineInventoryTest, NewInstanceWithAJournaledStartHasLostTheRun) {
   opened.lost = {director.token};
   director.Connect(opened);
   EXPECT_EQ(director.Reason(director.task), FailureReason::kAgentLost);
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token))
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(director.token))
       << "the agent can forget the token";
 }
 
@@ -219,10 +219,10 @@ TEST(EngineInventoryTest, TokenOfAnotherEpochDoesNotMatch) {
   ++forged.director_epoch;
   director.TakeSent<core::StartRun>();
   director.Send("a", core::RunEnded{forged, {}});
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(forged));
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(forged));
   EXPECT_EQ(director.State(director.task), LifecycleState::kWorking);
   director.SendHeartbeat("a", {forged});
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(forged));
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(forged));
 }
 
 TEST(EngineInventoryTest, ResultOfAnotherAgentIsFencedOff) {
@@ -230,7 +230,7 @@ TEST(EngineInventoryTest, ResultOfAnotherAgentIsFencedOff) {
   director.Connect("b");
   director.Send("b", core::RunEnded{director.token, {}});
   EXPECT_EQ(director.State(director.task), LifecycleState::kWorking);
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(director.token));
 }
 
 TEST(EngineInventoryTest, LateAnswerToAnEndedDispatchIsFencedOff) {
@@ -238,7 +238,7 @@ TEST(EngineInventoryTest, LateAnswerToAnEndedDispatchIsFencedOff) {
   director.AnswerStart(director.task, absl::UnavailableError(""));
   director.TakeSent<core::StartRun>();
   director.Send("a", core::StartAnswer{director.token, absl::OkStatus()});
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(director.token));
   EXPECT_EQ(director.State(director.task), LifecycleState::kPending);
 }
 
@@ -260,11 +260,12 @@ TEST(EngineInventoryTest, MessagesOfAReplacedSessionAreIgnored) {
   director.Connect("a");
   const core::QueueId task = director.Add();
   director.Connect("a");
-  director.engine().OnItems(core::SessionId(1),
+  director.engine().OnItems(core::AgentSessionId(1),
                             {core::StartAnswer{director.Token(task), absl::OkStatus()}},
                             director.now());
   EXPECT_EQ(director.State(task), LifecycleState::kDispatching);
-  director.engine().OnSessionClosed(core::SessionId(1), absl::UnavailableError(""), director.now());
+  director.engine().OnSessionClosed(core::AgentSessionId(1), absl::UnavailableError(""),
+                                    director.now());
   EXPECT_TRUE(director.engine().fleet().agents().at("a").is_connected());
 }
 
@@ -309,7 +310,7 @@ TEST(EngineInventoryTest, OrphanResultIsRecordedOnceAndChangesNothing) {
   for (int repeat = 0; repeat < 2; ++repeat) {
     director.TakeSent<core::StartRun>();
     director.Send("a", core::RunEnded{director.token, {}});
-    EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
+    EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(director.token));
     EXPECT_EQ(Orphans(director, director.task), 1u);
     EXPECT_EQ(director.Events(director.task).back().agent, "a");
     EXPECT_EQ(director.Events(director.task).back().dispatch, director.token.dispatch);
@@ -343,7 +344,7 @@ TEST(EngineInventoryTest, ResultOfAForgottenTaskIsFencedOffAndCounted) {
   director.TakeSent<core::StartRun>();
   const size_t records = director.records_written();
   director.Send("a", core::RunEnded{token, {}});
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), SizeIs(1));
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), SizeIs(1));
   EXPECT_EQ(director.records_written(), records);
   const OrphanResult orphan = {.token = token, .agent = "a"};
   EXPECT_THAT(director.orphans(), ElementsAre(orphan));
@@ -354,7 +355,7 @@ TEST(EngineInventoryTest, UnknownRunIsFencedOffAndReported) {
   EngineFixture director;
   const FenceToken token = {core::QueueId(core::Ulid(1, 2)), core::DispatchNumber(1), 1};
   director.Connect(EngineFixture::RunningAgent("a", {token}));
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(token));
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(token));
   const OrphanResult orphan = {.token = token, .agent = "a", .is_run = true};
   EXPECT_THAT(director.orphans(), ElementsAre(orphan));
 }
@@ -362,7 +363,7 @@ TEST(EngineInventoryTest, UnknownRunIsFencedOffAndReported) {
 TEST(EngineInventoryTest, OrphanWithoutARecordedDispatchIsOnlyCounted) {
   // The state after a restore of an older store.
   InFlight director(/*working=*/true);
-  const core::TraceId trace = director.engine().book().Find(director.task)->task.trace.trace_id;
+  const core::TraceId trace = director.engine().tasks().Find(director.task)->task.trace.trace_id;
   FenceToken later = director.token;
   later.dispatch = core::DispatchNumber(7);
   director.Send("a", core::RunEnded{later, {}});
@@ -381,7 +382,7 @@ TEST(EngineInventoryTest, CancelledRunOfACancelledTaskIsNoOrphan) {
   director.Send("a", core::StartAnswer{director.token, absl::ResourceExhaustedError("busy")});
   ASSERT_EQ(director.State(director.task), LifecycleState::kCancelled);
   director.Send("a", core::RunEnded{director.token, {.end = RunResult::End::kCancelled}});
-  EXPECT_THAT(TakeTokens<core::FenceRun>(director), ElementsAre(director.token));
+  EXPECT_THAT(TakeTokens<core::FenceOff>(director), ElementsAre(director.token));
   EXPECT_THAT(director.orphans(), IsEmpty());
   EXPECT_EQ(Orphans(director, director.task), 0u);
 }

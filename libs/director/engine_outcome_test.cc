@@ -70,8 +70,8 @@ TEST(EngineOutcomeTest, FailedRunWithoutAnExitCodeIsExplained) {
     director.FinishRun(task, result);
     return director.Task(task).last_error;
   };
-  EXPECT_EQ(error({.end = core::RunResult::End::kFailed}), "it failed without an exit code");
-  EXPECT_EQ(error({.end = core::RunResult::End::kFailed, .exit_code = 3}), "it exited with 3");
+  EXPECT_EQ(error({.end = core::RunResult::End::kFailed}), "failed without an exit code");
+  EXPECT_EQ(error({.end = core::RunResult::End::kFailed, .exit_code = 3}), "exited with 3");
 }
 
 TEST(EngineOutcomeTest, BusyLaneIsFullUntilTheAgentsNextLoadReport) {

@@ -27,7 +27,7 @@ core::Submission WithRetryOn() {
   return submission;
 }
 
-// ---- The book ----
+// ---- The task table ----
 
 TEST(EngineRecoveryTest, RestartKeepsTheQueueOrder) {
   EngineFixture director;
@@ -46,10 +46,10 @@ TEST(EngineRecoveryTest, RestartKeepsTheQueueOrder) {
   director.StepWall(-absl::Hours(2));
   const core::QueueId newest = director.Add();
   director.Advance(absl::Seconds(75));
-  const std::vector<core::QueueId> line = director.PendingTasks();
-  ASSERT_THAT(line, ElementsAre(backing_off, lost, fresh, busy_task, newest));
+  const std::vector<core::QueueId> pending = director.PendingTasks();
+  ASSERT_THAT(pending, ElementsAre(backing_off, lost, fresh, busy_task, newest));
   director.Restart();
-  EXPECT_EQ(director.PendingTasks(), line);
+  EXPECT_EQ(director.PendingTasks(), pending);
 }
 
 TEST(EngineRecoveryTest, ImpossibleRecordIsRejected) {
@@ -60,7 +60,7 @@ TEST(EngineRecoveryTest, ImpossibleRecordIsRejected) {
   const absl::Status status = engine.Recover(record);
   EXPECT_THAT(status, test::StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(status, HasReason("STORE_REFUSED"));
-  EXPECT_EQ(engine.book().Find(record.queue_id), nullptr);
+  EXPECT_EQ(engine.tasks().Find(record.queue_id), nullptr);
 }
 
 TEST(EngineRecoveryTest, DuplicateSequenceNumberIsRejected) {
@@ -68,7 +68,7 @@ TEST(EngineRecoveryTest, DuplicateSequenceNumberIsRejected) {
   DirectorEngine engine({}, random);
   ASSERT_THAT(engine.Recover(test::StoredAdmission(1)), IsOk());
   core::TaskRecord other = test::StoredAdmission(2);
-  std::get<core::Admitted>(other.change).sequence = 1;
+  std::get<core::TaskAdmitted>(other.change).sequence = 1;
   EXPECT_THAT(engine.Recover(other), HasReason("STORE_REFUSED"));
 }
 
@@ -247,7 +247,7 @@ TEST(EngineRecoveryTest, CordonLastsUntilANewInstance) {
   director.Connect(reborn);
   EXPECT_EQ(director.State(task), LifecycleState::kDispatching);
   director.Restart();
-  EXPECT_THAT(director.engine().book().marked_agents(), IsEmpty());
+  EXPECT_THAT(director.engine().tasks().marked_agents(), IsEmpty());
 }
 
 // One accident does not count as three failures.

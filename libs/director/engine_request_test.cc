@@ -180,7 +180,7 @@ TEST(EngineRequestTest, SecondWaiterWithTheSameIdGetsTheFirstTask) {
 
 // ---- Overlap ----
 
-TEST(EngineRequestTest, SkipRejectsWhileATaskWithTheKeyIsLive) {
+TEST(EngineRequestTest, OverlapSkipRejectsWhileATaskWithTheKeyIsLive) {
   EngineFixture director;
   director.Connect("a");
   const core::QueueId task = director.Add(WithOverlap(OverlapPolicy::kSkip));
@@ -205,7 +205,7 @@ TEST(EngineRequestTest, ErrorsNeverRepeatMoreThan128BytesOfAnOverlapKey) {
                        AllOf(HasSubstr("kkk"), Not(HasSubstr(std::string(129, 'k'))))));
 }
 
-TEST(EngineRequestTest, SkipCountsPendingTasksWithTheKey) {
+TEST(EngineRequestTest, OverlapSkipCountsPendingTasksWithTheKey) {
   EngineFixture director;
   director.Add(WithOverlap(OverlapPolicy::kSkip));
   EXPECT_THAT(director.TrySubmit(WithOverlap(OverlapPolicy::kSkip)), HasReason("OVERLAP"));
@@ -214,14 +214,14 @@ TEST(EngineRequestTest, SkipCountsPendingTasksWithTheKey) {
   EXPECT_THAT(director.TrySubmit(other), IsOk());
 }
 
-TEST(EngineRequestTest, SkipAllowsItsNumberOfTasks) {
+TEST(EngineRequestTest, OverlapSkipAllowsItsNumberOfTasks) {
   EngineFixture director;
   director.Add(WithOverlap(OverlapPolicy::kSkip, 2));
   director.Add(WithOverlap(OverlapPolicy::kSkip, 2));
   EXPECT_THAT(director.TrySubmit(WithOverlap(OverlapPolicy::kSkip, 2)), HasReason("OVERLAP"));
 }
 
-TEST(EngineRequestTest, AllowNeverRejects) {
+TEST(EngineRequestTest, OverlapAllowNeverRejects) {
   EngineFixture director;
   for (int i = 0; i < 3; ++i) director.Add(WithOverlap(OverlapPolicy::kAllow));
   EXPECT_THAT(director.PendingTasks(), SizeIs(3));
@@ -253,7 +253,8 @@ TEST(EngineRequestTest, QueueOneStartsWhenFewEnoughTasksRun) {
     EXPECT_EQ(director.State(other), LifecycleState::kDispatching) << "other tasks are dispatched";
     EXPECT_FALSE(director.engine().IsReady(waiting));
     EXPECT_EQ(director.engine().Explain(waiting, director.now())->summary,
-              absl::StrCat("it waits until fewer than ", n, " tasks of its overlap key run"));
+              absl::StrCat("waiting until fewer than ", n,
+                           " tasks with the same overlap key are running"));
     director.Restart();
     EXPECT_EQ(director.State(waiting), LifecycleState::kPending);
     for (const core::QueueId& id : running) {

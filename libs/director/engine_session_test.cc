@@ -21,8 +21,8 @@ core::Submission InSession(const std::string& session) {
   return submission;
 }
 
-std::vector<SessionView> Sessions(EngineFixture& director) {
-  return director.engine().ListSessions({}).sessions;
+std::vector<TaskSessionView> Sessions(EngineFixture& director) {
+  return director.engine().ListTaskSessions({}).sessions;
 }
 
 TEST(EngineSessionTest, SessionShowsPendingAndRunningTasks) {
@@ -31,7 +31,7 @@ TEST(EngineSessionTest, SessionShowsPendingAndRunningTasks) {
   director.Add(InSession("s"));
   director.Add();
   ASSERT_THAT(Sessions(director), SizeIs(1));
-  SessionView session = Sessions(director)[0];
+  TaskSessionView session = Sessions(director)[0];
   EXPECT_EQ(session.session_id, "s");
   EXPECT_EQ(session.agent, "");
   EXPECT_EQ(session.queued, 2u);
@@ -69,9 +69,10 @@ TEST(EngineSessionTest, SessionsAreListedByNamePageByPage) {
   EngineFixture director;
   for (const char* name : {"c", "a", "b", "a"}) director.Add(InSession(name));
   const auto names = [&](const std::string& after) {
-    const SessionPage page = director.engine().ListSessions({.after = after, .page_size = 2});
+    const TaskSessionPage page =
+        director.engine().ListTaskSessions({.after = after, .page_size = 2});
     std::vector<std::string> names;
-    for (const SessionView& session : page.sessions) names.push_back(session.session_id);
+    for (const TaskSessionView& session : page.sessions) names.push_back(session.session_id);
     names.push_back("next: " + page.next.value_or("none"));
     return names;
   };

@@ -21,7 +21,7 @@
 #include "libs/core/session.h"
 #include "libs/core/task.h"
 #include "libs/director/task_step.h"
-#include "libs/director/waiting_line.h"
+#include "libs/director/waiter_queue.h"
 
 namespace callboard::director {
 
@@ -43,7 +43,7 @@ struct SubmitResult {
   uint64_t position = 0;
   bool deduplicated = false;
   // Complete for a new task; without a spec for a duplicate.
-  core::Admitted admitted = {};
+  core::TaskAdmitted admitted = {};
   absl::Time created_at = {};
 };
 
@@ -77,7 +77,7 @@ struct Outcome {
     Decision decision;
   };
   struct Message {
-    core::SessionId session;
+    core::AgentSessionId session;
     core::DirectorItem item;
   };
 
@@ -162,7 +162,7 @@ struct Explanation {
 };
 
 // A session: tasks that run one after the other on one agent.
-struct SessionView {
+struct TaskSessionView {
   std::string session_id = {};
   // The agent that owns the session; empty before the first dispatch.
   std::string agent = {};
@@ -173,12 +173,12 @@ struct SessionView {
 
 // Lists sessions that have live tasks, by name, starting after `after`. If `next` is present there
 // may be more sessions, even if the page is not full.
-struct SessionQuery {
+struct TaskSessionQuery {
   std::string after = {};
   size_t page_size = 50;
 };
-struct SessionPage {
-  std::vector<SessionView> sessions = {};
+struct TaskSessionPage {
+  std::vector<TaskSessionView> sessions = {};
   std::optional<std::string> next = {};
 };
 

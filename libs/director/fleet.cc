@@ -19,12 +19,12 @@ Agent* Fleet::Find(const std::string& name) {
   return found == agents_.end() ? nullptr : &found->second;
 }
 
-Agent* Fleet::FindBySession(core::SessionId session) {
+Agent* Fleet::FindBySession(core::AgentSessionId session) {
   const auto found = by_session_.find(session);
   return found == by_session_.end() ? nullptr : found->second;
 }
 
-void Fleet::OpenSession(Agent& agent, core::SessionId session, Moment now) {
+void Fleet::OpenSession(Agent& agent, core::AgentSessionId session, Moment now) {
   EndSession(agent);
   agent.session = session;
   agent.has_opened = true;
@@ -35,7 +35,7 @@ void Fleet::OpenSession(Agent& agent, core::SessionId session, Moment now) {
 void Fleet::EndSession(Agent& agent) {
   if (!agent.is_connected()) return;
   by_session_.erase(agent.session);
-  agent.session = core::SessionId();
+  agent.session = core::AgentSessionId();
 }
 
 void Fleet::Hold(const std::string& agent, core::QueueId task, const std::string& lane) {
@@ -103,17 +103,18 @@ std::string Fleet::WhyNot(const Agent& agent, const Demand& demand, Moment now) 
   }
   if (const absl::string_view idle = WhyUnavailable(agent, now); !idle.empty())
     return std::string(idle);
-  if (!Serves(agent, demand)) return absl::StrCat("its session is on ", demand.session_agent);
+  if (!Serves(agent, demand))
+    return absl::StrCat("the task's session belongs to agent ", demand.session_agent);
   return agent.lanes.at(demand.lane).has_free_slot() ? "" : "busy";
 }
 
 std::string Fleet::WhyNoAgent(const std::vector<Agent*>& agents, Moment now) const {
-  if (agents.empty()) return "no connected agent serves its lane and labels";
+  if (agents.empty()) return "no connected agent serves the lane and labels of the task";
   const bool any_busy = std::any_of(agents.begin(), agents.end(), [this, now](const Agent* agent) {
     return TakesTasks(*agent, now);
   });
-  return any_busy ? "every agent that could take it is busy"
-                  : "every agent that could take it is draining, cordoned, suspect or silent";
+  return any_busy ? "every agent that could take the task is busy"
+                  : "every agent that could take the task is draining, cordoned, suspect or silent";
 }
 
 uint32_t Fleet::TotalSlots() const {
@@ -142,29 +143,29 @@ absl::Time ToWallTime(absl::Duration monotonic, Moment now) {
 
 std::pair<AgentState, std::string> StateOf(const Agent& agent, const AgentView& view,
                                            const core::LeaseOptions& lease, Moment now) {
-  const std::string gone = agent.is_connected() ? "" : "; it is not connected";
+  const std::string gone = agent.is_connected() ? "" : "; not connected";
   const std::string error =
       agent.unreachable_why.empty() ? "" : absl::StrCat(": ", agent.unreachable_why);
   if (agent.draining) return {AgentState::kDraining, absl::StrCat(agent.mark_why, gone)};
   if (agent.cordoned) return {AgentState::kCordoned, absl::StrCat(agent.mark_why, gone)};
   if (now.monotonic < agent.unanswered.until) {
-    return {AgentState::kSuspect, absl::StrCat("it did not answer starts, ",
-                                               agent.unanswered.failures, " times in a row", gone)};
+    return {AgentState::kSuspect,
+            absl::StrCat("did not answer ", agent.unanswered.failures, " starts in a row", gone)};
   }
   if (now.monotonic < agent.unreachable.until) {
     return {AgentState::kSuspect,
-            absl::StrCat("it could not be reached ", agent.unreachable.failures, " times in a row",
+            absl::StrCat("could not be reached ", agent.unreachable.failures, " times in a row",
                          agent.is_connected() ? "" : error)};
   }
   if (!agent.is_connected()) {
-    return {AgentState::kUnreachable, absl::StrCat("it is not connected", error)};
+    return {AgentState::kUnreachable, absl::StrCat("not connected", error)};
   }
-  if (agent.leaving) return {AgentState::kDraining, "it is shutting down"};
+  if (agent.leaving) return {AgentState::kDraining, "shutting down"};
   const absl::Duration silence = now.monotonic - agent.last_seen_at;
   if (silence >= 2 * lease.heartbeat) {
-    return {AgentState::kUnreachable,
-            absl::StrCat("it has sent nothing for ",
-                         absl::FormatDuration(absl::Trunc(silence, absl::Seconds(1))))};
+    return {
+        AgentState::kUnreachable,
+        absl::StrCat("silent for ", absl::FormatDuration(absl::Trunc(silence, absl::Seconds(1))))};
   }
   const bool is_busy = std::any_of(view.lanes.begin(), view.lanes.end(),
                                    [](const auto& lane) { return lane.second.used > 0; });

@@ -41,17 +41,15 @@ struct Demand {
 struct Group;
 
 // A group of slots of an agent: the number of tasks that it runs at a time in this lane.
-struct Lane {
+struct AgentLane {
   uint32_t slots = 0;
   // Slots in use according to the agent, and according to the director. Either number may be ahead
   // of the other.
   uint32_t reported = 0;
   uint32_t held = 0;
-  // The agent answered busy (409): the lane counts as full until its next report.
+  // The agent answered busy, so the lane counts as full. DirectorEngine::HandleBusy() has the rule.
   bool answered_busy = false;
-  // Busy answers in a row. From the third on, only a report that comes with a heartbeat clears
-  // `answered_busy`. Otherwise an agent that answers busy and also reports a free slot would get
-  // starts in a loop.
+  // Busy answers without an accepted start in between.
   uint32_t busy_in_a_row = 0;
   bool heartbeat_since_busy = false;
   // The ready groups that the lane serves, by the sequence number of their first task.
@@ -75,9 +73,9 @@ struct Agent {
   std::string url = {};
   std::map<std::string, std::string> labels = {};
   std::set<std::string> features = {};
-  std::map<std::string, Lane> lanes = {};
+  std::map<std::string, AgentLane> lanes = {};
   // 0 without a Session.
-  core::SessionId session = {};
+  core::AgentSessionId session = {};
   // Whether it has opened a Session since the director started.
   bool has_opened = false;
   // The latest agent time that was received, and when the agent was last seen.
@@ -105,7 +103,7 @@ struct Agent {
   // Tasks whose current dispatch it may be running, as far as the director knows.
   absl::btree_set<core::QueueId> holds = {};
 
-  bool is_connected() const { return session != core::SessionId(); }
+  bool is_connected() const { return session != core::AgentSessionId(); }
   absl::Duration suspect_until() const { return std::max(unreachable.until, unanswered.until); }
   // Whether the agent is forgotten after some time without contact.
   bool is_forgettable() const { return !is_connected() && holds.empty() && !draining && !cordoned; }
@@ -134,9 +132,9 @@ class Fleet {
   // Returns null when there is none.
   Agent* Find(const std::string& name);
   // Returns null for a Session that has ended or was replaced.
-  Agent* FindBySession(core::SessionId session);
+  Agent* FindBySession(core::AgentSessionId session);
 
-  void OpenSession(Agent& agent, core::SessionId session, Moment now);
+  void OpenSession(Agent& agent, core::AgentSessionId session, Moment now);
   void EndSession(Agent& agent);
 
   // Records that the agent has a dispatch of the task in a slot of the lane; Release() ends that.
@@ -170,7 +168,7 @@ class Fleet {
 
   const core::LeaseOptions lease_;
   std::map<std::string, Agent> agents_;
-  absl::flat_hash_map<core::SessionId, Agent*> by_session_;
+  absl::flat_hash_map<core::AgentSessionId, Agent*> by_session_;
 };
 
 enum class AgentState { kIdle, kBusy, kDraining, kCordoned, kSuspect, kUnreachable };

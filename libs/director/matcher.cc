@@ -9,12 +9,12 @@
 
 namespace callboard::director {
 
-Demand MakeDemand(const Entry& entry, const Book& book) {
+Demand MakeDemand(const Entry& entry, const TaskTable& tasks) {
   const core::TaskState& task = entry.task;
   Demand demand = {.lane = task.terms->lane,
                    .labels = task.terms->required_labels,
                    .features = core::RequiredFeatures(*task.terms)};
-  if (!task.session_id.empty()) demand.session_agent = book.AgentOfSession(task.session_id);
+  if (!task.session_id.empty()) demand.session_agent = tasks.OwnerOfSession(task.session_id);
   return demand;
 }
 
@@ -52,7 +52,7 @@ void Matcher::Remove(Entry& entry) {
 
 void Matcher::MoveHead(Group& group, std::optional<uint64_t> old_head) {
   for (Agent* agent : group.served_by) {
-    Lane& lane = agent->lanes.at(group.demand.lane);
+    AgentLane& lane = agent->lanes.at(group.demand.lane);
     if (old_head.has_value()) CHECK_EQ(lane.heads.erase(*old_head), 1u);
     if (!group.tasks.empty()) lane.heads.emplace(group.tasks.begin()->first, &group);
   }

@@ -9,8 +9,8 @@
 
 #include "absl/container/btree_map.h"
 #include "libs/core/ranked_set.h"
-#include "libs/director/book.h"
 #include "libs/director/fleet.h"
+#include "libs/director/task_table.h"
 
 namespace callboard::director {
 
@@ -25,8 +25,8 @@ struct Group {
   std::string denied = {};
 };
 
-// Returns the demand of a task; `book` is the one that has the task.
-Demand MakeDemand(const Entry& entry, const Book& book);
+// Returns the demand of a task; `tasks` has the task.
+Demand MakeDemand(const Entry& entry, const TaskTable& tasks);
 
 // Matches ready tasks with free slots: of all tasks that some free slot serves, the one with the
 // lowest sequence number goes to the first agent by name. Tasks that no slot serves cost nothing,

@@ -18,7 +18,7 @@ class MatcherTest : public testing::Test {
   Agent& Connect(const std::string& name, uint32_t slots) {
     Agent& agent = fleet_.Get(name);
     agent.lanes["default"].slots = slots;
-    fleet_.OpenSession(agent, core::SessionId(++sessions_), now_);
+    fleet_.OpenSession(agent, core::AgentSessionId(++sessions_), now_);
     matcher_.Relink();
     return agent;
   }

@@ -17,33 +17,33 @@ constexpr int kExaminedMax = 10'000;
 core::QueueStatus QueueViews::Status(Moment now) const {
   core::QueueStatus status;
   status.options = state_.options.queue;
-  status.counts = state_.book.counts();
+  status.counts = state_.tasks.counts();
   status.ready = state_.can_dispatch ? static_cast<uint32_t>(state_.matcher.served()) : 0;
   status.delayed = static_cast<uint32_t>(state_.delayed);
-  status.waiting = static_cast<uint32_t>(state_.waiting_line.size());
+  status.waiting = static_cast<uint32_t>(state_.waiter_queue.size());
   status.tickets = state_.tickets.size();
   status.max_in_flight = state_.fleet.TotalSlots();
-  status.dispatches_total = state_.book.dispatches();
-  status.pause = state_.book.switches().pause;
-  status.drain = state_.book.switches().drain;
-  if (const Entry* oldest = state_.book.OldestPending()) {
+  status.dispatches_total = state_.tasks.dispatches();
+  status.pause = state_.tasks.switches().pause;
+  status.drain = state_.tasks.switches().drain;
+  if (const Entry* oldest = state_.tasks.OldestPending()) {
     status.oldest_age = std::max(absl::ZeroDuration(), now.wall - oldest->task.created_at);
   }
-  status.paused = state_.book.switches().paused;
+  status.paused = state_.tasks.switches().paused;
   status.draining = state_.is_draining;
   status.drain_rate_per_second = state_.drain_rate.PerSecond(now.monotonic);
-  status.sources = state_.book.sources();
-  status.fairness_keys = state_.book.fairness_keys();
+  status.sources = state_.tasks.sources();
+  status.fairness_keys = state_.tasks.fairness_keys();
   return status;
 }
 
 bool QueueViews::IsReady(core::QueueId id) const {
-  const Entry* entry = state_.book.Find(id);
+  const Entry* entry = state_.tasks.Find(id);
   return entry != nullptr && IsReady(*entry);
 }
 
 absl::StatusOr<TaskSummary> QueueViews::Summarize(core::QueueId id) const {
-  const Entry* entry = state_.book.Find(id);
+  const Entry* entry = state_.tasks.Find(id);
   if (entry == nullptr) return TaskNotFound(id);
   return SummaryOf(*entry);
 }
@@ -52,8 +52,8 @@ TaskSummary QueueViews::SummaryOf(const Entry& entry) const {
   return {.queue_id = entry.task.queue_id,
           .state = entry.task.state,
           .dispatch = entry.task.dispatch,
-          .position = state_.book.Position(entry.task),
-          .redriven_as = state_.book.RedrivenAs(entry.task.queue_id)};
+          .position = state_.tasks.Position(entry.task),
+          .redriven_as = state_.tasks.RedrivenAs(entry.task.queue_id)};
 }
 
 bool QueueViews::IsListed(const Entry& entry, const ListQuery& query) const {
@@ -84,13 +84,13 @@ ListPage QueueViews::List(const ListQuery& query) const {
   };
   const bool from_live = !query.after.has_value() || query.after->live.has_value();
   if (from_live) {
-    const auto& line = state_.book.live_tasks();
-    auto live = query.after.has_value() ? line.upper_bound(*query.after->live) : line.begin();
-    for (; live != line.end(); ++live) {
-      if (!examine(*live->second, {.live = live->first})) return page;
+    const auto& live = state_.tasks.live_tasks();
+    auto next = query.after.has_value() ? live.upper_bound(*query.after->live) : live.begin();
+    for (; next != live.end(); ++next) {
+      if (!examine(*next->second, {.live = next->first})) return page;
     }
   }
-  const auto& ended = state_.book.ended();
+  const auto& ended = state_.tasks.ended();
   auto behind = from_live ? ended.end() : ended.lower_bound(query.after->ended);
   while (behind != ended.begin()) {
     --behind;
@@ -100,23 +100,23 @@ ListPage QueueViews::List(const ListQuery& query) const {
 }
 
 absl::StatusOr<Explanation> QueueViews::Explain(core::QueueId id, Moment now) const {
-  const Entry* found = state_.book.Find(id);
+  const Entry* found = state_.tasks.Find(id);
   if (found == nullptr) return TaskNotFound(id);
   const Entry& entry = *found;
   const core::TaskState& task = entry.task;
   Explanation explanation;
   explanation.state = task.state;
-  explanation.position = state_.book.Position(task);
+  explanation.position = state_.tasks.Position(task);
   if (!entry.task.is_pending()) {
-    explanation.summary = entry.task.is_in_flight()
-                              ? absl::StrCat("it was dispatched to ", entry.task.history->agent)
-                              : "the task has already finished";
+    explanation.summary = entry.task.is_in_flight() ? absl::StrCat("the task was dispatched to ",
+                                                                   entry.task.history->agent)
+                                                    : "the task has already finished";
     return explanation;
   }
   if (state_.can_dispatch)
     explanation.ready_ahead = state_.matcher.ServedBefore(entry.task.sequence);
   bool is_served = false;
-  const Demand demand = MakeDemand(entry, state_.book);
+  const Demand demand = MakeDemand(entry, state_.tasks);
   for (const auto& [name, agent] : state_.fleet.agents()) {
     const std::string why_not = state_.fleet.WhyNot(agent, demand, now);
     is_served = is_served || (agent.keeps_sessions() && state_.fleet.Serves(agent, demand));
@@ -139,38 +139,38 @@ absl::StatusOr<Explanation> QueueViews::Explain(core::QueueId id, Moment now) co
 std::string QueueViews::WhyPending(const Entry& entry, const Explanation& explanation,
                                    Moment now) const {
   const core::TaskState& task = entry.task;
-  if (state_.book.switches().paused) return "the queue is paused";
+  if (state_.tasks.switches().paused) return "the queue is paused";
   if (!state_.can_dispatch) return "the director is about to stop";
   if (explanation.not_before.has_value()) {
     return entry.timers.not_before > now.monotonic
-               ? absl::StrCat("it waits for a retry after: ", task.history->last_error)
-               : "it must not start before its earliest_start_at";
+               ? absl::StrCat("waiting for a retry after: ", task.history->last_error)
+               : "waiting for earliest_start_at";
   }
   const Entry* first =
-      task.session_id.empty() ? nullptr : state_.book.FirstOfSession(task.session_id);
+      task.session_id.empty() ? nullptr : state_.tasks.FirstTaskOfSession(task.session_id);
   if (first != nullptr && first != &entry) {
-    return absl::StrCat("it waits for an earlier task of its session, ",
+    return absl::StrCat("waiting for an earlier task of the same session, ",
                         ToString(first->task.queue_id));
   }
-  if (state_.book.WaitsForOverlap(task)) {
-    return absl::StrCat("it waits until fewer than ", task.terms->overlap->live_tasks_max(),
-                        " tasks of its overlap key run");
+  if (state_.tasks.WaitsForOverlap(task)) {
+    return absl::StrCat("waiting until fewer than ", task.terms->overlap->live_tasks_max(),
+                        " tasks with the same overlap key are running");
   }
   if (entry.group != nullptr && !Matcher::IsServed(entry)) {
     return state_.fleet.WhyNoAgent(entry.group->served_by, now);
   }
   if (explanation.ready_ahead > 0) {
-    return absl::StrCat(explanation.ready_ahead, " tasks are ahead of it");
+    return absl::StrCat(explanation.ready_ahead, " tasks are ahead in the queue");
   }
   const bool fits = std::any_of(explanation.agents.begin(), explanation.agents.end(),
                                 [](const auto& agent) { return agent.fits; });
-  return fits ? "it is next" : "it is next, and no agent can take it now";
+  return fits ? "next in the queue" : "next in the queue, but no agent can take the task now";
 }
 
-SessionPage QueueViews::ListSessions(const SessionQuery& query) const {
-  SessionPage page;
+TaskSessionPage QueueViews::ListTaskSessions(const TaskSessionQuery& query) const {
+  TaskSessionPage page;
   int examined = 0;
-  const auto& sessions = state_.book.sessions();
+  const auto& sessions = state_.tasks.sessions();
   for (auto session = sessions.upper_bound(query.after); session != sessions.end(); ++session) {
     if (++examined > kExaminedMax || page.sessions.size() == query.page_size) {
       page.next = std::prev(session)->first;
@@ -180,11 +180,11 @@ SessionPage QueueViews::ListSessions(const SessionQuery& query) const {
     if (tasks.live.empty()) continue;
     // Only the first live task of a session can run.
     const core::TaskState& first = tasks.live.begin()->second->task;
-    SessionView& view = page.sessions.emplace_back(
-        SessionView{.session_id = name,
-                    .agent = state_.book.AgentOfSession(name),
-                    .queued = tasks.live.size() - (first.is_in_flight() ? 1 : 0),
-                    .active_at = tasks.active_at});
+    TaskSessionView& view = page.sessions.emplace_back(
+        TaskSessionView{.session_id = name,
+                        .agent = state_.tasks.OwnerOfSession(name),
+                        .queued = tasks.live.size() - (first.is_in_flight() ? 1 : 0),
+                        .active_at = tasks.active_at});
     if (!first.is_in_flight()) continue;
     view.agent = first.history->agent;
     view.running = first.queue_id;

@@ -7,11 +7,11 @@
 #include "absl/status/statusor.h"
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
-#include "libs/director/book.h"
 #include "libs/director/engine_types.h"
 #include "libs/director/fleet.h"
 #include "libs/director/matcher.h"
-#include "libs/director/waiting_line.h"
+#include "libs/director/task_table.h"
+#include "libs/director/waiter_queue.h"
 #include "libs/ports/environment.h"
 
 namespace callboard::director {
@@ -26,10 +26,10 @@ class QueueViews {
   // The state that the views show. All references outlive the views.
   struct State {
     const EngineOptions& options;
-    const Book& book;
+    const TaskTable& tasks;
     const Fleet& fleet;
     const Matcher& matcher;
-    const WaitingLine& waiting_line;
+    const WaiterQueue& waiter_queue;
     const Tickets& tickets;
     const core::DrainRate& drain_rate;
     // Pending tasks in backoff or before their earliest start.
@@ -55,7 +55,7 @@ class QueueViews {
 
   // ---- Sessions and agents ----
 
-  SessionPage ListSessions(const SessionQuery& query) const;
+  TaskSessionPage ListTaskSessions(const TaskSessionQuery& query) const;
   // Error: NOT_FOUND/AGENT_NOT_FOUND.
   absl::StatusOr<AgentView> FindAgent(const std::string& name, Moment now) const;
   AgentPage ListAgents(const AgentQuery& query, Moment now) const;

@@ -34,7 +34,7 @@ class RedriveTest : public testing::Test {
     core::Submission submission;
     submission.spec.prompt = prompt;
     const Decision decision =
-        engine_.Submit(MakeSubmitter("me", std::move(submission), kNow.wall), kNow);
+        engine_.Submit(MakeSubmitRequest("me", std::move(submission), kNow.wall), kNow);
     const core::QueueId id = std::get<SubmitResult>(decision).queue_id;
     CHECK_OK(engine_.Cancel(id, "me", "", kNow).status());
     Commit();

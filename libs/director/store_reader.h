@@ -1,4 +1,4 @@
-// Reads tasks from the store, as users see them.
+// Reads of the store in flow lanes, and tasks as users see them, built from their records.
 
 #ifndef CALLBOARD_LIBS_DIRECTOR_STORE_READER_H_
 #define CALLBOARD_LIBS_DIRECTOR_STORE_READER_H_

@@ -22,8 +22,8 @@ namespace callboard::director {
 // Thread-safe, except that only one thread at a time may call Submit().
 class SubmitStream : public std::enable_shared_from_this<SubmitStream> {
  public:
-  // A task to submit (made by MakeSubmitter()), or the error that its conversion returned.
-  using Item = absl::StatusOr<Caller>;
+  // A task to submit (made by MakeSubmitRequest()), or the error that its conversion returned.
+  using Item = absl::StatusOr<AdmissionRequest>;
   struct Answer {
     // Number of the item, from 0.
     uint64_t index = 0;

@@ -29,7 +29,7 @@ SubmitStream::Item Task(const std::string& prompt = "echo") {
   core::Submission submission;
   submission.spec.prompt = prompt;
   submission.policy = core::QueuePolicy::kBlock;
-  return MakeSubmitter("me", std::move(submission), kNow.wall);
+  return MakeSubmitRequest("me", std::move(submission), kNow.wall);
 }
 
 std::vector<SubmitStream::Item> Tasks(int count) {
@@ -76,7 +76,7 @@ class SubmitStreamTest : public testing::Test {
   }
   // Frees a place in the queue.
   void CancelFirst() {
-    const core::QueueId first = engine_.book().live_tasks().begin()->second->task.queue_id;
+    const core::QueueId first = engine_.tasks().live_tasks().begin()->second->task.queue_id;
     CHECK_OK(engine_.Cancel(first, "me", "", kNow).status());
   }
   // Returns the indexes of new answers; for a failed item, -index - 1.
@@ -130,14 +130,14 @@ TEST_F(SubmitStreamTest, WaitingItemBlocksLaterItems) {
   stream_->Submit(Tasks(1));
   RunTurn();
   EXPECT_THAT(TakeIndexes(), ElementsAre(0, 1));
-  EXPECT_EQ(engine_.waiting_line().size(), 1u) << "the item behind it does not wait in line";
+  EXPECT_EQ(engine_.waiter_queue().size(), 1u) << "the item behind it does not wait in the queue";
   CancelFirst();
   RunTurn();
   EXPECT_THAT(TakeIndexes(), ElementsAre(2));
   RunTurn();
   EXPECT_THAT(TakeIndexes(), ElementsAre(-4))
       << "the next item has failed, and the one after it waits";
-  EXPECT_EQ(engine_.waiting_line().size(), 1u);
+  EXPECT_EQ(engine_.waiter_queue().size(), 1u);
   CancelFirst();
   RunTurn();
   EXPECT_THAT(TakeIndexes(), ElementsAre(4));
@@ -155,11 +155,11 @@ TEST_F(SubmitStreamTest, StopCancelsTheWaitAndKeepsTheOwnerAlive) {
   EXPECT_THAT(TakeIndexes(), ElementsAre(0, 1, -3)) << "the waiting item is cancelled";
   RunTurn();
   EXPECT_TRUE(alive.expired());
-  EXPECT_EQ(engine_.waiting_line().size(), 0u);
-  EXPECT_EQ(engine_.book().counts().pending, 2u) << "accepted tasks stay";
+  EXPECT_EQ(engine_.waiter_queue().size(), 0u);
+  EXPECT_EQ(engine_.tasks().counts().pending, 2u) << "accepted tasks stay";
   CancelFirst();
   RunTurn();
-  EXPECT_EQ(engine_.book().counts().pending, 1u);
+  EXPECT_EQ(engine_.tasks().counts().pending, 1u);
   EXPECT_THAT(posted_, IsEmpty());
   EXPECT_EQ(stream_.use_count(), 1);
 }

@@ -48,7 +48,7 @@ inline std::optional<CancelPhase> CancelPhaseOf(const core::TaskRecord& record,
     return step.from == core::LifecycleState::kDispatching ? CancelPhase::kDispatching
                                                            : CancelPhase::kInFlight;
   }
-  const auto* ended = std::get_if<core::Ended>(&record.change);
+  const auto* ended = std::get_if<core::TaskEnded>(&record.change);
   const bool is_queued = ended != nullptr && ended->state == core::LifecycleState::kCancelled &&
                          step.from == core::LifecycleState::kPending;
   return is_queued ? std::optional(CancelPhase::kQueued) : std::nullopt;

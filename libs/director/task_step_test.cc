@@ -16,7 +16,7 @@ std::optional<CancelPhase> PhaseOf(core::TaskChange change, LifecycleState from)
 }
 
 TEST(TaskStepTest, CancelOfAPendingTaskIsQueued) {
-  EXPECT_EQ(PhaseOf(core::Ended{.state = LifecycleState::kCancelled}, LifecycleState::kPending),
+  EXPECT_EQ(PhaseOf(core::TaskEnded{.state = LifecycleState::kCancelled}, LifecycleState::kPending),
             CancelPhase::kQueued);
 }
 
@@ -28,14 +28,14 @@ TEST(TaskStepTest, CancelOfATaskInFlightCountsWhenRequested) {
 
 TEST(TaskStepTest, EndOfACancelledRunIsNotASecondCancel) {
   for (const LifecycleState from : {LifecycleState::kDispatching, LifecycleState::kWorking}) {
-    EXPECT_EQ(PhaseOf(core::Ended{.state = LifecycleState::kCancelled}, from), std::nullopt);
+    EXPECT_EQ(PhaseOf(core::TaskEnded{.state = LifecycleState::kCancelled}, from), std::nullopt);
   }
 }
 
 TEST(TaskStepTest, OtherEndsAreNotCancels) {
-  EXPECT_EQ(PhaseOf(core::Ended{.state = LifecycleState::kFailed}, LifecycleState::kPending),
+  EXPECT_EQ(PhaseOf(core::TaskEnded{.state = LifecycleState::kFailed}, LifecycleState::kPending),
             std::nullopt);
-  EXPECT_EQ(PhaseOf(core::Accepted(), LifecycleState::kDispatching), std::nullopt);
+  EXPECT_EQ(PhaseOf(core::StartAccepted(), LifecycleState::kDispatching), std::nullopt);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class TaskWatchTest : public testing::Test {
     core::Submission submission;
     submission.spec.prompt = prompt;
     const Decision decision =
-        engine_.Submit(MakeSubmitter("me", std::move(submission), kNow.wall), kNow);
+        engine_.Submit(MakeSubmitRequest("me", std::move(submission), kNow.wall), kNow);
     Commit();
     return std::get<SubmitResult>(decision).queue_id;
   }
@@ -122,7 +122,7 @@ TEST_F(TaskWatchTest, SnapshotOfAllTasksIsFollowedByChanges) {
   ASSERT_THAT(client->updates, SizeIs(1)) << "there are no changes yet";
   Cancel(first);
   ASSERT_THAT(client->updates, SizeIs(2));
-  EXPECT_THAT(Kinds(client->updates[1]), ElementsAre(TaskEventKind::kCanceled));
+  EXPECT_THAT(Kinds(client->updates[1]), ElementsAre(TaskEventKind::kCancelled));
   EXPECT_EQ(client->updates[1].items[0].task->state, core::LifecycleState::kCancelled);
 }
 
@@ -210,7 +210,7 @@ TEST_F(TaskWatchTest, ResumedWatchOfEndedTasksSendsMissedChangesAndEnds) {
   Cancel(task);
   const auto client = Watch({.tasks = {task}, .resumes = true, .from = before->updates[0].cursor});
   ASSERT_THAT(client->updates, SizeIs(1));
-  EXPECT_THAT(Kinds(client->updates[0]), ElementsAre(TaskEventKind::kCanceled));
+  EXPECT_THAT(Kinds(client->updates[0]), ElementsAre(TaskEventKind::kCancelled));
   ReceiveAll(*client);
   EXPECT_THAT(*client->end, IsOk());
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
+#include "libs/flow/abort.h"
 #include "libs/flow/limits.h"
 
 namespace callboard::flow {
@@ -77,7 +78,7 @@ Flow::Flow(FlowOptions options, ports::Executor& executor, const ports::Clock& c
       clock_(clock),
       plain_(!options.tokens.has_value()),
       lane_options_(options.lanes),
-      turnstile_(std::move(options)),
+      lane_scheduler_(std::move(options)),
       waiters_(lane_options_.size()) {
   for (size_t i = 0; i < lane_options_.size(); ++i) {
     CHECK(Find(lane_options_[i].name) == nullptr) << lane_options_[i].name;
@@ -87,7 +88,7 @@ Flow::Flow(FlowOptions options, ports::Executor& executor, const ports::Clock& c
 
 Flow::~Flow() {
   base::MutexLock lock(mutex_);
-  while (!turnstile_.idle()) executor_.Wait(mutex_, idle_, absl::InfiniteDuration());
+  while (!lane_scheduler_.idle()) executor_.Wait(mutex_, idle_, absl::InfiniteDuration());
 }
 
 Lane* Flow::Find(absl::string_view name) {
@@ -105,8 +106,8 @@ Lane& Flow::lane(absl::string_view name) {
 uint32_t Flow::ReserveFree(size_t lane, uint32_t wanted) {
   // Waiting callers came first.
   if (!waiters_[lane].empty()) return 0;
-  const uint32_t taken = std::min(wanted, turnstile_.Room(lane));
-  turnstile_.Reserve(lane, taken);
+  const uint32_t taken = std::min(wanted, lane_scheduler_.Room(lane));
+  lane_scheduler_.Reserve(lane, taken);
   return taken;
 }
 
@@ -147,7 +148,7 @@ absl::StatusOr<uint32_t> Flow::Reserve(size_t lane, const std::stop_token& stop,
   }
   if (!stop.stop_requested()) return wanted;
   if (waiter.granted) {
-    turnstile_.Release(lane, wanted);
+    lane_scheduler_.Release(lane, wanted);
   } else {
     queue.erase(std::find(queue.begin(), queue.end(), &waiter));
   }
@@ -158,10 +159,10 @@ absl::StatusOr<uint32_t> Flow::Reserve(size_t lane, const std::stop_token& stop,
 
 void Flow::GrantToWaiters(size_t lane) {
   std::deque<Waiter*>& queue = waiters_[lane];
-  while (!queue.empty() && turnstile_.Room(lane) >= queue.front()->wanted) {
+  while (!queue.empty() && lane_scheduler_.Room(lane) >= queue.front()->wanted) {
     Waiter& waiter = *queue.front();
     queue.pop_front();
-    turnstile_.Reserve(lane, waiter.wanted);
+    lane_scheduler_.Reserve(lane, waiter.wanted);
     waiter.granted = true;
     waiter.changed.NotifyAll();
   }
@@ -169,7 +170,7 @@ void Flow::GrantToWaiters(size_t lane) {
 
 void Flow::Release(size_t lane, uint32_t places) {
   base::MutexLock lock(mutex_);
-  turnstile_.Release(lane, places);
+  lane_scheduler_.Release(lane, places);
   GrantToWaiters(lane);
 }
 
@@ -179,11 +180,11 @@ size_t Flow::Withdraw(size_t lane, const void* owner) {
   WorkList ready;
   {
     base::MutexLock lock(mutex_);
-    withdrawn = turnstile_.Withdraw(lane, owner);
+    withdrawn = lane_scheduler_.Withdraw(lane, owner);
     GrantToWaiters(lane);
     // The withdrawn work may have kept tokens from other lanes.
     ready = TakeReady();
-    if (turnstile_.idle()) idle_.NotifyAll();
+    if (lane_scheduler_.idle()) idle_.NotifyAll();
   }
   for (Work& work : ready) Start(std::move(work));
   return withdrawn.size();
@@ -192,9 +193,9 @@ size_t Flow::Withdraw(size_t lane, const void* owner) {
 LaneCounts Flow::Counts(size_t lane) const {
   base::MutexLock lock(mutex_);
   return {.waiting = static_cast<uint32_t>(waiters_[lane].size()),
-          .reserved = turnstile_.reserved(lane),
-          .pending = turnstile_.pending(lane),
-          .in_flight = turnstile_.running(lane)};
+          .reserved = lane_scheduler_.reserved(lane),
+          .pending = lane_scheduler_.pending(lane),
+          .in_flight = lane_scheduler_.running(lane)};
 }
 
 void Flow::Push(size_t lane, absl::Span<ports::Executor::Job> jobs, const void* owner) {
@@ -202,7 +203,7 @@ void Flow::Push(size_t lane, absl::Span<ports::Executor::Job> jobs, const void* 
   {
     base::MutexLock lock(mutex_);
     const absl::Duration now = Now();
-    for (ports::Executor::Job& job : jobs) turnstile_.Push({lane, owner, std::move(job)}, now);
+    for (ports::Executor::Job& job : jobs) lane_scheduler_.Push({lane, owner, std::move(job)}, now);
     ready = TakeReady();
   }
   for (Work& work : ready) Start(std::move(work));
@@ -213,7 +214,7 @@ absl::Duration Flow::Now() const { return plain_ ? absl::ZeroDuration() : clock_
 Flow::WorkList Flow::TakeReady() {
   WorkList ready;
   const absl::Duration now = Now();
-  while (std::optional<Work> next = turnstile_.Next(now)) {
+  while (std::optional<Work> next = lane_scheduler_.Next(now)) {
     GrantToWaiters(next->lane);
     ready.push_back(*std::move(next));
   }
@@ -234,9 +235,9 @@ void Flow::RunWork(Work work) {
     WorkList ready;
     {
       base::MutexLock lock(mutex_);
-      turnstile_.Done(work.lane);
+      lane_scheduler_.Done(work.lane);
       ready = TakeReady();
-      if (turnstile_.idle()) idle_.NotifyAll();
+      if (lane_scheduler_.idle()) idle_.NotifyAll();
     }
     if (ready.empty()) return;
     // Keep this thread for the first piece, unless other jobs wait for a thread.

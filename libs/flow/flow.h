@@ -14,8 +14,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "libs/base/mutex.h"
+#include "libs/flow/lane_scheduler.h"
 #include "libs/flow/limits.h"
-#include "libs/flow/turnstile.h"
 #include "libs/ports/environment.h"
 
 namespace callboard::flow {
@@ -145,12 +145,13 @@ class Flow {
 
   // Runs `work` on this thread, and then, if the executor allows it, the work that became ready.
   void RunWork(Work work);
-  // Takes all work that may run now from the turnstile. Grants the freed places to waiters.
+  // Takes all work that may run now from the lane scheduler. Grants the freed places to waiters.
   WorkList TakeReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GrantToWaiters(size_t lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reserves the free places, up to `wanted`, and returns their number: 0 if callers already wait.
   uint32_t ReserveFree(size_t lane, uint32_t wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the time for the turnstile, or zero for plain lanes, whose order does not depend on it.
+  // Returns the time for the lane scheduler, or zero for plain lanes, whose order does not depend
+  // on it.
   absl::Duration Now() const;
   void Start(Work work);
 
@@ -163,7 +164,7 @@ class Flow {
 
   mutable base::Mutex mutex_;
   base::CondVar idle_;
-  Turnstile turnstile_ ABSL_GUARDED_BY(mutex_);
+  LaneScheduler lane_scheduler_ ABSL_GUARDED_BY(mutex_);
   // The waiters of each lane, the oldest first.
   std::vector<std::deque<Waiter*>> waiters_ ABSL_GUARDED_BY(mutex_);
 };

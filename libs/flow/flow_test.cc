@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "libs/flow/abort.h"
 #include "libs/flow/limits.h"
 #include "libs/flow/thread_pool.h"
 #include "libs/testing/fake_environment.h"
@@ -252,13 +253,13 @@ class WaitingThread {
 };
 
 // A lane whose only running job blocks until the end of the test.
-class HeldLaneTest : public testing::Test {
+class FullLaneTest : public testing::Test {
  protected:
-  HeldLaneTest() {
+  FullLaneTest() {
     EXPECT_THAT(lane_.Add([this] { open_.wait(false); }), IsOk());
     while (lane_.counts().in_flight == 0) std::this_thread::yield();
   }
-  ~HeldLaneTest() override {
+  ~FullLaneTest() override {
     open_ = true;
     open_.notify_all();
   }
@@ -270,14 +271,14 @@ class HeldLaneTest : public testing::Test {
   Lane& lane_ = flow_.lane("work");
 };
 
-TEST_F(HeldLaneTest, ReturnedPlaceGoesToAWaiter) {
+TEST_F(FullLaneTest, ReturnedPlaceGoesToAWaiter) {
   absl::StatusOr<LaneReservation> held = lane_.Reserve({}, 2);
   WaitingThread caller(lane_, 1);
   { const LaneReservation gone = *std::move(held); }
   EXPECT_TRUE(caller.Granted());
 }
 
-TEST_F(HeldLaneTest, PlaceOfAWithdrawnJobGoesToAWaiter) {
+TEST_F(FullLaneTest, PlaceOfAWithdrawnJobGoesToAWaiter) {
   const int owner = 0;
   ports::Executor::Job jobs[2] = {[] {}, [] {}};
   absl::StatusOr<LaneReservation> places = lane_.Reserve({}, 2);
@@ -287,7 +288,7 @@ TEST_F(HeldLaneTest, PlaceOfAWithdrawnJobGoesToAWaiter) {
   EXPECT_TRUE(caller.Granted());
 }
 
-TEST_F(HeldLaneTest, StoppedWaiterMakesRoomForTheNext) {
+TEST_F(FullLaneTest, StoppedWaiterMakesRoomForTheNext) {
   absl::StatusOr<LaneReservation> one = lane_.Reserve();
   const absl::StatusOr<LaneReservation> other = lane_.Reserve();
   std::stop_source stop;

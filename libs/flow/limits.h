@@ -1,36 +1,16 @@
-// The bounds of concurrent work: its cancellation, the limits of a process, and the options of a
-// Flow.
+// The limits of a process, and the options of a Flow.
 
 #ifndef CALLBOARD_LIBS_FLOW_LIMITS_H_
 #define CALLBOARD_LIBS_FLOW_LIMITS_H_
 
 #include <cstdint>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace callboard::flow {
-
-// ---- Cancellation ----
-//
-// One std::stop_token is passed down the call chain. Stopped work returns an AbortError(), which
-// callers can tell from a failure.
-
-// Returns CANCELLED with the reason ABORT.
-absl::Status AbortError(absl::string_view message = "aborted");
-
-// Returns whether `status` is an AbortError(); the message does not matter. CANCELLED with another
-// reason is a failure, for example of an RPC whose peer left.
-bool IsAbortError(const absl::Status& status);
-
-// Returns AbortError() once `stop` has been requested. Long work calls this before each step, and
-// right before it makes a result visible, such as promoting a finished file.
-absl::Status CheckNotAborted(const std::stop_token& stop, absl::string_view message = "aborted");
 
 // ---- Limits of a process ----
 //

@@ -16,7 +16,7 @@
 #include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/mutex.h"
-#include "libs/flow/limits.h"
+#include "libs/flow/abort.h"
 #include "libs/flow/queue_run.h"
 #include "libs/flow/run_with_queue.h"
 #include "libs/ports/environment.h"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "libs/flow/limits.h"
+#include "libs/flow/abort.h"
 #include "libs/flow/thread_pool.h"
 #include "libs/testing/fake_environment.h"
 #include "libs/testing/status_matchers.h"

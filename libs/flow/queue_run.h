@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
+#include "libs/flow/abort.h"
 #include "libs/flow/flow.h"
-#include "libs/flow/limits.h"
 
 namespace callboard::flow {
 

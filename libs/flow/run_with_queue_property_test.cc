@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "libs/flow/limits.h"
+#include "libs/flow/abort.h"
 #include "libs/flow/run_with_queue.h"
 #include "libs/testing/fake_environment.h"
 

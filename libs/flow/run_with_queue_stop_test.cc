@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "libs/flow/limits.h"
+#include "libs/flow/abort.h"
 #include "libs/flow/run_with_queue.h"
 #include "libs/flow/thread_pool.h"
 #include "libs/testing/run_fixture.h"

@@ -179,5 +179,15 @@ TEST_F(HttpServerTest, PortInUseIsAnErrorThatNamesTheAddress) {
                                HasSubstr(absl::StrCat("127.0.0.1:", server_->port()))));
 }
 
+TEST(LoopbackTest, OnlyLoopbackAddressesMatch) {
+  for (const char* host : {"localhost", "127.0.0.1", "127.1.2.3", "::1", "[::1]"}) {
+    EXPECT_TRUE(IsLoopbackHost(host)) << host;
+  }
+  for (const char* host : {"", "0.0.0.0", "::", "[::]", "10.0.0.1", "127.0.0.1.example.com",
+                           "localhost.example.com", "128.0.0.1", "0127.0.0.1", "::ffff:10.0.0.1"}) {
+    EXPECT_FALSE(IsLoopbackHost(host)) << host;
+  }
+}
+
 }  // namespace
 }  // namespace callboard::http

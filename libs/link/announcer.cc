@@ -15,7 +15,7 @@
 #include "callboard/v1/fleet.grpc.pb.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
-#include "libs/link/grpc_agent_link.h"
+#include "libs/wire/alarm.h"
 #include "libs/wire/status.h"
 #include "libs/wire/time.h"
 
@@ -121,7 +121,7 @@ class AnnouncerCore : public std::enable_shared_from_this<AnnouncerCore> {
 
   void AnnounceAfter(absl::Duration wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     alarm_ = std::make_unique<grpc::Alarm>();
-    SetAlarm(*alarm_, wait, [weak = weak_from_this()] {
+    wire::SetAlarm(*alarm_, wait, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Announce();
     });
   }

@@ -47,13 +47,13 @@ constexpr char kLoadReport[] = "item 3";
 // Records every call as a line of text.
 class RecordingListener final : public ports::AgentListener {
  public:
-  bool OnSessionOpened(core::SessionId session, const core::SessionOpened& opened) override {
+  bool OnSessionOpened(core::AgentSessionId session, const core::SessionOpened& opened) override {
     base::MutexLock lock(mutex_);
     session_ = session;
     Record(absl::StrCat("opened ", opened.name));
     return true;
   }
-  bool OnItems(core::SessionId, const std::vector<core::AgentItem>& items) override {
+  bool OnItems(core::AgentSessionId, const std::vector<core::AgentItem>& items) override {
     base::MutexLock lock(mutex_);
     if (rejections_ > 0) {
       --rejections_;
@@ -62,11 +62,11 @@ class RecordingListener final : public ports::AgentListener {
     for (const core::AgentItem& item : items) Record(absl::StrCat("item ", item.index()));
     return true;
   }
-  void OnOutput(core::SessionId, core::RunOutput output) override {
+  void OnOutput(core::AgentSessionId, core::RunOutput output) override {
     base::MutexLock lock(mutex_);
     Record(absl::StrCat("output ", output.chunks.size()));
   }
-  void OnSessionClosed(core::SessionId, const absl::Status& reason) override {
+  void OnSessionClosed(core::AgentSessionId, const absl::Status& reason) override {
     base::MutexLock lock(mutex_);
     const bool too_large = base::GetErrorDetails(reason).reason == ports::kMessageTooLarge;
     Record(too_large ? "broken by a message" : "broken");
@@ -96,7 +96,7 @@ class RecordingListener final : public ports::AgentListener {
     base::MutexLock lock(mutex_);
     return lines_.empty();
   }
-  core::SessionId session() {
+  core::AgentSessionId session() {
     base::MutexLock lock(mutex_);
     return session_;
   }
@@ -114,7 +114,7 @@ class RecordingListener final : public ports::AgentListener {
   base::Mutex mutex_;
   base::CondVar changed_;
   std::deque<std::string> lines_ ABSL_GUARDED_BY(mutex_);
-  core::SessionId session_ ABSL_GUARDED_BY(mutex_);
+  core::AgentSessionId session_ ABSL_GUARDED_BY(mutex_);
   int rejections_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -195,7 +195,7 @@ TEST_F(GrpcAgentLinkTest, BrokenSessionIsReportedAndRedialled) {
 
 TEST_F(GrpcAgentLinkTest, StartForAClosedSessionIsReportedAsNotSent) {
   Connect();
-  const core::SessionId session = listener_.session();
+  const core::AgentSessionId session = listener_.session();
   agent_.EndSession();
   EXPECT_EQ(listener_.Next(), "broken");
   link_.Send(session, {Start(1)});

@@ -53,22 +53,6 @@ static_assert(kReconnectBackoffMax <= absl::Seconds(1) && kConnectTimeout <= abs
                   scheduler::kProbeTimeout <= absl::Seconds(1),
               "a director that is back is noticed within two seconds");
 
-}  // namespace
-
-void SetReconnect(grpc::ChannelArguments& arguments) {
-  const auto set = [&arguments](const char* name, absl::Duration time) {
-    arguments.SetInt(name, static_cast<int>(absl::ToInt64Milliseconds(time)));
-  };
-  set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectBackoffMin);
-  set(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectBackoffMax);
-  // Despite its name, this argument also limits how long an attempt to connect may take.
-  set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeout);
-  // Every failed attempt resolves the address again.
-  set(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kReconnectBackoffMax);
-}
-
-namespace {
-
 // Creates a channel to a server by name (`dns:///`). The peer of a call without a connection is
 // then that name and not an IP address. WasSent() relies on this.
 std::shared_ptr<grpc::Channel> NewChannel(absl::string_view address,
@@ -174,6 +158,18 @@ using QueueStub = v1::QueueService::StubInterface::async_interface;
 using AgentStub = v1::AgentService::StubInterface::async_interface;
 
 }  // namespace
+
+void SetReconnect(grpc::ChannelArguments& arguments) {
+  const auto set = [&arguments](const char* name, absl::Duration time) {
+    arguments.SetInt(name, static_cast<int>(absl::ToInt64Milliseconds(time)));
+  };
+  set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectBackoffMin);
+  set(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectBackoffMax);
+  // Despite its name, this argument also limits how long an attempt to connect may take.
+  set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeout);
+  // Every failed attempt resolves the address again.
+  set(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kReconnectBackoffMax);
+}
 
 class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
  public:

@@ -1,4 +1,4 @@
-#include "libs/link/grpc_agent_link.h"
+#include "libs/link/session_call.h"
 
 #include <gtest/gtest.h>
 

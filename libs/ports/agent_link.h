@@ -23,7 +23,7 @@ class AgentLink {
   // Sends `items` in order, after all items sent before in this Session, in as few messages as
   // possible. If the Session has ended, starts are reported with OnStartNotSent(). Other items are
   // dropped, because the next Session begins with the dispatches that the agent knows of.
-  virtual void Send(core::SessionId session, std::vector<core::DirectorItem> items) = 0;
+  virtual void Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) = 0;
 
   // Ends all Sessions and dials the agents again, now with `director_epoch`.
   virtual void Redial(uint64_t director_epoch) = 0;
@@ -36,13 +36,13 @@ class AgentListener {
 
   // A Session was opened. Always the first call for a Session. Returns false if the director is
   // overloaded; the link then repeats the call.
-  virtual bool OnSessionOpened(core::SessionId session, const core::SessionOpened& opened) = 0;
+  virtual bool OnSessionOpened(core::AgentSessionId session, const core::SessionOpened& opened) = 0;
   // Receives the items of one message, in order. Returns false, without having accepted any of
   // them, if the director is overloaded; the link then repeats the call.
-  virtual bool OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) = 0;
-  virtual void OnOutput(core::SessionId session, core::RunOutput output) = 0;
+  virtual bool OnItems(core::AgentSessionId session, const std::vector<core::AgentItem>& items) = 0;
+  virtual void OnOutput(core::AgentSessionId session, core::RunOutput output) = 0;
   // An open Session has ended. `cause` has the reason kMessageTooLarge if a message was too large.
-  virtual void OnSessionClosed(core::SessionId session, const absl::Status& cause) = 0;
+  virtual void OnSessionClosed(core::AgentSessionId session, const absl::Status& cause) = 0;
   // A Session with the agent `name` could not be opened.
   virtual void OnUnreachable(const std::string& name, const absl::Status& cause) = 0;
   // A start was not sent.

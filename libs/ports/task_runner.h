@@ -26,8 +26,8 @@ struct RunRequest {
   core::SpanContext trace = {};
   // Time between SIGTERM and SIGKILL.
   absl::Duration kill_grace = absl::Seconds(10);
-  // The agent's monotonic time at which the runner kills the processes, even if the agent's own
-  // process is stopped. SetFence() changes it.
+  // The fence: the agent's monotonic time at which the runner stops the run like Stop(), even if
+  // the agent's own process is suspended. MoveFence() changes it.
   absl::Duration fence_at = absl::InfiniteDuration();
 };
 
@@ -46,8 +46,8 @@ class RunObserver {
   // Receives output, in order. Called only before OnEnded().
   virtual void OnOutput(const core::FenceToken& token, OutputChunk chunk) = 0;
   // The run has ended. Called once for every run, after its last process has exited and its files
-  // have been moved to their place or deleted. The end is kCancelled if the run was stopped, or
-  // killed at its fence.
+  // have been moved to their place or deleted. The end is kCancelled if the run was stopped or
+  // reached its fence.
   virtual void OnEnded(const core::FenceToken& token, core::RunResult result) = 0;
 };
 
@@ -65,14 +65,14 @@ class TaskRunner {
 
   // Starts a run. A run that cannot be started is reported with OnEnded(). REQUIRES: the token has
   // not been used before.
-  virtual void Start(RunRequest order) = 0;
+  virtual void Start(RunRequest request) = 0;
   // Sends SIGTERM to the run, and SIGKILL to all its processes after `kill_grace`. Does nothing if
   // the run has ended.
   virtual void Stop(const core::FenceToken& token) = 0;
   // Sends SIGKILL to all processes of the run.
   virtual void Kill(const core::FenceToken& token) = 0;
-  // Sets the fence to a later or earlier time.
-  virtual void SetFence(const core::FenceToken& token, absl::Duration fence_at) = 0;
+  // Moves the fence to a later or earlier time.
+  virtual void MoveFence(const core::FenceToken& token, absl::Duration fence_at) = 0;
   // Acknowledges `bytes` of output. The runner buffers a bounded number of unacknowledged bytes and
   // drops output beyond that.
   virtual void AcknowledgeOutput(const core::FenceToken& token, uint64_t bytes) = 0;

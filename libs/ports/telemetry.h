@@ -29,7 +29,7 @@ inline constexpr char kSchemaUrl[] = "https://opentelemetry.io/schemas/1.29.0";
 inline constexpr char kFire[] = "scheduler.fire";
 // The submit of a task that an operator redrives.
 inline constexpr char kRedrive[] = "queue.redrive";
-// One wait in line. The first one includes the wait for admission.
+// One wait in the queue. The first one includes the wait for admission.
 inline constexpr char kWait[] = "queue.wait";
 // The cancel of a task, or of a submit that waits for a place.
 inline constexpr char kCancel[] = "queue.cancel";

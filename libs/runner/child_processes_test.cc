@@ -5,13 +5,69 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <string>
+#include <vector>
 
 #include "libs/base/check.h"
 
 namespace callboard::runner {
 namespace {
+
+int WaitForExit(pid_t pid) {
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  return status;
+}
+
+// Spawns a shell script with `flags` and returns its wait status.
+int RunScript(const std::string& script, int flags = 0) {
+  pid_t pid = 0;
+  EXPECT_EQ(Spawn({.program = "sh",
+                   .argv = {"sh", "-c", script},
+                   .environment = {"PATH=/usr/bin:/bin"},
+                   .flags = flags},
+                  pid),
+            0);
+  return WaitForExit(pid);
+}
+
+TEST(SpawnTest, ProgramGetsArgumentsAndEnvironment) {
+  pid_t pid = 0;
+  ASSERT_EQ(
+      Spawn({.program = "/bin/sh", .argv = {"sh", "-c", "exit $CODE"}, .environment = {"CODE=7"}},
+            pid),
+      0);
+  EXPECT_EQ(WEXITSTATUS(WaitForExit(pid)), 7);
+}
+
+TEST(SpawnTest, BlockedAndIgnoredSignalsAreReset) {
+  const auto handler = signal(SIGINT, SIG_IGN);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  for (const int number : {SIGTERM, SIGUSR1}) sigaddset(&blocked, number);
+  sigset_t before;
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
+  EXPECT_EQ(WTERMSIG(RunScript("kill -INT $$; exit 1")), SIGINT);
+  EXPECT_EQ(WTERMSIG(RunScript("kill -TERM $$; exit 1")), SIGTERM);
+  EXPECT_EQ(WTERMSIG(RunScript("kill -USR1 $$; exit 1")), SIGUSR1);
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
+  signal(SIGINT, handler);
+}
+
+TEST(SpawnTest, FlagsStartANewProcessGroupOrSession) {
+  const std::string is_leader = "set -- $(cat /proc/$$/stat); [ $5 = $$ ]";
+  EXPECT_NE(WEXITSTATUS(RunScript(is_leader)), 0);
+  EXPECT_EQ(WEXITSTATUS(RunScript(is_leader, POSIX_SPAWN_SETPGROUP)), 0);
+  EXPECT_EQ(WEXITSTATUS(RunScript(is_leader, POSIX_SPAWN_SETSID)), 0);
+}
+
+TEST(SpawnTest, MissingProgramIsAnError) {
+  pid_t pid = 0;
+  EXPECT_EQ(Spawn({.program = "/no/such/program", .argv = {"x"}, .environment = {}}, pid), ENOENT);
+}
 
 pid_t StartSleep(std::string variable) {
   std::string program = "/bin/sleep";

@@ -33,6 +33,9 @@
 #include "libs/runner/supervisor.h"
 
 namespace callboard::runner {
+
+// ---- The launcher's process ---------------------------------------------------------------------
+
 namespace {
 
 constexpr int kCleanUpMilliseconds = 10;
@@ -219,6 +222,8 @@ std::optional<int> MaybeRunLauncher(int argc, char** argv) {
   Launcher().Run();
   return EXIT_SUCCESS;
 }
+
+// ---- LauncherLink -------------------------------------------------------------------------------
 
 namespace {
 

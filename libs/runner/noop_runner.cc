@@ -10,7 +10,7 @@ void NoopRunner::Start(ports::RunRequest request) {
 
 void NoopRunner::Stop(const core::FenceToken&) {}
 void NoopRunner::Kill(const core::FenceToken&) {}
-void NoopRunner::SetFence(const core::FenceToken&, absl::Duration) {}
+void NoopRunner::MoveFence(const core::FenceToken&, absl::Duration) {}
 void NoopRunner::AcknowledgeOutput(const core::FenceToken&, uint64_t) {}
 
 }  // namespace callboard::runner

@@ -17,7 +17,7 @@ class NoopRunner final : public ports::TaskRunner {
   // These do nothing, because every run has already ended.
   void Stop(const core::FenceToken& token) override;
   void Kill(const core::FenceToken& token) override;
-  void SetFence(const core::FenceToken& token, absl::Duration fence_at) override;
+  void MoveFence(const core::FenceToken& token, absl::Duration fence_at) override;
   void AcknowledgeOutput(const core::FenceToken& token, uint64_t bytes) override;
 
  private:

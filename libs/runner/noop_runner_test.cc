@@ -17,7 +17,7 @@ struct NoopHarness {
   void Destroy() { noop.reset(); }
   core::TaskSpec Spec() { return test::SpecOf("prompt"); }
   void Finish(const core::FenceToken&) {}
-  void Obey(const core::FenceToken&) {}
+  void ApplyStop(const core::FenceToken&) {}
 
   std::optional<NoopRunner> noop;
 };

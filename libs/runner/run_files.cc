@@ -23,6 +23,9 @@
 #include "libs/core/limits.h"
 
 namespace callboard::runner {
+
+// ---- Removing folders ---------------------------------------------------------------------------
+
 namespace {
 
 struct CloseFolder {
@@ -201,6 +204,8 @@ absl::Status RemoveSpecialFiles(const std::string& folder) {
   return RemoveSpecialFilesIn(*root, 1);
 }
 
+// ---- OutputLog ----------------------------------------------------------------------------------
+
 namespace {
 
 // One more byte than is returned shows whether the cut is inside a character.
@@ -289,6 +294,8 @@ void OutputLog::AppendToTail(absl::string_view text) {
     stdout_tail_.erase(0, stdout_tail_.size() - kTailBytesMax);
   }
 }
+
+// ---- The files of a run -------------------------------------------------------------------------
 
 namespace {
 

@@ -109,7 +109,7 @@ void RunLoop::SendInstruction(const core::FenceToken& token, const Instruction& 
     case Instruction::Kind::kKill:
       run.killed_at = std::min(run.killed_at, now);
       break;
-    case Instruction::Kind::kFence:
+    case Instruction::Kind::kMoveFence:
       // A fence in the past leaves no grace, but the supervisor receives it only now.
       run.fence_at = std::max(instruction.fence_at, now - run.kill_grace);
       break;
@@ -388,7 +388,7 @@ void RunLoop::HandleSupervisorDeath(uint64_t number, Run& run) {
   // The second supervisor died too. The files are removed when the next agent starts.
   if (run.is_cleanup) return EndRun(number, run, {});
   if (run.launcher_generation != launcher_generation_) {
-    KillProcessesWithVariable(FenceVariable(run.token));
+    KillProcessesWithVariable(FenceTokenVariable(run.token));
   }
   if (run.overdue_result.has_value()) {
     run.failure_result = run.overdue_result;

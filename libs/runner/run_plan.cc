@@ -25,6 +25,9 @@
 #include "libs/runner/launcher.h"
 
 namespace callboard::runner {
+
+// ---- CommandTemplate ----------------------------------------------------------------------------
+
 namespace {
 
 constexpr absl::string_view kPlaceholders[] = {"{model}", "{session_id}", "{project}"};
@@ -138,6 +141,8 @@ std::vector<std::string> CommandTemplate::Fill(const core::TaskSpec& spec) const
   return filled;
 }
 
+// ---- Encoded messages ---------------------------------------------------------------------------
+
 std::string EncodePlan(const RunPlan& plan) {
   FieldWriter writer;
   writer.WriteTexts(plan.argv);
@@ -224,11 +229,13 @@ std::optional<Report> DecodeReport(absl::string_view bytes) {
   return reader.complete() ? std::optional<Report>(std::move(report)) : std::nullopt;
 }
 
+// ---- Environment --------------------------------------------------------------------------------
+
 namespace {
 
-constexpr absl::string_view kFence = "CALLBOARD_FENCE";
+constexpr absl::string_view kFenceTokenName = "CALLBOARD_FENCE";
 
-std::string FenceText(const core::FenceToken& token) {
+std::string FenceTokenText(const core::FenceToken& token) {
   return absl::StrCat(core::ToString(token.queue_id), "/", token.dispatch.value(), "/",
                       token.director_epoch);
 }
@@ -246,8 +253,8 @@ Environment AllowedEnvironment(const Environment& environment,
   return allowed;
 }
 
-std::string FenceVariable(const core::FenceToken& token) {
-  return absl::StrCat(kFence, "=", FenceText(token));
+std::string FenceTokenVariable(const core::FenceToken& token) {
+  return absl::StrCat(kFenceTokenName, "=", FenceTokenText(token));
 }
 
 absl::StatusOr<std::string> FindProgram(const std::string& name,
@@ -294,7 +301,7 @@ std::vector<std::string> TaskEnvironment(const ports::RunRequest& request,
   for (const auto& [name, value] : spec.env) all[name] = value;
   all["CALLBOARD_TASK_ID"] = request.task_id;
   all["CALLBOARD_QUEUE_ID"] = core::ToString(request.token.queue_id);
-  all[std::string(kFence)] = FenceText(request.token);
+  all[std::string(kFenceTokenName)] = FenceTokenText(request.token);
   all["CALLBOARD_PROMPT_FILE"] = folders.prompt_file();
   if (!spec.payload.empty()) all["CALLBOARD_PAYLOAD_FILE"] = folders.payload_file();
   all["CALLBOARD_RESULT_FILE"] = folders.result_file();
@@ -313,6 +320,8 @@ std::vector<std::string> TaskEnvironment(const ports::RunRequest& request,
   for (const auto& [name, value] : all) lines.push_back(absl::StrCat(name, "=", value));
   return lines;
 }
+
+// ---- RunPlanner ---------------------------------------------------------------------------------
 
 namespace {
 

@@ -89,10 +89,10 @@ std::optional<RunPlan> DecodePlan(absl::string_view bytes);
 
 // Sent to a supervisor during its run.
 struct Instruction {
-  enum class Kind { kStop, kKill, kFence };
+  enum class Kind { kStop, kKill, kMoveFence };
 
   Kind kind = Kind::kStop;
-  // Used by kFence only.
+  // Used by kMoveFence only.
   absl::Duration fence_at = {};
 
   friend bool operator==(const Instruction&, const Instruction&) = default;
@@ -134,7 +134,7 @@ Environment AllowedEnvironment(const Environment& environment,
                                const std::vector<std::string>& names);
 
 // Returns CALLBOARD_FENCE=queue_id/dispatch/epoch.
-std::string FenceVariable(const core::FenceToken& token);
+std::string FenceTokenVariable(const core::FenceToken& token);
 
 // Returns the path of a program: `name` itself when it contains a slash, else the program of that
 // name in the PATH of `environment`, whose entries are name=value. Returns NOT_FOUND when there is

@@ -244,9 +244,9 @@ void SubprocessRunner::Kill(const core::FenceToken& token) {
   Post([token](RunLoop& loop) { loop.SendInstruction(token, {Instruction::Kind::kKill}); });
 }
 
-void SubprocessRunner::SetFence(const core::FenceToken& token, absl::Duration fence_at) {
+void SubprocessRunner::MoveFence(const core::FenceToken& token, absl::Duration fence_at) {
   Post([token, fence_at](RunLoop& loop) {
-    loop.SendInstruction(token, {Instruction::Kind::kFence, fence_at});
+    loop.SendInstruction(token, {Instruction::Kind::kMoveFence, fence_at});
   });
 }
 

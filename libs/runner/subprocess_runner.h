@@ -43,7 +43,7 @@ class SubprocessRunner final : public ports::TaskRunner {
   void Start(ports::RunRequest request) override;
   void Stop(const core::FenceToken& token) override;
   void Kill(const core::FenceToken& token) override;
-  void SetFence(const core::FenceToken& token, absl::Duration fence_at) override;
+  void MoveFence(const core::FenceToken& token, absl::Duration fence_at) override;
   void AcknowledgeOutput(const core::FenceToken& token, uint64_t bytes) override;
 
  private:

@@ -60,7 +60,7 @@ struct SubprocessHarness {
     while (!fs::is_fifo(pipe)) std::this_thread::yield();
     std::ofstream(pipe) << "end\n";
   }
-  void Obey(const core::FenceToken&) {}
+  void ApplyStop(const core::FenceToken&) {}
 
   const fs::path data_dir = NewFolder();
   const system::SystemClock clock;

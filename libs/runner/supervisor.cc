@@ -248,7 +248,7 @@ void Supervisor::Execute(const Instruction& instruction) {
       return Stop(Cause::kStop);
     case Instruction::Kind::kKill:
       return Kill(Cause::kStop);
-    case Instruction::Kind::kFence:
+    case Instruction::Kind::kMoveFence:
       plan_.fence_at = instruction.fence_at;
       return fence_.SetAt(instruction.fence_at);
   }
@@ -321,7 +321,8 @@ core::RunResult Supervisor::MakeResult() {
       result.end = End::kTimedOut;
       break;
     case Cause::kFence:
-      result.error = "the task was killed at its fence: no message of the director arrived in time";
+      result.error =
+          "the task was stopped at its fence: no message of the director arrived in time";
       result.end = End::kCancelled;
       break;
     case Cause::kStop:

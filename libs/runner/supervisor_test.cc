@@ -149,7 +149,7 @@ TEST(SupervisorTest, TaskThatTakesTooLongIsTimedOut) {
   EXPECT_EQ(result.signal, "SIGTERM");
 }
 
-TEST(SupervisorTest, TaskIsKilledAtItsFence) {
+TEST(SupervisorTest, TaskIsStoppedAtItsFence) {
   ShellRuns shell;
   const core::FenceToken run =
       shell.Start(SpecOf("exec sleep 1000"), absl::Seconds(10), absl::Milliseconds(50));
@@ -163,7 +163,7 @@ TEST(SupervisorTest, FenceInThePastLeavesNoGracePeriod) {
   const core::FenceToken run =
       shell.Start("trap '' TERM; echo up; while :; do sleep 1000; done", absl::Seconds(1000));
   ASSERT_TRUE(shell.runs().WaitForOutput(run, "up"));
-  shell.runner().SetFence(run, shell.clock().MonotonicNow() - absl::Seconds(1001));
+  shell.runner().MoveFence(run, shell.clock().MonotonicNow() - absl::Seconds(1001));
   const core::RunResult result = shell.runs().WaitForEnd(run);
   EXPECT_EQ(result.end, End::kCancelled);
   EXPECT_EQ(result.signal, "SIGKILL");
@@ -183,12 +183,12 @@ TEST(SupervisorTest, FenceCanMoveBothWays) {
   ShellRuns shell;
   const core::FenceToken run =
       shell.Start(SpecOf("exec sleep 1000"), absl::Seconds(10), absl::Milliseconds(500));
-  shell.runner().SetFence(run, absl::InfiniteDuration());
+  shell.runner().MoveFence(run, absl::InfiniteDuration());
   const core::FenceToken other =
       shell.Start(SpecOf("exec sleep 1000"), absl::Seconds(10), absl::Milliseconds(600));
   EXPECT_EQ(shell.runs().WaitForEnd(other).end, End::kCancelled);
   EXPECT_EQ(shell.runs().ends(run), 0);
-  shell.runner().SetFence(run, shell.clock().MonotonicNow());
+  shell.runner().MoveFence(run, shell.clock().MonotonicNow());
   EXPECT_EQ(shell.runs().WaitForEnd(run).end, End::kCancelled);
 }
 
@@ -525,7 +525,7 @@ TEST(SupervisorTest, ReportIsReceivedWhenAnInstructionIsLeftUnread) {
   ASSERT_EQ(kill(supervisor, SIGSTOP), 0);
   std::ofstream(gate) << "open";
   WaitUntilDead(task);
-  shell.runner().SetFence(run, shell.clock().MonotonicNow() + absl::Minutes(1));
+  shell.runner().MoveFence(run, shell.clock().MonotonicNow() + absl::Minutes(1));
   // The loop sends the instruction before it calls the observer about the later run.
   shell.runs().Block();
   shell.Start("echo other");

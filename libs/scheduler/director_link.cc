@@ -16,7 +16,7 @@ SubmitAnswer ClassifyAnswer(const absl::Status& status) {
     case absl::StatusCode::kAlreadyExists:
       return SubmitAnswer::kIdReused;
     case absl::StatusCode::kFailedPrecondition:
-      return reason == "OVERLAP" ? SubmitAnswer::kOverlap : SubmitAnswer::kRefused;
+      return reason == "OVERLAP" ? SubmitAnswer::kOverlap : SubmitAnswer::kRejected;
     case absl::StatusCode::kResourceExhausted:
       if (reason == "QUEUE_FULL" || reason == "TOO_MANY_WAITERS") return SubmitAnswer::kFull;
       return reason == "STORE_FULL" ? SubmitAnswer::kTryLater : SubmitAnswer::kUnknown;
@@ -31,7 +31,7 @@ SubmitAnswer ClassifyAnswer(const absl::Status& status) {
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
-      return SubmitAnswer::kRefused;
+      return SubmitAnswer::kRejected;
     default:
       return SubmitAnswer::kUnknown;
   }

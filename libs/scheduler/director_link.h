@@ -33,7 +33,7 @@ enum class SubmitAnswer {
   kTryLater,
   kNotSent,
   // The task will never be accepted.
-  kRefused,
+  kRejected,
   // The task may have been accepted.
   kUnknown,
 };
@@ -79,7 +79,7 @@ struct TaskStatus {
   std::optional<core::FailureReason> reason = {};
 };
 
-// The scheduler's connection to the director, and to agents past the queue.
+// The scheduler's connection to the director, and to the agents on which it starts tasks directly.
 //
 // Thread-safe. No method blocks. Each call is answered once, on any thread (possibly before the
 // method returns), and within kCallTimeout. Calls that are outstanding at destruction are not

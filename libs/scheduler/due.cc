@@ -31,10 +31,6 @@ absl::Time DueAt(const Job& job, const Occurrence& occurrence, const DueQuery& q
              : occurrence.at;
 }
 
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
-}
-
 // Decides occurrences one after the other, starting with the last.
 class OccurrenceDecider {
  public:
@@ -100,6 +96,10 @@ void Summarize(const Job& job, const DueQuery& query, DueDecisions::Row& row) {
 }
 
 }  // namespace
+
+std::string TimeText(absl::Time time) {
+  return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
+}
 
 DueDecisions DecideOccurrences(const Job& job, const DueQuery& query) {
   DueDecisions due = {.cursor = query.after};

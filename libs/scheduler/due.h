@@ -62,6 +62,9 @@ std::string GapNote(const core::Occurrence& occurrence);
 // already missed.
 absl::Time NextDueAt(const core::Job& job, const DueQuery& query);
 
+// Returns the time in UTC, to the second, as rows and notices show it.
+std::string TimeText(absl::Time time);
+
 }  // namespace callboard::scheduler
 
 #endif  // CALLBOARD_LIBS_SCHEDULER_DUE_H_

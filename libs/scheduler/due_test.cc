@@ -61,14 +61,14 @@ TEST_F(DecideOccurrencesTest, OccurrenceIsDueOnceAtItsTime) {
   EXPECT_THAT(Fires(Decide("2026-01-05 00:10:00", "2026-01-05 00:10:00")), IsEmpty());
 }
 
-TEST_F(DecideOccurrencesTest, LatestRunsTheLastAndCoalescesTheOthers) {
+TEST_F(DecideOccurrencesTest, CatchUpLatestRunsTheLastAndCoalescesTheOthers) {
   const DueDecisions due = Decide("2026-01-05 00:00:00", "2026-01-05 00:35:00");
   EXPECT_THAT(Fires(due), ElementsAre("00:30"));
   EXPECT_THAT(Rows(due), ElementsAre("00:10 coalesced", "00:20 coalesced"));
   EXPECT_EQ(due.rows.front().detail, "into 2026-01-05T00:30:00+00:00");
 }
 
-TEST_F(DecideOccurrencesTest, LatestRunsNothingOlderThanADay) {
+TEST_F(DecideOccurrencesTest, CatchUpLatestRunsNothingOlderThanADay) {
   job_ = CronJob("job", "0 0 * * *");
   EXPECT_THAT(Fires(Decide("2026-01-01 00:00:00", "2026-01-04 23:59:00")), ElementsAre("00:00"));
   job_ = CronJob("job", "0 0 * * 1");
@@ -77,7 +77,7 @@ TEST_F(DecideOccurrencesTest, LatestRunsNothingOlderThanADay) {
   EXPECT_THAT(Rows(due), ElementsAre("00:00 missed_window"));
 }
 
-TEST_F(DecideOccurrencesTest, NoneRunsNothingLate) {
+TEST_F(DecideOccurrencesTest, CatchUpNoneRunsNothingLate) {
   job_.catch_up = {CatchUp::Kind::kNone};
   EXPECT_THAT(Rows(Decide("2026-01-05 00:00:00", "2026-01-05 00:25:00")),
               ElementsAre("00:10 missed_window", "00:20 missed_window"));
@@ -86,7 +86,7 @@ TEST_F(DecideOccurrencesTest, NoneRunsNothingLate) {
   EXPECT_THAT(Rows(due), ElementsAre("00:10 missed_window"));
 }
 
-TEST_F(DecideOccurrencesTest, AllRunsTheLastOnesInOrder) {
+TEST_F(DecideOccurrencesTest, CatchUpAllRunsTheLastOnesInOrder) {
   job_.catch_up = {CatchUp::Kind::kAll, 2};
   const DueDecisions due = Decide("2026-01-05 00:00:00", "2026-01-05 00:45:00");
   EXPECT_THAT(Fires(due), ElementsAre("00:30", "00:40"));

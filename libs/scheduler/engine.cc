@@ -13,10 +13,6 @@ namespace {
 
 constexpr absl::string_view kFile = "file";
 
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
-}
-
 }  // namespace
 
 absl::Status JobNotFound(const std::string& name) {
@@ -25,9 +21,9 @@ absl::Status JobNotFound(const std::string& name) {
       "JOB_NOT_FOUND", {{"job", name}});
 }
 
-SchedulerEngine::SchedulerEngine(LedgerContents contents, OrderId last, ports::Moment now)
+SchedulerEngine::SchedulerEngine(LedgerContents contents, OutgoingRequestId last, ports::Moment now)
     : backfills_(std::move(contents.backfills)),
-      last_order_(last),
+      last_request_(last),
       next_poll_at_(now.monotonic),
       last_moment_(now) {
   for (auto& [name, state] : contents.jobs) {
@@ -53,7 +49,7 @@ SchedulerEngine::SchedulerEngine(LedgerContents contents, OrderId last, ports::M
 }
 
 Outcome SchedulerEngine::TakeOutcome(ports::Moment now) {
-  IssueOrders(now);
+  IssueRequests(now);
   for (const std::string& name : std::exchange(changed_, {})) {
     const auto found = jobs_.find(name);
     if (found != jobs_.end()) outcome_.changes.emplace_back(found->second.state);
@@ -170,9 +166,8 @@ void SchedulerEngine::RunJobTimer(Entry& entry, ports::Moment now) {
   }
   DecideDue(entry, now);
   if (state.pause.has_value() && state.pause->until <= now.wall) {
-    AddNotice(
-        "pause_ended", state.job,
-        absl::StrCat("its end was reached; ", EndPause(entry, now), " occurrences were skipped"));
+    AddNotice("pause_ended", state.job,
+              absl::StrCat("the pause ended; ", EndPause(entry, now), " occurrences were skipped"));
   }
   Reschedule(entry, now);
 }
@@ -198,13 +193,13 @@ absl::Duration SchedulerEngine::TimeUntilNextTimer(ports::Moment now) const {
   absl::Time wall = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first;
   for (const auto& [name, entry] : jobs_with_attempts_) {
     for (const auto& [nominal, attempt] : entry->attempts) {
-      if (!attempt.tentative_outcome.has_value() && !attempt.has_order)
+      if (!attempt.tentative_outcome.has_value() && !attempt.has_request)
         wall = std::min(wall, attempt.window_end);
     }
   }
   absl::Duration wait = wall - now.wall;
   if (wait != absl::InfiniteDuration()) wait = std::min(wait, absl::Seconds(1));
-  return std::max(absl::ZeroDuration(), std::min(wait, NextOrderAt() - now.monotonic));
+  return std::max(absl::ZeroDuration(), std::min(wait, NextRequestAt() - now.monotonic));
 }
 
 void SchedulerEngine::DetectClockStep(ports::Moment now) {

@@ -38,7 +38,7 @@ inline constexpr size_t kCallsMax = 256;
 // director's retry_after, because places become free and are taken faster than it can predict.
 inline constexpr absl::Duration kFullRetryMin = absl::Milliseconds(100);
 inline constexpr absl::Duration kFullRetryMax = absl::Seconds(1);
-// How often an agent is called to start a task past the queue, and the delay between the calls.
+// How often an agent is called to start a task directly, and the delay between the calls.
 inline constexpr int kDirectStartsMax = 3;
 inline constexpr absl::Duration kDirectStartRetryDelay = absl::Seconds(1);
 // The time between two submits of a backfill, and the longest delay before one that was not
@@ -58,26 +58,26 @@ inline constexpr size_t kOpenTriggersMax = 100;
 // A change of the wall clock by at least this much is reported.
 inline constexpr absl::Duration kClockStepMin = absl::Minutes(1);
 
-// Identifies an order. Never reused.
-using OrderId = base::StrongId<struct OrderIdTag, uint64_t>;
+// Identifies an outgoing request. Never reused.
+using OutgoingRequestId = base::StrongId<struct OutgoingRequestIdTag, uint64_t>;
 // Identifies a TriggerJob call that waits for its answer.
-using CallId = base::StrongId<struct CallIdTag, uint64_t>;
+using TriggerCallId = base::StrongId<struct TriggerCallIdTag, uint64_t>;
 
-// An order is a call to the director or to an agent that the engine wants to be made.
-struct SubmitOrder {
-  OrderId id;
+// A call to the director or to an agent that the engine wants to be made.
+struct SubmitRequest {
+  OutgoingRequestId id;
   core::Submission submission;
 };
-struct TaskStatusOrder {
-  OrderId id;
+struct TaskStatusRequest {
+  OutgoingRequestId id;
   std::vector<std::string> queue_ids;
 };
-struct DirectStartOrder {
-  OrderId id;
+struct DirectStartRequest {
+  OutgoingRequestId id;
   std::string agent_url;
   core::TaskSpec spec;
 };
-using Order = std::variant<SubmitOrder, TaskStatusOrder, DirectStartOrder>;
+using OutgoingRequest = std::variant<SubmitRequest, TaskStatusRequest, DirectStartRequest>;
 
 // Something that an operator should know: the name of a log event, and its details in English.
 struct Notice {
@@ -89,17 +89,17 @@ struct Notice {
 // Effects of a turn. Commit `changes` before acting on anything else.
 struct Outcome {
   struct TriggerAnswer {
-    CallId call;
+    TriggerCallId call;
     absl::StatusOr<AcceptedTask> answer;
   };
 
   std::vector<LedgerChange> changes = {};
-  std::vector<Order> orders = {};
+  std::vector<OutgoingRequest> requests = {};
   std::vector<TriggerAnswer> trigger_answers = {};
   std::vector<Notice> notices = {};
 
   bool empty() const {
-    return changes.empty() && orders.empty() && trigger_answers.empty() && notices.empty();
+    return changes.empty() && requests.empty() && trigger_answers.empty() && notices.empty();
   }
 };
 
@@ -166,32 +166,33 @@ absl::Status JobNotFound(const std::string& name);
 // found out whether the director has the task.
 class SchedulerEngine {
  public:
-  // Restores the state from `contents`. `last` is the last order id of an earlier engine; answers
-  // to orders up to it are ignored.
-  SchedulerEngine(LedgerContents contents, OrderId last, ports::Moment now);
+  // Restores the state from `contents`. `last` is the last request of an earlier engine; answers to
+  // requests up to it are ignored.
+  SchedulerEngine(LedgerContents contents, OutgoingRequestId last, ports::Moment now);
   SchedulerEngine(const SchedulerEngine&) = delete;
   SchedulerEngine& operator=(const SchedulerEngine&) = delete;
 
-  // Returns the effects since the last call, with the orders that can be issued now.
+  // Returns the effects since the last call, with the requests that can be issued now.
   Outcome TakeOutcome(ports::Moment now);
-  OrderId last_order() const { return last_order_; }
+  OutgoingRequestId last_request() const { return last_request_; }
 
   // Replaces the set of jobs. The engine does nothing before the first call.
   // REQUIRES: each job passed CheckJob(), and the names are distinct.
   void SetJobs(std::vector<core::Job> jobs, ports::Moment now);
 
-  // ---- Answers to orders. Answers to orders of an earlier engine are ignored. ----
+  // ---- Answers to requests. Answers to requests of an earlier engine are ignored. ----
 
-  // The answer to a SubmitOrder or a DirectStartOrder.
-  void OnOrderAnswer(OrderId order, const absl::StatusOr<AcceptedTask>& answer, ports::Moment now);
-  void OnTaskStatuses(OrderId order, const absl::StatusOr<std::vector<TaskStatus>>& answer,
-                      ports::Moment now);
+  // The answer to a SubmitRequest or a DirectStartRequest.
+  void OnRequestAnswer(OutgoingRequestId request, const absl::StatusOr<AcceptedTask>& answer,
+                       ports::Moment now);
+  void OnTaskStatuses(OutgoingRequestId request,
+                      const absl::StatusOr<std::vector<TaskStatus>>& answer, ports::Moment now);
 
   // ---- Calls by operators ----
 
   // Runs the job once, now. The answer comes in a later Outcome: that of the director, or
   // UNAVAILABLE/DIRECTOR_UNREACHABLE if the director does not answer.
-  void Trigger(CallId call, const TriggerQuery& query, ports::Moment now);
+  void Trigger(TriggerCallId call, const TriggerQuery& query, ports::Moment now);
   // Replaces an earlier pause, whose count of skipped occurrences is kept.
   absl::Status PauseJob(const std::string& name, Pause pause, ports::Moment now);
   // Returns the number of occurrences that were skipped by the pause. None of them will run.
@@ -235,13 +236,13 @@ class SchedulerEngine {
     // Deadlines by the wall clock: for submitting it, and for waiting for a place in the queue.
     absl::Time window_end = absl::InfiniteFuture();
     absl::Time full_until = {};
-    // The next order is not issued before this time (monotonic clock).
+    // The next request is not issued before this time (monotonic clock).
     absl::Duration not_before = {};
     // Set while the result of a sent submit is unknown. From this time on the submit can no longer
     // reach the director, so a lookup is conclusive.
     std::optional<absl::Duration> lookup_at = {};
-    // An order for this attempt is outstanding.
-    bool has_order = false;
+    // A request for this attempt is outstanding.
+    bool has_request = false;
     // The statuses of the job's earlier tasks were polled. Needed only if the job pauses after
     // failures in a row: otherwise one run too many could start.
     bool prior_statuses_known = false;
@@ -259,8 +260,8 @@ class SchedulerEngine {
     // The job's entry in timers_.
     absl::Time timer_at = absl::InfiniteFuture();
   };
-  // The purpose of an outstanding order.
-  struct OrderContext {
+  // The purpose of an outstanding request.
+  struct RequestContext {
     enum class Kind {
       kSubmit,
       // Finds out whether the director has the task of an occurrence.
@@ -280,13 +281,13 @@ class SchedulerEngine {
     absl::Time nominal = {};
     // The id of the trigger, and the call that waits for it.
     std::string trigger = {};
-    CallId call = {};
+    TriggerCallId call = {};
     // The tasks whose statuses are polled.
     std::set<std::string> queue_ids = {};
     absl::Duration sent_at = {};
   };
   struct BackfillPace {
-    bool has_order = false;
+    bool has_request = false;
     absl::Duration not_before = {};
   };
   // The state of the link to the director. While it is not `up`, only probes are sent.
@@ -295,7 +296,7 @@ class SchedulerEngine {
     bool reachable = true;
     int failures = 0;
     // The last probe, and when to send the next one.
-    OrderId probe = {};
+    OutgoingRequestId probe = {};
     absl::Duration probe_at = {};
     // When the director answered again after an outage.
     absl::Duration reachable_since = -absl::InfiniteDuration();
@@ -326,7 +327,7 @@ class SchedulerEngine {
   void SetTentativeOutcomes(Entry& entry, const TentativeOutcome& tentative_outcome,
                             ports::Moment now);
   void ExpireAttempts(Entry& entry, ports::Moment now);
-  // Writes the row if the attempt has a tentative outcome and no order or lookup is outstanding.
+  // Writes the row if the attempt has a tentative outcome and no request or lookup is outstanding.
   void ConcludeIfSettled(Entry& entry, absl::Time nominal, ports::Moment now);
   void Conclude(Entry& entry, absl::Time nominal, const TentativeOutcome& tentative_outcome,
                 ports::Moment now);
@@ -334,64 +335,64 @@ class SchedulerEngine {
                      const std::string& detail, ports::Moment now);
   // Ends all attempts, because no more occurrences of the job may run.
   void AbandonAttempts(Entry& entry, ports::Moment now);
-  void OnSubmitAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
+  void OnSubmitAnswer(const RequestContext& context, const absl::StatusOr<AcceptedTask>& answer,
                       ports::Moment now);
-  void OnLookupAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
+  void OnLookupAnswer(const RequestContext& context, const absl::StatusOr<AcceptedTask>& answer,
                       ports::Moment now);
-  void OnDirectStartAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
-                           ports::Moment now);
+  void OnDirectStartAnswer(const RequestContext& context,
+                           const absl::StatusOr<AcceptedTask>& answer, ports::Moment now);
   // The statuses of the job's earlier tasks are known, or could not be read.
-  void OnPriorTaskStatuses(const OrderContext& context, const absl::Status& status,
+  void OnPriorTaskStatuses(const RequestContext& context, const absl::Status& status,
                            ports::Moment now);
-  Entry* FindAttempt(const OrderContext& context);
+  Entry* FindAttempt(const RequestContext& context);
 
-  // ---- engine_orders.cc: which orders are issued, and when ----
+  // ---- engine_requests.cc: which requests are issued, and when ----
 
-  // An order that an attempt needs, and the earliest time for it.
-  struct PlannedOrder {
+  // A request that an attempt needs, and the earliest time for it.
+  struct PlannedRequest {
     absl::Time nominal;
-    OrderContext::Kind kind;
+    RequestContext::Kind kind;
     absl::Duration at;
   };
-  // Returns the orders of a job's attempts. Of the occurrences to be submitted, only the earliest
-  // one has an order.
-  std::vector<PlannedOrder> PlanOrders(const Entry& entry) const;
-  void IssueOrders(ports::Moment now);
-  // Sends one order while the director may be unreachable, and another one if there is no answer
+  // Returns the requests of a job's attempts. Of the occurrences to be submitted, only the earliest
+  // one has a request.
+  std::vector<PlannedRequest> PlanRequests(const Entry& entry) const;
+  void IssueRequests(ports::Moment now);
+  // Sends one request while the director may be unreachable, and another one if there is no answer
   // within kProbeTimeout. Does not wait for earlier calls, which may hang until kCallTimeout.
   void IssueProbe(ports::Moment now);
-  // Issues the first due order in place of a probe. Returns false if none is due.
-  bool IssueFirstDueOrder(ports::Moment now);
-  void IssueOrder(Entry& entry, const PlannedOrder& order, ports::Moment now);
-  // Issues at most `max_count` orders. Returns false if none is due.
-  bool IssueBackfillOrders(size_t max_count, ports::Moment now);
+  // Issues the first due request in place of a probe. Returns false if none is due.
+  bool IssueFirstDueRequest(ports::Moment now);
+  void IssueRequest(Entry& entry, const PlannedRequest& request, ports::Moment now);
+  // Issues at most `max_count` requests. Returns false if none is due.
+  bool IssueBackfillRequests(size_t max_count, ports::Moment now);
   void IssueTriggerLookups(ports::Moment now);
   void IssueStatusPoll(ports::Moment now);
-  void IssueStatusOrder(OrderContext context, ports::Moment now);
-  OrderId RegisterOrder(OrderContext context, ports::Moment now);
+  void IssueStatusRequest(RequestContext context, ports::Moment now);
+  OutgoingRequestId RegisterRequest(RequestContext context, ports::Moment now);
   // Updates link_state_ from the result of a call.
-  void UpdateLinkState(OrderId order, absl::Duration sent_at, const absl::Status& status,
-                       ports::Moment now);
-  absl::Duration NextOrderAt() const;
+  void UpdateLinkState(OutgoingRequestId request, absl::Duration sent_at,
+                       const absl::Status& status, ports::Moment now);
+  absl::Duration NextRequestAt() const;
   bool HasCallCapacity() const { return director_calls_ < kCallsMax; }
 
-  // ---- engine_calls.cc: calls by operators, and the ends of tasks ----
+  // ---- engine_operator_calls.cc: calls by operators, and the ends of tasks ----
 
   absl::StatusOr<Entry*> FindEntry(const std::string& name);
   void BeginPause(Entry& entry, Pause pause, ports::Moment now);
   // Returns the number of occurrences that the pause skipped. REQUIRES: the job is paused.
   uint64_t EndPause(Entry& entry, ports::Moment now);
-  void OnTriggerAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
+  void OnTriggerAnswer(const RequestContext& context, const absl::StatusOr<AcceptedTask>& answer,
                        ports::Moment now);
-  void WriteTriggerRow(Entry& entry, const OrderContext& context,
+  void WriteTriggerRow(Entry& entry, const RequestContext& context,
                        const absl::StatusOr<AcceptedTask>& answer, ports::Moment now);
   // A trigger is open from before its submit until its task has a row, or until the director
   // reports that it has no such task.
   void OpenTrigger(Entry& entry, const std::string& id, ports::Moment now);
   void CloseTrigger(Entry& entry, const std::string& id);
-  void OnTriggerLookupAnswer(const OrderContext& context,
+  void OnTriggerLookupAnswer(const RequestContext& context,
                              const absl::StatusOr<AcceptedTask>& answer, ports::Moment now);
-  void OnBackfillAnswer(const OrderContext& context, const absl::StatusOr<AcceptedTask>& answer,
+  void OnBackfillAnswer(const RequestContext& context, const absl::StatusOr<AcceptedTask>& answer,
                         ports::Moment now);
   void MakeRoomForBackfill();
   void EndBackfill(Backfill& backfill, ports::Moment now);
@@ -415,10 +416,10 @@ class SchedulerEngine {
   std::map<std::string, BackfillPace> backfill_paces_;
   // When to look up a trigger (job, id): from then on no submit of it can reach the director.
   std::map<std::pair<std::string, std::string>, absl::Duration> trigger_lookups_;
-  // Outstanding orders, and how many of them are calls to the director.
-  std::map<OrderId, OrderContext> orders_;
+  // Outstanding requests, and how many of them are calls to the director.
+  std::map<OutgoingRequestId, RequestContext> requests_;
   size_t director_calls_ = 0;
-  OrderId last_order_;
+  OutgoingRequestId last_request_;
   LinkState link_state_;
   // Jobs with tracked tasks; when to poll their statuses next, and the last job in the last poll.
   std::set<std::string> jobs_with_tracked_tasks_;

@@ -116,7 +116,7 @@ void SchedulerEngine::ExpireAttempts(Entry& entry, ports::Moment now) {
     if (attempt->second.tentative_outcome.has_value()) continue;
     const bool too_many =
         entry.job->catch_up.kind == CatchUp::Kind::kAll && ++waiting > entry.job->catch_up.count;
-    if (!attempt->second.has_order && (too_many || attempt->second.window_end <= now.wall)) {
+    if (!attempt->second.has_request && (too_many || attempt->second.window_end <= now.wall)) {
       nominals.push_back(attempt->first);
     }
   }
@@ -135,7 +135,7 @@ void SchedulerEngine::ConcludeIfSettled(Entry& entry, absl::Time nominal, ports:
   if (found == entry.attempts.end()) return;
   Attempt& attempt = found->second;
   // If the director may have the task, a lookup comes first.
-  if (attempt.has_order || !attempt.tentative_outcome.has_value() ||
+  if (attempt.has_request || !attempt.tentative_outcome.has_value() ||
       attempt.lookup_at.has_value()) {
     return;
   }
@@ -194,16 +194,16 @@ void SchedulerEngine::AbandonAttempts(Entry& entry, ports::Moment now) {
 
 // ---- Answers ------------------------------------------------------------------------------------
 
-SchedulerEngine::Entry* SchedulerEngine::FindAttempt(const OrderContext& context) {
+SchedulerEngine::Entry* SchedulerEngine::FindAttempt(const RequestContext& context) {
   const auto found = jobs_.find(context.name);
   if (found == jobs_.end()) return nullptr;
   const auto attempt = found->second.attempts.find(context.nominal);
   if (attempt == found->second.attempts.end()) return nullptr;
-  attempt->second.has_order = false;
+  attempt->second.has_request = false;
   return &found->second;
 }
 
-void SchedulerEngine::OnSubmitAnswer(const OrderContext& context,
+void SchedulerEngine::OnSubmitAnswer(const RequestContext& context,
                                      const absl::StatusOr<AcceptedTask>& answer,
                                      ports::Moment now) {
   Entry* entry = FindAttempt(context);
@@ -224,8 +224,8 @@ void SchedulerEngine::OnSubmitAnswer(const OrderContext& context,
   if (meaning == SubmitAnswer::kUnknown) attempt.lookup_at = context.sent_at + kCallTimeout;
   if (meaning == SubmitAnswer::kOverlap) {
     SetTentativeOutcome(attempt, {FiringOutcome::kSkippedOverlap, queue_id, ""});
-  } else if (meaning == SubmitAnswer::kRefused) {
-    SetTentativeOutcome(attempt, {FiringOutcome::kRefused, "", attempt.last_error});
+  } else if (meaning == SubmitAnswer::kRejected) {
+    SetTentativeOutcome(attempt, {FiringOutcome::kRejected, "", attempt.last_error});
   } else if (meaning == SubmitAnswer::kFull && now.wall >= attempt.full_until) {
     SetTentativeOutcome(attempt, {FiringOutcome::kSkippedQueueFull, "", attempt.last_error});
   } else if (meaning == SubmitAnswer::kFull) {
@@ -237,7 +237,7 @@ void SchedulerEngine::OnSubmitAnswer(const OrderContext& context,
   ConcludeIfSettled(*entry, context.nominal, now);
 }
 
-void SchedulerEngine::OnLookupAnswer(const OrderContext& context,
+void SchedulerEngine::OnLookupAnswer(const RequestContext& context,
                                      const absl::StatusOr<AcceptedTask>& answer,
                                      ports::Moment now) {
   Entry* entry = FindAttempt(context);
@@ -254,7 +254,7 @@ void SchedulerEngine::OnLookupAnswer(const OrderContext& context,
   ConcludeIfSettled(*entry, context.nominal, now);
 }
 
-void SchedulerEngine::OnDirectStartAnswer(const OrderContext& context,
+void SchedulerEngine::OnDirectStartAnswer(const RequestContext& context,
                                           const absl::StatusOr<AcceptedTask>& answer,
                                           ports::Moment now) {
   Entry* entry = FindAttempt(context);
@@ -262,24 +262,25 @@ void SchedulerEngine::OnDirectStartAnswer(const OrderContext& context,
   Attempt& attempt = entry->attempts.at(context.nominal);
   if (answer.ok() || absl::IsAlreadyExists(answer.status())) {
     const std::string run = answer.ok() ? answer->queue_id : "";
-    return ConcludeFired(*entry, context.nominal, "",
-                         absl::StrCat("direct, past the queue", run.empty() ? "" : ": ", run), now);
+    return ConcludeFired(
+        *entry, context.nominal, "",
+        absl::StrCat("started directly on the agent", run.empty() ? "" : ": ", run), now);
   }
   ++attempt.direct_starts;
   attempt.not_before = now.monotonic + kDirectStartRetryDelay;
   attempt.tentative_outcome->detail =
       absl::StrCat(attempt.last_error, attempt.last_error.empty() ? "" : "; ",
-                   "past the queue: ", absl::string_view(answer.status().message()));
+                   "direct start: ", absl::string_view(answer.status().message()));
   ConcludeIfSettled(*entry, context.nominal, now);
 }
 
-void SchedulerEngine::OnPriorTaskStatuses(const OrderContext& context, const absl::Status& status,
+void SchedulerEngine::OnPriorTaskStatuses(const RequestContext& context, const absl::Status& status,
                                           ports::Moment now) {
   Entry* entry = FindAttempt(context);
   if (entry == nullptr) return;
   Attempt& attempt = entry->attempts.at(context.nominal);
   // Run the job even if the director never answers this.
-  attempt.prior_statuses_known = status.ok() || ClassifyAnswer(status) == SubmitAnswer::kRefused;
+  attempt.prior_statuses_known = status.ok() || ClassifyAnswer(status) == SubmitAnswer::kRejected;
   if (!attempt.prior_statuses_known) attempt.not_before = now.monotonic + kProbeFirst;
   ConcludeIfSettled(*entry, context.nominal, now);
 }

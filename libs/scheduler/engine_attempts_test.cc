@@ -19,7 +19,7 @@ class EngineAttemptsTest : public test::SchedulerFixture {
   void StartDue(core::Job job) {
     Start({std::move(job)});
     Advance(absl::Seconds(30));
-    ASSERT_EQ(calls_.size(), 1u);
+    ASSERT_EQ(requests_.size(), 1u);
   }
   bool IsQuestion() const { return NextSubmit().validate_only; }
   // Answers a lookup: the director knows the request id, or does not.
@@ -37,11 +37,11 @@ class EngineAttemptsTest : public test::SchedulerFixture {
   void RestartTwoMinutesLater() {
     now_.wall += absl::Minutes(2);
     Start({minutely_});
-    ASSERT_EQ(calls_.size(), 1u);
+    ASSERT_EQ(requests_.size(), 1u);
     EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:03:00")));
     Accept();
     AdvanceInSteps(kCallTimeout);
-    ASSERT_EQ(calls_.size(), 1u);
+    ASSERT_EQ(requests_.size(), 1u);
     EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
   }
 
@@ -83,7 +83,7 @@ TEST_F(EngineAttemptsTest, OccurrenceInAClockGapRunsAtTheTransition) {
   Start({CronJob("job", "30 2 * * *", "Europe/Berlin")});
   now_.wall = At("2026-03-29 01:00:00");
   Turn();
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("01:00:00 dst_gap_moved queue-1"));
   EXPECT_EQ(State("job").runs, 1u);
@@ -106,9 +106,9 @@ TEST_F(EngineAttemptsTest, WaitingJobRetriesAFullQueueEverySecond) {
   for (int i = 0; i < 3; ++i) {
     // Its retry_after is five seconds.
     Answer(Full());
-    EXPECT_THAT(calls_, IsEmpty());
+    EXPECT_THAT(requests_, IsEmpty());
     AdvanceInSteps(kFullRetryMax);
-    ASSERT_EQ(calls_.size(), 1u);
+    ASSERT_EQ(requests_.size(), 1u);
     EXPECT_FALSE(IsQuestion());
   }
   EXPECT_EQ(NextSubmit().policy, core::QueuePolicy::kReject);
@@ -122,12 +122,12 @@ TEST_F(EngineAttemptsTest, JobWaitsForAPlaceAsLongAsConfigured) {
   Start({job});
   Advance(absl::Seconds(270));
   for (const absl::Duration wait : {kFullRetryMax, kFullRetryMax, absl::Milliseconds(500)}) {
-    ASSERT_EQ(calls_.size(), 1u);
+    ASSERT_EQ(requests_.size(), 1u);
     Answer(Full());
     EXPECT_THAT(Rows("job"), IsEmpty());
     AdvanceInSteps(wait);
   }
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   Answer(Full());
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_queue_full"));
 }
@@ -150,7 +150,7 @@ TEST_F(EngineAttemptsTest, SubmitIsRetriedUntilTheNextOccurrence) {
   absl::Duration waited;
   for (int tries = 0; Rows("job").empty(); ++tries) {
     ASSERT_LT(tries, 1000);
-    if (!calls_.empty()) Answer(Unreachable());
+    if (!requests_.empty()) Answer(Unreachable());
     const absl::Duration step = engine_->TimeUntilNextTimer(now_);
     Advance(step);
     waited += step;
@@ -164,7 +164,7 @@ TEST_F(EngineAttemptsTest, UnreachableDirectorIsProbedEverySecond) {
   Start({job_});
   Advance(absl::Seconds(270));
   for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(calls_.size(), 1u) << i;
+    ASSERT_EQ(requests_.size(), 1u) << i;
     Answer(Unreachable());
     AdvanceInSteps(absl::Seconds(1));
   }
@@ -176,7 +176,7 @@ TEST_F(EngineAttemptsTest, ReturningDirectorGetsWhatIsStillDue) {
   Answer(Unreachable());
   EXPECT_FALSE(engine_->Status(now_).director_reachable);
   AdvanceInSteps(kProbeFirst);
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_FALSE(IsQuestion());
   Answer(Draining());
   EXPECT_TRUE(engine_->Status(now_).director_reachable);
@@ -191,14 +191,14 @@ TEST_F(EngineAttemptsTest, UnreachableDirectorIsProbedByOneCallAtATime) {
   Start(jobs);
   now_.wall = At("2026-01-05 01:00:00");
   Turn();
-  ASSERT_EQ(calls_.size(), 100u);
+  ASSERT_EQ(requests_.size(), 100u);
   for (int i = 0; i < 100; ++i) Answer(Unreachable());
   absl::Duration last;
   for (int i = 0; i < 8; ++i) {
-    ASSERT_THAT(calls_, IsEmpty());
+    ASSERT_THAT(requests_, IsEmpty());
     const absl::Duration before = now_.monotonic;
-    while (calls_.empty()) Advance(engine_->TimeUntilNextTimer(now_));
-    ASSERT_EQ(calls_.size(), 1u);
+    while (requests_.empty()) Advance(engine_->TimeUntilNextTimer(now_));
+    ASSERT_EQ(requests_.size(), 1u);
     EXPECT_GE(now_.monotonic - before, last);
     last = now_.monotonic - before;
     Answer(Unreachable());
@@ -206,7 +206,7 @@ TEST_F(EngineAttemptsTest, UnreachableDirectorIsProbedByOneCallAtATime) {
   EXPECT_EQ(last, kProbeLast);
   AdvanceInSteps(kProbeLast);
   Accept();
-  EXPECT_EQ(calls_.size(), 99u);
+  EXPECT_EQ(requests_.size(), 99u);
 }
 
 TEST_F(EngineAttemptsTest, ReturnOfTheDirectorIsNoticedWhileEarlierCallsHang) {
@@ -214,13 +214,13 @@ TEST_F(EngineAttemptsTest, ReturnOfTheDirectorIsNoticedWhileEarlierCallsHang) {
   Advance(absl::Seconds(270));
   Answer(NoAnswer());
   AdvanceInSteps(kProbeFirst);
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_FALSE(IsQuestion());
   // Neither the submit nor the first lookup is answered. No other submit is sent.
   for (size_t hanging = 2; hanging <= 3; ++hanging) {
     AdvanceInSteps(kProbeTimeout);
-    ASSERT_EQ(calls_.size(), hanging);
-    std::rotate(calls_.begin(), calls_.end() - 1, calls_.end());
+    ASSERT_EQ(requests_.size(), hanging);
+    std::rotate(requests_.begin(), requests_.end() - 1, requests_.end());
     EXPECT_TRUE(IsQuestion());
     EXPECT_EQ(NextRequestId(), "");
   }
@@ -235,36 +235,36 @@ TEST_F(EngineAttemptsTest, CallLostInAnEarlierOutageDoesNotStartAnother) {
   Answer(NoAnswer());
   AdvanceInSteps(kProbeFirst);
   AdvanceInSteps(kProbeTimeout);
-  ASSERT_EQ(calls_.size(), 2u);
-  std::swap(calls_.front(), calls_.back());
+  ASSERT_EQ(requests_.size(), 2u);
+  std::swap(requests_.front(), requests_.back());
   AnswerLookupNotFound();
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   Answer(NoAnswer());
   EXPECT_TRUE(engine_->Status(now_).director_reachable);
   // The submit is repeated immediately, and looked up after kCallTimeout as usual.
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   Answer(Full());
   EXPECT_THAT(Rows("job"), IsEmpty());
   AdvanceInSteps(kCallTimeout);
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   AnswerLookupFound("queue-5");
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
 }
 
 TEST_F(EngineAttemptsTest, UnreachableDirectorIsProbedWhenNothingIsDue) {
   Start({job_});
-  engine_->Trigger(CallId(1), {.job = "job", .id = "t"}, now_);
+  engine_->Trigger(TriggerCallId(1), {.job = "job", .id = "t"}, now_);
   Commit();
   Answer(Unreachable());
   AdvanceInSteps(kProbeFirst);
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_TRUE(IsQuestion());
   EXPECT_EQ(NextRequestId(), "");
   AnswerLookupNotFound();
   EXPECT_TRUE(engine_->Status(now_).director_reachable);
 }
 
-TEST_F(EngineAttemptsTest, NoneDropsAnOccurrenceThatWouldBeLate) {
+TEST_F(EngineAttemptsTest, CatchUpNoneDropsAnOccurrenceThatWouldBeLate) {
   job_.catch_up = {CatchUp::Kind::kNone};
   Start({job_});
   Advance(absl::Seconds(270));
@@ -273,7 +273,7 @@ TEST_F(EngineAttemptsTest, NoneDropsAnOccurrenceThatWouldBeLate) {
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 skipped_director_down"));
 }
 
-TEST_F(EngineAttemptsTest, AllKeepsTheLastOnesDuringAnOutageAndSubmitsThemInOrder) {
+TEST_F(EngineAttemptsTest, CatchUpAllKeepsTheLastOnesDuringAnOutageAndSubmitsThemInOrder) {
   core::Job job = minutely_;
   job.catch_up = {CatchUp::Kind::kAll, 2};
   StartDue(job);
@@ -281,12 +281,12 @@ TEST_F(EngineAttemptsTest, AllKeepsTheLastOnesDuringAnOutageAndSubmitsThemInOrde
   now_.monotonic += absl::Seconds(1);
   for (int i = 0; i < 3; ++i) {
     Advance(absl::Minutes(1));
-    while (!calls_.empty()) Answer(Unreachable());
+    while (!requests_.empty()) Answer(Unreachable());
   }
   EXPECT_THAT(Rows("job"),
               ElementsAre("00:01:00 skipped_director_down", "00:02:00 skipped_director_down"));
   AdvanceInSteps(kProbeLast);
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:03:00")));
   AcceptAll();
   EXPECT_THAT(Rows("job"),
@@ -315,7 +315,7 @@ TEST_F(EngineAttemptsTest, WaitingOccurrenceEndsAtTheNextOneOfAChangedSchedule) 
     SetJobs({CronJob(job, after)});
     Advance(absl::Hours(1));
     EXPECT_THAT(Rows(job), IsEmpty());
-    while (!calls_.empty()) Answer(Unreachable());
+    while (!requests_.empty()) Answer(Unreachable());
     now_.wall = At("2026-01-06 10:15:00");
     Turn();
     EXPECT_THAT(Rows(job), ElementsAre("10:00:00 skipped_director_down"));
@@ -329,7 +329,7 @@ TEST_F(EngineAttemptsTest, WaitingOccurrencesFollowAChangeOfCatchUp) {
   Answer(Unreachable());
   now_.monotonic += absl::Seconds(1);
   Advance(absl::Minutes(1));
-  while (!calls_.empty()) Answer(Unreachable());
+  while (!requests_.empty()) Answer(Unreachable());
   ASSERT_THAT(Rows("job"), IsEmpty());
   SetJobs({minutely_});
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_director_down"));
@@ -347,7 +347,7 @@ TEST_F(EngineAttemptsTest, WaitForAPlaceFollowsAChangeOfTheSetting) {
   Advance(absl::Seconds(270));
   SetJobs({wait(absl::Seconds(20))});
   for (int i = 0; i < 15; ++i) {
-    ASSERT_EQ(calls_.size(), 1u) << i;
+    ASSERT_EQ(requests_.size(), 1u) << i;
     Answer(Full());
     AdvanceInSteps(absl::Seconds(1));
   }
@@ -363,7 +363,7 @@ TEST_F(EngineAttemptsTest, UnansweredSubmitIsRetriedAndFindsItsTask) {
   Advance(absl::Seconds(270));
   Answer(NoAnswer());
   AdvanceInSteps(kProbeFirst);
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_FALSE(IsQuestion());
   Answer(AcceptedTask{"queue-5", /*deduplicated=*/true});
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
@@ -376,11 +376,11 @@ TEST_F(EngineAttemptsTest, OccurrenceThatMayHaveRunIsLookedUpBeforeItIsDropped) 
   // The director is unreachable until the next occurrence is due.
   for (int i = 0; i < 60; ++i) {
     Advance(absl::Seconds(1));
-    while (!calls_.empty()) Answer(NoAnswer());
+    while (!requests_.empty()) Answer(NoAnswer());
   }
   EXPECT_THAT(Rows("job"), IsEmpty());
   AdvanceInSteps(kProbeLast);
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   ASSERT_TRUE(IsQuestion());
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
   AnswerLookupFound("queue-5");
@@ -393,7 +393,7 @@ TEST_F(EngineAttemptsTest, OccurrenceUnknownToTheDirectorIsDropped) {
   Answer(NoAnswer());
   for (int i = 0; i < 60; ++i) {
     Advance(absl::Seconds(1));
-    while (!calls_.empty()) Answer(NoAnswer());
+    while (!requests_.empty()) Answer(NoAnswer());
   }
   AdvanceInSteps(kProbeLast);
   AnswerLookupNotFound();
@@ -409,9 +409,9 @@ TEST_F(EngineAttemptsTest, ErrorCountsOnlyWhenNoEarlierSubmitCanArrive) {
   Answer(Full());
   EXPECT_THAT(Rows("job"), IsEmpty());
   AdvanceInSteps(kCallTimeout - kProbeFirst - absl::Milliseconds(2));
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   AdvanceInSteps(absl::Milliseconds(2));
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   AnswerLookupFound("queue-5");
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
 }
@@ -421,10 +421,10 @@ TEST_F(EngineAttemptsTest, NextOccurrenceDoesNotWaitForALookup) {
   Advance(absl::Seconds(59));
   Answer(absl::UnavailableError("connection reset"));
   Advance(absl::Seconds(1));
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_TRUE(IsQuestion());
   AnswerLookupNotFound();
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:02:00")));
 }
 
@@ -433,7 +433,7 @@ TEST_F(EngineAttemptsTest, NextOccurrenceDoesNotWaitForALookup) {
 TEST_F(EngineAttemptsTest, RestartResubmitsWhatIsStillDue) {
   StartDue(minutely_);
   Start({minutely_});
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_FALSE(IsQuestion());
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
   Answer(AcceptedTask{"queue-5", /*deduplicated=*/true});
@@ -462,7 +462,7 @@ TEST_F(EngineAttemptsTest, RestartAfterADayDoesNotSubmitWhatMayHaveRun) {
   now_.wall = At("2026-01-04 23:59:00");
   Start({job});
   Advance(absl::Minutes(1));
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   now_.wall += absl::Hours(30);
   Start({job});
   AdvanceInSteps(kCallTimeout);
@@ -473,9 +473,9 @@ TEST_F(EngineAttemptsTest, RestartAfterADayDoesNotSubmitWhatMayHaveRun) {
 
 TEST_F(EngineAttemptsTest, AnswersToAnEarlierEngineAreIgnored) {
   StartDue(minutely_);
-  const OrderId old = std::get<SubmitOrder>(calls_.front()).id;
+  const OutgoingRequestId old = std::get<SubmitRequest>(requests_.front()).id;
   Start({minutely_});
-  engine_->OnOrderAnswer(old, Overlap("queue-9"), now_);
+  engine_->OnRequestAnswer(old, Overlap("queue-9"), now_);
   Turn();
   EXPECT_THAT(Rows("job"), IsEmpty());
 }
@@ -490,7 +490,7 @@ TEST_F(EngineAttemptsTest, RemovedJobLooksUpItsOpenAttempts) {
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
 }
 
-// ---- Direct starts, past the queue --------------------------------------------------------------
+// ---- Direct starts ------------------------------------------------------------------------------
 
 class DirectTest : public EngineAttemptsTest {
  protected:
@@ -503,28 +503,30 @@ class DirectTest : public EngineAttemptsTest {
     now_.wall += absl::Minutes(5);
     Turn();
   }
-  const DirectStartOrder& Direct() const { return std::get<DirectStartOrder>(calls_.front()); }
+  const DirectStartRequest& Direct() const {
+    return std::get<DirectStartRequest>(requests_.front());
+  }
 };
 
 TEST_F(DirectTest, TaskStartsOnTheAgentIfTheDirectorWasNotReached) {
   MissDirector(Unreachable());
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(Direct().agent_url, "grpc://agent:7071");
   EXPECT_EQ(Direct().spec.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
   EXPECT_TRUE(disk_.contents().intents.begin()->second.direct);
   Answer(AcceptedTask{"task-1"});
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired"));
-  EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail, "direct, past the queue: task-1");
+  EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail, "started directly on the agent: task-1");
 }
 
 TEST_F(DirectTest, TaskThatTheDirectorMayHaveIsNotStartedOnTheAgent) {
   MissDirector(NoAnswer());
-  EXPECT_FALSE(MoveToFront<DirectStartOrder>());
+  EXPECT_FALSE(MoveToFront<DirectStartRequest>());
   // The director returns: it gets a submit of the next occurrence, then a lookup of this one.
   AdvanceInSteps(kProbeFirst);
   Accept();
   AdvanceToLookup();
-  EXPECT_FALSE(MoveToFront<DirectStartOrder>());
+  EXPECT_FALSE(MoveToFront<DirectStartRequest>());
   AnswerLookupFound("queue-5");
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5", "00:10:00 fired queue-1"));
 }
@@ -532,7 +534,7 @@ TEST_F(DirectTest, TaskThatTheDirectorMayHaveIsNotStartedOnTheAgent) {
 TEST_F(DirectTest, AfterARestartADirectStartStaysDirect) {
   MissDirector(Unreachable());
   Start({job_});
-  ASSERT_FALSE(calls_.empty());
+  ASSERT_FALSE(requests_.empty());
   EXPECT_EQ(Direct().spec.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
   Answer(AcceptedTask{"task-1", /*deduplicated=*/true});
   EXPECT_EQ(Rows("job").front(), "00:05:00 fired");
@@ -544,12 +546,12 @@ TEST_F(DirectTest, NoMoreThanMaxRunsAreStartedOnTheAgent) {
   now_.wall += absl::Minutes(5);
   Turn();
   size_t starts = 0;
-  for (const Order& order : calls_)
-    starts += std::holds_alternative<DirectStartOrder>(order) ? 1 : 0;
+  for (const OutgoingRequest& request : requests_)
+    starts += std::holds_alternative<DirectStartRequest>(request) ? 1 : 0;
   EXPECT_EQ(starts, 1u);
-  ASSERT_TRUE(MoveToFront<DirectStartOrder>());
+  ASSERT_TRUE(MoveToFront<DirectStartRequest>());
   Answer(AcceptedTask{"task-1"});
-  EXPECT_FALSE(MoveToFront<DirectStartOrder>());
+  EXPECT_FALSE(MoveToFront<DirectStartRequest>());
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired", "00:10:00 skipped_director_down",
                                        "00:15:00 missed_window"));
 }
@@ -557,14 +559,13 @@ TEST_F(DirectTest, NoMoreThanMaxRunsAreStartedOnTheAgent) {
 TEST_F(DirectTest, UnreachableAgentIsTriedABoundedNumberOfTimes) {
   MissDirector(Unreachable());
   for (int i = 0; i < kDirectStartsMax; ++i) {
-    ASSERT_TRUE(MoveToFront<DirectStartOrder>()) << i;
+    ASSERT_TRUE(MoveToFront<DirectStartRequest>()) << i;
     Answer(absl::UnavailableError("no agent"));
     now_.monotonic += absl::Seconds(1);
     Turn();
   }
   EXPECT_EQ(Rows("job").front(), "00:05:00 skipped_director_down");
-  EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail,
-            "connection refused; past the queue: no agent");
+  EXPECT_EQ(Row("job", "2026-01-05 00:05:00").detail, "connection refused; direct start: no agent");
 }
 
 }  // namespace

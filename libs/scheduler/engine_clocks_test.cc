@@ -21,7 +21,7 @@ TEST_F(ChangedClocksTest, SuppressedOccurrenceDoesNotEndCatchUp) {
   Start({fold_});
   now_.wall = At("2026-10-25 12:00:00");
   Start({fold_});
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-10-25 00:30:00")));
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("00:30:00 fired queue-1", "01:30:00 dst_fold_suppressed"));
@@ -33,7 +33,7 @@ TEST_F(ChangedClocksTest, SuppressedOccurrenceDoesNotEndTheWaitForTheDirector) {
   Advance(absl::Minutes(30));
   Answer(Unreachable());
   Advance(absl::Minutes(90));
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("00:30:00 fired queue-1", "01:30:00 dst_fold_suppressed"));
 }
@@ -45,7 +45,7 @@ TEST_F(ChangedClocksTest, SuppressedOccurrenceDoesNotEndTheWaitForAPlace) {
   Advance(absl::Minutes(30));
   Answer(Full());
   Advance(absl::Minutes(90));
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("00:30:00 fired queue-1", "01:30:00 dst_fold_suppressed"));
 }
@@ -57,7 +57,7 @@ TEST_F(ChangedClocksTest, OccurrenceSkippedByTheCalendarDoesNotEndTheOneBefore) 
   Start({job});
   now_.wall = At("2011-12-30 12:00:00");
   Start({job});
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("20:00:00 fired queue-1", "10:00:00 skipped_calendar"));
 }

@@ -21,9 +21,9 @@ class EngineTest : public test::SchedulerFixture {
 
 TEST_F(EngineTest, OccurrenceIsSubmittedOnTimeWithItsRequestId) {
   Start({minutely_});
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   Advance(absl::Seconds(30));
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(NextRequestId(), "cron/job/1767571260");
   EXPECT_EQ(NextSubmit().spec.overlap, (core::Overlap{"job", core::OverlapPolicy::kSkip}));
   Accept();
@@ -37,12 +37,12 @@ TEST_F(EngineTest, IntentIsStoredBeforeTheSubmitAndRemovedWithTheRow) {
   now_.wall += absl::Seconds(30);
   engine_->FireTimers(now_);
   const Outcome outcome = engine_->TakeOutcome(now_);
-  ASSERT_EQ(outcome.orders.size(), 1u);
+  ASSERT_EQ(outcome.requests.size(), 1u);
   ASSERT_EQ(outcome.changes.size(), 2u);
   EXPECT_EQ(std::get<Intent>(outcome.changes[0]).nominal, At("2026-01-05 00:01:00"));
   EXPECT_EQ(std::get<JobState>(outcome.changes[1]).cursor, At("2026-01-05 00:01:00"));
-  engine_->OnOrderAnswer(std::get<SubmitOrder>(outcome.orders[0]).id, AcceptedTask{"queue-1"},
-                         now_);
+  engine_->OnRequestAnswer(std::get<SubmitRequest>(outcome.requests[0]).id, AcceptedTask{"queue-1"},
+                           now_);
   const Outcome next_outcome = engine_->TakeOutcome(now_);
   ASSERT_EQ(next_outcome.changes.size(), 3u);
   EXPECT_EQ(std::get<core::Firing>(next_outcome.changes[0]).queue_id, "queue-1");
@@ -58,20 +58,20 @@ TEST_F(EngineTest, JobsDueTogetherAreOneBatch) {
   const Outcome outcome = engine_->TakeOutcome(now_);
   EXPECT_EQ(outcome.changes.size(), 2000u);
   // The others follow when these are answered.
-  EXPECT_EQ(outcome.orders.size(), kCallsMax);
-  for (const Order& order : outcome.orders) {
-    engine_->OnOrderAnswer(std::get<SubmitOrder>(order).id, Full(), now_);
+  EXPECT_EQ(outcome.requests.size(), kCallsMax);
+  for (const OutgoingRequest& request : outcome.requests) {
+    engine_->OnRequestAnswer(std::get<SubmitRequest>(request).id, Full(), now_);
   }
   const Outcome next_outcome = engine_->TakeOutcome(now_);
   EXPECT_EQ(next_outcome.changes.size(), 3 * kCallsMax);
-  EXPECT_EQ(next_outcome.orders.size(), kCallsMax);
+  EXPECT_EQ(next_outcome.requests.size(), kCallsMax);
 }
 
 TEST_F(EngineTest, NewJobDoesNotCatchUpEarlierOccurrences) {
   Start({});
   Advance(absl::Hours(2));
   SetJobs({minutely_});
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   EXPECT_THAT(Rows("job"), IsEmpty());
 }
 
@@ -80,10 +80,10 @@ TEST_F(EngineTest, RemovedJobReturnsAsNew) {
   SetJobs({});
   Advance(absl::Hours(2));
   SetJobs({minutely_});
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   EXPECT_THAT(Rows("job"), IsEmpty());
   Advance(absl::Minutes(1));
-  EXPECT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(requests_.size(), 1u);
 }
 
 TEST_F(EngineTest, RemovedJobIsForgottenWithItsRowsAfterRetention) {
@@ -102,9 +102,9 @@ TEST_F(EngineTest, ChangedScheduleAppliesFromTheChange) {
   Start({CronJob("job", "0 * * * *")});
   Advance(absl::Minutes(45));
   SetJobs({minutely_});
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   Advance(absl::Minutes(1));
-  EXPECT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(requests_.size(), 1u);
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("00:46:00 fired queue-1"));
 }
@@ -115,9 +115,9 @@ TEST_F(EngineTest, JobChangeDoesNotLoseAnOccurrenceDelayedByJitter) {
   Start({job});
   now_.wall = At("2026-01-05 01:00:00");
   Turn();
-  ASSERT_THAT(calls_, IsEmpty());
+  ASSERT_THAT(requests_, IsEmpty());
   SetJobs({minutely_});
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 01:00:00")));
 }
 
@@ -130,9 +130,9 @@ TEST_F(EngineTest, JitterDelaysOnlyTheSubmit) {
   ASSERT_GT(jitter, absl::Seconds(1));
   now_.wall = nominal + jitter - absl::Milliseconds(1);
   Turn();
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   Advance(absl::Milliseconds(1));
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", nominal));
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("01:00:00 fired queue-1"));
@@ -176,7 +176,7 @@ TEST_F(EngineTest, NoOccurrenceRunsTwiceWhenTheClockIsSetBack) {
   EXPECT_THAT(notices_, Contains("clock_set_back"));
   EXPECT_EQ(View("job").waits_until, At("2026-01-05 00:01:00"));
   AdvanceInSteps(absl::Hours(2) - absl::Seconds(31));
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   AdvanceInSteps(absl::Seconds(61));
   AcceptAll();
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 fired queue-2"));
@@ -189,9 +189,9 @@ TEST_F(EngineTest, ClockSetForwardAndBackDuringJitterDoesNotStallTheJob) {
   Start({job});
   StepWall(At("2026-01-07 00:00:01") - now_.wall);
   StepWall(At("2026-01-05 00:31:00") - now_.wall);
-  ASSERT_THAT(calls_, IsEmpty());
+  ASSERT_THAT(requests_, IsEmpty());
   AdvanceInSteps(absl::Minutes(80));
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 01:00:00")));
 }
 
@@ -215,7 +215,7 @@ TEST_F(EngineTest, RemovingAndAddingAJobResetsACursorFarAhead) {
   SetJobs({minutely_});
   EXPECT_FALSE(View("job").waits_until.has_value());
   Advance(absl::Minutes(1));
-  EXPECT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(requests_.size(), 1u);
 }
 
 TEST_F(EngineTest, SmallClockStepsAreNotReported) {
@@ -239,15 +239,15 @@ TEST_F(EngineTest, JobEndsAfterMaxRunsAlsoAcrossARestart) {
   Advance(absl::Minutes(10));
   Start({job});
   Advance(absl::Minutes(10));
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_overlap queue-9", "00:02:00 fired queue-1",
                                        "00:03:00 fired queue-2"));
   EXPECT_THAT(View("job").next, IsEmpty());
   job.max_runs = 3;
   SetJobs({job});
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   Advance(absl::Minutes(1));
-  EXPECT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(requests_.size(), 1u);
 }
 
 TEST_F(EngineTest, AtMostMaxRunsAreSubmitted) {
@@ -257,9 +257,9 @@ TEST_F(EngineTest, AtMostMaxRunsAreSubmitted) {
   Start({job});
   now_.wall += absl::Minutes(3);
   Start({job});
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   Accept();
-  EXPECT_THAT(calls_, IsEmpty());
+  EXPECT_THAT(requests_, IsEmpty());
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 missed_window",
                                        "00:03:00 missed_window"));
 }
@@ -272,7 +272,7 @@ TEST_F(EngineTest, OpenAttemptsEndWhenMaxRunsIsLowered) {
   Accept();
   now_.wall += absl::Minutes(2);
   Turn();
-  ASSERT_EQ(calls_.size(), 1u);
+  ASSERT_EQ(requests_.size(), 1u);
   job.max_runs = 1;
   Start({job});
   AdvanceToLookup();

@@ -75,7 +75,7 @@ struct Intent {
   absl::Time nominal = {};
   // Its wall time does not exist (clocks were set forward), so it runs at the transition.
   bool moved = false;
-  // It is started on an agent, past the queue, and no longer submitted to the director.
+  // It is started directly on an agent, and no longer submitted to the director.
   bool direct = false;
 
   friend bool operator==(const Intent&, const Intent&) = default;

@@ -21,14 +21,15 @@ absl::Status OutcomeUnknown() {
       kReopenPeriod);
 }
 
-}  // namespace
-
+// Returns UNAVAILABLE/STORE_UNAVAILABLE.
 absl::Status LedgerUnavailable() {
   return base::WithRetryAfter(
       base::WithReason(absl::UnavailableError("the scheduler's ledger is not available; retry"),
                        "STORE_UNAVAILABLE"),
       kReopenPeriod);
 }
+
+}  // namespace
 
 Scheduler::~Scheduler() { CloseLedger(); }
 
@@ -54,7 +55,7 @@ absl::Status Scheduler::Open() {
 absl::Status Scheduler::Load() {
   ASSIGN_OR_RETURN(ledger_, deps_.ledgers.Open());
   ASSIGN_OR_RETURN(LedgerContents contents, ledger_->Load());
-  engine_ = std::make_unique<SchedulerEngine>(std::move(contents), last_order_, Now());
+  engine_ = std::make_unique<SchedulerEngine>(std::move(contents), last_request_, Now());
   jobs_changed_ = jobs_ != nullptr;
   return absl::OkStatus();
 }
@@ -78,7 +79,7 @@ void Scheduler::RunTurn(std::vector<Command> commands) {
   for (const Command& command : commands) replies.push_back(command.decide(*engine_, now));
   engine_->FireTimers(now);
   Outcome outcome = engine_->TakeOutcome(now);
-  last_order_ = engine_->last_order();
+  last_request_ = engine_->last_request();
   if (const absl::Status status = Commit(outcome); !status.ok()) {
     for (size_t i = 0; i < commands.size(); ++i) {
       if (commands[i].fail && replies[i]) commands[i].fail(OutcomeUnknown());
@@ -103,7 +104,7 @@ absl::Status Scheduler::Commit(const Outcome& outcome) {
 }
 
 void Scheduler::Flush(Outcome outcome) {
-  for (const Order& order : outcome.orders) Issue(order);
+  for (const OutgoingRequest& request : outcome.requests) Issue(request);
   for (const Outcome::TriggerAnswer& trigger : outcome.trigger_answers) {
     const auto found = triggers_.find(trigger.call);
     if (found == triggers_.end()) continue;
@@ -115,26 +116,26 @@ void Scheduler::Flush(Outcome outcome) {
   for (const Notice& notice : outcome.notices) deps_.observer->OnNotice(notice);
 }
 
-void Scheduler::Issue(const Order& order) {
-  // Issues an order. Its answer is queued as a command for a later turn.
+void Scheduler::Issue(const OutgoingRequest& request) {
+  // Issues a request. Its answer is queued as a command for a later turn.
   struct Issuer {
-    DirectorLink::Reply<AcceptedTask> AnswerTo(OrderId id) const {
+    DirectorLink::Reply<AcceptedTask> AnswerTo(OutgoingRequestId id) const {
       return [post = scheduler.post_, id](const absl::StatusOr<AcceptedTask>& answer) {
         post({.decide = [id, answer](SchedulerEngine& engine, ports::Moment now) {
-          engine.OnOrderAnswer(id, answer, now);
+          engine.OnRequestAnswer(id, answer, now);
           return nullptr;
         }});
       };
     }
-    void operator()(const SubmitOrder& submit) const {
+    void operator()(const SubmitRequest& submit) const {
       scheduler.deps_.director.Submit(submit.submission, AnswerTo(submit.id));
     }
-    void operator()(const DirectStartOrder& direct) const {
+    void operator()(const DirectStartRequest& direct) const {
       core::Submission submission;
       submission.spec = direct.spec;
       scheduler.deps_.director.StartDirect(direct.agent_url, submission, AnswerTo(direct.id));
     }
-    void operator()(const TaskStatusOrder& poll) const {
+    void operator()(const TaskStatusRequest& poll) const {
       scheduler.deps_.director.GetTaskStatuses(
           poll.queue_ids, [post = scheduler.post_,
                            id = poll.id](const absl::StatusOr<std::vector<TaskStatus>>& answer) {
@@ -146,7 +147,7 @@ void Scheduler::Issue(const Order& order) {
     }
     Scheduler& scheduler;
   };
-  std::visit(Issuer{*this}, order);
+  std::visit(Issuer{*this}, request);
 }
 
 void Scheduler::Fail(const absl::Status& why) {
@@ -178,9 +179,9 @@ absl::Duration Scheduler::UntilNextTurn() const {
 Command Scheduler::MakeTriggerCommand(TriggerQuery query, DirectorLink::Reply<AcceptedTask> reply) {
   return {.decide = [this, query = std::move(query), reply](
                         SchedulerEngine& engine, ports::Moment now) -> std::function<void()> {
-            last_call_ = CallId(last_call_.value() + 1);
-            triggers_[last_call_] = reply;
-            engine.Trigger(last_call_, query, now);
+            last_trigger_call_ = TriggerCallId(last_trigger_call_.value() + 1);
+            triggers_[last_trigger_call_] = reply;
+            engine.Trigger(last_trigger_call_, query, now);
             return nullptr;
           },
           .fail = reply};

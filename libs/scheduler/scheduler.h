@@ -56,7 +56,7 @@ struct Command {
 };
 
 // Runs the engine turn by turn. All changes of a turn are committed to the ledger in one synced
-// batch; only then are replies sent and orders issued.
+// batch; only then are replies sent and requests issued.
 //
 // If a commit fails, its outcome is unknown. The calls that wait for it get OUTCOME_UNKNOWN, and
 // the ledger is closed, reopened and loaded, like after a restart of the process. Until that
@@ -80,7 +80,7 @@ class Scheduler {
   absl::Status Open();
   // Replaces the jobs from the next turn on. No job runs before the first call.
   void SetJobs(std::vector<core::Job> jobs);
-  // Runs the commands and the timers that are due, commits, replies, and issues orders.
+  // Runs the commands and the timers that are due, commits, replies, and issues requests.
   void RunTurn(std::vector<Command> commands);
   // Returns when the next turn is due even without commands.
   absl::Duration UntilNextTurn() const;
@@ -99,7 +99,7 @@ class Scheduler {
   absl::Status Load();
   absl::Status Commit(const Outcome& outcome);
   void Flush(Outcome outcome);
-  void Issue(const Order& order);
+  void Issue(const OutgoingRequest& request);
   void Fail(const absl::Status& why);
   void ReportService(const absl::Status& why) const;
   void ReportStatus(ports::Moment now);
@@ -108,9 +108,9 @@ class Scheduler {
   const Post post_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<SchedulerEngine> engine_;
-  // These ids continue when the engine is replaced, so that late answers find no order.
-  OrderId last_order_;
-  CallId last_call_;
+  // These ids continue when the engine is replaced, so that late answers find no request.
+  OutgoingRequestId last_request_;
+  TriggerCallId last_trigger_call_;
   absl::Duration reopen_at_ = absl::InfiniteDuration();
   // When the status may be reported again, and whether a report is outstanding.
   absl::Duration next_status_at_ = {};
@@ -118,11 +118,8 @@ class Scheduler {
   // The latest jobs, and whether the engine does not have them yet.
   std::unique_ptr<const std::vector<core::Job>> jobs_;
   bool jobs_changed_ = false;
-  std::map<CallId, DirectorLink::Reply<AcceptedTask>> triggers_;
+  std::map<TriggerCallId, DirectorLink::Reply<AcceptedTask>> triggers_;
 };
-
-// Returns UNAVAILABLE/STORE_UNAVAILABLE.
-absl::Status LedgerUnavailable();
 
 }  // namespace callboard::scheduler
 

@@ -139,7 +139,7 @@ TEST_F(SchedulerTest, LostRowIsRestoredByItsRequestId) {
   const auto again = director_.Take();
   EXPECT_EQ(again.spec, first.spec);
   again.reply(AcceptedTask{"queue-1", /*deduplicated=*/true});
-  // An answer to an order of the earlier engine is ignored.
+  // An answer to a request of the earlier engine is ignored.
   first.reply(absl::InvalidArgumentError("late"));
   RunTurn();
   EXPECT_THAT(Outcomes(), ElementsAre(core::FiringOutcome::kFired));

@@ -53,13 +53,6 @@ std::optional<absl::Duration> ServerDeadline(const grpc::CallbackServerContext& 
   return deadline_max;
 }
 
-void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> on_elapsed) {
-  alarm.Set(gpr_time_from_millis(absl::ToInt64Milliseconds(wait), GPR_TIMESPAN),
-            [on_elapsed = std::move(on_elapsed)](bool elapsed) {
-              if (elapsed) on_elapsed();
-            });
-}
-
 absl::Status DeadlineError(absl::Duration deadline_max) {
   return base::WithReason(absl::DeadlineExceededError(
                               absl::StrCat("no answer within ", absl::FormatDuration(deadline_max),

@@ -38,6 +38,7 @@
 #include "libs/ports/telemetry.h"
 #include "libs/server/stream_budget.h"
 #include "libs/server/workarounds/call_deadlines.h"
+#include "libs/wire/alarm.h"
 #include "libs/wire/status.h"
 
 namespace callboard::server {
@@ -95,7 +96,7 @@ namespace internal {
 // Returns the deadline that the server sets for the call; nullopt if the caller's is earlier.
 std::optional<absl::Duration> ServerDeadline(const grpc::CallbackServerContext& context,
                                              absl::Duration deadline_max);
-void SetAlarm(grpc::Alarm& alarm, absl::Duration wait, std::function<void()> on_elapsed);
+
 absl::Status DeadlineError(absl::Duration deadline_max);
 absl::Status CallerLeftError();
 absl::Status SlowReaderError();
@@ -346,7 +347,7 @@ class StreamState : public std::enable_shared_from_this<StreamState<Message, Rea
   // Starts the timer that cancels the call if its reader does not read the current message.
   void StartCutOff() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     alarm_.emplace();
-    SetAlarm(*alarm_, options_.slow_reader_grace, [weak = this->weak_from_this()] {
+    wire::SetAlarm(*alarm_, options_.slow_reader_grace, [weak = this->weak_from_this()] {
       auto state = weak.lock();
       if (state == nullptr) return;
       base::MutexLock lock(state->mutex_);

@@ -53,7 +53,7 @@ TEST_F(CallTracerTest, UnsampledTraceIsPropagatedAsUnsampled) {
   EXPECT_THAT(spans_.All(), testing::IsEmpty());
 }
 
-TEST_F(CallTracerTest, SamplingOfACallersTraceIsDecidedByJoins) {
+TEST_F(CallTracerTest, ShouldJoinDecidesSampling) {
   core::SpanContext unsampled = CallersSpan();
   unsampled.sampled = false;
   spans_.SetSampling(false);

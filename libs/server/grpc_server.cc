@@ -32,6 +32,9 @@
 #include "libs/wire/status.h"
 
 namespace callboard::server {
+
+// ---- Shares of the descriptors ------------------------------------------------------------------
+
 namespace {
 
 // Reserved for the store and for outgoing connections, and once more for HTTP. RocksDB may have 128
@@ -54,6 +57,8 @@ DescriptorShares ShareDescriptors() {
   return {.grpc = static_cast<int>(total - 2 * reserved),
           .http = static_cast<int>(total - reserved)};
 }
+
+// ---- Error details ------------------------------------------------------------------------------
 
 namespace {
 
@@ -118,6 +123,8 @@ std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 NewErrorDetailInterceptorFactory() {
   return std::make_unique<ErrorDetailInterceptorFactory>();
 }
+
+// ---- GrpcServer ---------------------------------------------------------------------------------
 
 namespace {
 

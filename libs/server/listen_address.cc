@@ -38,7 +38,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view setting, absl
       port > 65535 || (host != "localhost" && !IsIpAddress(address.host))) {
     return absl::InvalidArgumentError(absl::StrCat(
         setting, ": '", base::EscapeForError(text),
-        "' is not valid; wanted: an IP address or localhost, a colon and a port, as in "
+        "' is not valid; expected: an IP address or localhost, a colon and a port, such as "
         "127.0.0.1:7070 or [::1]:0"));
   }
   address.port = static_cast<uint16_t>(port);
@@ -46,7 +46,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view setting, absl
   if (exposure == Exposure::kNever) {
     return absl::InvalidArgumentError(
         absl::StrCat(setting, ": '", base::EscapeForError(text),
-                     "' can be reached from other machines; wanted: 127.0.0.1:", port));
+                     "' can be reached from other machines; use 127.0.0.1:", port));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       setting, ": '", base::EscapeForError(text),

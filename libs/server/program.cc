@@ -23,6 +23,9 @@
 #include "libs/wire/time.h"
 
 namespace callboard::server {
+
+// ---- Signals ------------------------------------------------------------------------------------
+
 namespace {
 
 bool ShouldStayIgnored(int number) {
@@ -138,6 +141,9 @@ const char* malloc_conf = "background_thread:true";
 }
 
 namespace callboard::server {
+
+// ---- Running a program --------------------------------------------------------------------------
+
 namespace {
 
 using config::v1::LogConfig;

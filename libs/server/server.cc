@@ -3,9 +3,6 @@
 #include <prometheus/gauge.h>
 #include <prometheus/text_serializer.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,137 +19,9 @@
 #include "libs/telemetry/metrics.h"
 
 namespace callboard::server {
+namespace {
 
 using system::StagedFile;
-
-std::string PortsJson(const Addresses& addresses) {
-  return absl::StrCat("{\"grpc\":", addresses.grpc.port, ",\"http\":", addresses.http.port, "}");
-}
-
-absl::Status WritePortFile(const std::string& path, const std::string& json) {
-  if (path.empty()) return absl::OkStatus();
-  const auto write = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(StagedFile file, StagedFile::Create(path, StagedFile::Readers::kEverybody));
-    RETURN_IF_ERROR(file.Append(absl::StrCat(json, "\n")));
-    return std::move(file).Promote({});
-  };
-  const absl::Status written = write();
-  if (written.ok()) return written;
-  return absl::InvalidArgumentError(absl::StrCat("port_file: ", written.message()));
-}
-
-void Readiness::Set(std::string unready_reason) {
-  base::MutexLock lock(mutex_);
-  const bool is_change = unready_reason.empty() != unready_reason_.empty();
-  unready_reason_ = std::move(unready_reason);
-  if (is_change && listener_) listener_(unready_reason_.empty());
-}
-
-std::string Readiness::unready_reason() const {
-  base::MutexLock lock(mutex_);
-  return unready_reason_;
-}
-
-void Readiness::SetListener(std::function<void(bool ready)> listener) {
-  base::MutexLock lock(mutex_);
-  listener_ = std::move(listener);
-  if (listener_) listener_(unready_reason_.empty());
-}
-
-namespace {
-
-using config::v1::FlowConfig;
-using config::v1::LaneConfig;
-
-// Returns nullopt for a lane that keeps its built-in priority.
-std::optional<flow::Priority> ConvertPriority(LaneConfig::Priority priority) {
-  switch (priority) {
-    case LaneConfig::PRIORITY_LOW:
-      return flow::Priority::kLow;
-    case LaneConfig::PRIORITY_NORMAL:
-      return flow::Priority::kNormal;
-    case LaneConfig::PRIORITY_HIGH:
-      return flow::Priority::kHigh;
-    default:
-      return std::nullopt;
-  }
-}
-
-absl::Status UnknownLane(const std::string& name, const std::vector<flow::LaneOptions>& lanes) {
-  std::vector<std::string> names;
-  for (const flow::LaneOptions& lane : lanes) names.push_back(lane.name);
-  const std::string nearest = base::Nearest(name, names);
-  return absl::InvalidArgumentError(
-      absl::StrCat("flow.lanes.", name, ": there is no such lane; ",
-                   nearest.empty() ? absl::StrCat("the lanes are ", absl::StrJoin(names, ", "))
-                                   : absl::StrCat("did you mean 'flow.lanes.", nearest, "'?")));
-}
-
-flow::Tokens TokensFromConfig(const FlowConfig& config, const flow::Machine& machine) {
-  flow::Tokens tokens = flow::ComputeTokens(LimitsFromConfig(config, machine), machine);
-  if (config.cpu_tokens() > 0) tokens.cpu = config.cpu_tokens();
-  if (config.io_tokens() > 0) tokens.io = config.io_tokens();
-  if (config.memory_tokens() > 0) tokens.memory = config.memory_tokens();
-  return tokens;
-}
-
-}  // namespace
-
-flow::Limits LimitsFromConfig(const FlowConfig& config, const flow::Machine& machine) {
-  return flow::ComputeLimits({.threads = config.threads(),
-                              .io_oversubscribe = config.io_oversubscribe(),
-                              .low_resource = config.low_resource()},
-                             machine);
-}
-
-absl::StatusOr<flow::FlowOptions> FlowOptionsFromConfig(const FlowConfig& config,
-                                                        const flow::Machine& machine,
-                                                        std::vector<flow::LaneOptions> lanes) {
-  for (const auto& [name, settings] : config.lanes()) {
-    const auto lane = std::find_if(lanes.begin(), lanes.end(),
-                                   [&name = name](const auto& each) { return each.name == name; });
-    if (lane == lanes.end()) return UnknownLane(name, lanes);
-    lane->priority = ConvertPriority(settings.priority()).value_or(lane->priority);
-    if (settings.max_pending() > 0) lane->limit.max_pending = settings.max_pending();
-  }
-  flow::FlowOptions options = {.lanes = std::move(lanes),
-                               .starvation = absl::Milliseconds(config.starvation_ms())};
-  if (config.enabled() && !config.low_resource())
-    options.tokens = TokensFromConfig(config, machine);
-  return options;
-}
-
-std::vector<prometheus::MetricFamily> CollectFlowMetrics(const flow::Flow& flow) {
-  std::vector<prometheus::MetricFamily> families;
-  const auto add = [&](const std::string& name, const std::string& help,
-                       uint32_t flow::LaneCounts::*count) {
-    families.push_back(telemetry::MakeGaugeFamily(absl::StrCat("callboard_flow_", name), help));
-    for (const flow::Lane& lane : flow.lanes()) {
-      telemetry::AddGaugeValue("lane", lane.name(), lane.counts().*count, families.back());
-    }
-  };
-  add("waiting", "Callers inside the process that wait for a place in a lane.",
-      &flow::LaneCounts::waiting);
-  add("pending", "Jobs that wait to run in a lane.", &flow::LaneCounts::pending);
-  add("in_flight", "Jobs that run in a lane.", &flow::LaneCounts::in_flight);
-  return families;
-}
-
-std::string RenderViewPage(const std::vector<std::string>& interfaces,
-                           const std::vector<ViewMember>& members) {
-  const auto quoted = [](std::string* out, const std::string& text) {
-    *out += base::JsonQuoted(text);
-  };
-  std::string page =
-      absl::StrCat(R"({"type":"view","interfaces":[)", absl::StrJoin(interfaces, ",", quoted),
-                   R"(],"version":)", base::JsonQuoted(base::kVersion));
-  for (const ViewMember& member : members) {
-    absl::StrAppend(&page, ",", base::JsonQuoted(member.name), ":", member.json);
-  }
-  return page + "}";
-}
-
-namespace {
 
 http::Response PlainText(int status, std::string text) {
   return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(text)};
@@ -209,6 +78,24 @@ http::RouteMap MakeAdminRoutes(const ServerDefinition& definition, ServerContext
 }
 
 }  // namespace
+
+void Readiness::Set(std::string unready_reason) {
+  base::MutexLock lock(mutex_);
+  const bool is_change = unready_reason.empty() != unready_reason_.empty();
+  unready_reason_ = std::move(unready_reason);
+  if (is_change && listener_) listener_(unready_reason_.empty());
+}
+
+std::string Readiness::unready_reason() const {
+  base::MutexLock lock(mutex_);
+  return unready_reason_;
+}
+
+void Readiness::SetListener(std::function<void(bool ready)> listener) {
+  base::MutexLock lock(mutex_);
+  listener_ = std::move(listener);
+  if (listener_) listener_(unready_reason_.empty());
+}
 
 ServerContext::ServerContext(ServerOptions options, std::unique_ptr<ports::Telemetry> telemetry,
                              std::function<void()> request_shutdown)
@@ -297,6 +184,36 @@ void Server::Stop(absl::Duration grace) {
   grpc_->Shutdown(grace);
   http_.reset();
   base::LogInfo("server", "stopped", {{"service", context_.options().name}});
+}
+
+std::string PortsJson(const Addresses& addresses) {
+  return absl::StrCat("{\"grpc\":", addresses.grpc.port, ",\"http\":", addresses.http.port, "}");
+}
+
+absl::Status WritePortFile(const std::string& path, const std::string& json) {
+  if (path.empty()) return absl::OkStatus();
+  const auto write = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(StagedFile file, StagedFile::Create(path, StagedFile::Readers::kEverybody));
+    RETURN_IF_ERROR(file.Append(absl::StrCat(json, "\n")));
+    return std::move(file).Promote({});
+  };
+  const absl::Status written = write();
+  if (written.ok()) return written;
+  return absl::InvalidArgumentError(absl::StrCat("port_file: ", written.message()));
+}
+
+std::string RenderStatusPage(const std::vector<std::string>& interfaces,
+                             const std::vector<StatusMember>& members) {
+  const auto quoted = [](std::string* out, const std::string& text) {
+    *out += base::JsonQuoted(text);
+  };
+  std::string page =
+      absl::StrCat(R"({"type":"view","interfaces":[)", absl::StrJoin(interfaces, ",", quoted),
+                   R"(],"version":)", base::JsonQuoted(base::kVersion));
+  for (const StatusMember& member : members) {
+    absl::StrAppend(&page, ",", base::JsonQuoted(member.name), ":", member.json);
+  }
+  return page + "}";
 }
 
 }  // namespace callboard::server

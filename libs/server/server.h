@@ -1,4 +1,4 @@
-// A server in a process: its context, ports and settings, its readiness, and its status page.
+// A server in a process: its context, its readiness, its ports and its status page.
 
 #ifndef CALLBOARD_LIBS_SERVER_SERVER_H_
 #define CALLBOARD_LIBS_SERVER_SERVER_H_
@@ -15,10 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "callboard/config/v1/server.pb.h"
 #include "libs/base/mutex.h"
-#include "libs/flow/flow.h"
-#include "libs/flow/limits.h"
 #include "libs/http/http_server.h"
 #include "libs/ports/environment.h"
 #include "libs/ports/telemetry.h"
@@ -34,13 +31,6 @@ struct Addresses {
   ListenAddress grpc;
   ListenAddress http;
 };
-
-// Returns the ports as JSON: {"grpc":7070,"http":8080}
-std::string PortsJson(const Addresses& addresses);
-
-// Writes `json` to the file at `path`, atomically: readers never see a part of it. Does nothing if
-// `path` is empty. Returns INVALID_ARGUMENT if the file cannot be written.
-absl::Status WritePortFile(const std::string& path, const std::string& json);
 
 // Whether a server is ready to do its work. Thread-safe.
 class Readiness {
@@ -58,29 +48,6 @@ class Readiness {
   std::string unready_reason_ ABSL_GUARDED_BY(mutex_);
   std::function<void(bool ready)> listener_ ABSL_GUARDED_BY(mutex_);
 };
-
-// Returns the limits for `config`, whose values are already merged from flags, file, environment
-// and defaults.
-flow::Limits LimitsFromConfig(const config::v1::FlowConfig& config, const flow::Machine& machine);
-
-// Returns the options of a Flow with `lanes`, changed by the settings, with tokens or plain.
-// Returns INVALID_ARGUMENT if a setting names an unknown lane.
-absl::StatusOr<flow::FlowOptions> FlowOptionsFromConfig(const config::v1::FlowConfig& config,
-                                                        const flow::Machine& machine,
-                                                        std::vector<flow::LaneOptions> lanes);
-
-// Returns the counts of all lanes, as callboard_flow_{waiting,pending,in_flight}{lane}.
-std::vector<prometheus::MetricFamily> CollectFlowMetrics(const flow::Flow& flow);
-
-// A member of a JSON object: a name, and a value as JSON text.
-struct ViewMember {
-  std::string name;
-  std::string json;
-};
-
-// Returns the body of a server's /status: its type, its interfaces, its version, and `members`.
-std::string RenderViewPage(const std::vector<std::string>& interfaces,
-                           const std::vector<ViewMember>& members);
 
 struct ServerOptions {
   // The name of the binary: callboard-director.
@@ -191,6 +158,25 @@ class Server {
   std::unique_ptr<http::HttpServer> http_;
   std::unique_ptr<GrpcServer> grpc_;
 };
+
+// ---- The port file and the status page ----
+
+// Returns the ports as JSON: {"grpc":7070,"http":8080}
+std::string PortsJson(const Addresses& addresses);
+
+// Writes `json` to the file at `path`, atomically: readers never see a part of it. Does nothing if
+// `path` is empty. Returns INVALID_ARGUMENT if the file cannot be written.
+absl::Status WritePortFile(const std::string& path, const std::string& json);
+
+// A member of the page: a name, and a value as JSON text.
+struct StatusMember {
+  std::string name;
+  std::string json;
+};
+
+// Returns the body of a server's /status: its type, its interfaces, its version, and `members`.
+std::string RenderStatusPage(const std::vector<std::string>& interfaces,
+                             const std::vector<StatusMember>& members);
 
 }  // namespace callboard::server
 

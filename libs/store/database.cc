@@ -24,13 +24,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/base/files.h"
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
 #include "libs/ports/event_store.h"
 #include "libs/store/record_codec.h"
-#include "libs/store/store_files.h"
 
 namespace callboard::store {
+
+// ---- Errors -------------------------------------------------------------------------------------
 
 absl::Status StoreRefusedError(absl::string_view message) {
   return base::WithReason(absl::DataLossError(message), ports::kStoreRefused);
@@ -52,6 +54,8 @@ absl::Status FromRocksDb(const rocksdb::Status& status) {
   return will_not_pass ? StoreRefusedError(message) : absl::UnavailableError(message);
 }
 
+// ---- Write-ahead logs filled with zeros ---------------------------------------------------------
+
 namespace {
 
 using rocksdb::IODebugContext;
@@ -66,7 +70,7 @@ constexpr size_t kFilledBytes = 1 << 20;
 // A write-ahead log with zeros after its last record. Not thread-safe, like RocksDB's files.
 class FilledLog final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  FilledLog(std::unique_ptr<rocksdb::FSWritableFile> log, File file)
+  FilledLog(std::unique_ptr<rocksdb::FSWritableFile> log, base::Descriptor file)
       : FSWritableFileOwnerWrapper(std::move(log)), file_(std::move(file)) {}
 
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* context) override {
@@ -83,7 +87,7 @@ class FilledLog final : public rocksdb::FSWritableFileOwnerWrapper {
     const auto size = static_cast<off_t>(target()->GetFileSize(options, context));
     const IOStatus closed = target()->Close(options, context);
     // If this fails, the log ends with zeros, as it would after a crash.
-    if (filled_ > size && ftruncate(file_.descriptor(), size) == 0) filled_ = size;
+    if (filled_ > size && ftruncate(file_.get(), size) == 0) filled_ = size;
     return closed;
   }
 
@@ -93,13 +97,13 @@ class FilledLog final : public rocksdb::FSWritableFileOwnerWrapper {
     appended_ += static_cast<off_t>(bytes);
     if (has_no_room_ || appended_ <= filled_) return;
     static const std::string zeros(kFilledBytes, '\0');
-    const ssize_t written = pwrite(file_.descriptor(), zeros.data(), zeros.size(), appended_);
+    const ssize_t written = pwrite(file_.get(), zeros.data(), zeros.size(), appended_);
     has_no_room_ = written != static_cast<ssize_t>(zeros.size());
     filled_ = appended_ + std::max<ssize_t>(written, 0);
   }
 
   // A second descriptor of the log, to write zeros after the data of RocksDB.
-  const File file_;
+  const base::Descriptor file_;
   // Number of bytes that RocksDB has appended.
   off_t appended_ = 0;
   // Size of the file, with the zeros.
@@ -119,21 +123,30 @@ class FilledLogFileSystem final : public rocksdb::FileSystemWrapper {
                            IODebugContext* context) override {
     IOStatus opened = target()->NewWritableFile(path, options, result, context);
     if (!opened.ok() || !absl::EndsWith(path, ".log")) return opened;
-    absl::StatusOr<File> file = File::Open(path, O_WRONLY);
-    if (file.ok()) *result = std::make_unique<FilledLog>(std::move(*result), *std::move(file));
+    base::Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (file.is_open()) {
+      *result = std::make_unique<FilledLog>(std::move(*result), std::move(file));
+    }
     return opened;
   }
 };
 
-}  // namespace
-
+// Returns RocksDB's default environment, except that write-ahead logs are filled with zeros ahead
+// of the last record. Syncing bytes that overwrite others takes one write; when the file grows, the
+// file system has to commit its own journal as well.
+//
+// A log that was closed ends with its last record. A log that a crash left behind ends with zeros,
+// which RocksDB does not read as a record. When the disk has no room for zeros, logs are written
+// without them.
+//
+// The environment lives as long as the process.
 rocksdb::Env& FilledLogEnv() {
   static rocksdb::Env& env =
       *rocksdb::NewCompositeEnv(std::make_shared<FilledLogFileSystem>()).release();
   return env;
 }
 
-namespace {
+// ---- Opening ------------------------------------------------------------------------------------
 
 // Replaces RocksDB's default info log, which ends the process when the disk is full. Collects the
 // warnings of the opening of a database, and writes later warnings to our log. Thread-safe.

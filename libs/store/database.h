@@ -4,7 +4,6 @@
 #define CALLBOARD_LIBS_STORE_DATABASE_H_
 
 #include <rocksdb/db.h>
-#include <rocksdb/env.h>
 #include <rocksdb/slice.h>
 #include <rocksdb/status.h>
 
@@ -60,17 +59,6 @@ absl::Status FileError(int error_number, absl::string_view path);
 absl::Status FromRocksDb(const rocksdb::Status& status);
 
 // ---- Opening ----
-
-// Returns RocksDB's default environment, except that write-ahead logs are filled with zeros ahead
-// of the last record. Syncing bytes that overwrite others takes one write; when the file grows, the
-// file system has to commit its own journal as well.
-//
-// A log that was closed ends with its last record. A log that a crash left behind ends with zeros,
-// which RocksDB does not read as a record. When the disk has no room for zeros, logs are written
-// without them.
-//
-// The environment lives as long as the process.
-rocksdb::Env& FilledLogEnv();
 
 struct ReadOnlyDatabase {
   std::unique_ptr<rocksdb::DB> db;

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "libs/agent/run_book.h"
+#include "libs/agent/run_table.h"
 #include "libs/base/files.h"
 
 namespace callboard::store {

@@ -85,6 +85,22 @@ std::optional<absl::Time> ReadTime(absl::string_view field, bool present,
   return time;
 }
 
+// An id is encoded as bytes whose order is that of the ids.
+constexpr size_t kQueueIdBytes = 16;
+
+void AppendQueueId(core::QueueId id, std::string& bytes) {
+  AppendBigEndian(id.value().high(), bytes);
+  AppendBigEndian(id.value().low(), bytes);
+}
+
+core::QueueId ReadQueueId(absl::string_view field, absl::string_view bytes, DecodeErrors& errors) {
+  if (bytes.size() != kQueueIdBytes) {
+    errors.Add(field);
+    return {};
+  }
+  return core::QueueId(core::Ulid(ReadBigEndian(bytes), ReadBigEndian(bytes.substr(kNumberBytes))));
+}
+
 // ---- The spec of a task -------------------------------------------------------------------------
 
 void WriteWork(const core::TaskSpec& spec, disk::TaskSpec& proto) {
@@ -188,7 +204,7 @@ void ReadPlacement(const disk::TaskSpec& proto, core::TaskSpec& spec, DecodeErro
 
 // ---- Changes ------------------------------------------------------------------------------------
 
-void Write(const core::Dispatched& dispatched, disk::Dispatched& proto) {
+void Write(const core::TaskDispatched& dispatched, disk::Dispatched& proto) {
   proto.set_dispatch(dispatched.dispatch.value());
   proto.set_director_epoch(dispatched.director_epoch);
   SetText(proto, &disk::Dispatched::mutable_instance_id, dispatched.instance_id);
@@ -229,7 +245,7 @@ core::SpanContext ReadTrace(absl::string_view bytes, DecodeErrors& errors) {
 struct ChangeWriter {
   disk::TaskRecord& message;
 
-  void operator()(const core::Admitted& admitted) const {
+  void operator()(const core::TaskAdmitted& admitted) const {
     disk::Admitted& proto = *message.mutable_admitted();
     WriteWork(*admitted.spec, *proto.mutable_spec());
     WritePlacement(*admitted.spec, *proto.mutable_spec());
@@ -245,45 +261,45 @@ struct ChangeWriter {
     }
     if (admitted.trace != core::SpanContext()) Write(admitted.trace, *proto.mutable_trace());
   }
-  void operator()(const core::Dispatched& dispatched) const {
+  void operator()(const core::TaskDispatched& dispatched) const {
     Write(dispatched, *message.mutable_dispatched());
   }
-  void operator()(const core::Accepted&) const { message.mutable_accepted(); }
-  void operator()(const core::AnsweredBusy& bounced) const {
+  void operator()(const core::StartAccepted&) const { message.mutable_accepted(); }
+  void operator()(const core::StartAnsweredBusy& bounced) const {
     disk::Bounced& proto = *message.mutable_bounced();
     Write(bounced.dispatched, *proto.mutable_dispatched());
     proto.set_dispatched_at_ns(absl::ToUnixNanos(bounced.dispatched_at));
     proto.set_sequence(bounced.sequence);
     proto.set_busy_rejections(bounced.busy_rejections);
   }
-  void operator()(const core::Returned& returned) const {
+  void operator()(const core::TaskReturned& returned) const {
     disk::Returned& proto = *message.mutable_returned();
     proto.set_sequence(returned.sequence);
     proto.set_counts(returned.counts_as_attempt);
-    proto.set_blame(wire::ToProto(kBlames, returned.failure));
+    proto.set_failure(wire::ToProto(kDispatchFailures, returned.failure));
     proto.set_reported(returned.reported);
     proto.set_backoff_ns(absl::ToInt64Nanoseconds(returned.backoff));
     SetText(proto, &disk::Returned::mutable_error, returned.error);
   }
   void operator()(const core::CancelRequested&) const { message.mutable_cancel_requested(); }
-  void operator()(const core::Ended& ended) const {
+  void operator()(const core::TaskEnded& ended) const {
     disk::Ended& proto = *message.mutable_ended();
     proto.set_state(wire::ToProto(kTaskStates, ended.state));
     proto.set_reason(OptionalToProto(kFailureReasons, ended.reason));
     proto.set_counts(ended.counts_as_attempt);
-    proto.set_blame(wire::ToProto(kBlames, ended.failure));
+    proto.set_failure(wire::ToProto(kDispatchFailures, ended.failure));
     if (ended.run.has_value()) Write(*ended.run, *proto.mutable_run());
     SetText(proto, &disk::Ended::mutable_error, ended.error);
   }
   void operator()(const core::EventOnly&) const { message.mutable_noted(); }
 };
 
-core::Admitted Read(const disk::Admitted& proto, DecodeErrors& errors) {
+core::TaskAdmitted Read(const disk::Admitted& proto, DecodeErrors& errors) {
   if (!proto.has_spec()) errors.Add("spec");
   auto spec = std::make_shared<core::TaskSpec>();
   ReadWork(proto.spec(), *spec, errors);
   ReadPlacement(proto.spec(), *spec, errors);
-  core::Admitted admitted = {
+  core::TaskAdmitted admitted = {
       .spec = std::move(spec),
       .fingerprint = {proto.fingerprint_high(), proto.fingerprint_low(),
                       proto.fingerprint_version()},
@@ -298,14 +314,14 @@ core::Admitted Read(const disk::Admitted& proto, DecodeErrors& errors) {
   return admitted;
 }
 
-core::Dispatched Read(const disk::Dispatched& proto) {
+core::TaskDispatched Read(const disk::Dispatched& proto) {
   return {.dispatch = core::DispatchNumber(proto.dispatch()),
           .director_epoch = proto.director_epoch(),
           .instance_id = base::ValidUtf8(proto.instance_id()),
           .agent_url = base::ValidUtf8(proto.agent_url())};
 }
 
-core::AnsweredBusy Read(const disk::Bounced& proto, DecodeErrors& errors) {
+core::StartAnsweredBusy Read(const disk::Bounced& proto, DecodeErrors& errors) {
   if (!proto.has_dispatched()) errors.Add("dispatched");
   return {.dispatched = Read(proto.dispatched()),
           .dispatched_at = absl::FromUnixNanos(proto.dispatched_at_ns()),
@@ -313,10 +329,10 @@ core::AnsweredBusy Read(const disk::Bounced& proto, DecodeErrors& errors) {
           .busy_rejections = proto.busy_rejections()};
 }
 
-core::Returned Read(const disk::Returned& proto, DecodeErrors& errors) {
+core::TaskReturned Read(const disk::Returned& proto, DecodeErrors& errors) {
   return {.sequence = proto.sequence(),
           .counts_as_attempt = proto.counts(),
-          .failure = ReadEnum("blame", kBlames, proto.blame(), errors),
+          .failure = ReadEnum("failure", kDispatchFailures, proto.failure(), errors),
           .reported = proto.reported(),
           .backoff = absl::Nanoseconds(proto.backoff_ns()),
           .error = base::ValidUtf8(proto.error())};
@@ -332,12 +348,12 @@ core::RunResult Read(const disk::RunResult& proto, DecodeErrors& errors) {
   return run;
 }
 
-core::Ended Read(const disk::Ended& proto, DecodeErrors& errors) {
-  core::Ended ended = {
+core::TaskEnded Read(const disk::Ended& proto, DecodeErrors& errors) {
+  core::TaskEnded ended = {
       .state = ReadEnum("state", kTaskStates, proto.state(), errors),
       .reason = ReadOptionalEnum("reason", kFailureReasons, proto.reason(), errors),
       .counts_as_attempt = proto.counts(),
-      .failure = ReadEnum("blame", kBlames, proto.blame(), errors),
+      .failure = ReadEnum("failure", kDispatchFailures, proto.failure(), errors),
       .error = base::ValidUtf8(proto.error())};
   if (proto.has_run()) ended.run = Read(proto.run(), errors);
   return ended;
@@ -353,7 +369,7 @@ void ReadChange(const disk::TaskRecord& message, core::TaskChange& change, Decod
       change = Read(message.dispatched());
       return;
     case Message::kAccepted:
-      change = core::Accepted();
+      change = core::StartAccepted();
       return;
     case Message::kBounced:
       change = Read(message.bounced(), errors);
@@ -381,19 +397,6 @@ absl::Status DecodeErrors::ToStatus() const {
   if (field_.empty()) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(field_, " is missing, or has a value that this version does not know"));
-}
-
-void AppendQueueId(core::QueueId id, std::string& bytes) {
-  AppendBigEndian(id.value().high(), bytes);
-  AppendBigEndian(id.value().low(), bytes);
-}
-
-core::QueueId ReadQueueId(absl::string_view field, absl::string_view bytes, DecodeErrors& errors) {
-  if (bytes.size() != kQueueIdBytes) {
-    errors.Add(field);
-    return {};
-  }
-  return core::QueueId(core::Ulid(ReadBigEndian(bytes), ReadBigEndian(bytes.substr(kNumberBytes))));
 }
 
 void Write(const core::TaskRecord& record, disk::TaskRecord& message) {
@@ -429,6 +432,8 @@ void Read(const disk::TaskRecord& message, core::TaskRecord& record, DecodeError
   ReadChange(message, record.change, errors);
 }
 
+// ---- Keys ---------------------------------------------------------------------------------------
+
 namespace {
 
 constexpr absl::string_view kEpochKey = "queue/epoch";
@@ -459,12 +464,6 @@ std::string TaskKey(core::QueueId id, uint64_t number) {
   std::string key;
   SetTaskKey(id, number, key);
   return key;
-}
-
-std::string TaskPrefix(core::QueueId id) {
-  std::string prefix(kTaskPrefix);
-  AppendQueueId(id, prefix);
-  return prefix;
 }
 
 std::string KeyText(absl::string_view key) {

@@ -38,7 +38,7 @@ inline constexpr EnumPair<core::TaskEventKind, storage::v1::TaskEventKind> kTask
     {core::TaskEventKind::kCancelRequested, storage::v1::TASK_EVENT_KIND_CANCEL_REQUESTED},
     {core::TaskEventKind::kDone, storage::v1::TASK_EVENT_KIND_DONE},
     {core::TaskEventKind::kFailed, storage::v1::TASK_EVENT_KIND_FAILED},
-    {core::TaskEventKind::kCanceled, storage::v1::TASK_EVENT_KIND_CANCELED},
+    {core::TaskEventKind::kCancelled, storage::v1::TASK_EVENT_KIND_CANCELED},
     {core::TaskEventKind::kTimeout, storage::v1::TASK_EVENT_KIND_TIMEOUT},
     {core::TaskEventKind::kEvicted, storage::v1::TASK_EVENT_KIND_EVICTED},
     {core::TaskEventKind::kExpired, storage::v1::TASK_EVENT_KIND_EXPIRED},
@@ -74,10 +74,11 @@ inline constexpr EnumPair<core::FailureReason, storage::v1::FailureReason> kFail
     {core::FailureReason::kPoison, storage::v1::FAILURE_REASON_POISON},
 };
 
-inline constexpr EnumPair<core::DispatchFailure, storage::v1::Blame> kBlames[] = {
-    {core::DispatchFailure::kNone, storage::v1::BLAME_NOBODY},
-    {core::DispatchFailure::kAgentFailed, storage::v1::BLAME_AGENT_FAILED_IT},
-    {core::DispatchFailure::kAgentLost, storage::v1::BLAME_TOOK_AGENT_DOWN},
+inline constexpr EnumPair<core::DispatchFailure, storage::v1::DispatchFailure> kDispatchFailures[] =
+    {
+        {core::DispatchFailure::kNone, storage::v1::DISPATCH_FAILURE_NONE},
+        {core::DispatchFailure::kAgentFailed, storage::v1::DISPATCH_FAILURE_AGENT_FAILED},
+        {core::DispatchFailure::kAgentLost, storage::v1::DISPATCH_FAILURE_AGENT_LOST},
 };
 
 inline constexpr EnumPair<core::RunResult::End, storage::v1::RunResult::End> kRunEnds[] = {
@@ -155,11 +156,6 @@ Core ReadEnum(absl::string_view field, const EnumPair<Core, Proto> (&table)[N], 
   return core.value_or(Core{});
 }
 
-// Encodes an id as bytes whose order is that of the ids.
-inline constexpr size_t kQueueIdBytes = 16;
-void AppendQueueId(core::QueueId id, std::string& bytes);
-core::QueueId ReadQueueId(absl::string_view field, absl::string_view bytes, DecodeErrors& errors);
-
 // Fills an empty message. The queue id and the number are not written: they are in the key.
 void Write(const core::TaskRecord& record, storage::v1::TaskRecord& message);
 // Fills an empty record, except for the queue id and the number.
@@ -174,8 +170,6 @@ inline constexpr absl::string_view kFormatKey = "format";
 inline constexpr absl::string_view kTaskPrefix = "task/";
 
 std::string TaskKey(core::QueueId id, uint64_t number);
-// Returns the prefix of the keys of a task's records.
-std::string TaskPrefix(core::QueueId id);
 
 // Returns a readable form of a key.
 std::string KeyText(absl::string_view key);

@@ -125,7 +125,7 @@ TEST(RecordCodecTest, EnumTablesAreComplete) {
   EXPECT_TRUE(IsComplete(kFaults, *storage::v1::Fault_descriptor()));
   EXPECT_TRUE(IsComplete(kTaskStates, *storage::v1::TaskState_descriptor()));
   EXPECT_TRUE(IsComplete(kFailureReasons, *storage::v1::FailureReason_descriptor()));
-  EXPECT_TRUE(IsComplete(kBlames, *storage::v1::Blame_descriptor()));
+  EXPECT_TRUE(IsComplete(kDispatchFailures, *storage::v1::DispatchFailure_descriptor()));
   EXPECT_TRUE(IsComplete(kRunEnds, *storage::v1::RunResult::End_descriptor()));
   EXPECT_TRUE(IsComplete(kTaskSources, *storage::v1::TaskSource_descriptor()));
   EXPECT_TRUE(IsComplete(kPriorities, *storage::v1::Priority_descriptor()));
@@ -159,7 +159,7 @@ TEST(RecordCodecTest, TraceIsPreservedOrRejectedWhenInvalid) {
     core::Record record;
     ASSERT_THAT(RecordDecoder().Decode(TaskKey(kTask, 3), message.SerializeAsString(), record),
                 IsOk());
-    const auto& admitted = std::get<core::Admitted>(std::get<core::TaskRecord>(record).change);
+    const auto& admitted = std::get<core::TaskAdmitted>(std::get<core::TaskRecord>(record).change);
     EXPECT_EQ(admitted.trace.sampled, flags == 1);
     EXPECT_EQ(Encode(record).value, message.SerializeAsString());
   }
@@ -197,7 +197,7 @@ TEST(RecordCodecTest, DistantTimesArePreserved) {
   core::TaskRecord record = {.queue_id = kTask};
   record.number = 1;
   record.event.number = 2;
-  record.change = core::Admitted{.spec = std::make_shared<const core::TaskSpec>(spec)};
+  record.change = core::TaskAdmitted{.spec = std::make_shared<const core::TaskSpec>(spec)};
   const EncodedRecord encoded = Encode(record);
   core::Record read;
   ASSERT_THAT(RecordDecoder().Decode(encoded.key, encoded.value, read), IsOk());
@@ -217,20 +217,20 @@ TEST(RecordCodecTest, TextThatIsNotUtf8IsRepairedOnReading) {
   message.set_kind(storage::v1::TASK_EVENT_KIND_FAILED);
   message.set_why("cut: \xe2\x82");
   message.mutable_ended()->set_state(storage::v1::TASK_STATE_FAILED);
-  message.mutable_ended()->set_blame(storage::v1::BLAME_NOBODY);
+  message.mutable_ended()->set_failure(storage::v1::DISPATCH_FAILURE_NONE);
   message.mutable_ended()->set_error("cut: \xc3");
   core::Record read;
   ASSERT_THAT(RecordDecoder().Decode(TaskKey(kTask, 3), message.SerializeAsString(), read), IsOk());
   const auto& record = std::get<core::TaskRecord>(read);
   EXPECT_EQ(record.event.why, "cut: \xef\xbf\xbd\xef\xbf\xbd");
-  EXPECT_EQ(std::get<core::Ended>(record.change).error, "cut: \xef\xbf\xbd");
+  EXPECT_EQ(std::get<core::TaskEnded>(record.change).error, "cut: \xef\xbf\xbd");
   message = SmallMessage();
   message.mutable_admitted()->mutable_spec()->set_prompt("\xff");
   (void)message.mutable_admitted()->mutable_spec()->add_env();
   message.mutable_admitted()->mutable_spec()->mutable_env(0)->set_key("\xff");
   ASSERT_THAT(RecordDecoder().Decode(TaskKey(kTask, 3), message.SerializeAsString(), read), IsOk());
   const core::TaskSpec& spec =
-      *std::get<core::Admitted>(std::get<core::TaskRecord>(read).change).spec;
+      *std::get<core::TaskAdmitted>(std::get<core::TaskRecord>(read).change).spec;
   EXPECT_EQ(spec.prompt, "\xef\xbf\xbd");
   EXPECT_EQ(spec.env.begin()->first, "\xef\xbf\xbd");
 }

@@ -15,20 +15,22 @@
 #include <variant>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "libs/base/error.h"
 #include "libs/base/files.h"
 #include "libs/base/text.h"
 #include "libs/core/limits.h"
 #include "libs/store/database.h"
+#include "libs/store/open_database.h"
 #include "libs/store/record_codec.h"
 #include "libs/store/store_files.h"
 #include "libs/store/store_folder.h"
 
 namespace callboard::store {
+
+// ---- Checkpoints --------------------------------------------------------------------------------
+
 namespace {
 
 // Folder in which a checkpoint is built, beside the finished ones.
@@ -99,102 +101,13 @@ absl::StatusOr<ports::Checkpoint> CreateCheckpoint(rocksdb::DB& db, const StoreF
   return ports::Checkpoint{.path = target.string(), .sequence = sequence, .size_bytes = size_bytes};
 }
 
-namespace {
-
-constexpr absl::string_view kReadyPrefix = "restored-";
-constexpr absl::string_view kAsidePrefix = "damaged-";
-constexpr absl::string_view kTimeFormat = "%Y%m%dT%H%M%E6SZ";
-
-// Whether the text has the shape of kTimeFormat.
-bool IsTime(absl::string_view text) {
-  constexpr absl::string_view kShape = "00000000T000000.000000Z";
-  return text.size() == kShape.size() &&
-         std::equal(text.begin(), text.end(), kShape.begin(), [](char given, char wanted) {
-           return wanted == '0' ? absl::ascii_isdigit(given) : given == wanted;
-         });
-}
-
-absl::Status RunHook(const StepHook& before_step) {
-  return before_step ? before_step() : absl::OkStatus();
-}
-
-// Returns the files to which the old store is moved when `ready` replaces it.
-StoreFiles AsideFiles(const StoreFiles& files, const std::filesystem::path& ready) {
-  const std::string time = ready.filename().string().substr(kReadyPrefix.size());
-  return {files.folder / absl::StrCat(kAsidePrefix, time)};
-}
-
-absl::Status Move(const std::filesystem::path& from, const std::filesystem::path& to) {
-  RETURN_IF_ERROR(Rename(from, to));
-  RETURN_IF_ERROR(SyncFolder(to.parent_path()));
-  return SyncFolder(from.parent_path());
-}
-
-// Moves `place` to `aside`, and `ready` to `place`. Skips the steps that an interrupted call did.
-absl::Status Replace(const std::filesystem::path& ready, const std::filesystem::path& place,
-                     const std::filesystem::path& aside, const StepHook& before_step) {
-  ASSIGN_OR_RETURN(const bool is_ready, Exists(ready));
-  if (!is_ready) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const bool is_taken, Exists(place));
-  if (is_taken) {
-    RETURN_IF_ERROR(CreateFolders(aside.parent_path()));
-    RETURN_IF_ERROR(RunHook(before_step));
-    RETURN_IF_ERROR(Move(place, aside));
-  }
-  RETURN_IF_ERROR(RunHook(before_step));
-  return Move(ready, place);
-}
-
-}  // namespace
-
-absl::StatusOr<std::optional<std::filesystem::path>> FindInterruptedRestore(
-    const StoreFiles& files) {
-  ASSIGN_OR_RETURN(const bool exists, Exists(files.folder));
-  if (!exists) return std::nullopt;
-  std::error_code error;
-  for (auto file = std::filesystem::directory_iterator(files.folder, error);
-       !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
-    const std::string name = file->path().filename().string();
-    absl::string_view rest = name;
-    if (absl::ConsumePrefix(&rest, kReadyPrefix) && IsTime(rest) && file->is_directory(error)) {
-      return file->path();
-    }
-  }
-  if (error) return FileError(error.value(), files.folder.string());
-  return std::nullopt;
-}
-
-absl::Status FinishSwap(const StoreFiles& files, const StepHook& before_step) {
-  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> found, FindInterruptedRestore(files));
-  if (!found.has_value()) return absl::OkStatus();
-  const StoreFiles ready = {*found};
-  const StoreFiles aside = AsideFiles(files, *found);
-  RETURN_IF_ERROR(Replace(ready.events(), files.events(), aside.events(), before_step));
-  RETURN_IF_ERROR(Replace(ready.high_water(), files.high_water(), aside.high_water(), before_step));
-  RETURN_IF_ERROR(RunHook(before_step));
-  std::error_code error;
-  std::filesystem::remove(ready.folder, error);
-  if (error) return FileError(error.value(), ready.folder.string());
-  return SyncFolder(files.folder);
-}
-
-absl::StatusOr<std::filesystem::path> SwapStores(const StoreFiles& files, absl::Time now,
-                                                 const StepHook& before_step) {
-  const std::string time = absl::FormatTime(kTimeFormat, now, absl::UTCTimeZone());
-  const std::filesystem::path ready = files.folder / absl::StrCat(kReadyPrefix, time);
-  RETURN_IF_ERROR(RunHook(before_step));
-  RETURN_IF_ERROR(Move(files.restoring(), ready));
-  RETURN_IF_ERROR(FinishSwap(files, before_step));
-  const std::filesystem::path aside = AsideFiles(files, ready).folder;
-  ASSIGN_OR_RETURN(const bool has_old, Exists(aside));
-  return has_old ? aside : std::filesystem::path();
-}
+// ---- Restoring and repairing --------------------------------------------------------------------
 
 namespace {
 
 // Locks the folder, finishes an interrupted restore, and removes the remains of a failed one.
-absl::StatusOr<File> LockAndCleanUp(const StoreFiles& files) {
-  ASSIGN_OR_RETURN(File lock, LockToWrite(files));
+absl::StatusOr<base::Descriptor> LockAndCleanUp(const StoreFiles& files) {
+  ASSIGN_OR_RETURN(base::Descriptor lock, LockToWrite(files));
   RETURN_IF_ERROR(FinishSwap(files));
   RETURN_IF_ERROR(Remove(files.restoring()));
   return lock;
@@ -324,7 +237,7 @@ absl::StatusOr<RestoreResult> RestoreCheckpoint(const RestoreOptions& options,
   ASSIGN_OR_RETURN(const StoreSurvey survey, SurveyUndamaged(*source, options.progress));
 
   RETURN_IF_ERROR(base::MakePrivateFolder(files.folder));
-  ASSIGN_OR_RETURN(const File lock, LockAndCleanUp(files));
+  ASSIGN_OR_RETURN(const base::Descriptor lock, LockAndCleanUp(files));
   const StoreFiles building = {files.restoring()};
   absl::Cleanup remove_partial_copy = [&building] { Remove(building.folder).IgnoreError(); };
   RETURN_IF_ERROR(CreateFolders(building.folder));
@@ -346,7 +259,7 @@ absl::StatusOr<RestoreResult> RestoreCheckpoint(const RestoreOptions& options,
 absl::StatusOr<AcceptLossResult> AcceptLoss(const RestoreOptions& options) {
   const StoreFiles files = {options.data_dir};
   RETURN_IF_ERROR(CheckIsStore(files));
-  ASSIGN_OR_RETURN(const File lock, LockAndCleanUp(files));
+  ASSIGN_OR_RETURN(const base::Descriptor lock, LockAndCleanUp(files));
   ASSIGN_OR_RETURN(std::unique_ptr<StoreFolder> folder, StoreFolder::OpenLocked(files));
   if (!folder->open_status().ok() && !absl::IsDataLoss(folder->open_status())) {
     return folder->open_status();

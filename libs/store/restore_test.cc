@@ -272,7 +272,7 @@ TEST(RestoreTest, TaskContinuesFromItsLastValidRecord) {
   Write(folder, 1, 2);
   {
     const std::unique_ptr<RocksDbStoreOpener> opener = *RocksDbStoreOpener::Lock({folder});
-    const core::Record impossible = StoredRecord(1, 2, core::Accepted());
+    const core::Record impossible = StoredRecord(1, 2, core::StartAccepted());
     ASSERT_THAT((*opener->Open(ports::StoreAccess::kReadWrite))->Commit({&impossible, 1}), IsOk());
   }
   const auto loss = AcceptLoss({.data_dir = folder, .now = kNow});

@@ -24,12 +24,14 @@
 #include "libs/base/text.h"
 #include "libs/ports/event_store.h"
 #include "libs/store/database.h"
+#include "libs/store/open_database.h"
 #include "libs/store/record_codec.h"
-#include "libs/store/store_files.h"
-#include "libs/store/store_folder.h"
 #include "libs/wire/enums.h"
 
 namespace callboard::store {
+
+// ---- Keys and values ----------------------------------------------------------------------------
+
 namespace {
 
 namespace storage = callboard::storage::v1;
@@ -50,7 +52,7 @@ constexpr wire::EnumPair<FiringOutcome, storage::LedgerRow::Outcome> kOutcomes[]
     {FiringOutcome::kDstGapMoved, storage::LedgerRow::OUTCOME_DST_GAP_MOVED},
     {FiringOutcome::kDstFoldSuppressed, storage::LedgerRow::OUTCOME_DST_FOLD_SUPPRESSED},
     {FiringOutcome::kSkippedCalendar, storage::LedgerRow::OUTCOME_SKIPPED_CALENDAR},
-    {FiringOutcome::kRefused, storage::LedgerRow::OUTCOME_REFUSED},
+    {FiringOutcome::kRejected, storage::LedgerRow::OUTCOME_REFUSED},
 };
 
 // Inverted in keys, so that times before 1970 sort before later times.
@@ -269,6 +271,8 @@ absl::Status Decode(absl::string_view key, absl::string_view value, LedgerConten
     return true;
   });
 }
+
+// ---- RocksDbLedger ------------------------------------------------------------------------------
 
 namespace {
 
@@ -505,19 +509,19 @@ absl::Status UpgradeFormat(const OpenedDatabase& opened, const StoreFiles& files
 
 }  // namespace
 
-RocksDbLedgerOpener::RocksDbLedgerOpener(StoreFiles files, File lock)
+RocksDbLedgerOpener::RocksDbLedgerOpener(StoreFiles files, base::Descriptor lock)
     : files_(std::move(files)), lock_(std::move(lock)) {}
 
 absl::StatusOr<std::unique_ptr<RocksDbLedgerOpener>> RocksDbLedgerOpener::Lock(
     const std::filesystem::path& data_dir) {
   StoreFiles files = {.folder = data_dir, .database = "ledger", .owner = "scheduler"};
-  ASSIGN_OR_RETURN(File lock, LockToWrite(files));
+  ASSIGN_OR_RETURN(base::Descriptor lock, LockToWrite(files));
   return std::unique_ptr<RocksDbLedgerOpener>(
       new RocksDbLedgerOpener(std::move(files), std::move(lock)));
 }
 
 absl::StatusOr<std::unique_ptr<scheduler::Ledger>> RocksDbLedgerOpener::Open() {
-  RETURN_IF_ERROR(lock_.CheckInPlace(files_.lock()));
+  RETURN_IF_ERROR(CheckInPlace(lock_, files_.lock()));
   // A ledger that disappeared must not be replaced by an empty one.
   if (has_opened_) RETURN_IF_ERROR(CheckIsStore(files_));
   absl::StatusOr<OpenedDatabase> opened =

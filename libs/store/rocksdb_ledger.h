@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/base/files.h"
 #include "libs/core/job.h"
 #include "libs/scheduler/ledger.h"
 #include "libs/store/store_files.h"
@@ -55,7 +56,7 @@ std::string Encode(const scheduler::Backfill& backfill);
 // Decodes a row. Returns StoreRefusedError(), which names the key, when this version does not
 // understand it.
 absl::StatusOr<core::Firing> DecodeRow(absl::string_view key, absl::string_view value);
-// Decodes a record of any other kind and adds it to `ledgered`. Fails like DecodeRow().
+// Decodes a record of any other kind and adds it to `contents`. Fails like DecodeRow().
 // REQUIRES: the key is not the key of a row.
 absl::Status Decode(absl::string_view key, absl::string_view value,
                     scheduler::LedgerContents& contents);
@@ -84,10 +85,10 @@ class RocksDbLedgerOpener final : public scheduler::LedgerOpener {
   absl::StatusOr<std::unique_ptr<scheduler::Ledger>> Open() override;
 
  private:
-  RocksDbLedgerOpener(StoreFiles files, File lock);
+  RocksDbLedgerOpener(StoreFiles files, base::Descriptor lock);
 
   const StoreFiles files_;
-  const File lock_;
+  const base::Descriptor lock_;
   bool has_opened_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "libs/base/check.h"
+#include "libs/store/open_database.h"
 #include "libs/store/store_files.h"
 #include "libs/testing/files.h"
 #include "libs/testing/ledger_contract.h"

@@ -19,10 +19,10 @@
 #include "libs/base/log.h"
 #include "libs/base/mutex.h"
 #include "libs/store/database.h"
+#include "libs/store/open_database.h"
 #include "libs/store/record_codec.h"
 #include "libs/store/restore.h"
-#include "libs/store/store_files.h"
-#include "libs/store/store_folder.h"
+#include "libs/store/store_swap.h"
 
 namespace callboard::store {
 namespace {
@@ -85,7 +85,8 @@ class RocksDbStore final : public ports::EventStore {
     if (!status.ok()) return FromRocksDb(status);
     core::Record record;
     RETURN_IF_ERROR(RecordDecoder().Decode(key, ToView(value), record));
-    const auto* admitted = std::get_if<core::Admitted>(&std::get<core::TaskRecord>(record).change);
+    const auto* admitted =
+        std::get_if<core::TaskAdmitted>(&std::get<core::TaskRecord>(record).change);
     if (admitted == nullptr) {
       return StoreRefusedError(absl::StrCat("record ", KeyText(key), " does not begin a task"));
     }
@@ -155,20 +156,20 @@ class RocksDbStore final : public ports::EventStore {
 
 }  // namespace
 
-RocksDbStoreOpener::RocksDbStoreOpener(StoreFiles files, File lock)
+RocksDbStoreOpener::RocksDbStoreOpener(StoreFiles files, base::Descriptor lock)
     : files_(std::move(files)), lock_(std::move(lock)) {}
 
 absl::StatusOr<std::unique_ptr<RocksDbStoreOpener>> RocksDbStoreOpener::Lock(
     const RocksDbOptions& options) {
   StoreFiles files = {options.data_dir};
-  ASSIGN_OR_RETURN(File lock, LockToWrite(files));
+  ASSIGN_OR_RETURN(base::Descriptor lock, LockToWrite(files));
   return std::unique_ptr<RocksDbStoreOpener>(
       new RocksDbStoreOpener(std::move(files), std::move(lock)));
 }
 
 absl::StatusOr<std::unique_ptr<ports::EventStore>> RocksDbStoreOpener::Open(
     ports::StoreAccess access) {
-  RETURN_IF_ERROR(lock_.CheckInPlace(files_.lock()));
+  RETURN_IF_ERROR(CheckInPlace(lock_, files_.lock()));
   // A store that disappeared must not be replaced by an empty one.
   if (has_opened_) RETURN_IF_ERROR(CheckIsStore(files_));
   ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> ready,

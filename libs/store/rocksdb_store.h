@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "libs/base/files.h"
 #include "libs/ports/event_store.h"
-#include "libs/store/database.h"
 #include "libs/store/store_files.h"
 
 namespace callboard::store {
@@ -24,7 +24,7 @@ class RocksDbStoreOpener final : public ports::EventStoreOpener {
   // process holds the lock. Creates no file other than the lock.
   static absl::StatusOr<std::unique_ptr<RocksDbStoreOpener>> Lock(const RocksDbOptions& options);
 
-  // Finishes an interrupted restore (restore.h), then opens the store. When there is no store,
+  // Finishes an interrupted restore (store_swap.h), then opens the store. When there is no store,
   // creates one; but returns NOT_FOUND when `access` is read-only, or when this object has opened
   // the store before. Returns UNAVAILABLE when the lock file was removed.
   //
@@ -34,10 +34,10 @@ class RocksDbStoreOpener final : public ports::EventStoreOpener {
   absl::StatusOr<std::unique_ptr<ports::EventStore>> Open(ports::StoreAccess access) override;
 
  private:
-  RocksDbStoreOpener(StoreFiles files, File lock);
+  RocksDbStoreOpener(StoreFiles files, base::Descriptor lock);
 
   const StoreFiles files_;
-  const File lock_;
+  const base::Descriptor lock_;
   bool has_opened_ = false;
 };
 

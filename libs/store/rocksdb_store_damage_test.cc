@@ -281,7 +281,7 @@ TEST_F(StoreDamageTest, NewerFormatIsRefused) {
 TEST_F(StoreDamageTest, DatabaseWithoutAFormatIsRefused) {
   Write(1);
   CHECK((*OpenReadWrite(events_))->Delete(rocksdb::WriteOptions(), "format").ok());
-  EXPECT_THAT(OpenError(), IsDamage("does not say its format"));
+  EXPECT_THAT(OpenError(), IsDamage("has no format number"));
 }
 
 TEST_F(StoreDamageTest, InterruptedCreationIsRestarted) {

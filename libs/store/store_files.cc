@@ -3,12 +3,10 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <rocksdb/file_checksum.h>
-#include <rocksdb/options.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -22,13 +20,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/base/error.h"
-#include "libs/base/log.h"
 #include "libs/ports/event_store.h"
 #include "libs/store/database.h"
-#include "libs/store/record_codec.h"
-#include "libs/store/store_folder.h"
 
 namespace callboard::store {
+
+// ---- Files and folders --------------------------------------------------------------------------
+
 namespace {
 
 absl::Status ToStatus(const std::error_code& error, const std::filesystem::path& path) {
@@ -63,8 +61,8 @@ absl::Status CreateFolders(const std::filesystem::path& path) {
 }
 
 absl::Status SyncFolder(const std::filesystem::path& folder) {
-  ASSIGN_OR_RETURN(const File file, File::Open(folder, O_RDONLY | O_DIRECTORY));
-  return fsync(file.descriptor()) == 0 ? absl::OkStatus() : FileError(errno, folder.string());
+  ASSIGN_OR_RETURN(const base::Descriptor file, OpenFile(folder, O_RDONLY | O_DIRECTORY));
+  return fsync(file.get()) == 0 ? absl::OkStatus() : FileError(errno, folder.string());
 }
 
 absl::Status CopyAll(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -84,22 +82,23 @@ absl::Status CopyAll(const std::filesystem::path& from, const std::filesystem::p
   std::filesystem::permissions(
       to, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
   RETURN_IF_ERROR(ToStatus(error, to));
-  ASSIGN_OR_RETURN(const File file, File::Open(to, O_RDONLY));
-  return fsync(file.descriptor()) == 0 ? absl::OkStatus() : FileError(errno, to.string());
+  ASSIGN_OR_RETURN(const base::Descriptor file, OpenFile(to, O_RDONLY));
+  return fsync(file.get()) == 0 ? absl::OkStatus() : FileError(errno, to.string());
 }
 
-absl::StatusOr<File> File::Open(const std::filesystem::path& path, int flags, int* error_number) {
-  const int descriptor = open(path.c_str(), flags | O_CLOEXEC, 0600);
-  if (descriptor >= 0) return File(descriptor);
+absl::StatusOr<base::Descriptor> OpenFile(const std::filesystem::path& path, int flags,
+                                          int* error_number) {
+  base::Descriptor file(open(path.c_str(), flags | O_CLOEXEC, 0600));
+  if (file.is_open()) return file;
   const int failure = errno;
   if (error_number != nullptr) *error_number = failure;
   return FileError(failure, path.string());
 }
 
-absl::Status File::CheckInPlace(const std::filesystem::path& path) const {
+absl::Status CheckInPlace(const base::Descriptor& file, const std::filesystem::path& path) {
   struct stat open_file;
   struct stat named_file;
-  if (fstat(descriptor_, &open_file) != 0) return FileError(errno, path.string());
+  if (fstat(file.get(), &open_file) != 0) return FileError(errno, path.string());
   if (open_file.st_nlink > 0 && stat(path.c_str(), &named_file) == 0 &&
       named_file.st_dev == open_file.st_dev && named_file.st_ino == open_file.st_ino) {
     return absl::OkStatus();
@@ -108,16 +107,12 @@ absl::Status File::CheckInPlace(const std::filesystem::path& path) const {
       path.string(), " was removed or replaced while it was in use; put the data folder back"));
 }
 
-File::File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-File::~File() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
+// ---- Locks --------------------------------------------------------------------------------------
 
 namespace {
 
-absl::Status TakeLock(const File& file, int kind, const StoreFiles& files) {
-  if (flock(file.descriptor(), kind | LOCK_NB) == 0) return absl::OkStatus();
+absl::Status TakeLock(const base::Descriptor& file, int kind, const StoreFiles& files) {
+  if (flock(file.get(), kind | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return FileError(errno, files.lock().string());
   // `callboard db` opens the folders of directors only.
   const bool has_command = files.owner == StoreFiles::kDirector;
@@ -155,9 +150,9 @@ absl::Status NotReadableError(const StoreFiles& files, const absl::Status& error
 
 }  // namespace
 
-absl::StatusOr<File> LockToWrite(const StoreFiles& files) {
+absl::StatusOr<base::Descriptor> LockToWrite(const StoreFiles& files) {
   int error_number = 0;
-  absl::StatusOr<File> file = File::Open(files.lock(), O_RDWR | O_CREAT, &error_number);
+  absl::StatusOr<base::Descriptor> file = OpenFile(files.lock(), O_RDWR | O_CREAT, &error_number);
   if (ForbidsWriting(error_number)) return NotWritableError(files, file.status());
   if (!file.ok()) return file.status();
   RETURN_IF_ERROR(TakeLock(*file, LOCK_EX, files));
@@ -167,22 +162,24 @@ absl::StatusOr<File> LockToWrite(const StoreFiles& files) {
 absl::Status CheckReadable(const StoreFiles& files) {
   int error_number = 0;
   // Opening "." also checks that the folder can be searched.
-  const auto opened = File::Open(files.folder / ".", O_RDONLY | O_DIRECTORY, &error_number);
+  const auto opened = OpenFile(files.folder / ".", O_RDONLY | O_DIRECTORY, &error_number);
   if (opened.ok() || error_number != EACCES) return absl::OkStatus();
   return NotReadableError(files, FileError(error_number, files.folder.string()));
 }
 
-absl::StatusOr<std::optional<File>> LockToRead(const StoreFiles& files) {
+absl::StatusOr<base::Descriptor> LockToRead(const StoreFiles& files) {
   ASSIGN_OR_RETURN(const bool exists, Exists(files.lock()));
   int error_number = 0;
-  absl::StatusOr<File> file =
-      File::Open(files.lock(), exists ? O_RDONLY : O_RDONLY | O_CREAT, &error_number);
-  if (!exists && ForbidsWriting(error_number)) return std::nullopt;
+  absl::StatusOr<base::Descriptor> file =
+      OpenFile(files.lock(), exists ? O_RDONLY : O_RDONLY | O_CREAT, &error_number);
+  if (!exists && ForbidsWriting(error_number)) return base::Descriptor();
   if (error_number == EACCES) return NotReadableError(files, file.status());
   if (!file.ok()) return file.status();
   RETURN_IF_ERROR(TakeLock(*file, LOCK_SH, files));
   return *std::move(file);
 }
+
+// ---- HighWater ----------------------------------------------------------------------------------
 
 namespace {
 
@@ -223,22 +220,21 @@ std::optional<Slot> ParseSlot(size_t index, absl::string_view text) {
               ReadBigEndian(text.substr(2 * kNumberBytes))};
 }
 
-absl::Status WriteSlot(const File& file, absl::string_view path, const Slot& slot,
+absl::Status WriteSlot(const base::Descriptor& file, absl::string_view path, const Slot& slot,
                        std::string& text) {
   SetSlotText(slot, text);
-  const ssize_t written =
-      pwrite(file.descriptor(), text.data(), text.size(), kSlotOffsets[slot.index]);
+  const ssize_t written = pwrite(file.get(), text.data(), text.size(), kSlotOffsets[slot.index]);
   if (written < 0) return FileError(errno, path);
   // An incomplete write of 28 bytes means that the disk is full.
   return written == kSlotBytes ? absl::OkStatus() : FileError(ENOSPC, path);
 }
 
 // Returns the slot that was written last.
-absl::StatusOr<Slot> ReadNewest(const File& file, absl::string_view path) {
+absl::StatusOr<Slot> ReadNewest(const base::Descriptor& file, absl::string_view path) {
   std::optional<Slot> newest;
   for (size_t index = 0; index < kSlotOffsets.size(); ++index) {
     std::string text(kSlotBytes, '\0');
-    const ssize_t size = pread(file.descriptor(), text.data(), text.size(), kSlotOffsets[index]);
+    const ssize_t size = pread(file.get(), text.data(), text.size(), kSlotOffsets[index]);
     if (size < 0) return FileError(errno, path);
     const std::optional<Slot> slot =
         ParseSlot(index, absl::string_view(text).substr(0, static_cast<size_t>(size)));
@@ -255,32 +251,32 @@ absl::StatusOr<Slot> ReadNewest(const File& file, absl::string_view path) {
 absl::StatusOr<std::optional<uint64_t>> HighWater::Read(const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (!exists) return std::nullopt;
-  ASSIGN_OR_RETURN(const File file, File::Open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(const base::Descriptor file, OpenFile(path, O_RDONLY));
   ASSIGN_OR_RETURN(const Slot newest, ReadNewest(file, path.string()));
   return newest.sequence;
 }
 
 absl::Status HighWater::Create(const std::filesystem::path& path, uint64_t sequence) {
   const std::filesystem::path building = path.string() + ".new";
-  ASSIGN_OR_RETURN(const File file, File::Open(building, O_RDWR | O_CREAT | O_TRUNC));
+  ASSIGN_OR_RETURN(const base::Descriptor file, OpenFile(building, O_RDWR | O_CREAT | O_TRUNC));
   std::string text;
   for (size_t index = 0; index < kSlotOffsets.size(); ++index) {
     RETURN_IF_ERROR(WriteSlot(file, building.string(), {index, index, sequence}, text));
   }
-  if (fsync(file.descriptor()) != 0) return FileError(errno, building.string());
+  if (fsync(file.get()) != 0) return FileError(errno, building.string());
   RETURN_IF_ERROR(Rename(building, path));
   return SyncFolder(path.parent_path());
 }
 
 absl::StatusOr<std::unique_ptr<HighWater>> HighWater::Open(const std::filesystem::path& path) {
-  ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR));
+  ASSIGN_OR_RETURN(base::Descriptor file, OpenFile(path, O_RDWR));
   ASSIGN_OR_RETURN(const Slot newest, ReadNewest(file, path.string()));
   // A process that was killed may have left the slot unsynced.
-  if (fdatasync(file.descriptor()) != 0) return FileError(errno, path.string());
+  if (fdatasync(file.get()) != 0) return FileError(errno, path.string());
   return std::unique_ptr<HighWater>(new HighWater(path.string(), std::move(file), newest));
 }
 
-HighWater::HighWater(std::string path, File file, const Slot& newest)
+HighWater::HighWater(std::string path, base::Descriptor file, const Slot& newest)
     : path_(std::move(path)),
       file_(std::move(file)),
       slot_({OtherIndex(newest), newest.counter, newest.sequence}),
@@ -300,7 +296,7 @@ absl::Status HighWater::Advance(uint64_t sequence) {
   RETURN_IF_ERROR(status_);
   slot_.sequence = sequence;
   // Writes to a removed file succeed, but are lost when the process ends.
-  status_ = file_.CheckInPlace(path_);
+  status_ = CheckInPlace(file_, path_);
   if (status_.ok() && !syncing_) status_ = Write();
   if (!std::exchange(unsynced_, true)) changed_.NotifyAll();
   return status_;
@@ -313,7 +309,7 @@ absl::Status HighWater::Write() {
 
 void HighWater::RunSyncLoop() {
   while (WaitForSync()) {
-    FinishSync(fdatasync(file_.descriptor()) == 0 ? absl::OkStatus() : FileError(errno, path_));
+    FinishSync(fdatasync(file_.get()) == 0 ? absl::OkStatus() : FileError(errno, path_));
   }
 }
 
@@ -334,61 +330,6 @@ void HighWater::FinishSync(const absl::Status& status) {
   slot_.index = OtherIndex(slot_);
   // Write what arrived during the sync.
   if (unsynced_) status_ = Write();
-}
-
-namespace {
-
-absl::Status PutFormat(rocksdb::DB& db, uint32_t format) {
-  rocksdb::WriteOptions options;
-  options.sync = true;
-  const rocksdb::Status status = db.Put(options, ToSlice(kFormatKey), absl::StrCat(format));
-  return status.ok() ? absl::OkStatus() : FromRocksDb(status);
-}
-
-absl::Status CreateStore(const StoreFiles& files, uint32_t format) {
-  RETURN_IF_ERROR(HighWater::Create(files.high_water(), kBeingCreated));
-  const std::filesystem::path building = files.events().string() + ".new";
-  RETURN_IF_ERROR(Remove(building));
-  {
-    ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, CreateDatabase(building));
-    RETURN_IF_ERROR(PutFormat(*db, format));
-  }
-  RETURN_IF_ERROR(Rename(building, files.events()));
-  return SyncFolder(files.folder);
-}
-
-// Creates the store when it is missing and `access` allows it. Returns the high water.
-absl::StatusOr<uint64_t> FindOrCreateStore(const StoreFiles& files, ports::StoreAccess access,
-                                           uint32_t format) {
-  ASSIGN_OR_RETURN(const std::optional<uint64_t> high_water, FindHighWater(files));
-  if (high_water.has_value()) return *high_water;
-  if (access == ports::StoreAccess::kReadOnly) return NoStoreError(files);
-  RETURN_IF_ERROR(CreateStore(files, format));
-  base::LogInfo("store", "created", {{"data_dir", files.folder.string()}});
-  return kBeingCreated;
-}
-
-}  // namespace
-
-absl::StatusOr<OpenedDatabase> OpenDatabase(const StoreFiles& files, ports::StoreAccess access,
-                                            uint32_t format) {
-  ASSIGN_OR_RETURN(const uint64_t high_water, FindOrCreateStore(files, access, format));
-  ASSIGN_OR_RETURN(ReadOnlyDatabase database, OpenReadOnly(files.events()));
-  RETURN_IF_ERROR(CheckComplete(database, files, high_water));
-  ASSIGN_OR_RETURN(const uint32_t found, ReadFormat(*database.db, files, format));
-  for (const std::string& warning : database.warnings) {
-    base::LogWarning("store", "tail_dropped", {{"text", warning}});
-  }
-  if (access == ports::StoreAccess::kReadOnly) return OpenedDatabase{std::move(database.db), {}};
-  database.db.reset();
-  OpenedDatabase opened;
-  ASSIGN_OR_RETURN(opened.db, OpenReadWrite(files.events()));
-  ASSIGN_OR_RETURN(opened.high_water, HighWater::Open(files.high_water()));
-  // Records of older formats are read as they are. Records written from now on cannot be read by
-  // older versions, so mark the database first.
-  if (found < format) RETURN_IF_ERROR(PutFormat(*opened.db, format));
-  RETURN_IF_ERROR(opened.high_water->Advance(opened.db->GetLatestSequenceNumber()));
-  return opened;
 }
 
 }  // namespace callboard::store

@@ -1,9 +1,7 @@
-// The data folder of a store: its files, its locks, the high water, and how its database is opened.
+// The data folder of a store: its files, its locks and the high water.
 
 #ifndef CALLBOARD_LIBS_STORE_STORE_FILES_H_
 #define CALLBOARD_LIBS_STORE_STORE_FILES_H_
-
-#include <rocksdb/db.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libs/base/files.h"
 #include "libs/base/mutex.h"
-#include "libs/ports/event_store.h"
 
 namespace callboard::store {
 
@@ -52,26 +50,13 @@ absl::Status CopyAll(const std::filesystem::path& from, const std::filesystem::p
 // the machine.
 absl::Status SyncFolder(const std::filesystem::path& folder);
 
-// An open file. The destructor closes it.
-class File {
- public:
-  // Calls open(2) with O_CLOEXEC added to `flags`. On failure, stores errno in `error_number`
-  // unless that is null.
-  static absl::StatusOr<File> Open(const std::filesystem::path& path, int flags,
-                                   int* error_number = nullptr);
+// Opens a file with open(2), with O_CLOEXEC added to `flags`. On failure, stores errno in
+// `error_number` unless that is null.
+absl::StatusOr<base::Descriptor> OpenFile(const std::filesystem::path& path, int flags,
+                                          int* error_number = nullptr);
 
-  File(File&& other) noexcept;
-  ~File();
-
-  int descriptor() const { return descriptor_; }
-  // Returns UNAVAILABLE when `path` no longer names this file: it was removed or replaced.
-  absl::Status CheckInPlace(const std::filesystem::path& path) const;
-
- private:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-
-  int descriptor_;
-};
+// Returns UNAVAILABLE when `path` no longer names the open file: it was removed or replaced.
+absl::Status CheckInPlace(const base::Descriptor& file, const std::filesystem::path& path);
 
 // ---- Locks ----
 
@@ -83,13 +68,13 @@ absl::Status CheckReadable(const StoreFiles& files);
 // holds a conflicting lock. A lock is held as long as the returned file is open.
 
 // Takes an exclusive lock. Creates no file other than the lock.
-absl::StatusOr<File> LockToWrite(const StoreFiles& files);
+absl::StatusOr<base::Descriptor> LockToWrite(const StoreFiles& files);
 
-// Takes a shared lock, which excludes LockToWrite(). Returns null, without any lock, when the lock
-// file does not exist and cannot be created because this process cannot write to the folder; for
-// example, to an archived checkpoint. A lock file that exists but cannot be opened is an error.
+// Takes a shared lock, which excludes LockToWrite(). Returns no file, and takes no lock, when the
+// lock file does not exist and cannot be created because this process cannot write to the folder;
+// for example, to an archived checkpoint. A lock file that exists but cannot be opened is an error.
 // When permission is missing, the error is that of CheckReadable().
-absl::StatusOr<std::optional<File>> LockToRead(const StoreFiles& files);
+absl::StatusOr<base::Descriptor> LockToRead(const StoreFiles& files);
 
 // The sequence number of the last committed write, in a separate file. RocksDB treats a lost newest
 // log as an ordinary end of the data; comparing its last sequence with this file detects the loss.
@@ -127,7 +112,7 @@ class HighWater {
   absl::Status Advance(uint64_t sequence);
 
  private:
-  HighWater(std::string path, File file, const Slot& newest);
+  HighWater(std::string path, base::Descriptor file, const Slot& newest);
 
   // Writes `slot_` to the file. The other slot stays intact if the write is interrupted.
   // REQUIRES: no sync is running.
@@ -140,7 +125,7 @@ class HighWater {
 
   // Constant after construction.
   const std::string path_;
-  const File file_;
+  const base::Descriptor file_;
 
   base::Mutex mutex_;
   base::CondVar changed_;
@@ -156,21 +141,6 @@ class HighWater {
 
   std::thread syncer_;
 };
-
-struct OpenedDatabase {
-  std::unique_ptr<rocksdb::DB> db;
-  // Null when the database is open for reading only. Advance it after each write.
-  std::unique_ptr<HighWater> high_water;
-};
-
-// Opens the database of `files`, after checking that no committed write is missing and that its
-// format is not newer than `format`. A database of an older format that is opened for writing is
-// marked with `format`.
-//
-// When there is no database, creates one if `access` allows writing, else returns NOT_FOUND. A call
-// that fails one of the checks changes nothing on disk. REQUIRES: the folder is locked.
-absl::StatusOr<OpenedDatabase> OpenDatabase(const StoreFiles& files, ports::StoreAccess access,
-                                            uint32_t format);
 
 }  // namespace callboard::store
 

@@ -14,18 +14,15 @@
 #include <variant>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/error.h"
 #include "libs/core/record.h"
 #include "libs/core/task_state.h"
 #include "libs/ports/event_store.h"
-#include "libs/store/database.h"
+#include "libs/store/open_database.h"
 #include "libs/store/record_codec.h"
-#include "libs/store/restore.h"
-#include "libs/store/store_files.h"
+#include "libs/store/store_swap.h"
 
 namespace callboard::store {
 namespace {
@@ -88,11 +85,11 @@ absl::StatusOr<std::unique_ptr<StoreFolder>> StoreFolder::Open(
   RETURN_IF_ERROR(CheckReadable(files));
   RETURN_IF_ERROR(CheckNotInterrupted(files));
   RETURN_IF_ERROR(CheckIsStore(files));
-  ASSIGN_OR_RETURN(std::optional<File> lock, LockToRead(files));
+  ASSIGN_OR_RETURN(base::Descriptor lock, LockToRead(files));
   // Check again: a restore may have been interrupted before the lock was taken.
   RETURN_IF_ERROR(CheckNotInterrupted(files));
   ASSIGN_OR_RETURN(std::unique_ptr<StoreFolder> folder, OpenLocked(files));
-  if (lock.has_value()) folder->lock_.emplace(*std::move(lock));
+  folder->lock_ = std::move(lock);
   return folder;
 }
 
@@ -229,68 +226,7 @@ absl::Status StoreFolder::CheckTables() const {
   return status.ok() ? absl::OkStatus() : FromRocksDb(status);
 }
 
-absl::Status NoStoreError(const StoreFiles& files) {
-  return absl::NotFoundError(absl::StrCat("there is no store in ", files.folder.string()));
-}
-
-absl::Status CheckIsStore(const StoreFiles& files) {
-  for (const std::filesystem::path& path : {files.events(), files.high_water()}) {
-    ASSIGN_OR_RETURN(const bool exists, Exists(path));
-    if (exists) return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> ready, FindInterruptedRestore(files));
-  return ready.has_value() ? absl::OkStatus() : NoStoreError(files);
-}
-
-absl::StatusOr<std::optional<uint64_t>> FindHighWater(const StoreFiles& files) {
-  ASSIGN_OR_RETURN(const std::optional<uint64_t> high_water, HighWater::Read(files.high_water()));
-  ASSIGN_OR_RETURN(const bool has_events, Exists(files.events()));
-  if (has_events && high_water.has_value()) return high_water;
-  if (has_events) {
-    return StoreRefusedError(absl::StrCat(files.high_water().string(), " is missing"));
-  }
-  if (high_water.value_or(kBeingCreated) != kBeingCreated) {
-    return StoreRefusedError(absl::StrCat(files.events().string(), " is missing"));
-  }
-  return std::nullopt;
-}
-
-absl::Status CheckComplete(const ReadOnlyDatabase& database, const StoreFiles& files,
-                           uint64_t high_water) {
-  const uint64_t sequence = database.db->GetLatestSequenceNumber();
-  if (sequence >= high_water) return absl::OkStatus();
-  std::string what = absl::StrCat(files.events().string(), " ends at sequence ", sequence, ", but ",
-                                  files.high_water().string(), " knows of ", high_water, ": ",
-                                  high_water - sequence, " committed writes are missing");
-  if (!database.warnings.empty()) {
-    absl::StrAppend(&what, " (", absl::StrJoin(database.warnings, "; "), ")");
-  }
-  return StoreRefusedError(what);
-}
-
-absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files, uint32_t newest) {
-  std::string text;
-  const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), ToSlice(kFormatKey), &text);
-  if (!status.ok() && !status.IsNotFound()) return FromRocksDb(status);
-  uint32_t format = 0;
-  if (!absl::SimpleAtoi(text, &format) || format == 0) {
-    return StoreRefusedError(absl::StrCat(files.events().string(), " does not say its format"));
-  }
-  if (format > newest) {
-    return base::WithReason(absl::FailedPreconditionError(absl::StrCat(
-                                files.events().string(), " was written by a newer version (format ",
-                                format, "; this version reads up to ", newest, ")")),
-                            ports::kStoreRefused);
-  }
-  return format;
-}
-
-absl::Status WithAdvice(const StoreFiles& files, const absl::Status& status) {
-  if (status.code() != absl::StatusCode::kDataLoss) return status;
-  return StoreRefusedError(absl::StrCat(
-      status.message(), "; see `callboard db verify --data_dir=", files.folder.string(),
-      "`; `callboard db restore` replaces it with a checkpoint"));
-}
+// ---- Survey -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -345,7 +281,7 @@ class SurveyBuilder {
                                      record.number, " ", why));
     }
     core::Apply(record, terms_, task.state);
-    if (const auto* admitted = std::get_if<core::Admitted>(&record.change)) {
+    if (const auto* admitted = std::get_if<core::TaskAdmitted>(&record.change)) {
       task.redrive_of = admitted->redrive_of;
     }
   }

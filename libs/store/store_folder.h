@@ -1,5 +1,4 @@
-// A data folder read for inspection, the checks that a store must pass, and a survey of its
-// content.
+// A data folder read for inspection, and a survey of its content.
 
 #ifndef CALLBOARD_LIBS_STORE_STORE_FOLDER_H_
 #define CALLBOARD_LIBS_STORE_STORE_FOLDER_H_
@@ -15,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/base/files.h"
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
 #include "libs/core/record.h"
@@ -88,45 +88,13 @@ class StoreFolder {
   void OpenStore();
 
   const StoreFiles files_;
-  std::optional<File> lock_;
+  // None when there is no lock file and none can be created.
+  base::Descriptor lock_;
   absl::Status open_status_;
   std::optional<uint64_t> high_water_;
   uint32_t format_ = 0;
   ReadOnlyDatabase database_;
 };
-
-// ---- Checks of a store before it is used ----
-
-// Version of the keys and values that are written. This version and all older ones can be read.
-inline constexpr uint32_t kFormat = 2;
-
-// High water of a store that is being created. Nothing has been committed yet, so a missing
-// database is no loss. The high water of a complete store is greater: the format is written first.
-inline constexpr uint64_t kBeingCreated = 0;
-
-// Returns a NOT_FOUND error.
-absl::Status NoStoreError(const StoreFiles& files);
-
-// Returns OK when the folder contains any file of a store. Call it before creating anything, even
-// the lock, in a folder that may have been named by mistake.
-absl::Status CheckIsStore(const StoreFiles& files);
-
-// Returns the high water, or null when there is no store. Returns StoreRefusedError() when either
-// the database or the high water is missing.
-absl::StatusOr<std::optional<uint64_t>> FindHighWater(const StoreFiles& files);
-
-// Returns StoreRefusedError() when committed writes are missing: when the database ends before
-// `high_water`, the sequence of the last committed write.
-absl::Status CheckComplete(const ReadOnlyDatabase& database, const StoreFiles& files,
-                           uint64_t high_water);
-
-// Returns the format of the database. Returns FAILED_PRECONDITION, reason ports::kStoreRefused,
-// when it is newer than `newest`, the newest format that this version can read.
-absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files,
-                                    uint32_t newest = kFormat);
-
-// Adds the next step to a DATA_LOSS error; returns other statuses unchanged.
-absl::Status WithAdvice(const StoreFiles& files, const absl::Status& status);
 
 // ---- Survey ----
 

@@ -122,12 +122,12 @@ TEST_F(StoreFolderTest, FolderWithoutAStoreIsNotFoundAndNotChanged) {
 // ---- An undamaged store -------------------------------------------------------------------------
 
 TEST_F(StoreFolderTest, SurveyCountsTasksAndRecords) {
-  core::Admitted again = std::get<core::Admitted>(StoredAdmission(4).change);
+  core::TaskAdmitted again = std::get<core::TaskAdmitted>(StoredAdmission(4).change);
   again.redrive_of = StoredId(3);
   core::Record remembered = core::RequestRemembered{.identity = "me", .request_id = "r"};
   Write({StoredAdmission(1), StoredAdmission(2), StoredAdmission(3),
-         StoredRecord(1, 2, core::Dispatched{.dispatch = core::DispatchNumber(1)}),
-         StoredRecord(3, 2, core::Ended{.state = core::LifecycleState::kCancelled}),
+         StoredRecord(1, 2, core::TaskDispatched{.dispatch = core::DispatchNumber(1)}),
+         StoredRecord(3, 2, core::TaskEnded{.state = core::LifecycleState::kCancelled}),
          StoredRecord(4, 1, again), core::EpochBegan{5},
          core::QueueSwitched{.paused = true, .draining = false}, remembered,
          core::AgentMarked{.name = "a", .draining = true}});
@@ -194,7 +194,7 @@ TEST_F(StoreFolderTest, RecordsAroundADamagedBlockAreRead) {
 }
 
 TEST_F(StoreFolderTest, ImpossibleRecordIsNamedWithItsTask) {
-  Write({StoredAdmission(1), StoredRecord(1, 2, core::Accepted()), StoredAdmission(2),
+  Write({StoredAdmission(1), StoredRecord(1, 2, core::StartAccepted()), StoredAdmission(2),
          StoredRecord(2, 3, core::EventOnly()), StoredRecord(3, 2, core::EventOnly())});
   const StoreSurvey survey = TakeSurvey();
   EXPECT_THAT(
@@ -212,7 +212,7 @@ TEST_F(StoreFolderTest, ImpossibleRecordIsNamedWithItsTask) {
 }
 
 TEST_F(StoreFolderTest, TwoTasksWithTheSamePlaceAreAFinding) {
-  core::Admitted same = std::get<core::Admitted>(StoredAdmission(1).change);
+  core::TaskAdmitted same = std::get<core::TaskAdmitted>(StoredAdmission(1).change);
   Write({StoredAdmission(1), StoredRecord(2, 1, same)});
   EXPECT_THAT(TakeSurvey().findings, ElementsAre(HasSubstr("has place 1, the place of task")));
 }

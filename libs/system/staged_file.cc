@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
-#include "libs/flow/limits.h"
+#include "libs/flow/abort.h"
 
 namespace callboard::system {
 namespace {

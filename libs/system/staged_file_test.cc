@@ -8,7 +8,7 @@
 #include <fstream>
 #include <stop_token>
 
-#include "libs/flow/limits.h"
+#include "libs/flow/abort.h"
 #include "libs/testing/files.h"
 #include "libs/testing/status_matchers.h"
 

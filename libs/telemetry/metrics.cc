@@ -13,6 +13,9 @@
 #include "libs/base/check.h"
 
 namespace callboard::telemetry {
+
+// ---- Exemplars and gauges -----------------------------------------------------------------------
+
 namespace {
 
 // As in Prometheus, upper bounds are inclusive.
@@ -62,6 +65,8 @@ prometheus::MetricFamily MakeGauge(const std::string& name, const std::string& h
   gauges.metric.emplace_back().gauge.value = number;
   return gauges;
 }
+
+// ---- OpenMetrics --------------------------------------------------------------------------------
 
 namespace {
 
@@ -161,6 +166,8 @@ std::string SerializeOpenMetrics(const std::vector<MetricFamily>& families,
   for (const MetricFamily& family : families) writer.Write(family);
   return writer.Finish();
 }
+
+// ---- CommitMetrics ------------------------------------------------------------------------------
 
 namespace {
 

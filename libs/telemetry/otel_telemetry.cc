@@ -44,6 +44,9 @@
 #include "libs/ports/telemetry.h"
 
 namespace callboard::telemetry {
+
+// ---- Environment variables ----------------------------------------------------------------------
+
 namespace {
 
 // Upper bounds of the variables. They limit the memory of the queue and the size of a call.
@@ -164,6 +167,8 @@ OtelVariables ReadOtelVariables(absl::FunctionRef<std::string(const char* name)>
   return VariableReader(value).Read();
 }
 
+// ---- OtlpWriter ---------------------------------------------------------------------------------
+
 namespace {
 
 namespace proto = opentelemetry::proto;
@@ -278,11 +283,12 @@ grpc::ByteBuffer OtlpWriter::TakeRequest() {
   return {parts, std::size(parts)};
 }
 
+// ---- OtelTelemetry ------------------------------------------------------------------------------
+
 namespace {
 
 namespace otlp = opentelemetry::exporter::otlp;
 namespace sdk = opentelemetry::sdk;
-namespace proto = opentelemetry::proto;
 using proto::collector::trace::v1::ExportTraceServiceResponse;
 
 // A batch is sent immediately when it has this many spans.

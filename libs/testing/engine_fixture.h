@@ -32,13 +32,13 @@ namespace callboard::test {
 class FakeAgentLink final : public ports::AgentLink {
  public:
   struct SentItem {
-    core::SessionId session;
+    core::AgentSessionId session;
     core::DirectorItem item;
     // Items that were sent in one message have the same number.
     size_t message = 0;
   };
 
-  void Send(core::SessionId session, std::vector<core::DirectorItem> items) override {
+  void Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) override {
     base::MutexLock lock(mutex_);
     ++messages_;
     for (core::DirectorItem& item : items) {
@@ -158,8 +158,8 @@ class EngineFixture {
     return submission;
   }
   director::Decision Submit(core::Submission submission, const std::string& identity = "me") {
-    director::Decision decision =
-        engine_->Submit(director::MakeSubmitter(identity, std::move(submission), now_.wall), now_);
+    director::Decision decision = engine_->Submit(
+        director::MakeSubmitRequest(identity, std::move(submission), now_.wall), now_);
     ApplyOutcome();
     return decision;
   }
@@ -275,7 +275,7 @@ class EngineFixture {
       BreakSession(opened.name);
     }
     opened.agent_time = now_.monotonic;
-    const core::SessionId session(++last_session_);
+    const core::AgentSessionId session(++last_session_);
     sessions_[opened.name] = session;
     CHECK_OK(engine_->OnSessionOpened(session, opened, now_));
     ApplyOutcome();
@@ -294,7 +294,7 @@ class EngineFixture {
     ApplyOutcome();
   }
   void AnswerStart(core::QueueId task, const absl::Status& answer) {
-    const core::TaskState& state = engine_->book().Find(task)->task;
+    const core::TaskState& state = engine_->tasks().Find(task)->task;
     Send(state.history->agent, core::StartAnswer{state.token(), answer});
   }
   void AcceptStart(core::QueueId task) { AnswerStart(task, absl::OkStatus()); }
@@ -308,7 +308,7 @@ class EngineFixture {
     ApplyOutcome();
   }
   void FinishRun(core::QueueId task, core::RunResult result = {}) {
-    const core::TaskState& state = engine_->book().Find(task)->task;
+    const core::TaskState& state = engine_->tasks().Find(task)->task;
     Send(state.history->agent, core::RunEnded{state.token(), std::move(result)});
   }
   void ReportLoad(const std::string& agent, uint32_t used, uint32_t slots = 1) {
@@ -335,13 +335,13 @@ class EngineFixture {
     return task;
   }
   core::LifecycleState State(core::QueueId id) const { return Task(id).state; }
-  core::FenceToken Token(core::QueueId id) const { return engine_->book().Find(id)->task.token(); }
+  core::FenceToken Token(core::QueueId id) const { return engine_->tasks().Find(id)->task.token(); }
   // Returns the failure reason; empty unless the task failed.
   std::optional<core::FailureReason> Reason(core::QueueId id) const { return Task(id).reason; }
   // Returns the tokens of the runs that the agent would list.
   std::vector<core::FenceToken> RunningOn(const std::string& agent) const {
     std::vector<core::FenceToken> running;
-    for (const auto& [sequence, entry] : engine_->book().live_tasks()) {
+    for (const auto& [sequence, entry] : engine_->tasks().live_tasks()) {
       const core::TaskState& state = entry->task;
       if (state.state == core::LifecycleState::kWorking && state.history->agent == agent) {
         running.push_back(state.token());
@@ -351,24 +351,24 @@ class EngineFixture {
   }
   // Returns the state of all tasks, in the engine and in a new engine that loads the same records.
   std::map<core::QueueId, core::TaskState> TaskStates() const {
-    return TaskStatesIn(engine_->book());
+    return TaskStatesIn(engine_->tasks());
   }
   std::map<core::QueueId, core::TaskState> ReloadedTaskStates() {
     director::DirectorEngine reloaded(options_, random_);
     for (const core::Record& record : Stored()) CHECK_OK(reloaded.Recover(record));
-    return TaskStatesIn(reloaded.book());
+    return TaskStatesIn(reloaded.tasks());
   }
   // Returns the agent of the current or last dispatch.
   std::string AgentOf(core::QueueId id) const {
-    return engine_->book().Find(id)->task.history->agent;
+    return engine_->tasks().Find(id)->task.history->agent;
   }
   // Returns the pending tasks in dispatch order.
   std::vector<core::QueueId> PendingTasks() const {
-    std::vector<core::QueueId> line;
-    for (const auto& [sequence, entry] : engine_->book().live_tasks()) {
-      if (entry->task.is_pending()) line.push_back(entry->task.queue_id);
+    std::vector<core::QueueId> queue;
+    for (const auto& [sequence, entry] : engine_->tasks().live_tasks()) {
+      if (entry->task.is_pending()) queue.push_back(entry->task.queue_id);
     }
-    return line;
+    return queue;
   }
   // Returns the stored events of the task.
   std::vector<core::TaskEvent> Events(core::QueueId id) const {
@@ -399,13 +399,13 @@ class EngineFixture {
   }
 
  private:
-  static std::map<core::QueueId, core::TaskState> TaskStatesIn(const director::Book& book) {
-    book.CheckIndexes();
+  static std::map<core::QueueId, core::TaskState> TaskStatesIn(const director::TaskTable& tasks) {
+    tasks.CheckIndexes();
     std::map<core::QueueId, core::TaskState> states;
-    for (const auto& [sequence, entry] : book.live_tasks()) {
+    for (const auto& [sequence, entry] : tasks.live_tasks()) {
       states.emplace(entry->task.queue_id, entry->task);
     }
-    for (const auto& [when, entry] : book.ended()) {
+    for (const auto& [when, entry] : tasks.ended()) {
       states.emplace(entry->task.queue_id, entry->task);
     }
     return states;
@@ -430,7 +430,7 @@ class EngineFixture {
   director::Moment now_ = {absl::FromUnixSeconds(1'700'000'000), absl::Hours(1)};
   std::unique_ptr<director::DirectorEngine> engine_;
   uint64_t last_session_ = 0;
-  std::map<std::string, core::SessionId> sessions_;
+  std::map<std::string, core::AgentSessionId> sessions_;
   std::map<director::WaiterId, director::Decision> answers_;
   std::vector<director::Outcome::Message> messages_;
   MemoryDisk disk_;

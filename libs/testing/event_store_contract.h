@@ -64,8 +64,8 @@ class EventStoreContractTest : public testing::Test {
                     .agent = "agent-1"};
     return record;
   }
-  static core::Admitted FullAdmitted() {
-    core::Admitted admitted;
+  static core::TaskAdmitted FullAdmitted() {
+    core::TaskAdmitted admitted;
     core::TaskSpec spec;
     spec.prompt = std::string("line\n\0bytes", 11);
     spec.payload = "payload";
@@ -109,7 +109,7 @@ class EventStoreContractTest : public testing::Test {
   }
   // Returns one change of each kind, with every field set.
   static std::vector<core::TaskChange> EveryChange() {
-    const core::Dispatched dispatched = {core::DispatchNumber(1), 2, "instance", "grpc://a:1"};
+    const core::TaskDispatched dispatched = {core::DispatchNumber(1), 2, "instance", "grpc://a:1"};
     const core::RunResult run = {.end = core::RunResult::End::kFailed,
                                  .exit_code = -1,
                                  .signal = "SIGTERM",
@@ -118,22 +118,22 @@ class EventStoreContractTest : public testing::Test {
                                  .error = "error"};
     return {FullAdmitted(),
             dispatched,
-            core::Accepted(),
-            core::AnsweredBusy{dispatched, absl::FromUnixMicros(4), 6, 5},
-            core::Returned{.sequence = 7,
-                           .counts_as_attempt = true,
-                           .failure = core::DispatchFailure::kAgentLost,
-                           .reported = true,
-                           .backoff = absl::Milliseconds(1500),
-                           .error = "why"},
+            core::StartAccepted(),
+            core::StartAnsweredBusy{dispatched, absl::FromUnixMicros(4), 6, 5},
+            core::TaskReturned{.sequence = 7,
+                               .counts_as_attempt = true,
+                               .failure = core::DispatchFailure::kAgentLost,
+                               .reported = true,
+                               .backoff = absl::Milliseconds(1500),
+                               .error = "why"},
             core::CancelRequested(),
             core::EventOnly(),
-            core::Ended{.state = core::LifecycleState::kFailed,
-                        .reason = core::FailureReason::kPoison,
-                        .counts_as_attempt = true,
-                        .failure = core::DispatchFailure::kAgentFailed,
-                        .run = run,
-                        .error = "why"}};
+            core::TaskEnded{.state = core::LifecycleState::kFailed,
+                            .reason = core::FailureReason::kPoison,
+                            .counts_as_attempt = true,
+                            .failure = core::DispatchFailure::kAgentFailed,
+                            .run = run,
+                            .error = "why"}};
   }
 
   Harness harness_;
@@ -161,7 +161,7 @@ TYPED_TEST_P(EventStoreContractTest, EveryFieldOfEveryChangeSurvivesReopening) {
 }
 
 TYPED_TEST_P(EventStoreContractTest, TaskSpecComesFromTheFirstRecord) {
-  const core::Admitted admitted = this->FullAdmitted();
+  const core::TaskAdmitted admitted = this->FullAdmitted();
   this->Commit({this->RecordOf(this->kTask, 1, admitted)});
   EXPECT_EQ(**this->store_->TaskSpec(this->kTask), *admitted.spec);
   EXPECT_EQ(*this->store_->TaskSpec(this->kOtherTask), nullptr);
@@ -197,7 +197,7 @@ TYPED_TEST_P(EventStoreContractTest, RecordsOfATaskAreLoadedInNumberOrder) {
 TYPED_TEST_P(EventStoreContractTest, RecordReplacesRecordsFromItsNumberOn) {
   this->Commit({this->RecordOf(this->kTask, 1, core::EventOnly()),
                 this->RecordOf(this->kTask, 2, core::EventOnly()),
-                this->RecordOf(this->kTask, 3, core::Accepted())});
+                this->RecordOf(this->kTask, 3, core::StartAccepted())});
   const core::TaskRecord later = this->RecordOf(this->kTask, 2, core::CancelRequested(), 2);
   this->Commit({later});
   this->Reopen();
@@ -268,14 +268,14 @@ TYPED_TEST_P(EventStoreContractTest, BatchAppliesTheRecordsOfEachTaskInOrder) {
   // Every second task is forgotten and then created again.
   for (uint64_t i = 0; i < kTasks; i += 2) batch.push_back(core::TaskForgotten{task(i), 3});
   for (uint64_t i = 0; i < kTasks; i += 2) {
-    batch.push_back(this->RecordOf(task(i), 1, core::Accepted()));
+    batch.push_back(this->RecordOf(task(i), 1, core::StartAccepted()));
   }
   this->Commit(batch);
   this->Reopen();
   for (uint64_t i = 0; i < kTasks; ++i) {
     const auto records = this->store_->TaskRecords(task(i));
     ASSERT_EQ(records->size(), i % 2 == 0 ? 1u : 3u) << i;
-    EXPECT_EQ(std::holds_alternative<core::Accepted>(records->at(0).change), i % 2 == 0) << i;
+    EXPECT_EQ(std::holds_alternative<core::StartAccepted>(records->at(0).change), i % 2 == 0) << i;
   }
 }
 

@@ -132,7 +132,7 @@ TEST(ThreadPoolTest, YieldsWhenJobsWaitForAThreadAndOnlyThen) {
   while (pool.ShouldYield()) std::this_thread::yield();
 }
 
-TEST(ThreadPoolTest, EveryLaneHasThreadsForAllThatItRunsAtOnce) {
+TEST(ThreadPoolTest, PoolSizeCoversAllLanes) {
   flow::FlowOptions options;
   options.lanes = {{.name = "a", .limit = {2, 8}}, {.name = "b", .limit = {3, 8}}};
   EXPECT_EQ(flow::TotalConcurrency(options), 5u);

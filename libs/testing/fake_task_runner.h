@@ -17,7 +17,7 @@ namespace callboard::test {
 class FakeTaskRunner final : public ports::TaskRunner {
  public:
   struct Run {
-    ports::RunRequest order;
+    ports::RunRequest request;
     bool stopped = false;
     bool killed = false;
     // The last fence that was set.
@@ -25,8 +25,8 @@ class FakeTaskRunner final : public ports::TaskRunner {
     uint64_t delivered_bytes = 0;
   };
 
-  // `watcher` outlives the runner.
-  explicit FakeTaskRunner(ports::RunObserver& watcher) : watcher_(watcher) {}
+  // `observer` outlives the runner.
+  explicit FakeTaskRunner(ports::RunObserver& observer) : observer_(observer) {}
   ~FakeTaskRunner() override {
     for (const core::FenceToken& token : running()) {
       End(token, {.end = core::RunResult::End::kCancelled});
@@ -37,12 +37,12 @@ class FakeTaskRunner final : public ports::TaskRunner {
     base::MutexLock lock(mutex_);
     return check_;
   }
-  void Start(ports::RunRequest order) override {
+  void Start(ports::RunRequest request) override {
     base::MutexLock lock(mutex_);
-    const core::FenceToken token = order.token;
-    CHECK(seen_.insert(token).second) << order.task_id;
-    const absl::Duration fence_at = order.fence_at;
-    runs_[token] = {.order = std::move(order), .fence_at = fence_at};
+    const core::FenceToken token = request.token;
+    CHECK(seen_.insert(token).second) << request.task_id;
+    const absl::Duration fence_at = request.fence_at;
+    runs_[token] = {.request = std::move(request), .fence_at = fence_at};
   }
   void Stop(const core::FenceToken& token) override {
     base::MutexLock lock(mutex_);
@@ -52,7 +52,7 @@ class FakeTaskRunner final : public ports::TaskRunner {
     base::MutexLock lock(mutex_);
     if (const auto run = runs_.find(token); run != runs_.end()) run->second.killed = true;
   }
-  void SetFence(const core::FenceToken& token, absl::Duration fence_at) override {
+  void MoveFence(const core::FenceToken& token, absl::Duration fence_at) override {
     base::MutexLock lock(mutex_);
     if (const auto run = runs_.find(token); run != runs_.end()) run->second.fence_at = fence_at;
   }
@@ -71,18 +71,18 @@ class FakeTaskRunner final : public ports::TaskRunner {
   // REQUIRES: the run was started and has not ended. The same holds for Write() and End().
   void Begin(const core::FenceToken& token, int64_t pid) {
     CHECK(run(token).has_value());
-    watcher_.OnStarted(token, pid);
+    observer_.OnStarted(token, pid);
   }
   void Write(const core::FenceToken& token, ports::OutputChunk chunk) {
     CHECK(run(token).has_value());
-    watcher_.OnOutput(token, std::move(chunk));
+    observer_.OnOutput(token, std::move(chunk));
   }
   void End(const core::FenceToken& token, core::RunResult result = {}) {
     {
       base::MutexLock lock(mutex_);
       CHECK_EQ(runs_.erase(token), 1u);
     }
-    watcher_.OnEnded(token, std::move(result));
+    observer_.OnEnded(token, std::move(result));
   }
 
   // Returns the runs that have not ended.
@@ -100,7 +100,7 @@ class FakeTaskRunner final : public ports::TaskRunner {
   }
 
  private:
-  ports::RunObserver& watcher_;
+  ports::RunObserver& observer_;
 
   mutable base::Mutex mutex_;
   absl::Status check_ ABSL_GUARDED_BY(mutex_);

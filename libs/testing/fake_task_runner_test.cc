@@ -11,13 +11,13 @@ namespace {
 struct FakeHarness {
   static constexpr bool kLasts = true;
 
-  explicit FakeHarness(ports::RunObserver& watcher) : fake(std::in_place, watcher) {}
+  explicit FakeHarness(ports::RunObserver& observer) : fake(std::in_place, observer) {}
 
   ports::TaskRunner& runner() { return *fake; }
   void Destroy() { fake.reset(); }
   core::TaskSpec Spec() { return SpecOf("prompt"); }
   void Finish(const core::FenceToken& run) { fake->End(run); }
-  void Obey(const core::FenceToken& run) {
+  void ApplyStop(const core::FenceToken& run) {
     if (fake->run(run)->stopped) fake->End(run, {.end = core::RunResult::End::kCancelled});
   }
 
@@ -29,11 +29,11 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Fake, TaskRunnerContractTest, FakeHarness);
 TEST(FakeTaskRunnerTest, RecordsFencesAndDeliveredBytes) {
   RecordedRuns runs;
   FakeTaskRunner fake(runs);
-  ports::RunRequest order = MakeRunRequest(RunToken(1), SpecOf("prompt"));
-  order.fence_at = absl::Seconds(5);
-  fake.Start(order);
+  ports::RunRequest request = MakeRunRequest(RunToken(1), SpecOf("prompt"));
+  request.fence_at = absl::Seconds(5);
+  fake.Start(request);
   EXPECT_EQ(fake.run(RunToken(1))->fence_at, absl::Seconds(5));
-  fake.SetFence(RunToken(1), absl::Seconds(9));
+  fake.MoveFence(RunToken(1), absl::Seconds(9));
   fake.AcknowledgeOutput(RunToken(1), 3);
   fake.AcknowledgeOutput(RunToken(1), 4);
   EXPECT_EQ(fake.run(RunToken(1))->fence_at, absl::Seconds(9));

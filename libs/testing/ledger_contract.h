@@ -65,7 +65,7 @@ class LedgerContractTest : public testing::Test {
   static core::Firing FullRow() {
     return {.job = "job",
             .nominal = Second(-5),
-            .outcome = core::FiringOutcome::kRefused,
+            .outcome = core::FiringOutcome::kRejected,
             .decided_at = absl::FromUnixMicros(1'700'000'000'123'456),
             .queue_id = "queue-1",
             .request_id = "cron/job/-5",
@@ -186,10 +186,10 @@ TYPED_TEST_P(LedgerContractTest, TriggersHaveRowsNextToTheOccurrenceOfTheSameSec
 TYPED_TEST_P(LedgerContractTest, RowsCanBeFilteredByOutcome) {
   using Outcome = core::FiringOutcome;
   this->Commit({this->Row("job", 1, Outcome::kFired), this->Row("job", 2, Outcome::kPaused),
-                this->Row("job", 3, Outcome::kRefused), this->Row("job", 4, Outcome::kFired)});
+                this->Row("job", 3, Outcome::kRejected), this->Row("job", 4, Outcome::kFired)});
   EXPECT_THAT(this->Listed({.job = "job", .outcomes = {Outcome::kFired}, .page_size = 1}),
               testing::ElementsAre("job 4", "job 1"));
-  EXPECT_THAT(this->Listed({.outcomes = {Outcome::kPaused, Outcome::kRefused}}),
+  EXPECT_THAT(this->Listed({.outcomes = {Outcome::kPaused, Outcome::kRejected}}),
               testing::ElementsAre("job 3", "job 2"));
 }
 

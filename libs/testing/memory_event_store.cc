@@ -42,7 +42,7 @@ class MemoryEventStore final : public ports::EventStore {
   absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
     const auto* numbered = disk_.Find(id);
     if (numbered == nullptr) return core::SpecPtr();
-    return std::get<core::Admitted>(numbered->begin()->second.change).spec;
+    return std::get<core::TaskAdmitted>(numbered->begin()->second.change).spec;
   }
   absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
     return disk_.AddCheckpoint(name);
@@ -52,6 +52,45 @@ class MemoryEventStore final : public ports::EventStore {
   MemoryDisk& disk_;
   const ports::StoreAccess access_;
   bool& is_open_;
+};
+
+class FaultyEventStore final : public ports::EventStore {
+ public:
+  // `decide` and `on_written` must outlive the store.
+  FaultyEventStore(std::unique_ptr<ports::EventStore> store,
+                   const FaultyEventStores::DecideCommit& decide,
+                   const FaultyEventStores::OnWritten& on_written)
+      : store_(std::move(store)), decide_(decide), on_written_(on_written) {}
+
+  absl::Status Commit(absl::Span<const core::Record> batch) override {
+    CHECK(!failed_) << "a store that has failed must not be written again";
+    CHECK(!batch.empty());
+    const FaultyEventStores::CommitResult result = decide_();
+    failed_ = !result.status.ok();
+    if (result.written) {
+      RETURN_IF_ERROR(store_->Commit(batch));
+      for (const core::Record& record : batch) {
+        if (on_written_) on_written_(record);
+      }
+    }
+    return result.status;
+  }
+  absl::Status Load(const ports::RecordVisitor& take) const override { return store_->Load(take); }
+  absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
+    return store_->TaskRecords(id);
+  }
+  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
+    return store_->TaskSpec(id);
+  }
+  absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
+    return store_->CreateCheckpoint(name);
+  }
+
+ private:
+  const std::unique_ptr<ports::EventStore> store_;
+  const FaultyEventStores::DecideCommit& decide_;
+  const FaultyEventStores::OnWritten& on_written_;
+  bool failed_ = false;
 };
 
 }  // namespace
@@ -113,49 +152,6 @@ absl::StatusOr<std::unique_ptr<ports::EventStore>> MemoryEventStores::Open(
     ports::StoreAccess access) {
   return std::make_unique<MemoryEventStore>(disk_, access, is_open_);
 }
-
-namespace {
-
-class FaultyEventStore final : public ports::EventStore {
- public:
-  // `decide` and `on_written` must outlive the store.
-  FaultyEventStore(std::unique_ptr<ports::EventStore> store,
-                   const FaultyEventStores::DecideCommit& decide,
-                   const FaultyEventStores::OnWritten& on_written)
-      : store_(std::move(store)), decide_(decide), on_written_(on_written) {}
-
-  absl::Status Commit(absl::Span<const core::Record> batch) override {
-    CHECK(!failed_) << "a store that has failed must not be written again";
-    CHECK(!batch.empty());
-    const FaultyEventStores::CommitResult result = decide_();
-    failed_ = !result.status.ok();
-    if (result.written) {
-      RETURN_IF_ERROR(store_->Commit(batch));
-      for (const core::Record& record : batch) {
-        if (on_written_) on_written_(record);
-      }
-    }
-    return result.status;
-  }
-  absl::Status Load(const ports::RecordVisitor& take) const override { return store_->Load(take); }
-  absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
-    return store_->TaskRecords(id);
-  }
-  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
-    return store_->TaskSpec(id);
-  }
-  absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
-    return store_->CreateCheckpoint(name);
-  }
-
- private:
-  const std::unique_ptr<ports::EventStore> store_;
-  const FaultyEventStores::DecideCommit& decide_;
-  const FaultyEventStores::OnWritten& on_written_;
-  bool failed_ = false;
-};
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ports::EventStore>> FaultyEventStores::Open(
     ports::StoreAccess access) {

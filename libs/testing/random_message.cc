@@ -78,7 +78,7 @@ class Filler {
     if (Extreme()) return 99;
     const bool required = field.is_repeated() || field.name() == "state" ||
                           field.name() == "kind" || field.name() == "end" ||
-                          field.name() == "blame";
+                          field.name() == "failure";
     return static_cast<int>(Draw(required ? 1 : 0, field.enum_type()->value_count()));
   }
 

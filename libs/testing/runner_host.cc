@@ -26,14 +26,14 @@ int main(int argc, char** argv) {
        .data_dir = argv[1]},
       clock, runs);
   CHECK_OK(runner.status());
-  callboard::ports::RunRequest order = callboard::test::MakeRunRequest(
+  callboard::ports::RunRequest request = callboard::test::MakeRunRequest(
       callboard::test::RunToken(1), callboard::test::SpecOf(argv[3]));
-  order.kill_grace = absl::Milliseconds(100);
+  request.kill_grace = absl::Milliseconds(100);
   if (fence_milliseconds > 0) {
-    order.fence_at = clock.MonotonicNow() + absl::Milliseconds(fence_milliseconds);
+    request.fence_at = clock.MonotonicNow() + absl::Milliseconds(fence_milliseconds);
   }
-  (*runner)->Start(order);
-  const callboard::core::RunResult result = runs.WaitForEnd(order.token);
+  (*runner)->Start(request);
+  const callboard::core::RunResult result = runs.WaitForEnd(request.token);
   std::fprintf(stderr, "ended %d %s\n", static_cast<int>(result.end), result.error.c_str());
   return 0;
 }

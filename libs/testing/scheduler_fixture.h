@@ -82,16 +82,16 @@ class SchedulerFixture : public testing::Test {
  protected:
   // Starts a new process with these jobs in its file.
   void Start(std::vector<core::Job> jobs) {
-    calls_.clear();
-    engine_ = std::make_unique<scheduler::SchedulerEngine>(disk_.contents(),
-                                                           scheduler::OrderId(last_order_), now_);
+    requests_.clear();
+    engine_ = std::make_unique<scheduler::SchedulerEngine>(
+        disk_.contents(), scheduler::OutgoingRequestId(last_request_), now_);
     SetJobs(std::move(jobs));
   }
   void SetJobs(std::vector<core::Job> jobs) {
     engine_->SetJobs(std::move(jobs), now_);
     Turn();
   }
-  // Fires the timers and commits the changes; orders wait for an answer.
+  // Fires the timers and commits the changes; requests wait for an answer.
   void Turn() {
     engine_->FireTimers(now_);
     Commit();
@@ -99,24 +99,24 @@ class SchedulerFixture : public testing::Test {
   void Commit() {
     scheduler::Outcome outcome = engine_->TakeOutcome(now_);
     for (const scheduler::LedgerChange& change : outcome.changes) disk_.Write(change);
-    std::vector<scheduler::TaskStatusOrder> status_orders;
-    for (scheduler::Order& order : outcome.orders) {
-      if (auto* ask = std::get_if<scheduler::TaskStatusOrder>(&order)) {
-        status_orders.push_back(std::move(*ask));
+    std::vector<scheduler::TaskStatusRequest> status_requests;
+    for (scheduler::OutgoingRequest& request : outcome.requests) {
+      if (auto* ask = std::get_if<scheduler::TaskStatusRequest>(&request)) {
+        status_requests.push_back(std::move(*ask));
       } else {
-        calls_.push_back(std::move(order));
+        requests_.push_back(std::move(request));
       }
     }
     for (scheduler::Notice& notice : outcome.notices) notices_.push_back(notice.event);
     for (const auto& triggered : outcome.trigger_answers) triggered_.push_back(triggered.answer);
-    last_order_ = engine_->last_order().value();
-    for (const scheduler::TaskStatusOrder& ask : status_orders)
+    last_request_ = engine_->last_request().value();
+    for (const scheduler::TaskStatusRequest& ask : status_requests)
       engine_->OnTaskStatuses(ask.id, EndsOf(ask), now_);
-    if (!status_orders.empty()) Turn();
+    if (!status_requests.empty()) Turn();
   }
   // Returns the ends of the tasks. The director answers immediately; tasks without an entry are
   // live.
-  std::vector<scheduler::TaskStatus> EndsOf(const scheduler::TaskStatusOrder& ask) const {
+  std::vector<scheduler::TaskStatus> EndsOf(const scheduler::TaskStatusRequest& ask) const {
     std::vector<scheduler::TaskStatus> ends;
     for (const std::string& id : ask.queue_ids) {
       if (forgotten_.contains(id)) continue;
@@ -146,44 +146,46 @@ class SchedulerFixture : public testing::Test {
     Turn();
   }
 
-  // ---- Answers of the director, to the first waiting call ----
+  // ---- Answers of the director, to the first waiting request ----
 
   const core::Submission& NextSubmit() const {
-    return std::get<scheduler::SubmitOrder>(calls_.front()).submission;
+    return std::get<scheduler::SubmitRequest>(requests_.front()).submission;
   }
   std::string NextRequestId() const { return NextSubmit().spec.request_id; }
   void Answer(const absl::StatusOr<scheduler::AcceptedTask>& answer) {
-    const scheduler::Order order = std::move(calls_.front());
-    calls_.pop_front();
-    const auto* direct = std::get_if<scheduler::DirectStartOrder>(&order);
-    engine_->OnOrderAnswer(
-        direct != nullptr ? direct->id : std::get<scheduler::SubmitOrder>(order).id, answer, now_);
+    const scheduler::OutgoingRequest request = std::move(requests_.front());
+    requests_.pop_front();
+    const auto* direct = std::get_if<scheduler::DirectStartRequest>(&request);
+    engine_->OnRequestAnswer(
+        direct != nullptr ? direct->id : std::get<scheduler::SubmitRequest>(request).id, answer,
+        now_);
     Turn();
   }
   // Advances the clocks until the scheduler sends a validate-only submit for a request id. The
   // director is reachable but answers nothing else.
   void AdvanceToLookup() {
-    for (int i = 0; i < 1000 && (calls_.empty() || NextRequestId().empty()); ++i) {
-      if (!calls_.empty()) Answer(scheduler::AcceptedTask{});
-      if (calls_.empty())
+    for (int i = 0; i < 1000 && (requests_.empty() || NextRequestId().empty()); ++i) {
+      if (!requests_.empty()) Answer(scheduler::AcceptedTask{});
+      if (requests_.empty())
         Advance(std::max(engine_->TimeUntilNextTimer(now_), absl::Milliseconds(1)));
     }
-    ASSERT_FALSE(calls_.empty());
+    ASSERT_FALSE(requests_.empty());
     ASSERT_TRUE(NextSubmit().validate_only);
   }
-  // Moves the first order of that kind to the front. Returns false if there is none.
+  // Moves the first request of that kind to the front. Returns false if there is none.
   template <class T>
   bool MoveToFront() {
-    const auto found = std::find_if(
-        calls_.begin(), calls_.end(),
-        [](const scheduler::Order& order) { return std::holds_alternative<T>(order); });
-    if (found == calls_.end()) return false;
-    std::rotate(calls_.begin(), found, found + 1);
+    const auto found = std::find_if(requests_.begin(), requests_.end(),
+                                    [](const scheduler::OutgoingRequest& request) {
+                                      return std::holds_alternative<T>(request);
+                                    });
+    if (found == requests_.end()) return false;
+    std::rotate(requests_.begin(), found, found + 1);
     return true;
   }
   void Accept() { Answer(scheduler::AcceptedTask{absl::StrCat("queue-", ++last_task_)}); }
   void AcceptAll() {
-    while (!calls_.empty()) Accept();
+    while (!requests_.empty()) Accept();
   }
   void End(const std::string& id, core::LifecycleState state,
            std::optional<core::FailureReason> reason = {}) {
@@ -239,13 +241,13 @@ class SchedulerFixture : public testing::Test {
   ports::Moment now_ = {At("2026-01-05 00:00:30"), absl::Hours(1)};
   MemoryLedgers disk_;
   std::unique_ptr<scheduler::SchedulerEngine> engine_;
-  std::deque<scheduler::Order> calls_;
+  std::deque<scheduler::OutgoingRequest> requests_;
   std::map<std::string, scheduler::TaskStatus> ends_;
   // Tasks that the director has forgotten.
   std::set<std::string> forgotten_;
   std::vector<std::string> notices_;
   std::vector<absl::StatusOr<scheduler::AcceptedTask>> triggered_;
-  uint64_t last_order_ = 0;
+  uint64_t last_request_ = 0;
   int last_task_ = 0;
 };
 

@@ -38,10 +38,10 @@ class ShellRuns {
   core::FenceToken Start(core::TaskSpec spec, absl::Duration kill_grace = absl::Seconds(10),
                          absl::Duration fence_in = absl::InfiniteDuration()) {
     const core::FenceToken token = RunToken(++last_run_);
-    ports::RunRequest order = MakeRunRequest(token, std::move(spec));
-    order.kill_grace = kill_grace;
-    order.fence_at = clock_.MonotonicNow() + fence_in;
-    runner_->Start(std::move(order));
+    ports::RunRequest request = MakeRunRequest(token, std::move(spec));
+    request.kill_grace = kill_grace;
+    request.fence_at = clock_.MonotonicNow() + fence_in;
+    runner_->Start(std::move(request));
     return token;
   }
   core::FenceToken Start(std::string script, absl::Duration kill_grace = absl::Seconds(10)) {

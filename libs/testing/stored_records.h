@@ -46,8 +46,8 @@ inline core::TaskRecord StoredAdmission(uint64_t task) {
   core::TaskSpec spec;
   spec.prompt = "task " + std::to_string(task) + std::string(50, '.');
   spec.max_attempts = 3;
-  core::Admitted admitted = {.spec = std::make_shared<const core::TaskSpec>(std::move(spec)),
-                             .sequence = task};
+  core::TaskAdmitted admitted = {.spec = std::make_shared<const core::TaskSpec>(std::move(spec)),
+                                 .sequence = task};
   core::TaskRecord record = StoredRecord(task, 1, std::move(admitted));
   record.event.kind = core::TaskEventKind::kAdmitted;
   return record;

@@ -3,12 +3,12 @@
 //   struct NoopHarness {
 //     // Whether a run lasts until it is finished or stopped.
 //     static constexpr bool kLasts = false;
-//     explicit NoopHarness(ports::RunObserver& watcher);
+//     explicit NoopHarness(ports::RunObserver& observer);
 //     ports::TaskRunner& runner();
 //     void Destroy();                             // Destroys the runner.
 //     core::TaskSpec Spec();                      // A run that can be finished.
 //     void Finish(const core::FenceToken& run);   // Ends it with success.
-//     void Obey(const core::FenceToken& run);     // Makes a requested stop take effect.
+//     void ApplyStop(const core::FenceToken& run);  // Makes a requested stop take effect.
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Noop, TaskRunnerContractTest, NoopHarness);
 #ifndef CALLBOARD_LIBS_TESTING_TASK_RUNNER_CONTRACT_H_
@@ -64,7 +64,7 @@ TYPED_TEST_P(TaskRunnerContractTest, StoppedRunIsCancelled) {
   const core::FenceToken run = RunToken(1);
   this->Start(run);
   this->runner().Stop(run);
-  this->harness_.Obey(run);
+  this->harness_.ApplyStop(run);
   const core::RunResult result = this->runs_.WaitForEnd(run);
   EXPECT_EQ(result.end, TypeParam::kLasts ? core::RunResult::End::kCancelled
                                           : core::RunResult::End::kCompleted);
@@ -77,7 +77,7 @@ TYPED_TEST_P(TaskRunnerContractTest, CallsForEndedOrUnknownRunsHaveNoEffect) {
   this->runs_.WaitForEnd(run);
   for (const core::FenceToken& token : {run, RunToken(2)}) {
     this->runner().Stop(token);
-    this->runner().SetFence(token, absl::ZeroDuration());
+    this->runner().MoveFence(token, absl::ZeroDuration());
     this->runner().AcknowledgeOutput(token, 1000);
   }
   this->harness_.Destroy();

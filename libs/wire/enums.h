@@ -75,7 +75,7 @@ inline constexpr EnumPair<core::TaskEventKind, v1::TaskEvent::Kind> kTaskEventKi
     {core::TaskEventKind::kCancelRequested, v1::TaskEvent::KIND_CANCEL_REQUESTED},
     {core::TaskEventKind::kDone, v1::TaskEvent::KIND_DONE},
     {core::TaskEventKind::kFailed, v1::TaskEvent::KIND_FAILED},
-    {core::TaskEventKind::kCanceled, v1::TaskEvent::KIND_CANCELED},
+    {core::TaskEventKind::kCancelled, v1::TaskEvent::KIND_CANCELED},
     {core::TaskEventKind::kTimeout, v1::TaskEvent::KIND_TIMEOUT},
     {core::TaskEventKind::kEvicted, v1::TaskEvent::KIND_EVICTED},
     {core::TaskEventKind::kExpired, v1::TaskEvent::KIND_EXPIRED},

@@ -14,6 +14,9 @@
 #include "libs/base/log.h"
 
 namespace callboard::wire {
+
+// ---- FieldChecks --------------------------------------------------------------------------------
+
 namespace {
 
 // gRPC sends at most 8 KiB of headers, and a violation needs up to 200 bytes.
@@ -39,6 +42,8 @@ bool FieldChecks::CheckLimit(absl::string_view field, uint64_t size, uint64_t li
   AddViolation(field, absl::StrCat("has ", size, " ", unit, ", at most ", limit, " are allowed"));
   return false;
 }
+
+// ---- Parsing ------------------------------------------------------------------------------------
 
 namespace {
 

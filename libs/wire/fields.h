@@ -85,7 +85,7 @@ inline std::optional<absl::Time> ReadTime(absl::string_view field, bool present,
                                           FieldChecks& checks) {
   if (!present) return std::nullopt;
   const std::optional<absl::Time> time = FromProto(proto);
-  if (!time.has_value()) checks.AddViolation(field, "is no time of the years 1 to 9999");
+  if (!time.has_value()) checks.AddViolation(field, "is not a time between the years 1 and 9999");
   return time;
 }
 
@@ -94,7 +94,7 @@ inline std::optional<core::QueueId> ReadQueueId(absl::string_view field, const s
                                                 FieldChecks& checks) {
   if (text.empty()) return std::nullopt;
   const std::optional<core::QueueId> id = core::ParseQueueId(text);
-  if (!id.has_value()) checks.AddViolation(field, "is no queue id: `queue-` and 26 characters are");
+  if (!id.has_value()) checks.AddViolation(field, "is not a queue id (`queue-` and 26 characters)");
   return id;
 }
 
@@ -108,7 +108,7 @@ inline std::optional<core::TaskSource> ReadSource(const std::string& text, Field
   for (const core::TaskSource source : core::kTaskSources) {
     if (core::Name(source) == text) return source;
   }
-  if (!text.empty()) checks.AddViolation("source", "is none of api, web, scheduler, cli");
+  if (!text.empty()) checks.AddViolation("source", "must be one of api, web, scheduler, cli");
   return std::nullopt;
 }
 

@@ -31,13 +31,19 @@
 #include "libs/wire/time.h"
 
 namespace callboard::wire {
+
+// ---- Writing ------------------------------------------------------------------------------------
+
 namespace {
 
+using google::protobuf::Descriptor;
 using google::protobuf::Duration;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
 using google::protobuf::Reflection;
 using google::protobuf::Timestamp;
+using nlohmann::json;
 
 // Returns the shortest text that parses as `number`, or null for an infinity, which JSON lacks.
 std::string NumberText(double number) {
@@ -166,16 +172,9 @@ std::string ToJson(const Message& message) {
   return absl::StrCat("{", absl::StrJoin(members, ","), "}");
 }
 
-namespace {
+// ---- Reading ------------------------------------------------------------------------------------
 
-using google::protobuf::Descriptor;
-using google::protobuf::Duration;
-using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
-using google::protobuf::OneofDescriptor;
-using google::protobuf::Reflection;
-using google::protobuf::Timestamp;
-using nlohmann::json;
+namespace {
 
 // Deeper than any message. Bounds the recursion over the tree.
 constexpr size_t kDepthMax = 64;
@@ -201,7 +200,7 @@ std::string TypeText(const json& value) {
 }
 
 absl::Status TypeError(const std::string& path, const json& value, absl::string_view expected) {
-  return ErrorAt(path, absl::StrCat("wanted ", expected, ", found ", TypeText(value)));
+  return ErrorAt(path, absl::StrCat("expected ", expected, ", found ", TypeText(value)));
 }
 
 // Parses a text into a tree. Unlike nlohmann's own parser, it rejects duplicate members and bounds
@@ -234,7 +233,7 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   bool key(std::string& name) override {
     const bool repeated = open_.back().value.contains(name);
     open_.back().member = std::move(name);
-    return !repeated || Fail(ErrorAt(Path(), "given twice"));
+    return !repeated || Fail(ErrorAt(Path(), "duplicate key"));
   }
 
   bool parse_error(size_t position, const std::string& /*token*/,
@@ -297,7 +296,7 @@ class TreeBuilder : public nlohmann::json_sax<json> {
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     const size_t column = position - (before.rfind('\n') + 1);
     return ErrorAt("", absl::StrCat("not JSON in UTF-8 at line ", line, ", column ", column,
-                                    position > text_.size() ? ": it ends too early" : ""));
+                                    position > text_.size() ? ": unexpected end of input" : ""));
   }
 
   const absl::string_view text_;
@@ -377,7 +376,7 @@ class FieldWriter {
 
   absl::Status NumberError(const json& value, absl::string_view expected) const {
     if (!value.is_number()) return TypeError(path_, value, expected);
-    return ErrorAt(path_, absl::StrCat("wanted ", expected, ", found ", value.dump()));
+    return ErrorAt(path_, absl::StrCat("expected ", expected, ", found ", value.dump()));
   }
 
   template <class T>
@@ -408,7 +407,7 @@ class FieldWriter {
     const auto* named = FindEnumValue(*field_.enum_type(), text);
     if (named == nullptr) {
       return ErrorAt(
-          path_, absl::StrCat("wanted ", expected, ", found '", base::EscapeForError(text), "'"));
+          path_, absl::StrCat("expected ", expected, ", found '", base::EscapeForError(text), "'"));
     }
     return Store(named->number(), &Reflection::SetEnumValue, &Reflection::AddEnumValue);
   }
@@ -418,7 +417,7 @@ class FieldWriter {
     if (!value.is_string()) return TypeError(path_, value, is_bytes ? "base64" : "a string");
     std::string text = value.get<std::string>();
     if (is_bytes && !ParseBase64(value.get_ref<const std::string&>(), text)) {
-      return ErrorAt(path_, "wanted base64 with padding, found another string");
+      return ErrorAt(path_, "expected base64 with padding, found another string");
     }
     return Store(std::move(text), &Reflection::SetString, &Reflection::AddString);
   }
@@ -441,7 +440,7 @@ class FieldWriter {
                            bool (*parse)(const std::string&, T&), T& target) const {
     if (!value.is_string()) return TypeError(path_, value, expected);
     if (parse(value.get_ref<const std::string&>(), target)) return absl::OkStatus();
-    return ErrorAt(path_, absl::StrCat("wanted ", expected, ", found another string"));
+    return ErrorAt(path_, absl::StrCat("expected ", expected, ", found another string"));
   }
 
   Message& message_;
@@ -480,8 +479,8 @@ absl::Status ReadField(const json& value, const FieldDescriptor& field, const st
   if (const OneofDescriptor* oneof = field.real_containing_oneof()) {
     const auto* other = message.GetReflection()->GetOneofFieldDescriptor(message, oneof);
     if (other != nullptr) {
-      return ErrorAt(path,
-                     absl::StrCat("'", other->name(), "' is given too; wanted only one of them"));
+      return ErrorAt(
+          path, absl::StrCat("'", other->name(), "' is also given; expected only one of them"));
     }
   }
   return FieldWriter(message, field, path).Write(value);

@@ -128,8 +128,8 @@ struct DirectorWriter {
   void operator()(const core::ResultAck& acknowledged) const {
     *item.mutable_result_ack()->mutable_token() = ToProto(acknowledged.token);
   }
-  void operator()(const core::FenceRun& fenced) const {
-    *item.mutable_fence()->mutable_token() = ToProto(fenced.token);
+  void operator()(const core::FenceOff& outdated) const {
+    *item.mutable_fence()->mutable_token() = ToProto(outdated.token);
   }
   void operator()(const core::GoingAway& away) const {
     *item.mutable_going_away()->mutable_lease_extension() = ToProto(away.extension);
@@ -267,7 +267,7 @@ absl::StatusOr<core::DirectorMessage> FromProto(const v1::SessionRequest::Item& 
     }
     case Request::Item::kFence: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.fence().token()));
-      return core::DirectorItem(core::FenceRun{token});
+      return core::DirectorItem(core::FenceOff{token});
     }
     case Request::Item::kHeartbeatAck: {
       ASSIGN_OR_RETURN(const absl::Duration time, ReadDuration("heartbeat_ack.agent_time",

@@ -77,7 +77,7 @@ TEST(SessionWireTest, MessagesAboutADispatchRoundTrip) {
       std::get<core::ResultAck>(RoundTripItem(core::DirectorItem(core::ResultAck{kToken}))).token,
       kToken);
   EXPECT_EQ(
-      std::get<core::FenceRun>(RoundTripItem(core::DirectorItem(core::FenceRun{kToken}))).token,
+      std::get<core::FenceOff>(RoundTripItem(core::DirectorItem(core::FenceOff{kToken}))).token,
       kToken);
   const auto output =
       std::get<core::OutputAck>(RoundTrip(core::DirectorMessage(core::OutputAck{kToken, 9})));

@@ -18,6 +18,9 @@
 #include "libs/wire/time.h"
 
 namespace callboard::wire {
+
+// ---- The spec of a task -------------------------------------------------------------------------
+
 namespace {
 
 using google::protobuf::Map;
@@ -107,8 +110,9 @@ std::vector<core::RetryRule> ReadRetryRules(
     if (const auto rule = core::ParseRetryRule(proto[i])) {
       rules.push_back(*rule);
     } else {
-      checks.AddViolation(absl::StrCat("retry_on[", i, "]"),
-                          "is none of exit:<1..255>, exit:*, signal:<name as in SIGKILL>, timeout");
+      checks.AddViolation(
+          absl::StrCat("retry_on[", i, "]"),
+          "must be one of exit:<1..255>, exit:*, signal:<name such as SIGKILL>, timeout");
     }
   }
   return rules;
@@ -254,6 +258,8 @@ core::TaskSpec ReadSpec(const v1::Task& proto, FieldChecks& checks) { return Rea
 
 void WriteSpec(const core::TaskSpec& spec, v1::SubmitTaskRequest& proto) { Write(spec, proto); }
 void WriteSpec(const core::TaskSpec& spec, v1::Task& proto) { Write(spec, proto); }
+
+// ---- Tasks, their events and fence tokens -------------------------------------------------------
 
 namespace {
 
@@ -426,6 +432,8 @@ v1::FenceToken ToProto(const core::FenceToken& token) {
   return proto;
 }
 
+// ---- Smaller views of a task --------------------------------------------------------------------
+
 namespace {
 
 constexpr size_t kListedPromptBytes = 1024;
@@ -444,6 +452,8 @@ void ReduceToListView(v1::Task& task) {
   task.mutable_prompt()->resize(base::Utf8Prefix(task.prompt(), kListedPromptBytes).size());
   task.set_prompt_truncated(true);
 }
+
+// ---- The status of the queue --------------------------------------------------------------------
 
 namespace {
 

@@ -32,7 +32,7 @@ AgentMetrics::AgentMetrics(prometheus::Registry& metrics) {
   for (const RunResult::End end :
        {RunResult::End::kCompleted, RunResult::End::kFailed, RunResult::End::kTimedOut,
         RunResult::End::kCancelled, RunResult::End::kNotStarted}) {
-    runs_[end] = &runs.Add({{"outcome", agent::Name(end)}});
+    runs_[end] = &runs.Add({{"outcome", core::Name(end)}});
   }
 }
 
@@ -59,7 +59,7 @@ void AgentMetrics::OnRunEnded(const core::FenceToken& token, const RunResult& re
   runs_.at(result.end)->Increment();
   const auto fields = [&] {
     std::vector<LogField> fields = TokenFields(token);
-    fields.push_back({"outcome", agent::Name(result.end)});
+    fields.push_back({"outcome", core::Name(result.end)});
     if (result.exit_code.has_value()) fields.push_back({"exit_code", *result.exit_code});
     if (!result.signal.empty()) fields.push_back({"signal", result.signal});
     if (!result.error.empty()) fields.push_back({"error", result.error});

@@ -183,28 +183,28 @@ grpc::ServerUnaryReactor* AgentService::GetAgentStatus(grpc::CallbackServerConte
                                                        const v1::GetAgentStatusRequest*,
                                                        v1::AgentStatus* response) {
   return server::Unary(context, response, [this](const server::UnaryCall<v1::AgentStatus>& call) {
-    driver_.GetView([call](const absl::StatusOr<agent::AgentView>& view) {
-      if (!view.ok()) return call.Finish(view.status());
-      call.Finish(ToProto(*view));
+    driver_.GetSnapshot([call](const absl::StatusOr<agent::AgentSnapshot>& snapshot) {
+      if (!snapshot.ok()) return call.Finish(snapshot.status());
+      call.Finish(ToProto(*snapshot));
     });
   });
 }
 
-v1::AgentStatus ToProto(const agent::AgentView& view) {
+v1::AgentStatus ToProto(const agent::AgentSnapshot& snapshot) {
   v1::AgentStatus status;
-  status.set_name(view.name);
-  status.set_instance_id(view.instance_id);
+  status.set_name(snapshot.name);
+  status.set_instance_id(snapshot.instance_id);
   status.set_version(std::string(base::kVersion));
-  wire::WriteLanes(view.lanes, status);
-  status.mutable_labels()->insert(view.labels.begin(), view.labels.end());
-  status.set_connected(view.connected);
-  status.set_director_epoch(view.director_epoch);
-  status.set_draining(view.draining);
-  for (const agent::RunView& run : view.runs) {
+  wire::WriteLanes(snapshot.lanes, status);
+  status.mutable_labels()->insert(snapshot.labels.begin(), snapshot.labels.end());
+  status.set_connected(snapshot.connected);
+  status.set_director_epoch(snapshot.director_epoch);
+  status.set_draining(snapshot.draining);
+  for (const agent::RunView& run : snapshot.runs) {
     *status.add_runs() = ToProto(run);
     status.add_running_task_ids(status.runs().rbegin()->task_id());
   }
-  status.set_unacknowledged_results(static_cast<uint32_t>(view.unacknowledged_results));
+  status.set_unacknowledged_results(static_cast<uint32_t>(snapshot.unacknowledged_results));
   return status;
 }
 

@@ -51,7 +51,7 @@ class SessionReactor final
   const std::shared_ptr<DriverStream> stream_;
   v1::SessionRequest incoming_;
   // Set when the Session has been opened.
-  std::optional<core::SessionId> session_;
+  std::optional<core::AgentSessionId> session_;
 };
 
 // The gRPC service of an agent. Translates calls for an AgentDriver. Thread-safe.
@@ -90,7 +90,7 @@ class AgentService final : public v1::AgentService::CallbackService {
   server::StreamBudget budget_;
 };
 
-v1::AgentStatus ToProto(const agent::AgentView& view);
+v1::AgentStatus ToProto(const agent::AgentSnapshot& snapshot);
 
 }  // namespace callboard
 

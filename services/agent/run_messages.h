@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "callboard/v1/agent.pb.h"
 #include "libs/agent/engine.h"
-#include "libs/agent/run_book.h"
+#include "libs/agent/run_table.h"
 #include "libs/core/session.h"
 #include "libs/core/task.h"
 

@@ -47,12 +47,13 @@ SubprocessRunnerOptions MakeRunnerOptions(const config::v1::AgentConfig& config)
           .data_dir = std::filesystem::absolute(config.data_dir())};
 }
 
-}  // namespace
-
+// Returns whether the settings define how to run tasks. The runner `exec` needs a command.
 bool HasCommand(const config::v1::AgentConfig& config) {
   return config.runner().kind() != RunnerConfig::KIND_EXEC || !config.runner().argv().empty();
 }
 
+// Returns a factory for the runner that the settings select; a no-op runner if they define no
+// command. `clock` outlives the runner.
 ports::TaskRunnerFactory MakeRunnerFactory(const config::v1::AgentConfig& config,
                                            const ports::Clock& clock) {
   if (config.runner().kind() == RunnerConfig::KIND_NOOP || !HasCommand(config)) {
@@ -64,13 +65,6 @@ ports::TaskRunnerFactory MakeRunnerFactory(const config::v1::AgentConfig& config
     return absl::StatusOr<RunnerPtr>(SubprocessRunner::Create(options, clock, observer));
   };
 }
-
-std::string StatusPage(const agent::AgentView& view) {
-  return server::RenderViewPage({"statusable", "observable", "taskable"},
-                                {{"agent", wire::ToJson(ToProto(view))}});
-}
-
-namespace {
 
 // A journal that stops the agent if a write fails.
 class FatalJournal final : public agent::Journal {
@@ -137,6 +131,11 @@ ports::TaskRunnerFactory WithTracing(const ports::TaskRunnerFactory& make, const
 
 }  // namespace
 
+std::string StatusPage(const agent::AgentSnapshot& snapshot) {
+  return server::RenderStatusPage({"statusable", "observable", "taskable"},
+                                  {{"agent", wire::ToJson(ToProto(snapshot))}});
+}
+
 absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::AgentConfig& config,
                                                            server::ServerContext& context) {
   auto components = std::make_shared<Components>();
@@ -161,9 +160,9 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartAgent(const config::v1::Age
       .services = {{v1::AgentService::service_full_name(), &*components->service}},
       .status =
           [&driver](server::ServerDefinition::StatusCallback reply) {
-            driver.GetView([reply](const absl::StatusOr<agent::AgentView>& view) {
-              if (!view.ok()) return reply(view.status());
-              reply(StatusPage(*view));
+            driver.GetSnapshot([reply](const absl::StatusOr<agent::AgentSnapshot>& snapshot) {
+              if (!snapshot.ok()) return reply(snapshot.status());
+              reply(StatusPage(*snapshot));
             });
           },
       .drain = [&driver] { driver.BeginDrain(); },

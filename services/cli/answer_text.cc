@@ -8,7 +8,7 @@
 #include "libs/base/error.h"
 #include "libs/base/text.h"
 #include "libs/core/ids.h"
-#include "libs/flow/limits.h"
+#include "libs/flow/abort.h"
 #include "libs/ports/event_store.h"
 #include "libs/wire/json.h"
 #include "libs/wire/time.h"
@@ -22,8 +22,6 @@ std::string FormatAnswer(const config::v1::CliConfig& config,
              : table;
 }
 
-std::string EscapedText(absl::string_view text) { return base::Escaped(text); }
-
 std::string Truncate(const std::string& text, size_t columns) {
   size_t characters = 0;
   size_t kept = 0;
@@ -35,15 +33,22 @@ std::string Truncate(const std::string& text, size_t columns) {
   return characters <= columns ? text : text.substr(0, kept) + "…";
 }
 
+absl::Time TimeOf(const google::protobuf::Timestamp& proto) {
+  return wire::FromProto(proto).value_or(absl::UnixEpoch());
+}
+
 std::string TimeText(const google::protobuf::Timestamp& proto) {
-  return absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC",
-                          wire::FromProto(proto).value_or(absl::UnixEpoch()), absl::UTCTimeZone());
+  return absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", TimeOf(proto), absl::UTCTimeZone());
+}
+
+std::string Rfc3339Text(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
 }
 
 std::string QueueIdError(absl::string_view text) {
   if (core::ParseQueueId(text).has_value()) return "";
   return absl::StrCat("'", base::Escaped(base::Utf8Prefix(text, 128)),
-                      "' is not the id of a task; wanted: queue- and 26 letters and digits, as "
+                      "' is not the id of a task; expected: queue- and 26 letters and digits, as "
                       "shown by `callboard queue` and `callboard watch`");
 }
 
@@ -62,7 +67,7 @@ std::string RunsText(const v1::Task& task) {
 std::string FormatColumns(std::vector<std::vector<std::string>> rows) {
   std::vector<size_t> widths;
   for (std::vector<std::string>& row : rows) {
-    for (std::string& cell : row) cell = EscapedText(cell);
+    for (std::string& cell : row) cell = base::Escaped(cell);
   }
   for (const std::vector<std::string>& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "callboard/config/v1/cli.pb.h"
 #include "callboard/v1/task.pb.h"
 #include "services/cli/director_client.h"
@@ -21,14 +22,16 @@ namespace callboard::cli {
 std::string FormatAnswer(const config::v1::CliConfig& config,
                          const google::protobuf::Message& message, const std::string& table);
 
-// Returns `text` on one line and without terminal control characters: base::Escaped().
-std::string EscapedText(absl::string_view text);
-
 // Returns at most `columns` characters of `text`. A text that is cut ends with an ellipsis.
 std::string Truncate(const std::string& text, size_t columns);
 
+// Returns the Unix epoch for a value that is not a valid time.
+absl::Time TimeOf(const google::protobuf::Timestamp& proto);
+
 // Returns the time in UTC, to the millisecond.
 std::string TimeText(const google::protobuf::Timestamp& proto);
+// Returns the time as RFC 3339, to the millisecond, for lines that programs may read too.
+std::string Rfc3339Text(absl::Time time);
 
 // Returns an error text if `text` is not the id of a task, else an empty string.
 std::string QueueIdError(absl::string_view text);

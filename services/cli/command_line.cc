@@ -34,6 +34,28 @@
 namespace callboard::cli {
 namespace {
 
+using config::v1::CliConfig;
+using config::v1::DevConfig;
+
+// ---- Scripts with which shells complete the command line ----------------------------------------
+
+// A word that can be completed, and its help text.
+struct Word {
+  std::string text;
+  std::string help;
+};
+
+// A command and the words that may follow it.
+struct CommandWords {
+  Word command;
+  // With leading dashes.
+  std::vector<Word> flags;
+  // Fixed values of its argument.
+  std::vector<std::string> arguments;
+  // Nested commands, as in `db verify`. They have no further nested commands.
+  std::vector<CommandWords> commands;
+};
+
 // Returns `text` in single quotes, valid in all three shells.
 std::string ShellQuoted(absl::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
@@ -88,8 +110,6 @@ void AppendFish(const CommandWords& command, absl::string_view condition, std::s
                     ShellQuoted(flag.help), "\n");
   }
 }
-
-}  // namespace
 
 std::string BashCompletion(const std::vector<CommandWords>& commands) {
   return absl::StrCat(
@@ -163,10 +183,7 @@ std::string FishCompletion(const std::vector<CommandWords>& commands) {
   return script;
 }
 
-namespace {
-
-using config::v1::CliConfig;
-using config::v1::DevConfig;
+// ---- Parsing ------------------------------------------------------------------------------------
 
 // Runs a command and returns the text to print.
 using Action = std::function<absl::StatusOr<std::string>(const CliConfig&)>;
@@ -265,7 +282,7 @@ class CommandLine {
       return static_cast<int>(ExitCode::kDone);
     }
     if (app_.got_subcommand("dev")) {
-      return FailUsage("the flags of dev come after it: callboard dev --data_dir=…");
+      return FailUsage("put flags after `dev`: callboard dev --data_dir=…");
     }
     if (!action_) {
       // If a command group such as `db` was given, CLI11 prints the help of that group.
@@ -349,8 +366,7 @@ class CommandLine {
     queue.add_option("--timeout_seconds", task_.timeout_seconds, "Longest time that it may run.");
     queue.add_option("--session_id", task_.session_id,
                      "Session: it runs after the session's last task, on the same agent.");
-    queue.add_option("--request_id", task_.request_id,
-                     "Makes it safe to submit again; generated when not given.");
+    queue.add_option("--request_id", task_.request_id, "Idempotency key; generated if omitted.");
     queue.add_option("--lane", task_.lane, "Lane of the agents in which it runs.");
     queue.add_option("--policy", task_.policy,
                      "When the queue is full: reject, block, drop-oldest or drop-latest.");
@@ -368,7 +384,7 @@ class CommandLine {
           return task_.queue_id.empty() ? ShowQueueStatus(config)
                                         : ShowTask(config, task_.queue_id);
         });
-    status.add_option("queue_id", task_.queue_id, "The task; the whole queue when not given.")
+    status.add_option("queue_id", task_.queue_id, "The task; default: the whole queue.")
         ->check(CheckQueueId);
     CLI::App& cancel =
         AddTaskCommand("queue-cancel", "Cancel a pending or running task.",
@@ -390,7 +406,7 @@ class CommandLine {
         {"callboard watch", "callboard watch queue-01hzy0m7c4t9q3v8k2n6b5r1xd && echo it completed",
          "callboard watch -o json | jq .event.kind"},
         [this](const CliConfig& config) { return WithoutText(WatchTasks(config, watched_)); });
-    watch.add_option("queue_id", watched_, "The tasks; all when not given.")->check(CheckQueueId);
+    watch.add_option("queue_id", watched_, "The tasks; default: all tasks.")->check(CheckQueueId);
     watch.footer(absl::StrCat(
         "On a terminal it draws the queue and its tasks in place; otherwise it writes a line for\n"
         "each change: time, task, state after the change, agent, dispatch (for `logs "
@@ -410,7 +426,7 @@ class CommandLine {
     logs.add_option("queue_id", logs_.queue_id, "The task.")->required()->check(CheckQueueId);
     logs.add_flag("-f,--follow", logs_.follow, "Continue until the task has ended.");
     logs.add_option("--dispatch", logs_.dispatch,
-                    "Number of the dispatch to show; the last one when not given.");
+                    "Number of the dispatch to show; default: the last one.");
     logs.footer(absl::StrCat(
         "The task's standard output goes to standard output, its standard error to standard\n"
         "error. A line on standard error shows where output was dropped to keep the limits.\n"
@@ -456,7 +472,7 @@ class CommandLine {
                       "callboard db checkpoint --data_dir=callboard-data"},
                      CreateCheckpoint);
     checkpoint.add_option("--name", db_.name,
-                          "Name of the checkpoint's folder; the current time when not given.");
+                          "Name of the checkpoint's folder; default: the current time.");
     CLI::App& restore = AddDbCommand(
         db, "restore", "Restore a store from a checkpoint, or accept what a damaged one has lost.",
         {"callboard db restore --from=callboard-data/checkpoints/before-upgrade",
@@ -484,7 +500,7 @@ class CommandLine {
         {"callboard db export --to=tasks.jsonl", "callboard db export --skip_damaged | jq .task"},
         ExportTasks);
     all.add_option("--to", db_.to,
-                   "File to write, completely or not at all; standard output when not given.");
+                   "File to write, completely or not at all; default: standard output.");
     for (CLI::App* command : {&stats, &get, &all}) {
       command->add_flag(
           "--skip_damaged", db_.skip_damaged,

@@ -36,10 +36,26 @@
 #include "services/cli/director_client.h"
 
 namespace callboard::cli {
+namespace {
 
-absl::StatusOr<std::unique_ptr<store::StoreFolder>> OpenFolder(
-    const config::v1::CliConfig& config) {
-  auto folder = store::StoreFolder::Open(config.data_dir());
+using config::v1::CliConfig;
+using store::ReadTaskResult;
+using store::StoreFolder;
+using store::StoreSurvey;
+using store::SurveyedTask;
+using system::StagedFile;
+
+// ---- Helpers of all commands --------------------------------------------------------------------
+
+// Appends `advice` to an error about a folder that a director uses. Other errors stay unchanged.
+absl::Status WithLockAdvice(const absl::Status& status, absl::string_view advice) {
+  const bool is_locked = base::GetErrorDetails(status).reason == ports::kStoreLocked;
+  return is_locked ? base::WithAdvice(status, advice) : status;
+}
+
+// Opens the store in the configured folder for reading, even if it is damaged.
+absl::StatusOr<std::unique_ptr<StoreFolder>> OpenFolder(const CliConfig& config) {
+  auto folder = StoreFolder::Open(config.data_dir());
   if (!folder.ok()) {
     return WithLockAdvice(folder.status(),
                           "make a checkpoint with `callboard db checkpoint` and inspect that");
@@ -50,26 +66,39 @@ absl::StatusOr<std::unique_ptr<store::StoreFolder>> OpenFolder(
   return folder;
 }
 
-ProgressLine::ProgressLine(std::string label)
-    : label_(std::move(label)), is_terminal_(isatty(STDERR_FILENO) != 0) {}
+// A progress line on standard error. Shown only on a terminal, and removed by the destructor.
+class ProgressLine {
+ public:
+  // `label` precedes the numbers: `records read:`.
+  explicit ProgressLine(std::string label)
+      : label_(std::move(label)), is_terminal_(isatty(STDERR_FILENO) != 0) {}
+  ~ProgressLine() {
+    if (is_terminal_) std::fputs("\r\033[K", stderr);
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
 
-ProgressLine::~ProgressLine() {
-  if (is_terminal_) std::fputs("\r\033[K", stderr);
-}
+  // Shows `done` of about `all`; `all` is 0 when it is not known.
+  void Show(uint64_t done, uint64_t all = 0) const {
+    if (!is_terminal_) return;
+    const std::string of = all == 0 ? "" : absl::StrCat(" of about ", all);
+    std::fputs(absl::StrCat("\r", label_, " ", done, of).c_str(), stderr);
+  }
 
-void ProgressLine::Show(uint64_t done, uint64_t all) const {
-  if (!is_terminal_) return;
-  const std::string of = all == 0 ? "" : absl::StrCat(" of about ", all);
-  std::fputs(absl::StrCat("\r", label_, " ", done, of).c_str(), stderr);
-}
+ private:
+  const std::string label_;
+  const bool is_terminal_;
+};
 
-store::StoreSurvey SurveyWithProgress(const store::StoreFolder& folder) {
+// Calls Survey() and shows its progress.
+StoreSurvey SurveyWithProgress(const StoreFolder& folder) {
   const ProgressLine line("records read:");
   const uint64_t all = folder.EstimateRecords();
   return Survey(folder, [&](uint64_t records) { line.Show(records, all); });
 }
 
-absl::Status DamageError(const store::StoreFolder& folder, const store::StoreSurvey& survey) {
+// Returns an error with the first finding and how to repair the store; OK without findings.
+absl::Status DamageError(const StoreFolder& folder, const StoreSurvey& survey) {
   if (survey.findings.empty()) return absl::OkStatus();
   const std::string restore =
       absl::StrCat("`callboard db restore --data_dir=", folder.files().folder.string());
@@ -79,8 +108,10 @@ absl::Status DamageError(const store::StoreFolder& folder, const store::StoreSur
                    " --accept_loss` keeps what can be read"));
 }
 
-absl::Status CheckDamage(const DbArguments& arguments, const store::StoreFolder& folder,
-                         const store::StoreSurvey& survey) {
+// Decides whether a damaged store is shown. With --skip_damaged, lists the findings on standard
+// error and returns OK if the store can be read at all; else returns DamageError().
+absl::Status CheckDamage(const DbArguments& arguments, const StoreFolder& folder,
+                         const StoreSurvey& survey) {
   if (!arguments.skip_damaged || !folder.is_readable()) return DamageError(folder, survey);
   for (const std::string& finding : survey.findings) {
     std::fprintf(stderr, "skipped: %s\n", base::Escaped(finding).c_str());
@@ -88,14 +119,7 @@ absl::Status CheckDamage(const DbArguments& arguments, const store::StoreFolder&
   return absl::OkStatus();
 }
 
-absl::Status WithLockAdvice(const absl::Status& status, absl::string_view advice) {
-  if (base::GetErrorDetails(status).reason != ports::kStoreLocked) return status;
-  return base::WithReason(
-      absl::FailedPreconditionError(absl::StrCat(status.message(), "; ", advice)),
-      ports::kStoreLocked);
-}
-
-bool WantsJson(const config::v1::CliConfig& config) {
+bool WantsJson(const CliConfig& config) {
   return config.output() == config::v1::CliConfig::OUTPUT_JSON;
 }
 
@@ -110,10 +134,11 @@ std::string HighWaterJson(std::optional<uint64_t> high_water) {
   return high_water.has_value() ? absl::StrCat(*high_water) : "null";
 }
 
-namespace {
+}  // namespace
 
-using store::StoreFolder;
-using store::StoreSurvey;
+// ---- verify, stats ------------------------------------------------------------------------------
+
+namespace {
 
 absl::StatusOr<StoreReport> MakeReport(const StoreFolder& folder) {
   StoreReport report = {.folder = folder.files().folder.string(),
@@ -149,10 +174,6 @@ std::string CountsJson(const core::StateCounts& counts) {
 
 const char* BoolJson(bool value) { return value ? "true" : "false"; }
 
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E*SZ", time, absl::UTCTimeZone());
-}
-
 std::string OldestText(const StoreReport& report) {
   const StoreSurvey& survey = report.survey;
   if (!survey.oldest_pending.has_value()) return "none";
@@ -162,7 +183,7 @@ std::string OldestText(const StoreReport& report) {
 
 std::string ModeText(const StoreSurvey& survey) {
   if (survey.draining) return "draining";
-  return survey.paused ? "paused" : "accepts and dispatches";
+  return survey.paused ? "paused" : "running";
 }
 
 }  // namespace
@@ -173,10 +194,11 @@ std::string VerifyText(const StoreReport& report) {
     absl::StrAppend(&text, "damaged: ", finding, "\n");
   }
   for (const std::string& note : report.notes) {
-    absl::StrAppend(&text, "dropped, never acknowledged: ", note, "\n");
+    absl::StrAppend(&text, "discarded (never acknowledged): ", note, "\n");
   }
-  const bool is_whole = report.survey.findings.empty();
-  absl::StrAppend(&text, "store      ", report.folder, is_whole ? " is whole" : " is damaged",
+  const bool is_undamaged = report.survey.findings.empty();
+  absl::StrAppend(&text, "store      ", report.folder,
+                  is_undamaged ? " is undamaged" : " is damaged",
                   "\n",                                             //
                   "tasks      ", report.survey.tasks.size(), "\n",  //
                   "records    ", report.survey.records, "\n",       //
@@ -209,11 +231,11 @@ std::string StatsText(const StoreReport& report) {
                       "  oldest   ", OldestText(report), "\n",                          //
                       "records    ", survey.records, "\n",                              //
                       "requests   ", survey.remembered_requests,                        //
-                      " request ids outlive their task\n",                              //
+                      " remembered request ids\n",                                      //
                       "agents     ", survey.marked_agents, " drained or cordoned\n",    //
                       "bytes      ", report.disk.total(), ": ", report.disk.logs,       //
                       " in logs, ", report.disk.tables, " in tables, ",                 //
-                      report.disk.others, " in others\n",                               //
+                      report.disk.others, " in other files\n",                          //
                       "sequence   ", report.sequence, ", committed: ",                  //
                       HighWaterText(report), "\n");
 }
@@ -222,8 +244,10 @@ std::string StatsJson(const StoreReport& report) {
   const StoreSurvey& survey = report.survey;
   std::string oldest = "null";
   if (survey.oldest_pending.has_value()) {
-    oldest = absl::StrCat("{\"queue_id\":\"", core::ToString(*survey.oldest_pending),
-                          "\",\"created_at\":\"", TimeText(survey.oldest_pending_at), "\"}");
+    oldest = absl::StrCat(
+        "{\"queue_id\":\"", core::ToString(*survey.oldest_pending), "\",\"created_at\":\"",
+        absl::FormatTime("%Y-%m-%dT%H:%M:%E*SZ", survey.oldest_pending_at, absl::UTCTimeZone()),
+        "\"}");
   }
   return absl::StrCat(
       "{\"data_dir\":", base::JsonQuoted(report.folder), ",\"format\":", report.format,
@@ -237,21 +261,22 @@ std::string StatsJson(const StoreReport& report) {
       "}\n");
 }
 
-absl::Status VerifyStore(const config::v1::CliConfig& config, const DbArguments&, std::FILE* out) {
+absl::Status VerifyStore(const CliConfig& config, const DbArguments&, std::FILE* out) {
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> folder, OpenFolder(config));
   ASSIGN_OR_RETURN(const StoreReport report, MakeReport(*folder));
   std::fputs((WantsJson(config) ? VerifyJson(report) : VerifyText(report)).c_str(), out);
   return DamageError(*folder, report.survey);
 }
 
-absl::Status ShowStoreStats(const config::v1::CliConfig& config, const DbArguments& arguments,
-                            std::FILE* out) {
+absl::Status ShowStoreStats(const CliConfig& config, const DbArguments& arguments, std::FILE* out) {
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> folder, OpenFolder(config));
   ASSIGN_OR_RETURN(const StoreReport report, MakeReport(*folder));
   RETURN_IF_ERROR(CheckDamage(arguments, *folder, report.survey));
   std::fputs((WantsJson(config) ? StatsJson(report) : StatsText(report)).c_str(), out);
   return absl::OkStatus();
 }
+
+// ---- checkpoint, restore ------------------------------------------------------------------------
 
 namespace {
 
@@ -263,10 +288,10 @@ absl::Status ToUsageError(const absl::Status& status) {
 }
 
 // Makes a checkpoint of the configured folder. REQUIRES: no director uses it.
-absl::StatusOr<v1::CreateCheckpointResponse> CreateLocalCheckpoint(
-    const config::v1::CliConfig& config, std::string name) {
+absl::StatusOr<v1::CreateCheckpointResponse> CreateLocalCheckpoint(const CliConfig& config,
+                                                                   std::string name) {
   // Fails if there is no store; Lock() below would create one.
-  RETURN_IF_ERROR(WithLockAdvice(store::StoreFolder::Open(config.data_dir()).status(),
+  RETURN_IF_ERROR(WithLockAdvice(StoreFolder::Open(config.data_dir()).status(),
                                  "leave out --data_dir to ask the director"));
   ASSIGN_OR_RETURN(const std::unique_ptr<store::RocksDbStoreOpener> stores,
                    store::RocksDbStoreOpener::Lock({.data_dir = config.data_dir()}));
@@ -284,11 +309,17 @@ absl::StatusOr<v1::CreateCheckpointResponse> CreateLocalCheckpoint(
   return response;
 }
 
-absl::StatusOr<v1::CreateCheckpointResponse> RequestCheckpoint(const config::v1::CliConfig& config,
+absl::StatusOr<v1::CreateCheckpointResponse> RequestCheckpoint(const CliConfig& config,
                                                                const std::string& name) {
   v1::CreateCheckpointRequest request;
   request.set_name(name);
   return CallDirector(config, &v1::QueueService::Stub::CreateCheckpoint, request);
+}
+
+std::string CheckpointText(const v1::CreateCheckpointResponse& checkpoint) {
+  return absl::StrCat("checkpoint ", checkpoint.path(), "\n",      //
+                      "sequence   ", checkpoint.sequence(), "\n",  //
+                      "bytes      ", checkpoint.size_bytes(), "\n");
 }
 
 std::string AsideText(const std::filesystem::path& aside) {
@@ -312,12 +343,6 @@ std::string LostText(const store::AcceptLossResult& loss) {
 
 }  // namespace
 
-std::string CheckpointText(const v1::CreateCheckpointResponse& checkpoint) {
-  return absl::StrCat("checkpoint ", checkpoint.path(), "\n",      //
-                      "sequence   ", checkpoint.sequence(), "\n",  //
-                      "bytes      ", checkpoint.size_bytes(), "\n");
-}
-
 std::string RestoredText(const std::string& folder, const store::RestoreResult& restored) {
   return absl::StrCat("restored   ", folder, "\n",          //
                       "tasks      ", restored.tasks, "\n",  //
@@ -331,7 +356,7 @@ std::string RestoredJson(const std::string& folder, const store::RestoreResult& 
 }
 
 std::string LossText(const std::string& folder, const store::AcceptLossResult& loss) {
-  if (loss.findings.empty()) return absl::StrCat(folder, " is whole: nothing is lost\n");
+  if (loss.findings.empty()) return absl::StrCat(folder, " is undamaged: nothing is lost\n");
   std::string text;
   for (const std::string& finding : loss.findings) {
     absl::StrAppend(&text, "damaged: ", finding, "\n");
@@ -348,7 +373,7 @@ std::string LossJson(const std::string& folder, const store::AcceptLossResult& l
                       ",\"aside\":", AsideJson(loss.aside), "}\n");
 }
 
-absl::Status CreateCheckpoint(const config::v1::CliConfig& config, const DbArguments& arguments,
+absl::Status CreateCheckpoint(const CliConfig& config, const DbArguments& arguments,
                               std::FILE* out) {
   const absl::StatusOr<v1::CreateCheckpointResponse> checkpoint =
       arguments.has_data_dir ? CreateLocalCheckpoint(config, arguments.name)
@@ -360,8 +385,7 @@ absl::Status CreateCheckpoint(const config::v1::CliConfig& config, const DbArgum
   return absl::OkStatus();
 }
 
-absl::Status RestoreStore(const config::v1::CliConfig& config, const DbArguments& arguments,
-                          std::FILE* out) {
+absl::Status RestoreStore(const CliConfig& config, const DbArguments& arguments, std::FILE* out) {
   if (arguments.from.empty() != arguments.accept_loss) {
     return UsageError(
         "give either --from=<checkpoint>, to replace the store by it, or --accept_loss, to keep "
@@ -391,13 +415,9 @@ absl::Status RestoreStore(const config::v1::CliConfig& config, const DbArguments
   return absl::OkStatus();
 }
 
-namespace {
+// ---- get, export --------------------------------------------------------------------------------
 
-using store::ReadTaskResult;
-using store::StoreFolder;
-using store::StoreSurvey;
-using store::SurveyedTask;
-using system::StagedFile;
+namespace {
 
 // Tasks that one thread reads at a time: enough to be worth the handover between threads, few
 // enough for the memory, as a task can have more than a megabyte.
@@ -481,7 +501,7 @@ std::string TaskText(const SurveyedTask& surveyed, const ReadTaskResult& reading
   const v1::Task task = wire::ToProto(TaskOf(surveyed, reading));
   std::string text = absl::StrCat("task       ", task.queue_id(), "\nstate      ",
                                   wire::EnumText(*v1::Task::State_descriptor(), task.state()));
-  if (task.position() > 0) absl::StrAppend(&text, ", place ", task.position());
+  if (task.position() > 0) absl::StrAppend(&text, ", position ", task.position());
   absl::StrAppend(&text, "\nprompt     ", base::JsonQuoted(task.prompt()), "\nruns       ",
                   RunsText(task), "\n");
   if (!task.last_error().empty()) {
@@ -492,20 +512,17 @@ std::string TaskText(const SurveyedTask& surveyed, const ReadTaskResult& reading
   }
   for (const core::TaskEvent& event : core::BuildEvents(reading.records)) {
     const v1::TaskEvent proto = wire::ToProto(event);
-    absl::StrAppend(
-        &text,
-        absl::StrFormat("%6d  %s  %-16s %s%s%s\n", event.number,
-                        absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", event.at, absl::UTCTimeZone()),
-                        wire::EnumText(*v1::TaskEvent::Kind_descriptor(), proto.kind()),
-                        base::Escaped(event.who), event.why.empty() ? "" : ": ",
-                        base::Escaped(event.why)));
+    absl::StrAppend(&text,
+                    absl::StrFormat("%6d  %s  %-16s %s%s%s\n", event.number, Rfc3339Text(event.at),
+                                    wire::EnumText(*v1::TaskEvent::Kind_descriptor(), proto.kind()),
+                                    base::Escaped(event.who), event.why.empty() ? "" : ": ",
+                                    base::Escaped(event.why)));
   }
   if (!reading.damage.empty()) absl::StrAppend(&text, "damaged    ", reading.damage, "\n");
   return text;
 }
 
-absl::Status ShowStoredTask(const config::v1::CliConfig& config, const DbArguments& arguments,
-                            std::FILE* out) {
+absl::Status ShowStoredTask(const CliConfig& config, const DbArguments& arguments, std::FILE* out) {
   const std::optional<core::QueueId> id = core::ParseQueueId(arguments.queue_id);
   if (!id.has_value()) {
     return UsageError(QueueIdError(arguments.queue_id));
@@ -538,8 +555,7 @@ absl::Status ExportToFile(const StoreFolder& folder, const StoreSurvey& survey,
   return std::move(file).Promote(stop);
 }
 
-absl::Status ExportTasks(const config::v1::CliConfig& config, const DbArguments& arguments,
-                         std::FILE* out) {
+absl::Status ExportTasks(const CliConfig& config, const DbArguments& arguments, std::FILE* out) {
   InterruptHandler interrupts;
   ASSIGN_OR_RETURN(const std::unique_ptr<StoreFolder> folder, OpenFolder(config));
   const StoreSurvey survey = SurveyWithProgress(*folder);

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -14,16 +13,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "callboard/config/v1/cli.pb.h"
-#include "callboard/v1/queue.pb.h"
 #include "libs/store/restore.h"
 #include "libs/store/store_folder.h"
 
 namespace callboard::cli {
-
-// ---- Helpers of all commands ----
 
 // Command line arguments of one command. They are not settings, so that a loss can be accepted only
 // on the command line, not in a file or in the environment.
@@ -40,45 +35,6 @@ struct DbArguments {
   // Whether --data_dir is on the command line.
   bool has_data_dir = false;
 };
-
-// Opens the store in the configured folder for reading, even if it is damaged.
-absl::StatusOr<std::unique_ptr<store::StoreFolder>> OpenFolder(const config::v1::CliConfig& config);
-
-// A progress line on standard error. Shown only on a terminal, and removed by the destructor.
-class ProgressLine {
- public:
-  // `label` precedes the numbers: `records read:`.
-  explicit ProgressLine(std::string label);
-  ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  // Shows `done` of about `all`; `all` is 0 when it is not known.
-  void Show(uint64_t done, uint64_t all = 0) const;
-
- private:
-  const std::string label_;
-  const bool is_terminal_;
-};
-
-// Calls Survey() and shows its progress.
-store::StoreSurvey SurveyWithProgress(const store::StoreFolder& folder);
-
-// Returns an error with the first finding and how to repair the store; OK without findings.
-absl::Status DamageError(const store::StoreFolder& folder, const store::StoreSurvey& survey);
-
-// Decides whether a damaged store is shown. With --skip_damaged, lists the findings on standard
-// error and returns OK if the store can be read at all; else returns DamageError().
-absl::Status CheckDamage(const DbArguments& arguments, const store::StoreFolder& folder,
-                         const store::StoreSurvey& survey);
-
-// Appends `advice` to an error about a folder that a director uses. Other errors stay unchanged.
-absl::Status WithLockAdvice(const absl::Status& status, absl::string_view advice);
-
-bool WantsJson(const config::v1::CliConfig& config);
-
-std::string ListJson(const std::vector<std::string>& texts);
-std::string HighWaterJson(std::optional<uint64_t> high_water);
 
 // ---- verify, stats ----
 
@@ -120,7 +76,6 @@ absl::Status CreateCheckpoint(const config::v1::CliConfig& config, const DbArgum
 absl::Status RestoreStore(const config::v1::CliConfig& config, const DbArguments& arguments,
                           std::FILE* out);
 
-std::string CheckpointText(const v1::CreateCheckpointResponse& checkpoint);
 std::string RestoredText(const std::string& folder, const store::RestoreResult& restored);
 std::string RestoredJson(const std::string& folder, const store::RestoreResult& restored);
 std::string LossText(const std::string& folder, const store::AcceptLossResult& loss);

@@ -22,7 +22,17 @@
 #include "services/cli/task_commands.h"
 
 namespace callboard::cli {
+
+// ---- Requests -----------------------------------------------------------------------------------
+
 namespace {
+
+using config::v1::CliConfig;
+using google::protobuf::Timestamp;
+using v1::Firing;
+using v1::Job;
+using SchedulerStub = v1::SchedulerService::Stub;
+using Rows = std::vector<std::vector<std::string>>;
 
 // Sets the time range of a preview or a backfill, as far as it was given.
 template <class Request>
@@ -68,7 +78,7 @@ absl::StatusOr<absl::Time> ParseInstant(absl::string_view flag, const std::strin
     }
   }
   return UsageError(absl::StrCat(flag, ": '", text,
-                                 "' is not valid; wanted: 2026-03-29T02:30:00Z or 2026-03-29"));
+                                 "' is not valid; expected: 2026-03-29T02:30:00Z or 2026-03-29"));
 }
 
 absl::StatusOr<v1::PreviewJobRequest> PreviewRequest(const JobArguments& arguments) {
@@ -113,10 +123,9 @@ absl::StatusOr<v1::BackfillJobRequest> BackfillRequest(const JobArguments& argum
   return request;
 }
 
-namespace {
+// ---- Commands -----------------------------------------------------------------------------------
 
-using config::v1::CliConfig;
-using SchedulerStub = v1::SchedulerService::Stub;
+namespace {
 
 constexpr int kPageSize = 1000;
 
@@ -125,20 +134,24 @@ std::string GenerateId() {
   return ports::NewName(random);
 }
 
-// Appends `advice` to the message of `error`. Keeps its code and details.
-absl::Status WithAdvice(const absl::Status& error, const std::string& advice) {
-  absl::Status advised(error.code(), absl::StrCat(error.message(), "; ", advice));
-  error.ForEachPayload([&advised](absl::string_view url, const absl::Cord& payload) {
-    advised.SetPayload(url, payload);
-  });
-  return advised;
-}
-
 // Adds advice to the error of a call that may have succeeded although no answer arrived. `flag`
 // makes the retry the same call, so that it cannot run twice.
 absl::Status WithRetryAdvice(const absl::Status& error, const std::string& flag) {
   if (!absl::IsUnavailable(error) && !absl::IsDeadlineExceeded(error)) return error;
-  return WithAdvice(error, absl::StrCat("retry with ", flag, ", and it runs only once"));
+  return base::WithAdvice(error, absl::StrCat("retry with ", flag, ", and it runs only once"));
+}
+
+// Returns that the jobs file is valid, and its number of jobs.
+std::string ValidFileText(const std::string& path, const v1::ListJobsResponse& jobs) {
+  const int count = jobs.jobs_size();
+  return absl::StrCat(path, ": ", count, count == 1 ? " job" : " jobs", ", no errors\n");
+}
+
+// Returns the error in the newest version of the jobs file; empty if there is none.
+std::string FileErrorText(const v1::SchedulerStatus& status) {
+  if (status.jobs_file_error().empty()) return "";
+  return absl::StrCat("\nthe newest version of the jobs file is not in use:\n  ",
+                      base::Escaped(status.jobs_file_error()), "\n");
 }
 
 absl::StatusOr<std::string> ListAllJobs(const CliConfig& config) {
@@ -189,7 +202,7 @@ absl::StatusOr<std::string> TriggerJob(const CliConfig& config, const JobArgumen
   const absl::StatusOr<v1::TriggerJobResponse> response =
       CallScheduler(config, &SchedulerStub::TriggerJob, request);
   if (base::GetErrorDetails(response.status()).reason == "OVERLAP") {
-    return WithAdvice(response.status(), "--force runs it anyway");
+    return base::WithAdvice(response.status(), "--force runs it anyway");
   }
   if (!response.ok()) {
     return WithRetryAdvice(response.status(), absl::StrCat("--trigger_id=", request.trigger_id()));
@@ -237,6 +250,8 @@ absl::StatusOr<std::string> Resume(const CliConfig& config, const JobArguments& 
   return FormatAnswer(config, response, ResumedText(response));
 }
 
+// ---- Commands of the command line ---------------------------------------------------------------
+
 namespace {
 
 // A validator of CLI11 that rejects an empty name. An unset variable of a script must not mean all
@@ -252,8 +267,8 @@ void AddRequiredJob(CLI::App& command, JobArguments& arguments) {
 }
 
 void AddTimeRange(CLI::App& command, JobArguments& arguments) {
-  command.add_option("--from", arguments.from, "Earliest time: RFC 3339, or a date in UTC.");
-  command.add_option("--until", arguments.until, "Time before which it ends, in the same form.");
+  command.add_option("--from", arguments.from, "Start of the range: RFC 3339, or a date in UTC.");
+  command.add_option("--until", arguments.until, "End of the range (exclusive), in the same form.");
 }
 
 void AddPreview(const AddJobCommand& add, JobArguments& arguments) {
@@ -264,13 +279,13 @@ void AddPreview(const AddJobCommand& add, JobArguments& arguments) {
            "callboard preview --schedule='30 2 * * *' --time_zone=Europe/Berlin",
            "callboard preview --schedule='0 9 * * MON-FRI' --schedule=@monthly"},
           PreviewJob);
-  AddJob(preview, "The job; use --schedule when not given.", arguments);
+  AddJob(preview, "The job; or use --schedule.", arguments);
   preview
       .add_option("--schedule", arguments.schedules,
                   "A schedule that is not a job yet; several are combined.")
       ->allow_extra_args(false);
   preview.add_option("--time_zone", arguments.time_zone,
-                     "Its time zone, by its IANA name; UTC when not given.");
+                     "Its time zone, by its IANA name; default: UTC.");
   preview.add_flag("--seconds", arguments.seconds, "The schedule has a field for seconds.");
   AddTimeRange(preview, arguments);
   preview.add_option("--limit", arguments.limit, "Largest number of occurrences.")
@@ -283,13 +298,13 @@ void AddPauses(const AddJobCommand& add, JobArguments& arguments) {
                         {"callboard pause nightly --why='the disk is full' --until=2026-04-01",
                          "callboard pause --why='upgrading the agents'"},
                         Pause);
-  AddJob(pause, "The job; the queue when not given.", arguments);
+  AddJob(pause, "The job; default: the queue.", arguments);
   pause.add_option("--why", arguments.why, "Reason, shown with the pause.");
   pause.add_option("--until", arguments.until,
                    "Time at which the job resumes by itself: RFC 3339, or a date in UTC.");
   CLI::App& resume = add("resume", "Resume a job; without a job, resume the queue.",
                          {"callboard resume nightly", "callboard resume"}, Resume);
-  AddJob(resume, "The job; the queue when not given.", arguments);
+  AddJob(resume, "The job; default: the queue.", arguments);
 }
 
 }  // namespace
@@ -300,8 +315,7 @@ void AddJobCommands(const AddJobCommand& add, JobArguments& arguments) {
           {"callboard jobs", "callboard jobs nightly", "callboard jobs -o json",
            "callboard jobs --scheduler.address=host:7072", "callboard jobs check scheduler.yaml"},
           ShowJobs);
-  AddJob(jobs, "The job; all when not given. `check` checks a file without a scheduler.",
-         arguments);
+  AddJob(jobs, "The job; default: all jobs. `check` checks a file without a scheduler.", arguments);
   jobs.add_option("file", arguments.file, "The jobs file, after `check`.")->check(CheckNotEmpty);
   CLI::App& trigger = add("trigger", "Run a job once, now, even while it is paused.",
                           {"callboard trigger nightly", "callboard trigger nightly --force",
@@ -310,7 +324,8 @@ void AddJobCommands(const AddJobCommand& add, JobArguments& arguments) {
   AddRequiredJob(trigger, arguments);
   trigger.add_flag("--force", arguments.force,
                    "Run it even while another task of the job is live.");
-  trigger.add_option("--trigger_id", arguments.trigger_id, "Makes it safe to trigger again.");
+  trigger.add_option("--trigger_id", arguments.trigger_id,
+                     "Idempotency key; generated if omitted.");
   AddPreview(add, arguments);
   CLI::App& backfill =
       add("backfill", "Run the occurrences of a past time range, one per second; or list them.",
@@ -322,20 +337,13 @@ void AddJobCommands(const AddJobCommand& add, JobArguments& arguments) {
   for (const char* flag : {"--from", "--until"}) backfill.get_option(flag)->required();
   backfill.add_flag("--dry_run", arguments.dry_run, "List them and run none.");
   backfill.add_option("--backfill_id", arguments.backfill_id,
-                      "Makes it safe to repeat the backfill.");
+                      "Idempotency key; generated if omitted.");
   AddPauses(add, arguments);
 }
 
+// ---- Text for people ----------------------------------------------------------------------------
+
 namespace {
-
-using google::protobuf::Timestamp;
-using v1::Firing;
-using v1::Job;
-using Rows = std::vector<std::vector<std::string>>;
-
-absl::Time TimeOf(const Timestamp& proto) {
-  return wire::FromProto(proto).value_or(absl::UnixEpoch());
-}
 
 // Shows fractions of a second only where there are any: schedules have none.
 std::string InstantText(const Timestamp& proto) {
@@ -371,7 +379,7 @@ std::string PauseText(const Job& job) {
   absl::StrAppend(&text, " until ",
                   job.has_paused_until() ? InstantText(job.paused_until()) : "it is resumed");
   if (!job.pause_why().empty()) absl::StrAppend(&text, ": ", job.pause_why());
-  return EscapedText(text);
+  return base::Escaped(text);
 }
 
 // Returns how the last run ended: `failed (EXEC_FAILED)`; empty before the first one has ended.
@@ -497,17 +505,6 @@ std::string JobsTable(const v1::ListJobsResponse& jobs) {
   return FormatColumns(rows);
 }
 
-std::string ValidFileText(const std::string& path, const v1::ListJobsResponse& jobs) {
-  const int count = jobs.jobs_size();
-  return absl::StrCat(path, ": ", count, count == 1 ? " job" : " jobs", ", no errors\n");
-}
-
-std::string FileErrorText(const v1::SchedulerStatus& status) {
-  if (status.jobs_file_error().empty()) return "";
-  return absl::StrCat("\nthe newest version of the jobs file is not in use:\n  ",
-                      EscapedText(status.jobs_file_error()), "\n");
-}
-
 std::string JobTable(const Job& job) {
   std::string text = FormatColumns(
       {{"job", job.name()},
@@ -538,7 +535,7 @@ std::string ResumedText(const v1::ResumeJobResponse& response) {
 std::string PreviewTable(const v1::PreviewJobRequest& request,
                          const v1::PreviewJobResponse& response) {
   if (response.occurrences().empty()) return "no occurrences\n";
-  Rows rows = {{"INSTANT", "WALL TIME", "NOTE"}};
+  Rows rows = {{"UTC TIME", "WALL TIME", "NOTE"}};
   for (const v1::PreviewJobResponse::Occurrence& occurrence : response.occurrences()) {
     rows.push_back(
         {InstantText(occurrence.at()), occurrence.wall_time(), TimeZoneNote(occurrence)});

@@ -91,10 +91,6 @@ void AddJobCommands(const AddJobCommand& add, JobArguments& arguments);
 
 // Returns a line for each job.
 std::string JobsTable(const v1::ListJobsResponse& jobs);
-// Returns that the jobs file is valid, and its number of jobs.
-std::string ValidFileText(const std::string& path, const v1::ListJobsResponse& jobs);
-// Returns the error in the newest version of the jobs file; empty if there is none.
-std::string FileErrorText(const v1::SchedulerStatus& status);
 // Returns one job with all settings in force, its next occurrences and the outcomes of the last
 // ones.
 std::string JobTable(const v1::Job& job);

@@ -279,7 +279,7 @@ TEST_F(JobCommandsTest, PauseAndResumeWithAJobAffectTheJob) {
 TEST_F(JobCommandsTest, PauseAndResumeWithoutAJobAffectTheQueue) {
   EXPECT_THAT(Printed(Pause(config_, {.why = "upgrade"})), StartsWith("queue      paused"));
   EXPECT_EQ(queue_.why, "upgrade");
-  EXPECT_THAT(Printed(Resume(config_, {})), StartsWith("queue      accepts and dispatches"));
+  EXPECT_THAT(Printed(Resume(config_, {})), StartsWith("queue      running"));
   WantJson();
   EXPECT_THAT(Printed(Pause(config_, {})), HasSubstr("\"paused\":true"));
 }

@@ -39,7 +39,7 @@ TEST(JobRequestsTest, WrongInstantIsAUsageErrorWithTheValidForms) {
                            "infinite-future", "infinite-past", "10000-01-01", "0000-01-01"}) {
     EXPECT_THAT(ParseInstant("--from", text), IsUsageError("--from: '"));
     EXPECT_THAT(ParseInstant("--from", text),
-                IsUsageError("wanted: 2026-03-29T02:30:00Z or 2026-03-29"));
+                IsUsageError("expected: 2026-03-29T02:30:00Z or 2026-03-29"));
   }
 }
 

@@ -201,7 +201,7 @@ TEST(JobTablesTest, PreviewExplainsEffectsOfTheTimeZone) {
     occurrence.set_asked_wall_time("2026-03-29T02:30:00");
   }
   EXPECT_EQ(PreviewTable(request, response),
-            "INSTANT                  WALL TIME                  NOTE\n"
+            "UTC TIME                 WALL TIME                  NOTE\n"
             "2026-03-28 01:30:00 UTC  2026-03-28T02:30:00+01:00\n"
             "2026-03-29 01:00:00 UTC  2026-03-29T03:00:00+02:00  "
             "moved: 2026-03-29 02:30:00 does not exist\n");

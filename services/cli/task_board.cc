@@ -28,9 +28,7 @@
 namespace callboard::cli {
 namespace {
 
-absl::Time TimeOf(const google::protobuf::Timestamp& proto) {
-  return wire::FromProto(proto).value_or(absl::InfinitePast());
-}
+using config::v1::CliConfig;
 
 // Returns whether the task has changed visibly.
 bool Differs(const v1::Task& a, const v1::Task& b) {
@@ -134,6 +132,8 @@ absl::Status TaskBoard::CompletionStatus() const {
                                          " tasks did not complete: ", absl::StrJoin(others, ", ")));
 }
 
+// ---- Lines of text ------------------------------------------------------------------------------
+
 namespace {
 
 // Ended tasks get at least one third of the view, if there are enough of them.
@@ -170,15 +170,11 @@ v1::Task::State StateAfter(const v1::WatchTasksResponse::Change& change) {
   }
 }
 
-absl::Time TimeOrEpoch(const google::protobuf::Timestamp& proto) {
-  return wire::FromProto(proto).value_or(absl::UnixEpoch());
-}
-
 // Returns when the task ended, or else was dispatched, or else was created.
 absl::Time StateSince(const v1::Task& task) {
-  return TimeOrEpoch(task.has_finished_at()     ? task.finished_at()
-                     : task.has_dispatched_at() ? task.dispatched_at()
-                                                : task.created_at());
+  return TimeOf(task.has_finished_at()     ? task.finished_at()
+                : task.has_dispatched_at() ? task.dispatched_at()
+                                           : task.created_at());
 }
 
 // Returns `REASON: detail`, or the one of them that is known.
@@ -187,7 +183,7 @@ std::string ReasonText(v1::Task::State state, const v1::Task& task, const std::s
   std::string reason =
       has_failed ? wire::EnumText(*v1::Task::Reason_descriptor(), task.reason()) : "";
   if (!reason.empty() && !detail.empty()) reason += ": ";
-  return EscapedText(reason + detail);
+  return base::Escaped(reason + detail);
 }
 
 std::string DetailText(const v1::WatchTasksResponse::Change& change) {
@@ -241,9 +237,9 @@ std::string TaskLine(const TaskBoard& board, const v1::Task& task, const Frame& 
   const std::string begin = absl::StrFormat("%-32s ", task.queue_id());
   const std::string state = absl::StrFormat("%-11s", StateText(task.state()));
   const std::string rest =
-      absl::StrFormat(" %-16s %3d %7s  %s%s%s", Truncate(EscapedText(board.AgentOf(task)), 16),
+      absl::StrFormat(" %-16s %8d %7s  %s%s%s", Truncate(base::Escaped(board.AgentOf(task)), 16),
                       task.dispatch(), DurationText(task, frame.now), why, why.empty() ? "" : "  ",
-                      EscapedText(base::JsonQuoted(task.prompt())));
+                      base::Escaped(base::JsonQuoted(task.prompt())));
   const std::string line = Truncate(absl::StrCat(begin, state, rest), frame.columns);
   if (!frame.has_colour || line.size() < begin.size() + state.size()) return line;
   return absl::StrCat(begin, ColourOf(task.state()), state, "\x1b[0m",
@@ -255,7 +251,7 @@ std::string QueueLine(const v1::QueueStatus& status, const std::string& note) {
   const std::string mode = status.draining() ? ", draining" : status.paused() ? ", paused" : "";
   return absl::StrCat("queue  ", status.depth(), bound, " pending, ", status.in_flight(), " of ",
                       status.max_in_flight(), " running, ", status.waiting(), " waiting", mode,
-                      note.empty() ? "" : "  ", EscapedText(note));
+                      note.empty() ? "" : "  ", base::Escaped(note));
 }
 
 }  // namespace
@@ -270,10 +266,9 @@ std::string ChangeLine(const v1::WatchTasksResponse::Change& change) {
                                 ? event.agent()
                                 : std::string(absl::StripPrefix(task.agent_url(), "grpc://"));
   std::string line = absl::StrFormat(
-      "%s  %s  %-11s  %-12s  %s  %s",
-      absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", at, absl::UTCTimeZone()), task.queue_id(),
-      StateText(state), agent.empty() ? "-" : EscapedText(agent),
-      dispatch == 0 ? "-" : absl::StrCat(dispatch), ReasonText(state, task, DetailText(change)));
+      "%s  %s  %-11s  %-12s  %s  %s", Rfc3339Text(at), task.queue_id(), StateText(state),
+      agent.empty() ? "-" : base::Escaped(agent), dispatch == 0 ? "-" : absl::StrCat(dispatch),
+      ReasonText(state, task, DetailText(change)));
   return std::string(absl::StripTrailingAsciiWhitespace(line));
 }
 
@@ -289,8 +284,8 @@ std::vector<std::string> BoardLines(const TaskBoard& board, const v1::QueueStatu
   const size_t shown = fits ? live.size() : body - for_ended - std::min<size_t>(body, 1);
   std::vector<std::string> lines = {
       Truncate(QueueLine(status, note), frame.columns),
-      Truncate(absl::StrFormat("%-32s %-11s %-16s %3s %7s  %s", "TASK", "STATE", "AGENT", "RUN",
-                               "TIME", "WHAT"),
+      Truncate(absl::StrFormat("%-32s %-11s %-16s %8s %7s  %s", "TASK", "STATE", "AGENT",
+                               "DISPATCH", "TIME", "DETAIL"),
                frame.columns)};
   for (size_t i = 0; i < shown; ++i) lines.push_back(TaskLine(board, *live[i], frame));
   if (!fits && body > 0) {
@@ -302,6 +297,8 @@ std::vector<std::string> BoardLines(const TaskBoard& board, const v1::QueueStatu
   if (lines.size() >= frame.rows) lines.resize(frame.rows > 0 ? frame.rows - 1 : 0);
   return lines;
 }
+
+// ---- LiveScreen ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -321,20 +318,14 @@ void WriteFrame(const std::string& frame) {
   std::ignore = write(STDOUT_FILENO, text.data(), text.size());
 }
 
-config::v1::CliConfig WithTimeout(absl::Duration limit, config::v1::CliConfig config) {
+CliConfig WithTimeout(absl::Duration limit, CliConfig config) {
   *config.mutable_timeout() = wire::ToProto(limit);
   return config;
 }
 
 }  // namespace
 
-bool CanDraw(const std::map<std::string, std::string>& environment) {
-  const auto term = environment.find("TERM");
-  return isatty(STDOUT_FILENO) == 1 && term != environment.end() && !term->second.empty() &&
-         term->second != "dumb";
-}
-
-LiveScreen::LiveScreen(const config::v1::CliConfig& config, TaskBoard board, bool has_colour)
+LiveScreen::LiveScreen(const CliConfig& config, TaskBoard board, bool has_colour)
     : config_(WithTimeout(kFrameIntervalMax, config)),
       has_colour_(has_colour),
       board_(std::move(board)),
@@ -408,9 +399,10 @@ void LiveScreen::Draw() {
   rows_ = frame.rows;
 }
 
+// ---- WatchTasks() -------------------------------------------------------------------------------
+
 namespace {
 
-using config::v1::CliConfig;
 using WatchHandler = StreamHandler<v1::WatchTasksResponse>;
 
 // Returns whether a line of text for the change would be redundant: a submit is also reported as
@@ -464,6 +456,13 @@ absl::Status WatchOnScreen(const CliConfig& config, TaskBoard board, bool has_co
                    // The screen shows the failure of its own status calls.
                    .on_disconnect = [](const std::string&) {}}));
   return screen.CompletionStatus();
+}
+
+// Returns whether standard output is a terminal that supports drawing.
+bool CanDraw(const std::map<std::string, std::string>& environment) {
+  const auto term = environment.find("TERM");
+  return isatty(STDOUT_FILENO) == 1 && term != environment.end() && !term->second.empty() &&
+         term->second != "dumb";
 }
 
 }  // namespace

@@ -86,9 +86,6 @@ struct Frame {
 std::vector<std::string> BoardLines(const TaskBoard& board, const v1::QueueStatus& status,
                                     const std::string& note, const Frame& frame);
 
-// Returns whether standard output is a terminal that supports drawing.
-bool CanDraw(const std::map<std::string, std::string>& environment);
-
 // Draws a TaskBoard on the terminal at standard output and redraws it in place, on changes and
 // every second. The last frame stays on the terminal. The modes of the terminal are restored after
 // each frame, so that the process can end at any time.

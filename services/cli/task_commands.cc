@@ -18,34 +18,34 @@
 #include "libs/system/system.h"
 #include "libs/wire/enums.h"
 #include "libs/wire/json.h"
-#include "libs/wire/time.h"
 #include "services/cli/answer_text.h"
 #include "services/cli/director_client.h"
 
 namespace callboard::cli {
+
+// ---- One task and its events --------------------------------------------------------------------
+
 namespace {
 
+using config::v1::CliConfig;
 using v1::TaskEvent;
+using QueueStub = v1::QueueService::Stub;
 
 // Longer reasons are truncated in the table; -o json shows them in full.
 constexpr size_t kWhyMax = 160;
 
-absl::Time TimeOf(const google::protobuf::Timestamp& proto) {
-  return wire::FromProto(proto).value_or(absl::UnixEpoch());
+// `elapsed` is negative if the wall clock was set back.
+std::string ElapsedText(absl::Duration elapsed) {
+  return absl::StrCat(elapsed < absl::ZeroDuration() ? "" : "+",
+                      absl::FormatDuration(absl::Trunc(elapsed, absl::Milliseconds(1))));
 }
 
-// `after` is negative if the wall clock was set back.
-std::string AfterText(absl::Duration after) {
-  return absl::StrCat(after < absl::ZeroDuration() ? "" : "+",
-                      absl::FormatDuration(absl::Trunc(after, absl::Milliseconds(1))));
-}
-
-std::string PlaceText(const TaskEvent& event) {
-  const auto place = [](uint64_t position) {
+std::string PositionText(const TaskEvent& event) {
+  const auto text = [](uint64_t position) {
     return position == 0 ? std::string("-") : absl::StrCat(position);
   };
-  if (event.place_before() == event.place_after()) return place(event.place_after());
-  return absl::StrCat(place(event.place_before()), " -> ", place(event.place_after()));
+  if (event.place_before() == event.place_after()) return text(event.place_after());
+  return absl::StrCat(text(event.place_before()), " -> ", text(event.place_after()));
 }
 
 std::string FaultText(const TaskEvent& event) {
@@ -55,38 +55,6 @@ std::string FaultText(const TaskEvent& event) {
 }
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
-
-}  // namespace
-
-std::string TimelineTable(const v1::Task& task, const std::vector<TaskEvent>& events) {
-  std::vector<std::vector<std::string>> rows = {
-      {"TIME", "AFTER", "EVENT", "WHO", "FAULT", "PLACE", "RUN", "AGENT", "WHY"}};
-  for (const TaskEvent& event : events) {
-    rows.push_back({TimeText(event.at()),
-                    AfterText(TimeOf(event.at()) - TimeOf(task.submitted_at())),
-                    wire::EnumText(*TaskEvent::Kind_descriptor(), event.kind()),
-                    OrDash(event.who()), FaultText(event), PlaceText(event),
-                    event.dispatch() == 0 ? "-" : absl::StrCat(event.dispatch()),
-                    OrDash(event.agent()), Truncate(event.why(), kWhyMax)});
-  }
-  return FormatColumns(rows);
-}
-
-std::string TimelineJson(const v1::Task& task, const std::vector<TaskEvent>* events) {
-  std::string json = wire::ToJson(task);
-  // Removes the closing brace; it follows after the events.
-  json.pop_back();
-  if (events == nullptr) return absl::StrCat(json, ",\"events\":null}\n");
-  const auto append = [](std::string* out, const TaskEvent& event) {
-    absl::StrAppend(out, wire::ToJson(event));
-  };
-  return absl::StrCat(json, ",\"events\":[", absl::StrJoin(*events, ",", append), "]}\n");
-}
-
-namespace {
-
-using config::v1::CliConfig;
-using QueueStub = v1::QueueService::Stub;
 
 constexpr int kPageSize = 1000;
 constexpr char kTooOld[] = "this director is too old to list the events of a task\n";
@@ -108,6 +76,31 @@ absl::StatusOr<std::vector<v1::TaskEvent>> AllEvents(const CliConfig& config,
 
 }  // namespace
 
+std::string TimelineTable(const v1::Task& task, const std::vector<TaskEvent>& events) {
+  std::vector<std::vector<std::string>> rows = {
+      {"TIME", "ELAPSED", "EVENT", "WHO", "FAULT", "POSITION", "DISPATCH", "AGENT", "WHY"}};
+  for (const TaskEvent& event : events) {
+    rows.push_back({TimeText(event.at()),
+                    ElapsedText(TimeOf(event.at()) - TimeOf(task.submitted_at())),
+                    wire::EnumText(*TaskEvent::Kind_descriptor(), event.kind()),
+                    OrDash(event.who()), FaultText(event), PositionText(event),
+                    event.dispatch() == 0 ? "-" : absl::StrCat(event.dispatch()),
+                    OrDash(event.agent()), Truncate(event.why(), kWhyMax)});
+  }
+  return FormatColumns(rows);
+}
+
+std::string TimelineJson(const v1::Task& task, const std::vector<TaskEvent>* events) {
+  std::string json = wire::ToJson(task);
+  // Removes the closing brace; it follows after the events.
+  json.pop_back();
+  if (events == nullptr) return absl::StrCat(json, ",\"events\":null}\n");
+  const auto append = [](std::string* out, const TaskEvent& event) {
+    absl::StrAppend(out, wire::ToJson(event));
+  };
+  return absl::StrCat(json, ",\"events\":[", absl::StrJoin(*events, ",", append), "]}\n");
+}
+
 absl::StatusOr<std::string> ShowTask(const CliConfig& config, const std::string& queue_id) {
   v1::GetTaskRequest request;
   request.set_queue_id(queue_id);
@@ -121,22 +114,24 @@ absl::StatusOr<std::string> ShowTask(const CliConfig& config, const std::string&
   return absl::StrCat(TaskTable(task), "\n", events.ok() ? TimelineTable(task, *events) : kTooOld);
 }
 
+// ---- The queue ----------------------------------------------------------------------------------
+
 namespace {
 
 std::string BoundText(const v1::QueueStatus& status) {
-  return status.max_size() == 0 ? "no bound" : absl::StrCat("of ", status.max_size());
+  return status.max_size() == 0 ? "(unlimited)" : absl::StrCat("of ", status.max_size());
 }
 
 std::string ModeText(const v1::QueueStatus& status) {
-  if (status.draining()) return "draining: accepts nothing";
-  return status.paused() ? "paused: accepts, does not dispatch" : "accepts and dispatches";
+  if (status.draining()) return "draining: accepts no new tasks";
+  return status.paused() ? "paused: accepts tasks but does not dispatch them" : "running";
 }
 
 // Returns a line with who set a switch, when and why; empty when that is not known.
 std::string SwitchLine(absl::string_view label, bool is_known, const v1::QueueSwitch& cause) {
   if (!is_known) return "";
   return absl::StrCat("  ", label, "by ", cause.who(), " at ", TimeText(cause.at()),
-                      cause.why().empty() ? "" : ": ", EscapedText(cause.why()), "\n");
+                      cause.why().empty() ? "" : ": ", base::Escaped(cause.why()), "\n");
 }
 
 }  // namespace
@@ -157,32 +152,29 @@ std::string QueueStatusTable(const v1::QueueStatus& status) {
       " failed, ", status.counts().cancelled(), " cancelled\n");
 }
 
-absl::StatusOr<std::string> ShowQueueStatus(const config::v1::CliConfig& config) {
-  ASSIGN_OR_RETURN(
-      const v1::QueueStatus status,
-      CallDirector(config, &v1::QueueService::Stub::GetQueueStatus, v1::GetQueueStatusRequest()));
+absl::StatusOr<std::string> ShowQueueStatus(const CliConfig& config) {
+  ASSIGN_OR_RETURN(const v1::QueueStatus status,
+                   CallDirector(config, &QueueStub::GetQueueStatus, v1::GetQueueStatusRequest()));
   return FormatAnswer(config, status, QueueStatusTable(status));
 }
 
-absl::StatusOr<std::string> PauseQueue(const config::v1::CliConfig& config,
-                                       const std::string& why) {
+absl::StatusOr<std::string> PauseQueue(const CliConfig& config, const std::string& why) {
   v1::PauseQueueRequest request;
   request.set_why(why);
   ASSIGN_OR_RETURN(const v1::QueueStatus status,
-                   CallDirector(config, &v1::QueueService::Stub::PauseQueue, request));
+                   CallDirector(config, &QueueStub::PauseQueue, request));
   return FormatAnswer(config, status, QueueStatusTable(status));
 }
 
-absl::StatusOr<std::string> ResumeQueue(const config::v1::CliConfig& config) {
-  ASSIGN_OR_RETURN(
-      const v1::QueueStatus status,
-      CallDirector(config, &v1::QueueService::Stub::ResumeQueue, v1::ResumeQueueRequest()));
+absl::StatusOr<std::string> ResumeQueue(const CliConfig& config) {
+  ASSIGN_OR_RETURN(const v1::QueueStatus status,
+                   CallDirector(config, &QueueStub::ResumeQueue, v1::ResumeQueueRequest()));
   return FormatAnswer(config, status, QueueStatusTable(status));
 }
+
+// ---- Logs ---------------------------------------------------------------------------------------
 
 namespace {
-
-using config::v1::CliConfig;
 
 // Writes output to two files in the order in which the task wrote it.
 class LogWriter {
@@ -273,14 +265,13 @@ absl::Status ShowLogs(const CliConfig& config, const LogArguments& arguments, st
   return FollowStream(config, handler);
 }
 
-namespace {
+// ---- Submitting, cancelling and explaining tasks; agents ----------------------------------------
 
-using config::v1::CliConfig;
-using QueueStub = v1::QueueService::Stub;
+namespace {
 
 std::string StateText(const v1::Task& task) {
   std::string text(wire::EnumText(*v1::Task::State_descriptor(), task.state()));
-  if (task.position() > 0) absl::StrAppend(&text, ", place ", task.position());
+  if (task.position() > 0) absl::StrAppend(&text, ", position ", task.position());
   if (task.reason() != v1::Task::REASON_UNSPECIFIED) {
     absl::StrAppend(&text, ", ", wire::EnumText(*v1::Task::Reason_descriptor(), task.reason()));
   }
@@ -294,26 +285,22 @@ absl::StatusOr<v1::QueuePolicy> PolicyFrom(const std::string& text) {
     if (wire::EnumText(policies, number) == text) return static_cast<v1::QueuePolicy>(number);
   }
   return UsageError(absl::StrCat(
-      "--policy: '", text, "' is not valid; wanted: reject, block, drop-oldest, drop-latest"));
+      "--policy: '", text, "' is not valid; expected: reject, block, drop-oldest, drop-latest"));
 }
 
 // Adds the request id to an error after which the caller may have to retry with the same id.
 absl::Status WithRequestId(const absl::Status& error, const std::string& request_id) {
-  const base::ErrorDetails details = base::GetErrorDetails(error);
-  const bool is_unknown = details.reason == "OUTCOME_UNKNOWN" || absl::IsDeadlineExceeded(error) ||
+  const bool is_unknown = base::GetErrorDetails(error).reason == "OUTCOME_UNKNOWN" ||
+                          absl::IsDeadlineExceeded(error) ||
                           ExitCodeOf(error) == ExitCode::kUnreachable;
   if (!is_unknown) return error;
-  const absl::Status with_id(
-      error.code(),
-      absl::StrCat(error.message(),
-                   "; in case it was submitted, retry with --request_id=", request_id));
-  return details.reason.empty() ? with_id
-                                : base::WithReason(with_id, details.reason, details.metadata);
+  return base::WithAdvice(
+      error, absl::StrCat("in case it was submitted, retry with --request_id=", request_id));
 }
 
 void AddLine(const std::string& name, const std::string& value, std::string& text) {
   if (!value.empty())
-    absl::StrAppend(&text, absl::StrFormat("%-10s %s\n", name, EscapedText(value)));
+    absl::StrAppend(&text, absl::StrFormat("%-10s %s\n", name, base::Escaped(value)));
 }
 
 }  // namespace
@@ -347,10 +334,11 @@ absl::StatusOr<std::string> SubmitTask(const CliConfig& config, const TaskArgume
   if (!response.ok()) return WithRequestId(response.status(), request.request_id());
   return FormatAnswer(
       config, *response,
-      absl::StrCat(response->queue_id(), "  ",
-                   wire::EnumText(*v1::Task::State_descriptor(), response->state()),
-                   response->position() > 0 ? absl::StrCat(", place ", response->position()) : "",
-                   response->deduplicated() ? ", already submitted" : "", "\n"));
+      absl::StrCat(
+          response->queue_id(), "  ",
+          wire::EnumText(*v1::Task::State_descriptor(), response->state()),
+          response->position() > 0 ? absl::StrCat(", position ", response->position()) : "",
+          response->deduplicated() ? ", already submitted" : "", "\n"));
 }
 
 std::string TaskTable(const v1::Task& task) {
@@ -385,7 +373,7 @@ absl::StatusOr<std::string> CancelTask(const CliConfig& config, const TaskArgume
       case v1::CancelTaskResponse::OUTCOME_REQUESTED:
         return "cancel sent to its agent; it is cancelled when its processes have ended";
       default:
-        return absl::StrCat("had already ended: ", StateText(response.task()));
+        return absl::StrCat("already finished: ", StateText(response.task()));
     }
   };
   return FormatAnswer(config, response,
@@ -397,7 +385,7 @@ std::string ExplanationTable(const v1::ExplainTaskResponse& explanation) {
   AddLine("task", explanation.queue_id(), text);
   AddLine("answer", explanation.summary(), text);
   if (explanation.position() > 0) {
-    AddLine("place",
+    AddLine("position",
             absl::StrCat(explanation.position(), ", ", explanation.ready_ahead(), " ready ahead"),
             text);
   }
@@ -427,15 +415,15 @@ std::string AgentsTable(const v1::ListAgentsResponse& agents) {
   std::string text = absl::StrFormat("%-20s %-12s %-28s %s\n", "NAME", "STATE", "URL", "LANES");
   for (const v1::Agent& agent : agents.agents()) {
     const auto append = [](std::string* out, const v1::Lane& lane) {
-      absl::StrAppend(out, EscapedText(lane.name()), " ", lane.busy(), "/", lane.slots());
+      absl::StrAppend(out, base::Escaped(lane.name()), " ", lane.busy(), "/", lane.slots());
     };
     absl::StrAppend(&text,
-                    absl::StrFormat("%-20s %-12s %-28s %s\n", EscapedText(agent.name()),
+                    absl::StrFormat("%-20s %-12s %-28s %s\n", base::Escaped(agent.name()),
                                     wire::EnumText(*v1::Agent::State_descriptor(), agent.state()),
-                                    EscapedText(agent.agent_url()),
+                                    base::Escaped(agent.agent_url()),
                                     absl::StrJoin(agent.lanes(), ", ", append)));
     if (!agent.state_why().empty())
-      absl::StrAppend(&text, "  ", EscapedText(agent.state_why()), "\n");
+      absl::StrAppend(&text, "  ", base::Escaped(agent.state_why()), "\n");
   }
   return text;
 }

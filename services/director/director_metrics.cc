@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/log.h"
-#include "services/director/queue_events.h"
+#include "services/director/task_log.h"
 
 namespace callboard {
 
@@ -66,7 +66,7 @@ void DirectorMetrics::OnTurn(absl::Span<const core::Record> records,
   for (const director::TaskStep& step : steps) {
     const auto& record = std::get<core::TaskRecord>(records[step.record]);
     // OnDispatch() has counted the dispatch already.
-    if (!std::holds_alternative<core::Dispatched>(record.change)) metrics_.Count(record, step);
+    if (!std::holds_alternative<core::TaskDispatched>(record.change)) metrics_.Count(record, step);
     for (const QueueLogLine& line : LogLinesOf(record, step)) {
       base::LogAt(line.level, "queue", Name(line.event),
                   [&] { return FieldsOf(line.event, record, step); });

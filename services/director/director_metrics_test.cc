@@ -68,7 +68,7 @@ TEST_F(DirectorMetricsTest, UnknownRunIsAWarningAndNotAnOrphanResult) {
 }
 
 TEST_F(DirectorMetricsTest, DispatchIsCountedOnce) {
-  const core::TaskRecord record = {.change = core::Dispatched()};
+  const core::TaskRecord record = {.change = core::TaskDispatched()};
   const director::TaskStep step = {.from = core::LifecycleState::kPending};
   metrics_.OnDispatch(record, step);
   metrics_.OnTurn({core::Record(record)}, {step});

@@ -11,7 +11,7 @@
 #include "libs/server/call.h"
 #include "libs/wire/page.h"
 #include "libs/wire/time.h"
-#include "services/director/lists.h"
+#include "services/director/query_messages.h"
 
 namespace callboard {
 
@@ -20,7 +20,8 @@ using director::Command;
 using director::DirectorEngine;
 using director::Moment;
 
-bool AgentGate::OnSessionOpened(core::SessionId session, const core::SessionOpened& opened) {
+bool AgentEventReceiver::OnSessionOpened(core::AgentSessionId session,
+                                         const core::SessionOpened& opened) {
   return driver_.Post(AgentCommand([this, session, opened](DirectorEngine& engine, Moment now) {
     const absl::Status status = engine.OnSessionOpened(session, opened, now);
     if (status.ok()) {
@@ -36,13 +37,14 @@ bool AgentGate::OnSessionOpened(core::SessionId session, const core::SessionOpen
   }));
 }
 
-bool AgentGate::OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) {
+bool AgentEventReceiver::OnItems(core::AgentSessionId session,
+                                 const std::vector<core::AgentItem>& items) {
   return driver_.Post(AgentCommand([session, items](DirectorEngine& engine, Moment now) {
     engine.OnItems(session, items, now);
   }));
 }
 
-void AgentGate::OnOutput(core::SessionId session, core::RunOutput output) {
+void AgentEventReceiver::OnOutput(core::AgentSessionId session, core::RunOutput output) {
   core::OutputAck acknowledged = {output.token};
   if (!output.chunks.empty()) acknowledged.number = output.chunks.back().number;
   outputs_.Store(std::move(output), [&link = link_, session, acknowledged] {
@@ -50,20 +52,20 @@ void AgentGate::OnOutput(core::SessionId session, core::RunOutput output) {
   });
 }
 
-void AgentGate::OnSessionClosed(core::SessionId session, const absl::Status& why) {
+void AgentEventReceiver::OnSessionClosed(core::AgentSessionId session, const absl::Status& why) {
   driver_.Post(
       AgentCommand([session, why](DirectorEngine& engine,
                                   Moment now) { engine.OnSessionClosed(session, why, now); },
                    Command::Origin::kLink));
 }
 
-void AgentGate::OnUnreachable(const std::string& name, const absl::Status& why) {
+void AgentEventReceiver::OnUnreachable(const std::string& name, const absl::Status& why) {
   driver_.Post(AgentCommand(
       [name, why](DirectorEngine& engine, Moment now) { engine.OnUnreachable(name, why, now); },
       Command::Origin::kLink));
 }
 
-void AgentGate::OnStartNotSent(const core::FenceToken& token) {
+void AgentEventReceiver::OnStartNotSent(const core::FenceToken& token) {
   driver_.Post(AgentCommand(
       [token](DirectorEngine& engine, Moment now) { engine.OnStartNotSent(token, now); },
       Command::Origin::kLink));

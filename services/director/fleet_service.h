@@ -21,17 +21,17 @@ namespace callboard {
 // the director and goes to the OutputKeeper.
 //
 // Thread-safe: the link calls it on its own threads.
-class AgentGate final : public ports::AgentListener {
+class AgentEventReceiver final : public ports::AgentListener {
  public:
   // The arguments outlive this object.
-  AgentGate(director::DirectorDriver& driver, link::GrpcAgentLink& link,
-            store::OutputKeeper& outputs)
+  AgentEventReceiver(director::DirectorDriver& driver, link::GrpcAgentLink& link,
+                     store::OutputKeeper& outputs)
       : driver_(driver), link_(link), outputs_(outputs) {}
 
-  bool OnSessionOpened(core::SessionId session, const core::SessionOpened& opened) override;
-  bool OnItems(core::SessionId session, const std::vector<core::AgentItem>& items) override;
-  void OnOutput(core::SessionId session, core::RunOutput output) override;
-  void OnSessionClosed(core::SessionId session, const absl::Status& why) override;
+  bool OnSessionOpened(core::AgentSessionId session, const core::SessionOpened& opened) override;
+  bool OnItems(core::AgentSessionId session, const std::vector<core::AgentItem>& items) override;
+  void OnOutput(core::AgentSessionId session, core::RunOutput output) override;
+  void OnSessionClosed(core::AgentSessionId session, const absl::Status& why) override;
   void OnUnreachable(const std::string& name, const absl::Status& why) override;
   void OnStartNotSent(const core::FenceToken& token) override;
 

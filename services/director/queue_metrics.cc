@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/telemetry/metrics.h"
 #include "libs/wire/enums.h"
-#include "services/director/lists.h"
+#include "services/director/query_messages.h"
 
 namespace callboard {
 namespace {
@@ -97,7 +97,7 @@ QueueMetrics::QueueMetrics(const Registries& registries)
 
 void QueueMetrics::Count(const core::TaskRecord& record, const director::TaskStep& step) {
   if (const auto outcome = OutcomeOf(record, step)) dispatches_.at(*outcome)->Increment();
-  if (const auto* ended = std::get_if<core::Ended>(&record.change)) {
+  if (const auto* ended = std::get_if<core::TaskEnded>(&record.change)) {
     tasks_.at({ended->state, ended->reason})->Increment();
   }
   if (record.event.kind == core::TaskEventKind::kOrphanResult) CountOrphan();
@@ -127,7 +127,7 @@ std::vector<prometheus::MetricFamily> QueueGauges(const director::QueueLevels& l
   add("pending", "Pending tasks, including those that may not start yet.", levels.pending);
   add("in_flight", "Tasks that are dispatched to an agent.", levels.in_flight);
   add("waiting", "Callers that wait for a place in the queue.", levels.waiting);
-  add("max_size", "Bound on the pending tasks; 0 means no bound.", levels.max_size);
+  add("max_size", "Largest number of pending tasks; 0: unlimited.", levels.max_size);
   add("oldest_age_seconds", "Time since the oldest pending task was accepted.",
       absl::ToDoubleSeconds(std::max(absl::ZeroDuration(), now - levels.oldest)));
   add("remembered_requests", "Request ids that outlive their task.", levels.remembered_requests);

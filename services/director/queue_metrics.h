@@ -20,7 +20,7 @@
 #include "libs/director/observer.h"
 #include "libs/director/task_step.h"
 #include "libs/telemetry/metrics.h"
-#include "services/director/queue_events.h"
+#include "services/director/task_log.h"
 
 namespace callboard {
 

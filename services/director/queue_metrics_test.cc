@@ -51,13 +51,13 @@ class QueueMetricsTest : public testing::Test {
 };
 
 TEST_F(QueueMetricsTest, DurationHasAnExemplarWithItsTrace) {
-  Count(LifecycleState::kWorking, core::Ended(), 20);
+  Count(LifecycleState::kWorking, core::TaskEnded(), 20);
   const std::optional<telemetry::Exemplar> exemplar = exemplars_.Find("callboard_run_seconds", 60);
   ASSERT_TRUE(exemplar.has_value());
   EXPECT_EQ(exemplar->value, 20);
   // A run can be in another trace than the wait before it.
   EXPECT_TRUE(exemplar->trace_id == kDispatch.trace_id);
-  Count(LifecycleState::kPending, core::Dispatched{.dispatch = core::DispatchNumber(2)}, 20);
+  Count(LifecycleState::kPending, core::TaskDispatched{.dispatch = core::DispatchNumber(2)}, 20);
   EXPECT_TRUE(exemplars_.Find("callboard_queue_pending_seconds", 60)->trace_id == kTrace.trace_id);
 }
 
@@ -69,12 +69,12 @@ TEST_F(QueueMetricsTest, KnownLabelsExistFromTheStart) {
 }
 
 TEST_F(QueueMetricsTest, TaskEndsAndDispatchOutcomesAreCountedSeparately) {
-  Count(LifecycleState::kDispatching, core::Accepted());
-  Count(LifecycleState::kWorking, core::Ended());
+  Count(LifecycleState::kDispatching, core::StartAccepted());
+  Count(LifecycleState::kWorking, core::TaskEnded());
   Count(LifecycleState::kPending,
-        core::Ended{.state = LifecycleState::kFailed, .reason = FailureReason::kEvicted});
-  Count(LifecycleState::kDispatching, core::AnsweredBusy());
-  Count(LifecycleState::kDispatching, core::AnsweredBusy());
+        core::TaskEnded{.state = LifecycleState::kFailed, .reason = FailureReason::kEvicted});
+  Count(LifecycleState::kDispatching, core::StartAnsweredBusy());
+  Count(LifecycleState::kDispatching, core::StartAnsweredBusy());
   EXPECT_THAT(Lines(), IsSupersetOf({"callboard_tasks_total{reason=\"\",state=\"completed\"} 1",
                                      "callboard_tasks_total{reason=\"evicted\",state=\"failed\"} 1",
                                      "callboard_dispatch_total{outcome=\"accepted\"} 1",
@@ -82,10 +82,10 @@ TEST_F(QueueMetricsTest, TaskEndsAndDispatchOutcomesAreCountedSeparately) {
 }
 
 TEST_F(QueueMetricsTest, EachDurationHasItsOwnHistogram) {
-  Count(LifecycleState::kPending, core::Admitted(), 1);
-  Count(LifecycleState::kPending, core::Dispatched{.dispatch = core::DispatchNumber(1)}, 2);
-  Count(LifecycleState::kDispatching, core::Accepted(), 3);
-  Count(LifecycleState::kWorking, core::Ended(), 4);
+  Count(LifecycleState::kPending, core::TaskAdmitted(), 1);
+  Count(LifecycleState::kPending, core::TaskDispatched{.dispatch = core::DispatchNumber(1)}, 2);
+  Count(LifecycleState::kDispatching, core::StartAccepted(), 3);
+  Count(LifecycleState::kWorking, core::TaskEnded(), 4);
   metrics_.CountCommit(5, absl::Milliseconds(500));
   EXPECT_THAT(
       Lines(),

@@ -22,9 +22,9 @@
 #include "libs/wire/status.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
-#include "services/director/lists.h"
-#include "services/director/log_tail.h"
+#include "services/director/query_messages.h"
 #include "services/director/submit_tasks.h"
+#include "services/director/tail_task_logs.h"
 
 namespace callboard {
 namespace {
@@ -144,6 +144,12 @@ v1::CancelTaskResponse::Outcome OutcomeOf(director::CancelResult answer) {
       return v1::CancelTaskResponse::OUTCOME_ALREADY_ENDED;
   }
   return v1::CancelTaskResponse::OUTCOME_UNSPECIFIED;
+}
+
+void Finish(const server::UnaryCall<v1::QueueStatus>& call,
+            const absl::StatusOr<core::QueueStatus>& status) {
+  if (!status.ok()) return call.Finish(status.status());
+  call.Finish(wire::ToProto(*status));
 }
 
 }  // namespace
@@ -294,14 +300,15 @@ grpc::ServerUnaryReactor* QueueService::ListSessions(grpc::CallbackServerContext
                                                      v1::ListSessionsResponse* response) {
   const auto list = [&](const server::UnaryCall<v1::ListSessionsResponse>& call) {
     const wire::PageScope scope(*request);
-    const absl::StatusOr<director::SessionQuery> query = SessionQueryFrom(scope.Unseal(*request));
+    const absl::StatusOr<director::TaskSessionQuery> query =
+        TaskSessionQueryFrom(scope.Unseal(*request));
     if (!query.ok()) return call.Finish(query.status());
-    driver_.PostCall<director::SessionPage>(
+    driver_.PostCall<director::TaskSessionPage>(
         director::Command::Access::kRead,
         [query = *query](director::DirectorEngine& engine, director::Moment) {
-          return engine.ListSessions(query);
+          return engine.ListTaskSessions(query);
         },
-        [call, scope](const absl::StatusOr<director::SessionPage>& page) {
+        [call, scope](const absl::StatusOr<director::TaskSessionPage>& page) {
           if (!page.ok()) return call.Finish(page.status());
           call.Finish(scope.Seal(ListResponse(*page)));
         });
@@ -334,7 +341,8 @@ grpc::ServerWriteReactor<v1::TailTaskLogsResponse>* QueueService::TailTaskLogs(
     const absl::StatusOr<store::OutputKeeper::ReadRequest> output_request =
         OutputRequestFrom(*request);
     if (!output_request.ok()) return call.Finish(output_request.status());
-    std::make_shared<LogTail>(call, LogTail::Deps{driver_, outputs_, clock_}, *output_request)
+    std::make_shared<TailTaskLogsCall>(call, TailTaskLogsCall::Deps{driver_, outputs_, clock_},
+                                       *output_request)
         ->Begin();
   };
   return server::Stream<v1::TailTaskLogsResponse>(context, tail, {.budget = &budget_});
@@ -370,16 +378,6 @@ grpc::ServerUnaryReactor* QueueService::ExplainTask(grpc::CallbackServerContext*
 }
 
 // ---- Methods that control the queue as a whole ----
-
-namespace {
-
-void Finish(const server::UnaryCall<v1::QueueStatus>& call,
-            const absl::StatusOr<core::QueueStatus>& status) {
-  if (!status.ok()) return call.Finish(status.status());
-  call.Finish(wire::ToProto(*status));
-}
-
-}  // namespace
 
 grpc::ServerUnaryReactor* QueueService::GetQueueStatus(grpc::CallbackServerContext* context,
                                                        const v1::GetQueueStatusRequest*,

@@ -13,6 +13,7 @@
 #include "libs/flow/flow.h"
 #include "libs/flow/thread_pool.h"
 #include "libs/link/grpc_agent_link.h"
+#include "libs/server/flow_config.h"
 #include "libs/server/server.h"
 #include "libs/store/output_keeper.h"
 #include "libs/store/rocksdb_store.h"
@@ -66,37 +67,6 @@ absl::Status CheckLease(const config::v1::LeaseConfig& lease) {
       " or more"));
 }
 
-}  // namespace
-
-absl::StatusOr<director::DriverOptions> DriverOptionsFrom(
-    const config::v1::DirectorConfig& config) {
-  RETURN_IF_ERROR(CheckLease(config.lease()));
-  const config::v1::QueueConfig& queue = config.queue();
-  const config::v1::LeaseConfig& lease = config.lease();
-  return director::DriverOptions{
-      .engine = {.queue = {.max_size = queue.max_size(),
-                           .policy = PolicyFrom(queue.policy()),
-                           .max_attempts = queue.max_attempts(),
-                           .dispatch_timeout = FromProto(queue.dispatch_timeout()),
-                           .max_waiters = queue.max_waiters(),
-                           .max_waiting_bytes = queue.max_waiting_bytes(),
-                           .scheduler_share = queue.scheduler_share(),
-                           .allow_evict = queue.allow_evict()},
-                 .lease = {.heartbeat = FromProto(lease.heartbeat()),
-                           .self_fence = FromProto(lease.self_fence()),
-                           .redispatch_after = FromProto(lease.redispatch_after()),
-                           .kill_grace = FromProto(lease.kill_grace())},
-                 .retention = {.age = FromProto(config.retention().age()),
-                               .count = config.retention().count()}}};
-}
-
-std::string StatusPage(const core::QueueStatus& queue) {
-  return server::RenderViewPage({"statusable", "observable", "taskable"},
-                                {{"queue", wire::ToJson(wire::ToProto(queue))}});
-}
-
-namespace {
-
 // Longest wait at shutdown for the last record to reach the disk, and then again for agents to
 // receive the announcement.
 constexpr absl::Duration kShutdownTimeout = absl::Milliseconds(400);
@@ -139,12 +109,39 @@ struct Components {
   std::optional<server::CallTracer> tracer;
   std::unique_ptr<store::OutputKeeper> outputs;
   std::unique_ptr<director::DirectorDriver> driver;
-  std::optional<AgentGate> gate;
+  std::optional<AgentEventReceiver> receiver;
   std::optional<QueueService> queue;
   std::optional<FleetService> fleet;
 };
 
 }  // namespace
+
+absl::StatusOr<director::DriverOptions> DriverOptionsFrom(
+    const config::v1::DirectorConfig& config) {
+  RETURN_IF_ERROR(CheckLease(config.lease()));
+  const config::v1::QueueConfig& queue = config.queue();
+  const config::v1::LeaseConfig& lease = config.lease();
+  return director::DriverOptions{
+      .engine = {.queue = {.max_size = queue.max_size(),
+                           .policy = PolicyFrom(queue.policy()),
+                           .max_attempts = queue.max_attempts(),
+                           .dispatch_timeout = FromProto(queue.dispatch_timeout()),
+                           .max_waiters = queue.max_waiters(),
+                           .max_waiting_bytes = queue.max_waiting_bytes(),
+                           .scheduler_share = queue.scheduler_share(),
+                           .allow_evict = queue.allow_evict()},
+                 .lease = {.heartbeat = FromProto(lease.heartbeat()),
+                           .self_fence = FromProto(lease.self_fence()),
+                           .redispatch_after = FromProto(lease.redispatch_after()),
+                           .kill_grace = FromProto(lease.kill_grace())},
+                 .retention = {.age = FromProto(config.retention().age()),
+                               .count = config.retention().count()}}};
+}
+
+std::string StatusPage(const core::QueueStatus& queue) {
+  return server::RenderStatusPage({"statusable", "observable", "taskable"},
+                                  {{"queue", wire::ToJson(wire::ToProto(queue))}});
+}
 
 absl::StatusOr<flow::FlowOptions> DirectorFlow(const config::v1::FlowConfig& config,
                                                const flow::Machine& machine,
@@ -190,11 +187,11 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
       driver, [&link = *components->link](const std::string& name, const std::string& address) {
         link.Dial(address, link::GrpcAgentLink::DialPolicy::kWhileAnnounced, name);
       });
-  components->gate.emplace(driver, *components->link, *components->outputs);
+  components->receiver.emplace(driver, *components->link, *components->outputs);
   for (const std::string& address : config.fleet().agents()) {
     components->link->Dial(address, link::GrpcAgentLink::DialPolicy::kAlways);
   }
-  components->link->Start(*components->gate);
+  components->link->Start(*components->receiver);
   server::ServerDefinition definition = {
       .services = {{v1::QueueService::service_full_name(), &*components->queue},
                    {v1::FleetService::service_full_name(), &*components->fleet}},

@@ -150,7 +150,8 @@ absl::StatusOr<std::vector<SubmitStream::Item>> SubmitTasksCall::ItemsFrom(
       // If the submit is rejected or cancelled, its log line and span are in the trace that the
       // task would have had.
       if (!trace_.has_value()) origins.back().trace = submission->trace;
-      items.push_back(director::MakeSubmitter(server::kIdentity, *std::move(submission), arrived));
+      items.push_back(
+          director::MakeSubmitRequest(server::kIdentity, *std::move(submission), arrived));
     } else {
       items.push_back(submission.status());
     }
@@ -162,7 +163,7 @@ void SubmitTasksCall::EndSpan(const SubmitStream::Answer& answer) const {
   const auto* submitted = std::get_if<director::SubmitResult>(&answer.decision);
   // Only a new task has a submit span: not a rejected, repeated or validate_only submit.
   if (submitted == nullptr || submitted->admitted.trace == core::SpanContext()) return;
-  const core::Admitted& admitted = submitted->admitted;
+  const core::TaskAdmitted& admitted = submitted->admitted;
   tracer_.End({.context = admitted.trace, .parent = trace_, .began = admitted.submitted_at},
               kSubmitMethod, absl::OkStatus());
 }

@@ -6,7 +6,7 @@
 
 #include "libs/core/trace.h"
 #include "libs/ports/telemetry.h"
-#include "services/director/queue_events.h"
+#include "services/director/task_log.h"
 
 namespace callboard {
 namespace {
@@ -38,7 +38,7 @@ void Fail(const std::string& why, ports::FinishedSpan& span) {
 }
 
 // Returns the error type of a dispatch that returned its task to the queue.
-const char* WhyReturned(const core::Returned& returned) {
+const char* WhyReturned(const core::TaskReturned& returned) {
   switch (returned.failure) {
     case core::DispatchFailure::kAgentLost:
       return "agent_lost";
@@ -53,7 +53,7 @@ const char* WhyReturned(const core::Returned& returned) {
 // Adds the end of the task, if the record ends it. Leaves out the error text, which may contain
 // anything.
 void AddEnd(const core::TaskRecord& record, ports::FinishedSpan& span) {
-  const auto* ended = std::get_if<core::Ended>(&record.change);
+  const auto* ended = std::get_if<core::TaskEnded>(&record.change);
   if (ended == nullptr) return;
   span.attributes.push_back({names::kTaskState, Name(ended->state)});
   if (!ended->reason.has_value()) return;
@@ -68,7 +68,7 @@ ports::FinishedSpan RedriveSpan(const core::TaskRecord& record, const TaskStep& 
   span.start = step.submitted_at;
   AddOperation("redrive", names::kTypeCreate, span);
   span.attributes.push_back(
-      {names::kRedriveOf, core::ToString(*std::get<core::Admitted>(record.change).redrive_of)});
+      {names::kRedriveOf, core::ToString(*std::get<core::TaskAdmitted>(record.change).redrive_of)});
   return span;
 }
 
@@ -101,7 +101,7 @@ ports::FinishedSpan DispatchSpan(const core::TaskRecord& record, const TaskStep&
   span.attributes.push_back({names::kDispatchNumber, static_cast<int64_t>(step.dispatch.value())});
   span.attributes.push_back({names::kAttempt, int64_t{step.attempts} + 1});
   if (step.from == LifecycleState::kWorking) span.events.push_back({names::kAccepted, step.since});
-  if (const auto* returned = std::get_if<core::Returned>(&record.change)) {
+  if (const auto* returned = std::get_if<core::TaskReturned>(&record.change)) {
     Fail(WhyReturned(*returned), span);
   }
   AddEnd(record, span);
@@ -111,20 +111,24 @@ ports::FinishedSpan DispatchSpan(const core::TaskRecord& record, const TaskStep&
 // Returns a copy of the fields that SpanOf() needs, without prompts and results.
 core::TaskRecord SpanFieldsOf(const core::TaskRecord& record) {
   struct CopySpanFields {
-    core::TaskChange operator()(const core::Admitted& admitted) const {
-      return core::Admitted{.redrive_of = admitted.redrive_of};
+    core::TaskChange operator()(const core::TaskAdmitted& admitted) const {
+      return core::TaskAdmitted{.redrive_of = admitted.redrive_of};
     }
-    core::TaskChange operator()(const core::Returned& returned) const {
-      return core::Returned{.failure = returned.failure, .reported = returned.reported};
+    core::TaskChange operator()(const core::TaskReturned& returned) const {
+      return core::TaskReturned{.failure = returned.failure, .reported = returned.reported};
     }
-    core::TaskChange operator()(const core::Ended& ended) const {
-      core::Ended copy = {.state = ended.state, .reason = ended.reason};
+    core::TaskChange operator()(const core::TaskEnded& ended) const {
+      core::TaskEnded copy = {.state = ended.state, .reason = ended.reason};
       if (ended.run.has_value()) copy.run.emplace();
       return copy;
     }
-    core::TaskChange operator()(const core::Dispatched&) const { return core::Dispatched(); }
-    core::TaskChange operator()(const core::Accepted& same) const { return same; }
-    core::TaskChange operator()(const core::AnsweredBusy&) const { return core::AnsweredBusy(); }
+    core::TaskChange operator()(const core::TaskDispatched&) const {
+      return core::TaskDispatched();
+    }
+    core::TaskChange operator()(const core::StartAccepted& same) const { return same; }
+    core::TaskChange operator()(const core::StartAnsweredBusy&) const {
+      return core::StartAnsweredBusy();
+    }
     core::TaskChange operator()(const core::CancelRequested& same) const { return same; }
     core::TaskChange operator()(const core::EventOnly& same) const { return same; }
   };
@@ -137,22 +141,22 @@ core::TaskRecord SpanFieldsOf(const core::TaskRecord& record) {
 
 bool EndsSpan(const core::TaskRecord& record) {
   struct ChangeEndsSpan {
-    bool operator()(const core::Admitted& admitted) const {
+    bool operator()(const core::TaskAdmitted& admitted) const {
       return admitted.redrive_of.has_value();
     }
-    bool operator()(const core::Dispatched&) const { return true; }
-    bool operator()(const core::Accepted&) const { return false; }
-    bool operator()(const core::AnsweredBusy&) const { return true; }
-    bool operator()(const core::Returned&) const { return true; }
+    bool operator()(const core::TaskDispatched&) const { return true; }
+    bool operator()(const core::StartAccepted&) const { return false; }
+    bool operator()(const core::StartAnsweredBusy&) const { return true; }
+    bool operator()(const core::TaskReturned&) const { return true; }
     bool operator()(const core::CancelRequested&) const { return false; }
-    bool operator()(const core::Ended&) const { return true; }
+    bool operator()(const core::TaskEnded&) const { return true; }
     bool operator()(const core::EventOnly&) const { return false; }
   };
   return std::visit(ChangeEndsSpan(), record.change);
 }
 
 ports::FinishedSpan SpanOf(const core::TaskRecord& record, const TaskStep& step) {
-  if (std::holds_alternative<core::Admitted>(record.change)) return RedriveSpan(record, step);
+  if (std::holds_alternative<core::TaskAdmitted>(record.change)) return RedriveSpan(record, step);
   return step.from == LifecycleState::kPending ? WaitSpan(record, step)
                                                : DispatchSpan(record, step);
 }

@@ -55,7 +55,7 @@ std::vector<std::string> EventsOf(const ports::FinishedSpan& span) {
 }
 
 TEST(TaskSpansTest, FirstWaitBeginsAtTheSubmit) {
-  const auto span = SpanOf(Record(core::Dispatched{}), StepFrom(LifecycleState::kPending, 0));
+  const auto span = SpanOf(Record(core::TaskDispatched{}), StepFrom(LifecycleState::kPending, 0));
   EXPECT_EQ(span.name, "queue.wait");
   EXPECT_TRUE(span.context.trace_id == kSubmit.trace_id);
   EXPECT_TRUE(span.context.span_id == core::WaitSpanId(kTask, core::DispatchNumber(0)));
@@ -67,15 +67,15 @@ TEST(TaskSpansTest, FirstWaitBeginsAtTheSubmit) {
 }
 
 TEST(TaskSpansTest, EachLaterWaitHasItsOwnSpan) {
-  const auto span = SpanOf(Record(core::Dispatched{}), StepFrom(LifecycleState::kPending, 2));
+  const auto span = SpanOf(Record(core::TaskDispatched{}), StepFrom(LifecycleState::kPending, 2));
   EXPECT_TRUE(span.context.span_id == core::WaitSpanId(kTask, core::DispatchNumber(2)));
   EXPECT_EQ(span.start, kNow - absl::Seconds(2));
   EXPECT_THAT(EventsOf(span), ElementsAre("pending 2"));
 }
 
 TEST(TaskSpansTest, TaskThatEndsWhilePendingEndsItsWait) {
-  const auto span = SpanOf(Record(core::Ended{.state = LifecycleState::kFailed,
-                                              .reason = core::FailureReason::kExpired}),
+  const auto span = SpanOf(Record(core::TaskEnded{.state = LifecycleState::kFailed,
+                                                  .reason = core::FailureReason::kExpired}),
                            StepFrom(LifecycleState::kPending, 0));
   EXPECT_EQ(span.name, "queue.wait");
   EXPECT_EQ(TextOf(span, "callboard.task.state"), "failed");
@@ -85,7 +85,7 @@ TEST(TaskSpansTest, TaskThatEndsWhilePendingEndsItsWait) {
 
 TEST(TaskSpansTest, DispatchSpanLastsUntilItsRunEnds) {
   const auto span =
-      SpanOf(Record(core::Ended{.state = LifecycleState::kCompleted, .run = core::RunResult{}}),
+      SpanOf(Record(core::TaskEnded{.state = LifecycleState::kCompleted, .run = core::RunResult{}}),
              StepFrom(LifecycleState::kWorking, 2));
   EXPECT_EQ(span.name, "dispatch");
   EXPECT_EQ(span.context, kSecondDispatch);
@@ -103,11 +103,12 @@ TEST(TaskSpansTest, DispatchSpanLastsUntilItsRunEnds) {
 }
 
 TEST(TaskSpansTest, DispatchSpanHasTheOutcomeOfAFailure) {
-  const auto busy = SpanOf(Record(core::AnsweredBusy{}), StepFrom(LifecycleState::kDispatching, 2));
+  const auto busy =
+      SpanOf(Record(core::StartAnsweredBusy{}), StepFrom(LifecycleState::kDispatching, 2));
   EXPECT_EQ(TextOf(busy, "callboard.dispatch.outcome"), "busy");
   EXPECT_TRUE(busy.status.ok());
-  const auto failed =
-      SpanOf(Record(core::Returned{.error = "canary"}), StepFrom(LifecycleState::kDispatching, 2));
+  const auto failed = SpanOf(Record(core::TaskReturned{.error = "canary"}),
+                             StepFrom(LifecycleState::kDispatching, 2));
   EXPECT_EQ(TextOf(failed, "callboard.dispatch.outcome"), "failed");
   EXPECT_EQ(TextOf(failed, "error.type"), "director_restarted");
   EXPECT_EQ(TextOf(busy, "error.type"), "");
@@ -115,7 +116,7 @@ TEST(TaskSpansTest, DispatchSpanHasTheOutcomeOfAFailure) {
 
 TEST(TaskSpansTest, DispatchThatReturnsItsTaskHasAnErrorType) {
   using core::DispatchFailure;
-  const std::vector<std::pair<core::Returned, std::string>> all = {
+  const std::vector<std::pair<core::TaskReturned, std::string>> all = {
       {{.failure = DispatchFailure::kNone, .error = "canary"}, "director_restarted"},
       {{.failure = DispatchFailure::kNone, .reported = true, .error = "canary"}, "run_failed"},
       {{.failure = DispatchFailure::kAgentFailed, .error = "canary"}, "agent_failed"},
@@ -132,23 +133,24 @@ TEST(TaskSpansTest, DispatchThatReturnsItsTaskHasAnErrorType) {
 TEST(TaskSpansTest, DispatchInAnotherTraceIsLinkedToTheSubmit) {
   TaskStep step = StepFrom(LifecycleState::kWorking, 2);
   step.dispatch_trace.trace_id = core::DispatchTraceId(kTask, core::DispatchNumber(2));
-  const auto span = SpanOf(Record(core::Returned{}), step);
+  const auto span = SpanOf(Record(core::TaskReturned{}), step);
   EXPECT_TRUE(span.parent == std::nullopt);
   EXPECT_THAT(span.links, ElementsAre(kSubmit));
 }
 
 TEST(TaskSpansTest, RedriveBeginsANewTrace) {
-  const auto span = SpanOf(Record(core::Admitted{.redrive_of = core::QueueId(core::Ulid(5, 6))}),
-                           StepFrom(LifecycleState::kPending, 0));
+  const auto span =
+      SpanOf(Record(core::TaskAdmitted{.redrive_of = core::QueueId(core::Ulid(5, 6))}),
+             StepFrom(LifecycleState::kPending, 0));
   EXPECT_EQ(span.name, "queue.redrive");
   EXPECT_EQ(span.context, kSubmit);
   EXPECT_TRUE(span.parent == std::nullopt);
 }
 
 TEST(TaskSpansTest, StepsWithinASpanDoNotEndIt) {
-  EXPECT_FALSE(EndsSpan(Record(core::Admitted{})));
+  EXPECT_FALSE(EndsSpan(Record(core::TaskAdmitted{})));
   EXPECT_FALSE(EndsSpan(Record(core::EventOnly{})));
-  EXPECT_FALSE(EndsSpan(Record(core::Accepted{})));
+  EXPECT_FALSE(EndsSpan(Record(core::StartAccepted{})));
   EXPECT_FALSE(EndsSpan(Record(core::CancelRequested{})));
 }
 
@@ -181,7 +183,7 @@ TEST(TaskSpansTest, UnsampledTraceHasNoSpans) {
   NullObserver null_observer;
   test::RecordedSpans spans;
   TaskSpans task_spans(null_observer, spans);
-  const std::vector<core::Record> records = {Record(core::Dispatched{})};
+  const std::vector<core::Record> records = {Record(core::TaskDispatched{})};
   TaskStep step = StepFrom(LifecycleState::kPending, 0);
   step.trace.sampled = false;
   task_spans.OnTurn(records, {step});
@@ -218,22 +220,23 @@ TEST(TaskSpansTest, CancelWithoutATraceHasNoSpan) {
 
 TEST(TaskSpansTest, SpanThatIsBuiltLaterIsComplete) {
   const std::vector<std::pair<core::TaskChange, LifecycleState>> steps = {
-      {core::Admitted{.redrive_of = core::QueueId(core::Ulid(5, 6))}, LifecycleState::kPending},
-      {core::Dispatched{.instance_id = "i"}, LifecycleState::kPending},
-      {core::AnsweredBusy{.busy_rejections = 2}, LifecycleState::kDispatching},
-      {core::Returned{.error = "why"}, LifecycleState::kDispatching},
-      {core::Returned{.reported = true, .error = "why"}, LifecycleState::kDispatching},
-      {core::Returned{.failure = core::DispatchFailure::kAgentLost, .error = "why"},
+      {core::TaskAdmitted{.redrive_of = core::QueueId(core::Ulid(5, 6))}, LifecycleState::kPending},
+      {core::TaskDispatched{.instance_id = "i"}, LifecycleState::kPending},
+      {core::StartAnsweredBusy{.busy_rejections = 2}, LifecycleState::kDispatching},
+      {core::TaskReturned{.error = "why"}, LifecycleState::kDispatching},
+      {core::TaskReturned{.reported = true, .error = "why"}, LifecycleState::kDispatching},
+      {core::TaskReturned{.failure = core::DispatchFailure::kAgentLost, .error = "why"},
        LifecycleState::kWorking},
-      {core::Ended{.state = LifecycleState::kCancelled}, LifecycleState::kDispatching},
-      {core::Ended{.state = LifecycleState::kFailed, .reason = core::FailureReason::kAgentRejected},
+      {core::TaskEnded{.state = LifecycleState::kCancelled}, LifecycleState::kDispatching},
+      {core::TaskEnded{.state = LifecycleState::kFailed,
+                       .reason = core::FailureReason::kAgentRejected},
        LifecycleState::kDispatching},
-      {core::Ended{.state = LifecycleState::kFailed,
-                   .reason = core::FailureReason::kExecFailed,
-                   .run = core::RunResult{.exit_code = 7, .result = "result"},
-                   .error = "why"},
+      {core::TaskEnded{.state = LifecycleState::kFailed,
+                       .reason = core::FailureReason::kExecFailed,
+                       .run = core::RunResult{.exit_code = 7, .result = "result"},
+                       .error = "why"},
        LifecycleState::kDispatching},
-      {core::Ended{.state = LifecycleState::kCompleted, .run = core::RunResult{}},
+      {core::TaskEnded{.state = LifecycleState::kCompleted, .run = core::RunResult{}},
        LifecycleState::kWorking}};
   for (const auto& [change, from] : steps) {
     NullObserver null_observer;

@@ -25,7 +25,7 @@ inline constexpr wire::EnumPair<core::FiringOutcome, v1::Firing::Outcome> kFirin
     {core::FiringOutcome::kDstGapMoved, v1::Firing::OUTCOME_DST_GAP_MOVED},
     {core::FiringOutcome::kDstFoldSuppressed, v1::Firing::OUTCOME_DST_FOLD_SUPPRESSED},
     {core::FiringOutcome::kSkippedCalendar, v1::Firing::OUTCOME_SKIPPED_CALENDAR},
-    {core::FiringOutcome::kRefused, v1::Firing::OUTCOME_REFUSED},
+    {core::FiringOutcome::kRejected, v1::Firing::OUTCOME_REFUSED},
 };
 
 // The ...From() functions parse a request. If it is invalid, they return INVALID_ARGUMENT, which

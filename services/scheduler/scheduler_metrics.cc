@@ -18,7 +18,7 @@ bool IsWarning(core::FiringOutcome outcome) {
     case core::FiringOutcome::kSkippedQueueFull:
     case core::FiringOutcome::kSkippedDirectorDown:
     case core::FiringOutcome::kMissedWindow:
-    case core::FiringOutcome::kRefused:
+    case core::FiringOutcome::kRejected:
       return true;
     case core::FiringOutcome::kFired:
     case core::FiringOutcome::kSkippedOverlap:

@@ -197,8 +197,8 @@ void SchedulerService::GetStatusPage(const server::ServerDefinition::StatusCallb
     driver.ListJobs(
         "", kJobsShownMax, [reply, scheduler](const absl::StatusOr<scheduler::JobPage>& page) {
           if (!page.ok()) return reply(page.status());
-          reply(server::RenderViewPage({"statusable", "observable"},
-                                       {{"jobs", JobsJson(*page)}, {"scheduler", scheduler}}));
+          reply(server::RenderStatusPage({"statusable", "observable"},
+                                         {{"jobs", JobsJson(*page)}, {"scheduler", scheduler}}));
         });
   });
 }

@@ -27,7 +27,7 @@ class LoadedEngine {
     opened.lanes = {{"default", {.slots = 1, .used = 0}}};
     engine_.Pause("benchmark", "", now_);
     for (int64_t i = 0; i < pending; ++i) Submit();
-    CHECK_OK(engine_.OnSessionOpened(core::SessionId(1), opened, now_));
+    CHECK_OK(engine_.OnSessionOpened(core::AgentSessionId(1), opened, now_));
     engine_.TakeOutcome();
   }
 
@@ -36,7 +36,7 @@ class LoadedEngine {
     submission.spec.prompt = "echo hello";
     submission.spec.request_id = absl::StrCat("request-", ++requests_);
     auto decision =
-        engine_.Submit(director::MakeSubmitter("me", std::move(submission), now_.wall), now_);
+        engine_.Submit(director::MakeSubmitRequest("me", std::move(submission), now_.wall), now_);
     return std::get<director::SubmitResult>(decision).queue_id;
   }
   // Dispatches, accepts and completes the first task.
@@ -46,9 +46,9 @@ class LoadedEngine {
     for (const director::Outcome::Message& message : engine_.TakeOutcome().messages) {
       if (const auto* start = std::get_if<core::StartRun>(&message.item)) token = start->token;
     }
-    engine_.OnItems(core::SessionId(1), {core::StartAnswer{token, absl::OkStatus()}}, now_);
+    engine_.OnItems(core::AgentSessionId(1), {core::StartAnswer{token, absl::OkStatus()}}, now_);
     engine_.Pause("benchmark", "", now_);
-    engine_.OnItems(core::SessionId(1), {core::RunEnded{token, {}}}, now_);
+    engine_.OnItems(core::AgentSessionId(1), {core::RunEnded{token, {}}}, now_);
     benchmark::DoNotOptimize(engine_.TakeOutcome());
   }
   void Cancel(core::QueueId id) {
@@ -94,7 +94,7 @@ BENCHMARK(BM_FullCycle)->Apply(Pending);
 void BM_CancelAnywhere(benchmark::State& state) {
   LoadedEngine loaded(state.range(0));
   std::vector<core::QueueId> tasks;
-  for (const auto& [sequence, entry] : loaded.engine().book().live_tasks()) {
+  for (const auto& [sequence, entry] : loaded.engine().tasks().live_tasks()) {
     tasks.push_back(entry->task.queue_id);
   }
   for (auto _ : state) {
@@ -110,10 +110,10 @@ BENCHMARK(BM_CancelAnywhere)->Apply(Pending);
 void BM_GetTask(benchmark::State& state) {
   LoadedEngine loaded(state.range(0));
   std::vector<core::QueueId> some;
-  const auto& line = loaded.engine().book().live_tasks();
-  const size_t step = std::max<size_t>(1, line.size() / 50);
+  const auto& live = loaded.engine().tasks().live_tasks();
+  const size_t step = std::max<size_t>(1, live.size() / 50);
   size_t i = 0;
-  for (const auto& [sequence, entry] : line) {
+  for (const auto& [sequence, entry] : live) {
     if (i++ % step == 0) some.push_back(entry->task.queue_id);
   }
   for (auto _ : state) {

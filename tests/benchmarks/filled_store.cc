@@ -40,7 +40,7 @@ void FillStore(const std::filesystem::path& folder, uint64_t tasks) {
     core::Submission submission;
     submission.spec.prompt = NewPrompt(random);
     submission.spec.request_id = absl::StrCat("request-", i);
-    engine.Submit(director::MakeSubmitter("me", std::move(submission), clock.WallNow()), now());
+    engine.Submit(director::MakeSubmitRequest("me", std::move(submission), clock.WallNow()), now());
     if (i % kTasksPerBatch == 0 || i == tasks)
       CHECK_OK(store->Commit(engine.TakeOutcome().records));
   }

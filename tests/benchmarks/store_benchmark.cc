@@ -198,7 +198,7 @@ class InstantAgents final : public ports::AgentLink {
       opened.url = "grpc://127.0.0.1:1";
       opened.lanes = {{"default", {.slots = kSlots, .used = 0}}};
       Post([agent, opened](director::DirectorEngine& engine, director::Moment now) {
-        CHECK_OK(engine.OnSessionOpened(core::SessionId(agent), opened, now));
+        CHECK_OK(engine.OnSessionOpened(core::AgentSessionId(agent), opened, now));
       });
     }
   }
@@ -207,13 +207,13 @@ class InstantAgents final : public ports::AgentLink {
     while (completed_ < completed) changed_.Wait(mutex_);
   }
 
-  void Send(core::SessionId session, std::vector<core::DirectorItem> items) override {
+  void Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) override {
     for (const core::DirectorItem& item : items) Handle(session, item);
   }
   void Redial(uint64_t) override {}
 
  private:
-  void Handle(core::SessionId session, const core::DirectorItem& item) {
+  void Handle(core::AgentSessionId session, const core::DirectorItem& item) {
     if (const auto* start = std::get_if<core::StartRun>(&item)) {
       Post([session, token = start->token](director::DirectorEngine& engine, director::Moment now) {
         engine.OnItems(

@@ -79,9 +79,10 @@ void BM_WatchTask(benchmark::State& state) {
   server::Readiness readiness;
   DirectorMetrics director_metrics({metrics}, readiness);
   const std::vector<core::Record> records = {
-      core::TaskRecord{.change = core::Admitted{.spec = std::make_shared<core::TaskSpec>()}},
-      core::TaskRecord{.change = core::Dispatched{.dispatch = core::DispatchNumber(1)}},
-      core::TaskRecord{.change = core::Accepted()}, core::TaskRecord{.change = core::Ended()}};
+      core::TaskRecord{.change = core::TaskAdmitted{.spec = std::make_shared<core::TaskSpec>()}},
+      core::TaskRecord{.change = core::TaskDispatched{.dispatch = core::DispatchNumber(1)}},
+      core::TaskRecord{.change = core::StartAccepted()},
+      core::TaskRecord{.change = core::TaskEnded()}};
   const std::vector<director::TaskStep> steps = {
       {.record = 0},
       {.record = 1},

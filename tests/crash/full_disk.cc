@@ -168,7 +168,7 @@ class FullDisk {
     const absl::Duration until = clock_.MonotonicNow() + full_for;
     while (clock_.MonotonicNow() < until) {
       Fill();
-      ++(client.Depth().ok() && client.ListLine().ok() ? report_.reads : report_.failed_reads);
+      ++(client.Depth().ok() && client.ListQueue().ok() ? report_.reads : report_.failed_reads);
       CHECK(!director.process().WaitForExit(kBetweenCalls).has_value())
           << director.process().Output();
     }

@@ -35,7 +35,7 @@ struct Call {
   uint64_t position = 0;
   bool deduplicated = false;
   // For a list: the pending tasks in dispatch order.
-  std::vector<std::string> line = {};
+  std::vector<std::string> queue = {};
 };
 
 using History = std::vector<Call>;

@@ -155,17 +155,17 @@ class Checker {
   // ---- The queue --------------------------------------------------------------------------------
 
   void CheckOrder() {
-    std::vector<const FoundTask*> line;
+    std::vector<const FoundTask*> queue;
     for (const FoundTask& task : found_) {
-      if (task.state == State::kPending) line.push_back(&task);
+      if (task.state == State::kPending) queue.push_back(&task);
     }
-    std::sort(line.begin(), line.end(),
+    std::sort(queue.begin(), queue.end(),
               [](const FoundTask* a, const FoundTask* b) { return a->position < b->position; });
-    for (size_t i = 0; i < line.size(); ++i) {
-      place_[line[i]->queue_id] = i;
-      if (line[i]->position != i + 1) {
-        check_result_.reordered.push_back(absl::StrCat(line[i]->request_id, ": is at position ",
-                                                       line[i]->position, ", behind ", i));
+    for (size_t i = 0; i < queue.size(); ++i) {
+      place_[queue[i]->queue_id] = i;
+      if (queue[i]->position != i + 1) {
+        check_result_.reordered.push_back(absl::StrCat(queue[i]->request_id, ": is at position ",
+                                                       queue[i]->position, ", behind ", i));
       }
     }
     CheckCallOrder();
@@ -175,13 +175,13 @@ class Checker {
 
   // A task that was accepted before another was submitted is in front of it.
   void CheckCallOrder() {
-    std::vector<const Request*> line(place_.size());
+    std::vector<const Request*> queue(place_.size());
     for (const auto& [id, request] : requests_) {
-      if (request.IsPending()) line[place_.at(request.found.front()->queue_id)] = &request;
+      if (request.IsPending()) queue[place_.at(request.found.front()->queue_id)] = &request;
     }
-    line.erase(std::remove(line.begin(), line.end(), nullptr), line.end());
+    queue.erase(std::remove(queue.begin(), queue.end(), nullptr), queue.end());
     const Request* last_asked = nullptr;
-    for (const Request* request : line) {
+    for (const Request* request : queue) {
       if (last_asked != nullptr && request->latest < last_asked->earliest)
         AddReordered(*last_asked, *request);
       if (last_asked == nullptr || request->earliest > last_asked->earliest) last_asked = request;
@@ -192,7 +192,7 @@ class Checker {
   void CheckShownOrder() {
     for (const Call& call : history_) {
       size_t last = 0;
-      for (const std::string& id : call.line) {
+      for (const std::string& id : call.queue) {
         const auto place = place_.find(id);
         if (place == place_.end()) continue;
         if (place->second < last) {
@@ -252,7 +252,7 @@ History HistoryUntil(uint64_t tick, const History& history) {
     if (call.answered <= tick) continue;
     until.back().answered = kNever;
     until.back().answer = Call::Answer::kUnknown;
-    until.back().line.clear();
+    until.back().queue.clear();
     if (call.kind == Call::Kind::kSubmit) until.back().queue_id.clear();
   }
   return until;

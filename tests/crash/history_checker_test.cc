@@ -30,8 +30,8 @@ class HistoryCheckerTest : public testing::Test {
   Call& Cancels(const std::string& request_id, Answer answer = Answer::kDone) {
     return Add({.kind = Call::Kind::kCancel, .queue_id = "t" + request_id}, answer);
   }
-  void Lists(const std::vector<std::string>& line) {
-    Add({.kind = Call::Kind::kList, .line = line}, Answer::kDone);
+  void Lists(const std::vector<std::string>& queue) {
+    Add({.kind = Call::Kind::kList, .queue = queue}, Answer::kDone);
   }
 
   void Finds(const std::string& request_id, State state = State::kPending) {

@@ -68,9 +68,9 @@ class Client {
 
   void List() {
     Call call = {.kind = Call::Kind::kList, .invoked = ticks_()};
-    absl::StatusOr<std::vector<std::string>> line = client_.ListLine();
-    call.answer = AnswerFrom(line.status());
-    if (line.ok()) call.line = *std::move(line);
+    absl::StatusOr<std::vector<std::string>> queue = client_.ListQueue();
+    call.answer = AnswerFrom(queue.status());
+    if (queue.ok()) call.queue = *std::move(queue);
     Record(std::move(call));
   }
 
@@ -136,9 +136,9 @@ Call::Answer AnswerFrom(const absl::Status& status) {
                          absl::IsDeadlineExceeded(status) || absl::IsInternal(status) ||
                          absl::IsCancelled(status);
   if ((is_broken && reason.empty()) || reason == "OUTCOME_UNKNOWN") return Call::Answer::kUnknown;
-  static const std::set<std::string>& refusals = *new std::set<std::string>{
+  static const std::set<std::string>& rejections = *new std::set<std::string>{
       "STORE_FULL", "STORE_UNAVAILABLE", "QUEUE_DRAINING", "OVERLOADED", "TASK_NOT_FOUND"};
-  CHECK(refusals.contains(reason)) << status.ToString();
+  CHECK(rejections.contains(reason)) << status.ToString();
   return Call::Answer::kRejected;
 }
 

@@ -115,14 +115,14 @@ absl::StatusOr<std::vector<FoundTask>> QueueClient::FindAll() {
   return found;
 }
 
-absl::StatusOr<std::vector<std::string>> QueueClient::ListLine() {
+absl::StatusOr<std::vector<std::string>> QueueClient::ListQueue() {
   v1::ListTasksRequest request;
   request.add_states(v1::Task::STATE_PENDING);
   ASSIGN_OR_RETURN(const v1::ListTasksResponse page,
                    stub_->Call(&v1::QueueService::Stub::ListTasks, request));
-  std::vector<std::string> line;
-  for (const v1::Task& task : page.tasks()) line.push_back(task.queue_id());
-  return line;
+  std::vector<std::string> queue;
+  for (const v1::Task& task : page.tasks()) queue.push_back(task.queue_id());
+  return queue;
 }
 
 absl::StatusOr<FoundTask> QueueClient::Get(const std::string& queue_id) {

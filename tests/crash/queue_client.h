@@ -28,7 +28,7 @@ class QueueClient {
   // Returns all tasks, page by page, with their content: the pending ones in queue order.
   absl::StatusOr<std::vector<FoundTask>> FindAll();
   // Returns the ids of the pending tasks of the first page.
-  absl::StatusOr<std::vector<std::string>> ListLine();
+  absl::StatusOr<std::vector<std::string>> ListQueue();
   absl::StatusOr<FoundTask> Get(const std::string& queue_id);
   absl::StatusOr<uint64_t> Depth();
   // Returns the number of callers that wait for admission.

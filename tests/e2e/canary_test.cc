@@ -212,7 +212,7 @@ TEST_F(CanaryTest, OperatorsSeeNoTaskDataAndNoTokens) {
     EXPECT_THAT(member->log(), Not(HasSubstr(kCanary)));
   }
   // The log has the lines of both directors.
-  EXPECT_THAT(cluster_.director().log(), HasSubstr("error=\"it exited with 7\""));
+  EXPECT_THAT(cluster_.director().log(), HasSubstr("error=\"exited with 7\""));
   for (const char* event :
        {"run_failed", "dispatch_failed", "submit_rejected", "cancel_requested"}) {
     EXPECT_THAT(cluster_.director().log(), HasSubstr(absl::StrCat(" queue=", event, " ")));

@@ -161,7 +161,7 @@ RunLine Cluster::WaitForRun(const std::string& queue_id, uint64_t dispatch) {
   CHECK(WaitUntilTrue(kTimeout,
                       [&] {
                         for (const RunLine& line : record_.Read()) {
-                          if (line.fence.queue_id != queue_id || line.fence.dispatch != dispatch)
+                          if (line.token.queue_id != queue_id || line.token.dispatch != dispatch)
                             continue;
                           found = line;
                           return true;

@@ -54,9 +54,9 @@ class LeaseTest : public testing::Test {
   static void ExpectDeadBeforeNextDispatch(Cluster& cluster, const RunLine& run,
                                            v1::Task::State state) {
     EXPECT_TRUE(WaitUntilTrue(absl::Minutes(1), [&] { return !test::IsAlive(run.pid); }));
-    const v1::Task task = cluster.client().Get(run.fence.queue_id);
+    const v1::Task task = cluster.client().Get(run.token.queue_id);
     EXPECT_EQ(task.state(), state);
-    EXPECT_EQ(task.dispatch(), run.fence.dispatch);
+    EXPECT_EQ(task.dispatch(), run.token.dispatch);
   }
 
   // Checks that the second run ends the task, whatever the first one reports.

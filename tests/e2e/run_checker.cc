@@ -35,7 +35,7 @@ Task::State StateAfter(Event::Kind end) {
 // The recorded runs of one task.
 struct Runs {
   // In the order of their start.
-  std::vector<Fence> started = {};
+  std::vector<FenceToken> started = {};
   // Dispatches whose run ended.
   std::set<uint64_t> ended = {};
 };
@@ -119,7 +119,7 @@ class TaskChecker {
 
   void CheckRuns() {
     uint64_t last = 0;
-    for (const Fence& run : runs_.started) {
+    for (const FenceToken& run : runs_.started) {
       if (run.dispatch > task_.dispatch()) {
         AddInconsistent(absl::StrCat("dispatch ", run.dispatch, " ran but does not exist"));
       }
@@ -140,8 +140,8 @@ class TaskChecker {
     if (end_ == nullptr || (task_.result().empty() && task_.state() != Task::STATE_COMPLETED)) {
       return;
     }
-    const Fence fence = Fence::From(task_.result());
-    if (fence.queue_id == task_.queue_id() && fence.dispatch == end_->dispatch()) return;
+    const FenceToken token = FenceToken::From(task_.result());
+    if (token.queue_id == task_.queue_id() && token.dispatch == end_->dispatch()) return;
     check_result_.stale.push_back(absl::StrCat(task_.queue_id(), ": dispatch ", end_->dispatch(),
                                                " ended it with the result of '", task_.result(),
                                                "'"));
@@ -165,25 +165,25 @@ std::map<std::string, Runs> ReadRecord(const std::vector<RunLine>& record,
                                        RunCheckResult& check_result) {
   std::map<std::string, Runs> all;
   std::set<std::string> started;
-  const auto overlaps = [&check_result](const Fence& fence, absl::string_view how) {
-    check_result.overlapping.push_back(absl::StrCat(fence.ToString(), ": ", how));
+  const auto overlaps = [&check_result](const FenceToken& token, absl::string_view how) {
+    check_result.overlapping.push_back(absl::StrCat(token.ToString(), ": ", how));
   };
   for (const RunLine& line : record) {
-    Runs& runs = all[line.fence.queue_id];
+    Runs& runs = all[line.token.queue_id];
     switch (line.kind) {
       case RunLine::Kind::kBegin:
         ++check_result.runs;
-        if (!started.insert(line.fence.ToString()).second) overlaps(line.fence, "started twice");
-        runs.started.push_back(line.fence);
+        if (!started.insert(line.token.ToString()).second) overlaps(line.token, "started twice");
+        runs.started.push_back(line.token);
         break;
       case RunLine::Kind::kOverlap:
-        overlaps(line.fence, "started while another dispatch had processes");
+        overlaps(line.token, "started while another dispatch had processes");
         break;
       case RunLine::Kind::kEnd:
-        if (runs.started.empty() || !(runs.started.back() == line.fence)) {
-          overlaps(line.fence, "ended after another run of its task had started");
+        if (runs.started.empty() || !(runs.started.back() == line.token)) {
+          overlaps(line.token, "ended after another run of its task had started");
         }
-        runs.ended.insert(line.fence.dispatch);
+        runs.ended.insert(line.token.dispatch);
         break;
     }
   }

@@ -43,14 +43,14 @@ class RunCheckerTest : public testing::Test {
   static void Completes(ObservedTask& seen, uint64_t dispatch) {
     Happens(seen, Event::KIND_DONE, dispatch);
     seen.task.set_state(Task::STATE_COMPLETED);
-    seen.task.set_result(Fence{seen.task.queue_id(), dispatch, 1}.ToString() + "\n");
+    seen.task.set_result(FenceToken{seen.task.queue_id(), dispatch, 1}.ToString() + "\n");
   }
   static void Returns(ObservedTask& seen, uint64_t dispatch) {
     Happens(seen, Event::KIND_RETRY, dispatch);
     seen.task.set_attempts(seen.task.attempts() + 1);
   }
   void Records(Kind kind, const std::string& id, uint64_t dispatch) {
-    record_.push_back({.kind = kind, .fence = {id, dispatch, 1}, .at = 1.0, .pid = 7});
+    record_.push_back({.kind = kind, .token = {id, dispatch, 1}, .at = 1.0, .pid = 7});
   }
   void Runs(const std::string& id, uint64_t dispatch) {
     Records(Kind::kBegin, id, dispatch);

@@ -39,8 +39,8 @@ RunLine LineFrom(absl::string_view text) {
                                                 {"overlap", RunLine::Kind::kOverlap}};
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
   CHECK(words.size() == 4 && kinds.contains(words[0])) << text;
-  RunLine line = {.kind = kinds.at(words[0]), .fence = Fence::From(words[1])};
-  CHECK(!line.fence.queue_id.empty() && absl::SimpleAtod(words[2], &line.at) &&
+  RunLine line = {.kind = kinds.at(words[0]), .token = FenceToken::From(words[1])};
+  CHECK(!line.token.queue_id.empty() && absl::SimpleAtod(words[2], &line.at) &&
         absl::SimpleAtoi(words[3], &line.pid))
       << text;
   return line;
@@ -48,19 +48,21 @@ RunLine LineFrom(absl::string_view text) {
 
 }  // namespace
 
-Fence Fence::From(absl::string_view text) {
+FenceToken FenceToken::From(absl::string_view text) {
   const std::vector<std::string> parts =
       absl::StrSplit(absl::StripTrailingAsciiWhitespace(text), '/');
-  Fence fence;
-  if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &fence.dispatch) ||
-      !absl::SimpleAtoi(parts[2], &fence.epoch)) {
+  FenceToken token;
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &token.dispatch) ||
+      !absl::SimpleAtoi(parts[2], &token.epoch)) {
     return {};
   }
-  fence.queue_id = parts[0];
-  return fence;
+  token.queue_id = parts[0];
+  return token;
 }
 
-std::string Fence::ToString() const { return absl::StrCat(queue_id, "/", dispatch, "/", epoch); }
+std::string FenceToken::ToString() const {
+  return absl::StrCat(queue_id, "/", dispatch, "/", epoch);
+}
 
 std::string RunRecord::Script(absl::string_view work) const {
   return absl::StrReplaceAll(kScript, {{"{file}", file_.string()}, {"{work}", work}});

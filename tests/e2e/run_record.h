@@ -16,16 +16,16 @@
 namespace callboard::e2e {
 
 // The dispatch of a run, from CALLBOARD_FENCE: queue_id/dispatch/epoch.
-struct Fence {
+struct FenceToken {
   std::string queue_id = {};
   uint64_t dispatch = 0;
   uint64_t epoch = 0;
 
-  // Returns a fence without a queue_id if `text` is not a fence.
-  static Fence From(absl::string_view text);
+  // Returns a token without a queue_id if `text` is not a fence token.
+  static FenceToken From(absl::string_view text);
   std::string ToString() const;
 
-  friend bool operator==(const Fence&, const Fence&) = default;
+  friend bool operator==(const FenceToken&, const FenceToken&) = default;
 };
 
 // A line of the record. Lines are in the order of writing.
@@ -37,7 +37,7 @@ struct RunLine {
     kOverlap,
   };
   Kind kind = Kind::kBegin;
-  Fence fence = {};
+  FenceToken token = {};
   // Seconds since the machine started.
   double at = 0;
   // Pid of the first process of the run.
@@ -50,7 +50,7 @@ class RunRecord {
   explicit RunRecord(std::filesystem::path file) : file_(std::move(file)) {}
 
   // Returns a script that records its run, does `work` (another script), exits with its exit code,
-  // and has its fence as result.
+  // and has its fence token as result.
   std::string Script(absl::string_view work) const;
 
   // Returns the lines so far.

@@ -107,9 +107,9 @@ TEST_F(LastingLeaseTest, SettingWallClocksChangesNeitherOrderNorLeases) {
     ids.push_back(Submit(number, absl::StrCat("echo ", number, " >>", File("order").string())));
     EXPECT_EQ(client_.Get(ids.back())->position, ids.size());
   }
-  const absl::StatusOr<std::vector<std::string>> line = client_.ListLine();
-  ASSERT_TRUE(line.ok());
-  EXPECT_EQ(*line, ids);
+  const absl::StatusOr<std::vector<std::string>> queue = client_.ListQueue();
+  ASSERT_TRUE(queue.ok());
+  EXPECT_EQ(*queue, ids);
   // Set back by a day: every lease would have expired if it used this clock.
   director_disk_.SetWallClock(-absl::Hours(24));
   agent_disk_.SetWallClock(absl::Hours(24));

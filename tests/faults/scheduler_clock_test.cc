@@ -153,7 +153,7 @@ TEST_F(SchedulerClockTest, LongDowntimeIsCountedInABoundedNumberOfRows) {
 
 // ---- Unreachable director -----------------------------------------------------------------------
 
-TEST_F(SchedulerClockTest, NoneGivesUpWithoutADirectorAndLatestWaits) {
+TEST_F(SchedulerClockTest, CatchUpNoneGivesUpWithoutADirectorAndLatestWaits) {
   WriteJobs({Job("latest", "0 * * * *"), Job("none", "0 * * * *", "catch_up: none")});
   StartAt("2026-06-01T00:59:58Z");
   server_->process().WaitForLine("scheduler=director_unreachable");

@@ -76,11 +76,11 @@ void SteadyLoad::Cancel(QueueClient& client, const std::string& queue_id) {
 
 void SteadyLoad::List(QueueClient& client) {
   Call call = {.kind = Call::Kind::kList, .invoked = Tick()};
-  absl::StatusOr<std::vector<std::string>> line = client.ListLine();
-  call.answer = crash::AnswerFrom(line.status());
-  if (!line.ok()) return;
+  absl::StatusOr<std::vector<std::string>> queue = client.ListQueue();
+  call.answer = crash::AnswerFrom(queue.status());
+  if (!queue.ok()) return;
   call.answered = Tick();
-  call.line = *std::move(line);
+  call.queue = *std::move(queue);
   Record(std::move(call));
 }
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "libs/flow/limits.h"
+#include "libs/flow/abort.h"
 #include "libs/flow/run_with_queue.h"
 #include "libs/flow/thread_pool.h"
 #include "libs/system/staged_file.h"

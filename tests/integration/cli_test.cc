@@ -129,16 +129,16 @@ TEST(CliTest, WrongUsageExitsWith2AndASuggestion) {
       {{}, "Usage: callboard"},
       {{"queu-status"}, "did you mean 'queue-status'?"},
       {{"queue-status", "--director.adress=x"}, "did you mean '--director.address'?"},
-      {{"queue-status", "-o", "xml"}, "wanted: table|json"},
+      {{"queue-status", "-o", "xml"}, "expected: table|json"},
       {{"agents", "agent-1"}, "unexpected argument 'agent-1'"},
-      {{"queue-status", "queue-1"}, "'queue-1' is not the id of a task; wanted: queue- and 26"},
+      {{"queue-status", "queue-1"}, "'queue-1' is not the id of a task; expected: queue- and 26"},
       {{"queue-cancel", "1"}, "'1' is not the id of a task"},
       {{"explain", "task-1-1"}, "'task-1-1' is not the id of a task"},
       {{"logs", "all"}, "'all' is not the id of a task"},
       {{"watch", "x"}, "'x' is not the id of a task"},
-      {{"db", "get", "x"}, "'x' is not the id of a task; wanted: queue- and 26"},
+      {{"db", "get", "x"}, "'x' is not the id of a task; expected: queue- and 26"},
       {{"version", "queue-status"}, "unexpected argument 'queue-status'"},
-      {{"-o", "json", "dev"}, "the flags of dev come after it"},
+      {{"-o", "json", "dev"}, "put flags after `dev`"},
       {{"completion", "tcsh"}, "bash,zsh,fish"},
       {{"db"}, "Usage: callboard db"},
       {{"db", "verfy"}, "did you mean 'verify'?"},
@@ -148,13 +148,13 @@ TEST(CliTest, WrongUsageExitsWith2AndASuggestion) {
       {{"trigger", ""}, "it is empty"},
       {{"pause", ""}, "it is empty"},
       {{"pause", "--until=2026-03-29"}, "--until: needs a job"},
-      {{"pause", "nightly", "--until=soon"}, "--until: 'soon' is not valid; wanted: 2026-03-29T"},
+      {{"pause", "nightly", "--until=soon"}, "--until: 'soon' is not valid; expected: 2026-03-29T"},
       {{"preview"}, "name a job, or give a schedule"},
       {{"preview", "nightly", "--limit=1001"}, "--limit"},
       {{"preview", "--schedule=@daily", "nightly"}, "a job has its own schedule"},
       {{"backfill", "nightly", "--until=2026-03-29"}, "--from is required"},
       {{"dev", "--queue.max_sise=5"}, "did you mean 'queue.max_size'?"},
-      {{"dev", "--grpc.listen=0.0.0.0:7070"}, "wanted: 127.0.0.1:7070"},
+      {{"dev", "--grpc.listen=0.0.0.0:7070"}, "other machines; use 127.0.0.1:7070"},
       {{"dev", "--scheduler.http.listen=0.0.0.0:1"}, "scheduler.http.listen: '0.0.0.0:1'"},
       {{"dev", "--lease.redispatch_after=1s", absl::StrCat("--data_dir=", testing::TempDir())},
        "set it to 1m5s or more"},
@@ -301,7 +301,7 @@ TEST(DevTest, TasksAreSubmittedFollowedAndCancelledFromTheCommandLine) {
   };
   const ProcessResult queued = run({"queue", "echo hello"});
   EXPECT_THAT(queued.exit_code, Optional(0)) << queued.output;
-  EXPECT_THAT(queued.output, AllOf(StartsWith("queue-"), HasSubstr("  pending, place 1\n")));
+  EXPECT_THAT(queued.output, AllOf(StartsWith("queue-"), HasSubstr("  pending, position 1\n")));
   const std::string id = queued.output.substr(0, queued.output.find(' '));
   ProcessResult status = run({"queue-status", id});
   while (!absl::StrContains(status.output, "completed")) status = run({"queue-status", id});

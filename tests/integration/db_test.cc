@@ -125,7 +125,7 @@ TEST(DbTest, CheckpointOfALiveDirectorCanBeInspected) {
 
   const ProcessResult verified = RunDb({"verify", flag});
   EXPECT_THAT(verified.exit_code, Optional(0)) << verified.output;
-  EXPECT_THAT(verified.output, AllOf(HasSubstr(" is whole\n"), HasSubstr("tasks      3\n")));
+  EXPECT_THAT(verified.output, AllOf(HasSubstr(" is undamaged\n"), HasSubstr("tasks      3\n")));
 
   const ProcessResult stats = RunDb({"stats", flag, "-o", "json"});
   EXPECT_THAT(stats.exit_code, Optional(0)) << stats.output;
@@ -137,7 +137,7 @@ TEST(DbTest, CheckpointOfALiveDirectorCanBeInspected) {
   EXPECT_THAT(got.output, AllOf(StartsWith("{\"task\":{\"prompt\":\"echo 1\","),
                                 HasSubstr("\"state\":\"pending\""), HasSubstr("\"position\":2,"),
                                 HasSubstr("\"kind\":\"ADMITTED\"")));
-  EXPECT_THAT(RunDb({"get", ids[1], flag}).output, HasSubstr("state      pending, place 2\n"));
+  EXPECT_THAT(RunDb({"get", ids[1], flag}).output, HasSubstr("state      pending, position 2\n"));
 
   const ProcessResult exported = RunDb({"export", flag});
   const std::vector<std::string> lines = absl::StrSplit(exported.output, '\n');

@@ -453,7 +453,7 @@ TEST(DispatchTest, StaleResultIsFencedOff) {
   FenceToken stale = cluster.Run(id);
   stale.director_epoch += 1;
   cluster.agent.Finish(stale, {.exit_code = 0});
-  EXPECT_EQ(cluster.agent.NextItem<core::FenceRun>().token, stale);
+  EXPECT_EQ(cluster.agent.NextItem<core::FenceOff>().token, stale);
   EXPECT_EQ(cluster.client.Get(id).state(), v1::Task::STATE_WORKING);
 }
 

@@ -224,7 +224,7 @@ TEST_F(EventsTest, CommandLineShowsTheEventsOfATask) {
       shown(retried),
       ContainsRegex(absl::StrCat(
           "\ntrace      [0-9a-f]{32}\n\n"
-          "TIME +AFTER +EVENT +WHO +FAULT +PLACE +RUN +AGENT +WHY\n",                       //
+          "TIME +ELAPSED +EVENT +WHO +FAULT +POSITION +DISPATCH +AGENT +WHY\n",             //
           when, "SUBMITTED +anonymous +- +- +- +-\n",                                       //
           when, "ADMITTED +anonymous +- +- -> 1 +- +-\n",                                   //
           when, "DISPATCHING +director +- +1 -> - +1 +agent-1\n",                           //

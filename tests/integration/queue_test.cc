@@ -205,7 +205,7 @@ TEST_F(QueueTest, WaitingTaskIsExplained) {
   EXPECT_EQ(explained->state(), v1::Task::STATE_PENDING);
   EXPECT_EQ(explained->position(), 2u);
   EXPECT_EQ(explained->ready_ahead(), 0u);
-  EXPECT_EQ(explained->summary(), "no connected agent serves its lane and labels");
+  EXPECT_EQ(explained->summary(), "no connected agent serves the lane and labels of the task");
   EXPECT_FALSE(explained->has_estimated_start_at());
   request.set_queue_id("");
   EXPECT_THAT(Call(&v1::QueueService::Stub::ExplainTask, request),
@@ -258,31 +258,31 @@ TEST_F(QueueTest, PageTokenBelongsToItsMethodAndItsFilters) {
     EXPECT_THAT(Call(method, request), IsOk());
     return first->next_page_token();
   };
-  const auto refused = AllOf(StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_token")),
-                             HasReason("INVALID_FIELD"));
+  const auto rejected = AllOf(StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_token")),
+                              HasReason("INVALID_FIELD"));
 
   v1::ListTasksRequest pending;
   pending.add_states(v1::Task::STATE_PENDING);
   const std::string of_tasks = token_of(&Stub::ListTasks, pending);
   pending.add_states(v1::Task::STATE_WORKING);
   pending.set_page_token(of_tasks);
-  EXPECT_THAT(Call(&Stub::ListTasks, pending), refused) << "another state";
+  EXPECT_THAT(Call(&Stub::ListTasks, pending), rejected) << "another state";
 
   v1::ListSessionsRequest sessions;
   const std::string of_sessions = token_of(&Stub::ListSessions, sessions);
   sessions.set_page_token(of_tasks);
-  EXPECT_THAT(Call(&Stub::ListSessions, sessions), refused) << "of ListTasks";
+  EXPECT_THAT(Call(&Stub::ListSessions, sessions), rejected) << "of ListTasks";
 
   v1::ListTaskEventsRequest events;
   events.set_queue_id(tasks[0]);
   events.set_page_token(token_of(&Stub::ListTaskEvents, events));
   events.set_queue_id(tasks[1]);
-  EXPECT_THAT(Call(&Stub::ListTaskEvents, events), refused) << "another task";
+  EXPECT_THAT(Call(&Stub::ListTaskEvents, events), rejected) << "another task";
 
   v1::ListAgentsRequest agents;
   agents.set_page_token(of_sessions);
   const auto fleet = v1::FleetService::NewStub(director_->NewChannel());
-  EXPECT_THAT(CallOn(*fleet, &v1::FleetService::Stub::ListAgents, agents), refused)
+  EXPECT_THAT(CallOn(*fleet, &v1::FleetService::Stub::ListAgents, agents), rejected)
       << "of ListSessions";
 }
 

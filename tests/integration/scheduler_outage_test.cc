@@ -68,14 +68,14 @@ TEST_F(SchedulerOutageTest, JobWithAnAgentUrlRunsThereDuringAnOutage) {
   }
   ASSERT_EQ(fired.size(), 1u);
   EXPECT_THAT(fired[0].queue_id(), IsEmpty()) << "the director does not have it";
-  ASSERT_THAT(fired[0].detail(), StartsWith("direct, past the queue: "));
+  ASSERT_THAT(fired[0].detail(), StartsWith("started directly on the agent: "));
   EXPECT_THAT(RowsSince(absl::UnixEpoch(), "without"),
               Each(::testing::EndsWith(" skipped_director_down")));
 
   const auto stub = v1::AgentService::NewStub(agent.NewChannel());
   v1::AgentServiceGetTaskRequest request;
   request.set_task_id(
-      std::string(absl::StripPrefix(fired[0].detail(), "direct, past the queue: ")));
+      std::string(absl::StripPrefix(fired[0].detail(), "started directly on the agent: ")));
   WaitUntil([&] {
     const auto run = CallOn(*stub, &v1::AgentService::Stub::GetTask, request);
     return run.ok() && run->state() == v1::AgentRun::STATE_COMPLETED;

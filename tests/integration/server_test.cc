@@ -124,7 +124,7 @@ TEST_P(ServerTest, InvalidSettingsExitWith2AndANextStep) {
       {"--grpc.listen=0.0.0.0:7070", "--insecure_listen"},
       {"--http.listen=[::]:8080", "--http.listen=127.0.0.1:8080"},
       {"--log.levle=info", "did you mean 'log.level'?"},
-      {"--log.level=loud", "wanted: debug|info|warning|error"},
+      {"--log.level=loud", "expected: debug|info|warning|error"},
       {"--telemetry.otlp_endpoint=127.0.0.1:otlp",
        "telemetry.otlp_endpoint: '127.0.0.1:otlp' is not an address"},
       {"--port_file=/nowhere/ports.json", "port_file: cannot write"},

@@ -178,7 +178,7 @@ TEST_F(WatchCliTest, EachChangeOfATaskIsALine) {
   EXPECT_THAT(watch.WaitForLine(id), MatchesRegex(time + id + accepted));
   StartAgent();
   for (const char* change : {"  dispatching  agent-1       1", "  working      agent-1       1",
-                             "  failed       agent-1       1  EXEC_FAILED: it exited with 7"}) {
+                             "  failed       agent-1       1  EXEC_FAILED: exited with 7"}) {
     EXPECT_THAT(watch.WaitForLine(id + change), MatchesRegex(time + id + change));
   }
   const std::string next = client_->Submit("true");

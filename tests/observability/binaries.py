@@ -76,7 +76,7 @@ class Cluster:
         self.scheduler.ignore_log()
         # A stream, which ends with the task.
         self.callboard("watch", re.search(r"queue_id=(\S+)", fired)[1])
-        # While the queue is paused one task fills it, and the next one is refused.
+        # While the queue is paused one task fills it, and the next one is rejected.
         self.callboard("pause")
         self.callboard("queue", "echo")
         self.callboard("queue", "echo", code=3)

@@ -76,7 +76,7 @@ def logged_events():
     composed = set(re.findall(r'base::Log\w+\([^"{]*?"(\w+)",\s*[^"\s]', text))
     assert composed == {"queue", "schedule", "scheduler"}, composed
     found |= {f"queue={name}"
-              for name in _names_in("services/director/queue_events.cc", "QueueEvent event")}
+              for name in _names_in("services/director/task_log.cc", "QueueEvent event")}
     told = re.findall(r'\bAddNotice\(([^,]*),', "\n".join(
         text_of(path) for path in glob.glob(f"{ROOT}/libs/scheduler/engine*.cc")))
     found |= {f"scheduler={name}" for event in told for name in re.findall(r'"(\w+)"', event)}

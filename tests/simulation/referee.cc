@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
-#include "libs/director/book.h"
+#include "libs/director/task_table.h"
 #include "libs/testing/fake_environment.h"
 
 namespace callboard::simulation {
@@ -85,7 +85,7 @@ void Referee::OnWritten(const core::Record& record, Moment now) {
     // The disk may be slow.
     const int64_t at_least = absl::ToUnixSeconds(now.wall - absl::Minutes(1));
     if (epoch_ == 0 && static_cast<int64_t>(began->epoch) < at_least) {
-      Fail("a new store begins at an epoch that agents of an earlier one refuse");
+      Fail("a new store begins at an epoch that agents of an earlier one reject");
     }
     epoch_ = began->epoch;
     epoch_began_at_ = now.monotonic;
@@ -107,29 +107,29 @@ void Referee::OnTask(const core::TaskRecord& record, Moment now) {
   if (record.event.number <= std::exchange(stored.event_number, record.event.number)) {
     return Fail(absl::StrCat("the number of an event did not grow: ", record.event.number));
   }
-  if (const auto* admitted = std::get_if<core::Admitted>(&record.change)) {
+  if (const auto* admitted = std::get_if<core::TaskAdmitted>(&record.change)) {
     OnAdmitted(record, *admitted, stored);
-  } else if (const auto* dispatched = std::get_if<core::Dispatched>(&record.change)) {
+  } else if (const auto* dispatched = std::get_if<core::TaskDispatched>(&record.change)) {
     OnDispatched(record, *dispatched, stored, now);
-  } else if (std::holds_alternative<core::Accepted>(record.change)) {
+  } else if (std::holds_alternative<core::StartAccepted>(record.change)) {
     if (stored.state != LifecycleState::kDispatching) return Fail("accepted without a dispatch");
     OnStartAnswered(stored, stored.agent);
     stored.state = LifecycleState::kWorking;
-  } else if (const auto* busy = std::get_if<core::AnsweredBusy>(&record.change)) {
+  } else if (const auto* busy = std::get_if<core::StartAnsweredBusy>(&record.change)) {
     OnStartAnswered(stored, stored.agent);
     OnAnsweredBusy(*busy, stored);
-  } else if (const auto* returned = std::get_if<core::Returned>(&record.change)) {
+  } else if (const auto* returned = std::get_if<core::TaskReturned>(&record.change)) {
     OnReturned(record, *returned, stored, now);
   } else if (std::holds_alternative<core::CancelRequested>(record.change)) {
     if (!stored.is_in_flight())
       return Fail("a cancel was requested for a task that is not in flight");
     stored.cancel_requested = true;
-  } else if (const auto* ended = std::get_if<core::Ended>(&record.change)) {
+  } else if (const auto* ended = std::get_if<core::TaskEnded>(&record.change)) {
     OnEnded(record, *ended, stored);
   }
 }
 
-void Referee::OnAdmitted(const core::TaskRecord& record, const core::Admitted& admitted,
+void Referee::OnAdmitted(const core::TaskRecord& record, const core::TaskAdmitted& admitted,
                          StoredTask& stored) {
   ++counts_.tasks;
   const uint64_t bound = settings_.engine.queue.max_size;
@@ -138,7 +138,8 @@ void Referee::OnAdmitted(const core::TaskRecord& record, const core::Admitted& a
   stored.identity = admitted.identity;
   stored.created_at = record.event.at;
   stored.sequence = 0;
-  if (admitted.sequence < BackOfLine()) return Fail("a submit did not go to the back of the queue");
+  if (admitted.sequence < BackOfQueue())
+    return Fail("a submit did not go to the back of the queue");
   stored.sequence = stored.admitted = admitted.sequence;
   if (bound > 0 && Pending() > std::max(bound, before)) {
     return Fail(absl::StrCat("an admission raised pending to ", Pending(), " of ", bound));
@@ -149,7 +150,7 @@ void Referee::OnAdmitted(const core::TaskRecord& record, const core::Admitted& a
   if (!is_new) Fail(absl::StrCat("two tasks for request ", admitted.spec->request_id));
 }
 
-void Referee::OnDispatched(const core::TaskRecord& record, const core::Dispatched& dispatched,
+void Referee::OnDispatched(const core::TaskRecord& record, const core::TaskDispatched& dispatched,
                            StoredTask& stored, Moment now) {
   if (stored.state != LifecycleState::kPending) return Fail("a second dispatch beside a live one");
   if (dispatched.dispatch.value() <= stored.dispatch) return Fail("a dispatch number came twice");
@@ -209,13 +210,13 @@ bool Referee::WaitsForOverlap(const std::optional<core::Overlap>& overlap) const
          }) >= std::max<int64_t>(1, overlap->n);
 }
 
-void Referee::OnAnsweredBusy(const core::AnsweredBusy& busy, StoredTask& stored) {
+void Referee::OnAnsweredBusy(const core::StartAnsweredBusy& busy, StoredTask& stored) {
   if (stored.state != LifecycleState::kDispatching) return Fail("a busy answer without a dispatch");
   if (stored.cancel_requested) return Fail("a cancelled task was requeued");
   ++stored.busy_answers;
   if (busy.busy_rejections != stored.busy_answers) return Fail("busy answers were miscounted");
   const bool goes_back = stored.busy_answers < 5;
-  if (goes_back && busy.sequence < BackOfLine()) {
+  if (goes_back && busy.sequence < BackOfQueue()) {
     return Fail("a busy task did not go to the back of the queue");
   }
   if (!goes_back && busy.sequence != stored.sequence)
@@ -224,7 +225,7 @@ void Referee::OnAnsweredBusy(const core::AnsweredBusy& busy, StoredTask& stored)
   stored.state = LifecycleState::kPending;
 }
 
-void Referee::OnReturned(const core::TaskRecord& record, const core::Returned& returned,
+void Referee::OnReturned(const core::TaskRecord& record, const core::TaskReturned& returned,
                          StoredTask& stored, Moment now) {
   if (!stored.is_in_flight()) return Fail("returned without a dispatch");
   if (stored.cancel_requested) return Fail("a cancelled task was requeued");
@@ -236,7 +237,7 @@ void Referee::OnReturned(const core::TaskRecord& record, const core::Returned& r
     return Fail("a run that could not start was not counted or has no backoff");
   }
   if (returned.reported && !not_started) {
-    if (returned.sequence < BackOfLine()) return Fail("a retried run kept its place");
+    if (returned.sequence < BackOfQueue()) return Fail("a retried run kept its place");
   } else if (returned.sequence != stored.sequence) {
     return Fail("a task whose run did not end lost its place");
   }
@@ -252,7 +253,7 @@ void Referee::OnReturned(const core::TaskRecord& record, const core::Returned& r
   stored.not_before = now.wall + returned.backoff;
 }
 
-void Referee::OnEnded(const core::TaskRecord& record, const core::Ended& ended,
+void Referee::OnEnded(const core::TaskRecord& record, const core::TaskEnded& ended,
                       StoredTask& stored) {
   if (!stored.is_live()) {
     return Fail(absl::StrCat("two ends of ", ToString(record.queue_id)));
@@ -332,7 +333,7 @@ void Referee::CheckCordon(const core::TaskRecord& record, const Change& change, 
   }
 }
 
-uint64_t Referee::BackOfLine() const {
+uint64_t Referee::BackOfQueue() const {
   uint64_t back = 0;
   for (const auto& [id, stored] : tasks_) {
     if (stored.is_live()) back = std::max(back, stored.sequence + 1);
@@ -432,8 +433,8 @@ void Referee::OnTurn(const director::DirectorEngine& engine, const test::MemoryD
   tickets_ = engine.Status(now).tickets;
   for (const auto& [request, id] : by_request_) {
     const auto& [identity, request_id] = request;
-    if (!engine.waiting_line().FindByRequestId(identity, request_id).empty() &&
-        engine.book().FindRequest(identity, request_id, now.wall).has_value()) {
+    if (!engine.waiter_queue().FindByRequestId(identity, request_id).empty() &&
+        engine.tasks().FindRequest(identity, request_id, now.wall).has_value()) {
       Fail(absl::StrCat("a caller waits although request ", request_id, " has its task"));
     }
   }
@@ -447,7 +448,7 @@ void Referee::CheckWorkConservation(const director::DirectorEngine& engine, Mome
   const core::QueueStatus status = engine.Status(now);
   const uint64_t bound = settings_.engine.queue.max_size;
   if (status.waiting > 0 && (bound == 0 || status.counts.pending + status.tickets < bound) &&
-      engine.waiting_line().Next(/*allow_scheduler=*/false).has_value()) {
+      engine.waiter_queue().Next(/*allow_scheduler=*/false).has_value()) {
     return Fail("a caller waits although a slot is free");
   }
   if (status.paused || engine.is_going_away()) return;
@@ -455,7 +456,7 @@ void Referee::CheckWorkConservation(const director::DirectorEngine& engine, Mome
     if (!engine.fleet().TakesTasks(agent, now)) continue;
     const auto lane = agent.lanes.find("default");
     if (lane == agent.lanes.end() || !lane->second.has_free_slot()) continue;
-    for (const auto& [sequence, entry] : engine.book().live_tasks()) {
+    for (const auto& [sequence, entry] : engine.tasks().live_tasks()) {
       const core::TaskState& task = entry->task;
       if (!task.is_pending() || !task.session_id.empty()) continue;
       if (entry->timers.not_before > now.monotonic || task.earliest_start_at > now.wall) continue;
@@ -468,9 +469,9 @@ void Referee::CheckWorkConservation(const director::DirectorEngine& engine, Mome
 
 // The shown values equal a recount of the disk or of the engine's lists.
 void Referee::CheckGauges(const director::DirectorEngine& engine, const Gauges& gauges) {
-  director::QueueLevels counted = {.waiting = engine.waiting_line().size(),
+  director::QueueLevels counted = {.waiting = engine.waiter_queue().size(),
                                    .max_size = settings_.engine.queue.max_size,
-                                   .remembered_requests = engine.book().remembered().size()};
+                                   .remembered_requests = engine.tasks().remembered().size()};
   uint64_t first = 0;
   for (const auto& [id, stored] : tasks_) {
     if (stored.is_in_flight()) ++counted.in_flight;
@@ -488,24 +489,24 @@ void Referee::CheckGauges(const director::DirectorEngine& engine, const Gauges& 
 
 void Referee::CheckAgainstDisk(const director::DirectorEngine& engine,
                                const test::MemoryDisk& disk) {
-  engine.book().CheckIndexes();
+  engine.tasks().CheckIndexes();
   test::FakeRandom random;
   director::DirectorEngine reloaded(settings_.engine, random);
   disk.Read([&reloaded](const core::Record& record) { CHECK_OK(reloaded.Recover(record)); });
   const auto states = [](const director::DirectorEngine& of) {
     std::vector<core::TaskState> all;
-    for (const auto& [sequence, entry] : of.book().live_tasks()) all.push_back(entry->task);
-    for (const auto& [key, entry] : of.book().ended()) all.push_back(entry->task);
+    for (const auto& [sequence, entry] : of.tasks().live_tasks()) all.push_back(entry->task);
+    for (const auto& [key, entry] : of.tasks().ended()) all.push_back(entry->task);
     return all;
   };
   if (states(engine) != states(reloaded))
     return Fail("memory differs from the state after a reload");
-  if (engine.book().dispatches() != reloaded.book().dispatches() ||
-      engine.book().dispatches() != dispatches_) {
+  if (engine.tasks().dispatches() != reloaded.tasks().dispatches() ||
+      engine.tasks().dispatches() != dispatches_) {
     return Fail("dispatches were miscounted");
   }
-  if (!(engine.book().switches() == reloaded.book().switches()) ||
-      engine.book().marked_agents() != reloaded.book().marked_agents()) {
+  if (!(engine.tasks().switches() == reloaded.tasks().switches()) ||
+      engine.tasks().marked_agents() != reloaded.tasks().marked_agents()) {
     Fail("the queue's switches differ from the state after a reload");
   }
 }

@@ -149,14 +149,14 @@ class Referee {
   // A director has started from the records on disk.
   void OnRestart(director::Moment now);
   void OnTask(const core::TaskRecord& record, director::Moment now);
-  void OnAdmitted(const core::TaskRecord& record, const core::Admitted& admitted,
+  void OnAdmitted(const core::TaskRecord& record, const core::TaskAdmitted& admitted,
                   StoredTask& stored);
-  void OnDispatched(const core::TaskRecord& record, const core::Dispatched& dispatched,
+  void OnDispatched(const core::TaskRecord& record, const core::TaskDispatched& dispatched,
                     StoredTask& stored, director::Moment now);
-  void OnAnsweredBusy(const core::AnsweredBusy& busy, StoredTask& stored);
-  void OnReturned(const core::TaskRecord& record, const core::Returned& returned,
+  void OnAnsweredBusy(const core::StartAnsweredBusy& busy, StoredTask& stored);
+  void OnReturned(const core::TaskRecord& record, const core::TaskReturned& returned,
                   StoredTask& stored, director::Moment now);
-  void OnEnded(const core::TaskRecord& record, const core::Ended& ended, StoredTask& stored);
+  void OnEnded(const core::TaskRecord& record, const core::TaskEnded& ended, StoredTask& stored);
   void OnMarked(const core::AgentMarked& marked);
   // A start has been answered, if `who` is its agent.
   void OnStartAnswered(const StoredTask& stored, const std::string& who) {
@@ -166,7 +166,7 @@ class Referee {
   // Returns whether the dispatch ended because the lease of its start expired. A start that is
   // returned without being counted, after a backoff, or because its agent has restarted, ended for
   // another reason.
-  bool LeaseOfStartEnded(const core::Returned& returned, const StoredTask& stored) const {
+  bool LeaseOfStartEnded(const core::TaskReturned& returned, const StoredTask& stored) const {
     const auto health = agents_.find(stored.agent);
     return stored.state == core::LifecycleState::kDispatching && returned.counts_as_attempt &&
            !returned.reported && returned.failure == core::DispatchFailure::kAgentFailed &&
@@ -198,7 +198,7 @@ class Referee {
   void CheckGauges(const director::DirectorEngine& engine, const Gauges& gauges);
   void CheckAgainstDisk(const director::DirectorEngine& engine, const test::MemoryDisk& disk);
   // Returns a number larger than every sequence number of a live task.
-  uint64_t BackOfLine() const;
+  uint64_t BackOfQueue() const;
   uint64_t Pending() const;
 
   const Settings& settings_;

@@ -74,7 +74,7 @@ void SimulatedAgent::Crash(bool power_cut) {
   context_.referee.Log(name_ + (power_cut ? " loses power" : " crashes"));
   engine_.reset();
   ++incarnation_;
-  session_ = core::SessionId();
+  session_ = core::AgentSessionId();
   if (power_cut) {
     journal_ = {};
     for (const auto& [token, process] : processes_) context_.referee.OnProcessGone(name_, token);
@@ -116,8 +116,8 @@ void SimulatedAgent::ApplyOutcome() {
   engine_->EndTurn();
   const agent::Outcome outcome = engine_->TakeOutcome();
   for (const agent::JournalRecord& record : outcome.journal) journal_.Apply(record);
-  struct Order {
-    void operator()(const ports::RunRequest& order) const { agent.StartProcess(order); }
+  struct CommandExecutor {
+    void operator()(const ports::RunRequest& request) const { agent.StartProcess(request); }
     void operator()(const agent::StopRun& stop) const { agent.EndProcess(stop.token); }
     void operator()(const agent::KillRun& kill) const { agent.EndProcess(kill.token); }
     void operator()(const agent::MoveFence& moved) const {
@@ -128,7 +128,8 @@ void SimulatedAgent::ApplyOutcome() {
     }
     SimulatedAgent& agent;
   };
-  for (const agent::RunnerCommand& order : outcome.runner_commands) std::visit(Order{*this}, order);
+  for (const agent::RunnerCommand& command : outcome.runner_commands)
+    std::visit(CommandExecutor{*this}, command);
   struct MessageSender {
     void operator()(const core::SessionOpened& opened) const {
       agent.context_.network.Send(agent.address_, kDirector,
@@ -144,7 +145,7 @@ void SimulatedAgent::ApplyOutcome() {
     void operator()(const core::RunOutput&) const {}
     void operator()(const core::UnknownItem&) const {}
     SimulatedAgent& agent;
-    core::SessionId session;
+    core::AgentSessionId session;
   };
   for (const core::AgentMessage& message : outcome.messages)
     std::visit(MessageSender{*this, session_}, message);
@@ -180,7 +181,7 @@ absl::Status SimulatedAgent::Check() {
   return absl::OkStatus();
 }
 
-void SimulatedAgent::OnOpenSession(core::SessionId session, uint64_t director_epoch) {
+void SimulatedAgent::OnOpenSession(core::AgentSessionId session, uint64_t director_epoch) {
   // The director has given up connections that are older than the current one; a frozen agent
   // accepts none.
   if (!is_up() || context_.timeline.now() < frozen_until_ || session <= session_) return;
@@ -190,13 +191,13 @@ void SimulatedAgent::OnOpenSession(core::SessionId session, uint64_t director_ep
   ApplyOutcome();
 }
 
-void SimulatedAgent::OnHeartbeatAck(core::SessionId session, absl::Duration t) {
+void SimulatedAgent::OnHeartbeatAck(core::AgentSessionId session, absl::Duration t) {
   RunEngine([this, session, t](agent::AgentEngine& engine) {
     engine.Handle(session, core::HeartbeatAck{t}, Time());
   });
 }
 
-void SimulatedAgent::OnItem(core::SessionId session, const core::DirectorItem& item) {
+void SimulatedAgent::OnItem(core::AgentSessionId session, const core::DirectorItem& item) {
   RunEngine([this, session, item](agent::AgentEngine& engine) {
     if (std::holds_alternative<core::StartRun>(item) && IgnoresStarts()) {
       if (context_.settings.ends_session_on_start) EndSession();
@@ -213,12 +214,12 @@ void SimulatedAgent::OnItem(core::SessionId session, const core::DirectorItem& i
 
 // ---- The processes of its tasks -----------------------------------------------------------------
 
-void SimulatedAgent::StartProcess(const ports::RunRequest& order) {
+void SimulatedAgent::StartProcess(const ports::RunRequest& request) {
   const Settings& settings = context_.settings;
   test::FakeRandom& random = context_.random;
-  const FenceToken token = order.token;
+  const FenceToken token = request.token;
   Process& process = processes_[token];
-  process.fence_at = order.fence_at;
+  process.fence_at = request.fence_at;
   process.incarnation = incarnation_;
   process.result.result = absl::StrCat(token.dispatch.value());
   process.result.exit_code = 0;
@@ -230,8 +231,8 @@ void SimulatedAgent::StartProcess(const ports::RunRequest& order) {
   }
   if (!quiet_ && random.Chance(settings.run_hangs)) {
     length = absl::Hours(2);
-  } else if (length > order.spec->timeout) {
-    length = order.spec->timeout;
+  } else if (length > request.spec->timeout) {
+    length = request.spec->timeout;
     process.result.end = End::kTimedOut;
     process.result.exit_code.reset();
   }

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libs/agent/engine.h"
-#include "libs/agent/run_book.h"
+#include "libs/agent/run_table.h"
 #include "libs/core/session.h"
 #include "tests/simulation/simulated_director.h"
 
@@ -35,9 +35,9 @@ class SimulatedAgent {
   void BecomeQuiet();
   bool is_up() const { return engine_ != nullptr; }
 
-  void OnOpenSession(core::SessionId session, uint64_t director_epoch);
-  void OnHeartbeatAck(core::SessionId session, absl::Duration t);
-  void OnItem(core::SessionId session, const core::DirectorItem& item);
+  void OnOpenSession(core::AgentSessionId session, uint64_t director_epoch);
+  void OnHeartbeatAck(core::AgentSessionId session, absl::Duration t);
+  void OnItem(core::AgentSessionId session, const core::DirectorItem& item);
 
  private:
   // The process of a task and its supervisor, which survives the agent.
@@ -65,7 +65,7 @@ class SimulatedAgent {
   void ReopenSession();
   void EndSession();
 
-  void StartProcess(const ports::RunRequest& order);
+  void StartProcess(const ports::RunRequest& request);
   // Sends SIGTERM to the process, which ends after a while.
   void EndProcess(const core::FenceToken& token);
   void OnProcessGone(const core::FenceToken& token, const core::RunResult& result);
@@ -85,7 +85,7 @@ class SimulatedAgent {
   bool quiet_ = false;
   uint64_t incarnation_ = 0;
   absl::Duration frozen_until_ = -absl::InfiniteDuration();
-  core::SessionId session_;
+  core::AgentSessionId session_;
   uint64_t plan_ = 0;
 
   // The content of its disk.

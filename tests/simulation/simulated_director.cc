@@ -44,7 +44,7 @@ absl::Duration SimulatedDirector::UntilNextTurn() const {
 core::TaskSpec SimulatedDirector::StoredSpec(core::QueueId id) const {
   const auto* records = stores_.disk().Find(id);
   if (records == nullptr) return {};
-  return *std::get<core::Admitted>(records->begin()->second.change).spec;
+  return *std::get<core::TaskAdmitted>(records->begin()->second.change).spec;
 }
 
 void SimulatedDirector::Die() {
@@ -194,7 +194,7 @@ void SimulatedDirector::Redial(uint64_t director_epoch) {
 }
 
 void SimulatedDirector::Dial(size_t agent) {
-  const core::SessionId session(++last_session_);
+  const core::AgentSessionId session(++last_session_);
   sessions_[session] = {agent};
   context_.network.Send(
       kDirector, agents_[agent]->address(),
@@ -206,7 +206,7 @@ void SimulatedDirector::Dial(size_t agent) {
   });
 }
 
-void SimulatedDirector::OnSessionOpened(core::SessionId session,
+void SimulatedDirector::OnSessionOpened(core::AgentSessionId session,
                                         const core::SessionOpened& opened) {
   const auto found = sessions_.find(session);
   if (!is_up() || found == sessions_.end() || found->second.opened) return;
@@ -218,7 +218,7 @@ void SimulatedDirector::OnSessionOpened(core::SessionId session,
       }));
 }
 
-void SimulatedDirector::OnItem(core::SessionId session, const core::AgentItem& item) {
+void SimulatedDirector::OnItem(core::AgentSessionId session, const core::AgentItem& item) {
   const auto found = sessions_.find(session);
   if (!is_up() || found == sessions_.end()) return;
   Post(director::AgentCommand(
@@ -234,12 +234,12 @@ void SimulatedDirector::OnItem(core::SessionId session, const core::AgentItem& i
   }
 }
 
-void SimulatedDirector::Send(core::SessionId session, std::vector<core::DirectorItem> items) {
+void SimulatedDirector::Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) {
   // The network carries single items, so that each of them can be lost without the others.
   for (const core::DirectorItem& item : items) SendItem(session, item);
 }
 
-void SimulatedDirector::SendItem(core::SessionId session, const core::DirectorItem& item) {
+void SimulatedDirector::SendItem(core::AgentSessionId session, const core::DirectorItem& item) {
   if (!CanSend()) return;
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) {
@@ -265,7 +265,7 @@ void SimulatedDirector::BreakSession(size_t agent) {
   }
 }
 
-void SimulatedDirector::CloseSession(core::SessionId session) {
+void SimulatedDirector::CloseSession(core::AgentSessionId session) {
   const auto found = sessions_.find(session);
   if (!is_up() || found == sessions_.end()) return;
   const size_t agent = found->second.agent;

@@ -66,12 +66,12 @@ class SimulatedDirector final : public ports::AgentLink {
 
   // ---- Messages from agents ----
 
-  void OnSessionOpened(core::SessionId session, const core::SessionOpened& opened);
-  void OnItem(core::SessionId session, const core::AgentItem& item);
+  void OnSessionOpened(core::AgentSessionId session, const core::SessionOpened& opened);
+  void OnItem(core::AgentSessionId session, const core::AgentItem& item);
 
   // ---- ports::AgentLink ----
 
-  void Send(core::SessionId session, std::vector<core::DirectorItem> items) override;
+  void Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) override;
   void Redial(uint64_t director_epoch) override;
 
  private:
@@ -84,7 +84,7 @@ class SimulatedDirector final : public ports::AgentLink {
   // Returns whether the process can still send; a process that dies while it sends sends nothing
   // more.
   bool CanSend();
-  void SendItem(core::SessionId session, const core::DirectorItem& item);
+  void SendItem(core::AgentSessionId session, const core::DirectorItem& item);
   absl::Duration UntilNextTurn() const;
   void PlanTurn(absl::Duration delay);
   void Turn();
@@ -93,7 +93,7 @@ class SimulatedDirector final : public ports::AgentLink {
   void BeginCommit();
   void EndCommit();
   void Dial(size_t agent);
-  void CloseSession(core::SessionId session);
+  void CloseSession(core::AgentSessionId session);
   director::Moment Now() const { return {context_.clock.WallNow(), context_.clock.MonotonicNow()}; }
 
   SimulationContext& context_;
@@ -106,7 +106,7 @@ class SimulatedDirector final : public ports::AgentLink {
   std::unique_ptr<director::Director> director_;
   std::function<void()> on_death_;
   std::vector<director::CommandPtr> inbox_;
-  std::map<core::SessionId, Session> sessions_;
+  std::map<core::AgentSessionId, Session> sessions_;
   uint64_t last_session_ = 0;
   uint64_t last_call_ = 0;
   uint64_t crashes_ = 0;

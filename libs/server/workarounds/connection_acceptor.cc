@@ -19,6 +19,9 @@
 #include "libs/base/log.h"
 
 namespace callboard::server {
+
+// ---- ConnectionAcceptor -------------------------------------------------------------------------
+
 namespace {
 
 constexpr int kPauseMilliseconds = 100;
@@ -199,6 +202,8 @@ void ConnectionAcceptor::CloseExcess(int socket) {
                       {"refused", closed_count_}});
   }
 }
+
+// ---- ConnectionCalls ----------------------------------------------------------------------------
 
 namespace {
 

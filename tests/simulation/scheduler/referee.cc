@@ -152,7 +152,7 @@ void Referee::OnRow(const core::Firing& row, const test::MemoryLedgers& disk) {
 
 void Referee::CheckRow(const core::Firing& row) {
   const auto task = submitted_.tasks.find(row.request_id);
-  const bool is_direct = absl::StrContains(row.detail, "past the queue");
+  const bool is_direct = absl::StrContains(row.detail, "started directly");
   const bool started = submitted_.direct.contains({replica_, row.request_id});
   // If a trigger is called twice, one of the calls may have no task.
   const auto calls = trigger_calls_.find(row.request_id);

@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "tests/simulation/scheduler/world.h"
+#include "tests/simulation/scheduler/simulation.h"
 
 namespace callboard::simulation::cron {
 namespace {

@@ -1,10 +1,10 @@
-// The director of a scheduler simulation.
+#include "tests/simulation/scheduler/simulated_director.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
-#include "tests/simulation/scheduler/world.h"
 
 namespace callboard::simulation::cron {
 namespace {
@@ -62,7 +62,7 @@ void SimulatedDirector::RunTasks() {
 
 void SimulatedDirector::EndRun(core::FenceToken token) {
   Sync();
-  const director::Entry* entry = engine_.engine().book().Find(token.queue_id);
+  const director::Entry* entry = engine_.engine().tasks().Find(token.queue_id);
   if (entry == nullptr || entry->task.state != core::LifecycleState::kWorking) return;
   const bool fails = Chance(settings_.run_fails);
   engine_.FinishRun(token.queue_id, {.end = fails ? core::RunResult::End::kFailed
@@ -125,7 +125,7 @@ void SimulatedDirector::Submit(int replica, const core::Submission& submission,
 
 void SimulatedDirector::GetTaskStatuses(
     const std::vector<std::string>& ids,
-    const Replica::Reply<std::vector<scheduler::TaskStatus>>& reply) {
+    const scheduler::DirectorLink::Reply<std::vector<scheduler::TaskStatus>>& reply) {
   if (!is_up_) {
     const absl::Status error =
         is_silent_ ? absl::DeadlineExceededError("no answer") : Unreachable();

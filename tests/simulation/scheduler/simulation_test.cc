@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <iostream>
 
-#include "tests/simulation/scheduler/world.h"
+#include "tests/simulation/scheduler/simulation.h"
 
 namespace callboard::simulation::cron {
 namespace {
