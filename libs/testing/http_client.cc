@@ -38,12 +38,13 @@ HttpConnection::HttpConnection(uint16_t port) : socket_(socket(AF_INET, SOCK_STR
 
 HttpConnection::~HttpConnection() { close(socket_); }
 
-void HttpConnection::Send(absl::string_view bytes) {
+bool HttpConnection::Send(absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;  // The server closed the connection; its response has the reason.
+    if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
+  return true;
 }
 
 std::string HttpConnection::ReadResponse(bool has_body) {

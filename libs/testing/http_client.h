@@ -17,7 +17,8 @@ class HttpConnection {
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
-  void Send(absl::string_view bytes);
+  // Returns false if the server has closed the connection.
+  bool Send(absl::string_view bytes);
 
   // Returns head and body of the next response, as sent. Empty when the server closed the
   // connection.

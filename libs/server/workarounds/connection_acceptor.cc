@@ -185,7 +185,11 @@ void ConnectionAcceptor::Disconnect(const std::string& peer) {
   const auto found = by_peer_.find(peer);
   // gRPC closes descriptors itself, so this one may belong to another file by now.
   if (found == by_peer_.end() || PeerName(found->second) != peer) return;
-  shutdown(found->second, SHUT_RDWR);
+  // Resets the connection and discards the bytes that have arrived. shutdown() would do neither:
+  // gRPC would read what is left, and a peer that waits for space to send more would wait for
+  // minutes.
+  const sockaddr nobody = {.sa_family = AF_UNSPEC, .sa_data = {}};
+  connect(found->second, &nobody, sizeof(nobody));
   by_peer_.erase(found);
   base::LogWarning("server", "connection_closed",
                    {{"peer", peer}, {"why", "it cancels calls faster than they can be ended"}});

@@ -46,8 +46,9 @@ class ConnectionAcceptor {
   void Start(std::function<void(int socket)> on_accept);
   // Closes the port. `on_accept` does not run afterwards.
   void Stop();
-  // Shuts down the connection of `peer`, if it is still open; the owner of its socket reads the end
-  // of the stream. `peer` is a name as gRPC writes it: `ipv4:10.0.0.7:51234`. Thread-safe.
+  // Resets the connection of `peer`, if it is still open; the owner of its socket reads an error,
+  // not the bytes that have arrived. `peer` is a name as gRPC writes it: `ipv4:10.0.0.7:51234`.
+  // Thread-safe.
   void Disconnect(const std::string& peer);
 
  private:

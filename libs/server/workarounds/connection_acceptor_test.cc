@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <deque>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -51,6 +54,19 @@ class AcceptedSockets {
     socklen_t size = sizeof(address);
     EXPECT_EQ(getpeername(sockets_.front(), reinterpret_cast<sockaddr*>(&address), &size), 0);
     return absl::StrCat("ipv4:127.0.0.1:", ntohs(address.sin_port));
+  }
+  // Waits until the first socket has bytes, without reading them.
+  void WaitForBytes() {
+    base::MutexLock lock(mutex_);
+    pollfd first = {sockets_.front(), POLLIN, 0};
+    while (poll(&first, 1, /*timeout=*/-1) != 1) {
+    }
+  }
+  // Reads from the first socket. Returns the error or 0.
+  int ReadError() {
+    base::MutexLock lock(mutex_);
+    char byte = 0;
+    return recv(sockets_.front(), &byte, 1, 0) < 0 ? errno : 0;
   }
   void SendToLast(absl::string_view text) {
     base::MutexLock lock(mutex_);
@@ -100,6 +116,40 @@ TEST(ConnectionAcceptorTest, DisconnectClosesOnlyTheConnectionOfThePeer) {
   EXPECT_EQ(closed.ReadResponse(), "");
   sockets.SendToLast("HTTP/1.1 204 No Content\r\n\r\n");
   EXPECT_THAT(open.ReadResponse(/*has_body=*/false), HasSubstr("204"));
+}
+
+TEST(ConnectionAcceptorTest, DisconnectDiscardsWhatThePeerHasSent) {
+  AcceptedSockets sockets;
+  const auto acceptor = ConnectionAcceptor::Listen({.host = "127.0.0.1"}, kManyDescriptors);
+  ASSERT_THAT(acceptor, test::IsOk());
+  (*acceptor)->Start([&sockets](int socket) { sockets.Add(socket); });
+  HttpConnection client((*acceptor)->port());
+  sockets.WaitFor(1);
+  EXPECT_TRUE(client.Send("text"));
+  sockets.WaitForBytes();
+  (*acceptor)->Disconnect(sockets.FirstPeer());
+  EXPECT_EQ(sockets.ReadError(), ECONNRESET);
+  EXPECT_FALSE(client.Send("text"));
+}
+
+TEST(ConnectionAcceptorTest, DisconnectEndsTheWaitOfAPeerThatSends) {
+  AcceptedSockets sockets;
+  const auto acceptor = ConnectionAcceptor::Listen({.host = "127.0.0.1"}, kManyDescriptors);
+  ASSERT_THAT(acceptor, test::IsOk());
+  (*acceptor)->Start([&sockets](int socket) { sockets.Add(socket); });
+  HttpConnection client((*acceptor)->port());
+  sockets.WaitFor(1);
+  const std::string peer = sockets.FirstPeer();
+  std::thread sender([&client] {
+    // More than all buffers hold.
+    const std::string megabyte(1 << 20, 'x');
+    bool is_open = true;
+    for (int i = 0; is_open && i < 256; ++i) is_open = client.Send(megabyte);
+    EXPECT_FALSE(is_open);
+  });
+  sockets.WaitForBytes();
+  (*acceptor)->Disconnect(peer);
+  sender.join();
 }
 
 TEST(ConnectionAcceptorTest, ErrorNamesTheAddressInUse) {
