@@ -27,6 +27,7 @@
 #include "libs/base/version.h"
 #include "libs/core/limits.h"
 #include "libs/server/workarounds/connection_acceptor.h"
+#include "libs/server/workarounds/read_pause.h"
 #include "libs/telemetry/rpc_metrics.h"
 #include "libs/wire/fields.h"
 #include "libs/wire/status.h"
@@ -192,6 +193,7 @@ std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterfac
 MakeInterceptors(const GrpcServerOptions& options, const std::vector<ServedService>& services,
                  ConnectionCalls& calls) {
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(NewReadPauseInterceptorFactory(ReadPause::OfProcess()));
   interceptors.push_back(NewConnectionCallsInterceptorFactory(calls));
   interceptors.push_back(NewErrorDetailInterceptorFactory());
   if (options.metrics != nullptr) {
@@ -226,6 +228,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   // Both are unused: channelz is not served, and responses are not compressed.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+  builder.SetContextAllocator(NewUnservedCallCounter(ReadPause::OfProcess()));
   builder.experimental().SetInterceptorCreators(MakeInterceptors(options, services, *calls));
   std::vector<std::string> names = {grpc::health::v1::Health::service_full_name()};
   for (const ServedService& served : services) {
@@ -257,6 +260,7 @@ GrpcServer::GrpcServer(std::unique_ptr<ConnectionAcceptor> acceptor,
     // gRPC's listener does the same with these keepalive settings.
     const auto timeout_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(kKeepaliveTimeout));
     setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    ReadPause::OfProcess().AddSocket(socket);
     ExternalAcceptor::NewConnectionParameters connection;
     connection.fd = socket;
     external_acceptor_->HandleNewConnection(&connection);
