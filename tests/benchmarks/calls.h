@@ -9,9 +9,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "libs/base/check.h"
 #include "libs/base/mutex.h"
@@ -21,37 +23,45 @@ namespace callboard::benchmarks {
 
 // Duration of a measurement and of the warm-up before it.
 struct Timing {
-  absl::Duration warm_up = absl::Milliseconds(500);
-  absl::Duration measured = absl::Seconds(3);
+  absl::Duration warm_up;
+  absl::Duration measured;
 };
 
-// Counts events and measures their rate.
+// Counts events of several threads.
 class Meter {
  public:
-  explicit Meter(const ports::Clock& clock) : clock_(clock) {}
-
   void Count(uint64_t more = 1) { count_.fetch_add(more, std::memory_order_relaxed); }
-  // Measures for `timing.measured` and returns the rate per second.
-  double Rate(const Timing& timing) const {
-    Wait(timing.warm_up);
-    const uint64_t before = count_;
-    const absl::Duration began = clock_.MonotonicNow();
-    Wait(timing.measured);
-    return static_cast<double>(count_ - before) /
-           absl::ToDoubleSeconds(clock_.MonotonicNow() - began);
-  }
+  uint64_t count() const { return count_; }
 
  private:
-  static void Wait(absl::Duration time) {
-    base::Mutex mutex;
-    base::CondVar never;
-    base::MutexLock lock(mutex);
-    never.WaitFor(mutex, time, [] { return false; });
-  }
-
-  const ports::Clock& clock_;
   std::atomic<uint64_t> count_ = 0;
 };
+
+inline void Wait(absl::Duration time) {
+  base::Mutex mutex;
+  base::CondVar never;
+  base::MutexLock lock(mutex);
+  never.WaitFor(mutex, time, [] { return false; });
+}
+
+struct Rate {
+  double per_second = 0;
+  // Processor time of each.
+  double cpu_micros = 0;
+};
+// Measures how fast `count` grows. `cpu_seconds` returns the processor time used so far.
+inline Rate MeasureRate(const ports::Clock& clock, const Timing& timing,
+                        absl::FunctionRef<uint64_t()> count,
+                        absl::FunctionRef<double()> cpu_seconds) {
+  Wait(timing.warm_up);
+  const uint64_t count_before = count();
+  const double cpu_before = cpu_seconds();
+  const absl::Duration began = clock.MonotonicNow();
+  Wait(timing.measured);
+  const auto counted = static_cast<double>(count() - count_before);
+  return {counted / absl::ToDoubleSeconds(clock.MonotonicNow() - began),
+          (cpu_seconds() - cpu_before) / counted * 1e6};
+}
 
 // Keeps `outstanding` calls in flight until destruction.
 class Callers {
@@ -112,7 +122,8 @@ Callers::Call UnaryCall(Request request, Start start) {
   };
 }
 
-// Sends items over one stream, with a bounded number of unanswered items, until destruction.
+// Sends items over one stream, with a bounded number of unanswered items, until `limit` items are
+// sent or it is destroyed.
 template <class Request, class Response>
 class Streamer final : public grpc::ClientBidiReactor<Request, Response> {
  public:
@@ -120,6 +131,7 @@ class Streamer final : public grpc::ClientBidiReactor<Request, Response> {
     int window = 1024;
     // Maximum number of items in a message.
     int batch = 1;
+    uint64_t limit = std::numeric_limits<uint64_t>::max();
     // Puts `items` items into a message.
     std::function<void(Request&, int items)> fill = {};
     // Returns the number of items that a message answers.
@@ -145,10 +157,13 @@ class Streamer final : public grpc::ClientBidiReactor<Request, Response> {
 
  private:
   void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const int items = std::min(options_.window - unanswered_, options_.batch);
+    const auto unsent =
+        static_cast<int>(std::min<uint64_t>(options_.limit - sent_, options_.batch));
+    const int items = std::min(options_.window - unanswered_, unsent);
     if (writing_ || ended_ || items <= 0) return;
     writing_ = true;
     unanswered_ += items;
+    sent_ += static_cast<uint64_t>(items);
     request_.Clear();
     options_.fill(request_, items);
     this->StartWrite(&request_);
@@ -191,6 +206,7 @@ class Streamer final : public grpc::ClientBidiReactor<Request, Response> {
   base::CondVar changed_;
   Request request_ ABSL_GUARDED_BY(mutex_);
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t sent_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,75 +1,122 @@
-// Measured figures, their baselines, and their limits.
+// Figures with bars: how they are judged and printed.
 #ifndef CALLBOARD_TESTS_BENCHMARKS_FIGURES_H_
 #define CALLBOARD_TESTS_BENCHMARKS_FIGURES_H_
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
+#include "libs/base/check.h"
+
 namespace callboard::benchmarks {
 
+// A figure that must reach its bar, and should reach its goal.
+struct Figure {
+  enum class Better { kHigher, kLower };
+
+  std::string name;
+  double bar = 0;
+  double goal = 0;
+  Better better = Better::kHigher;
+  std::string unit;
+
+  bool Reaches(double value, double limit) const {
+    return better == Better::kHigher ? value >= limit : value <= limit;
+  }
+};
+
+// A value of a figure, measured in one round, and the numbers that it was computed from.
+struct Sample {
+  double value = 0;
+  std::string detail = {};
+};
+
 inline double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-// The medians of several rounds, each of which measures both: ratio of ours to raw, ours, and raw.
-struct Comparison {
-  double ratio = 0;
-  double ours = 0;
-  double raw = 0;
-};
-inline Comparison Compare(const std::function<double()>& ours, const std::function<double()>& raw,
-                          int rounds = 3) {
-  std::vector<double> ratios;
-  std::vector<double> own;
-  std::vector<double> bare;
-  for (int round = 0; round < rounds; ++round) {
-    bare.push_back(raw());
-    own.push_back(ours());
-    ratios.push_back(own.back() / bare.back());
-  }
-  return {Median(ratios), Median(own), Median(bare)};
+// Three digits, except for large numbers.
+inline std::string NumberText(double value) {
+  const int decimals = value < 1 ? 3 : value < 10 ? 2 : value < 100 ? 1 : 0;
+  return absl::StrFormat("%.*f", decimals, value);
 }
 
-// Prints a line per figure: ok|FAIL|-, name, value, bar, goal (- if there is none).
+// The lowest and the highest value.
+inline std::string RangeText(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return absl::StrFormat("%s..%s", NumberText(*least), NumberText(*most));
+}
+
+// Returns a count with a comma before each group of three digits.
+inline std::string CountText(double count) {
+  std::string text = absl::StrFormat("%.0f", count);
+  for (int i = static_cast<int>(text.size()) - 3; i > 0; i -= 3) text.insert(i, 1, ',');
+  return text;
+}
+
+// Prints a line per figure: ok|FAIL, name, value, bar, goal, and more for human readers.
 class Report {
  public:
-  // Prints a figure without a bar.
-  void Print(const std::string& name, const std::string& value) {
-    std::printf("-    %-46s %s\n", name.c_str(), value.c_str());
-    std::fflush(stdout);
+  // If not `is_judged`, figures are printed with `-`: they were measured too briefly.
+  explicit Report(bool is_judged) : is_judged_(is_judged) {
+    Print("", "figure", "value", "bar", "goal", "better", "range", "unit", "median round");
   }
-  // `value` must be at least `bar`, or at most if less is better.
-  enum class Better { kMore, kLess };
-  struct Bar {
-    double bar;
-    double goal;
-    Better better = Better::kMore;
-  };
-  void Check(const std::string& name, double value, const Bar& bar, const std::string& detail) {
-    const bool is_met = bar.better == Better::kMore ? value >= bar.bar : value <= bar.bar;
-    is_met_ = is_met_ && is_met;
-    std::printf("%-4s %-46s %.2f bar %.2f goal %.2f (%s)  %s\n", is_met ? "ok" : "FAIL",
-                name.c_str(), value, bar.bar, bar.goal, DistanceToGoal(value, bar).c_str(),
-                detail.c_str());
-    std::fflush(stdout);
+
+  // Prints the medians of the rounds. `beside` has the same figure of other programs, measured in
+  // the same rounds; empty if there are none.
+  void Add(const Figure& figure, const std::vector<Sample>& rounds,
+           const std::vector<Sample>& beside) {
+    const Sample median = MedianOf(rounds);
+    const bool is_reached = figure.Reaches(median.value, figure.bar);
+    if (is_judged_ && !is_reached) missed_.push_back(figure.name);
+    Print(!is_judged_  ? "-"
+          : is_reached ? "ok"
+                       : "FAIL",
+          figure.name, NumberText(median.value), absl::StrFormat("%g", figure.bar),
+          absl::StrFormat("%g", figure.goal),
+          figure.better == Figure::Better::kHigher ? "higher" : "lower",
+          RangeText(ValuesOf(rounds)), figure.unit, median.detail);
+    if (beside.empty()) return;
+    CHECK_EQ(beside.size(), rounds.size());
+    std::vector<double> ratios;
+    for (size_t i = 0; i < rounds.size(); ++i) {
+      ratios.push_back(rounds[i].value / beside[i].value);
+    }
+    const Sample other = MedianOf(beside);
+    Print("", "  beside", NumberText(other.value), "", "", "", RangeText(ValuesOf(beside)), "",
+          other.detail);
+    Print("", "  ratio", NumberText(Median(ratios)), "", "", "", RangeText(ratios), "", "");
   }
-  bool is_met() const { return is_met_; }
+
+  // The names of the figures that did not reach their bars.
+  const std::vector<std::string>& missed() const { return missed_; }
 
  private:
-  // Returns the factor by which the value must grow or shrink.
-  static std::string DistanceToGoal(double value, const Bar& bar) {
-    const double factor = bar.better == Better::kMore ? bar.goal / value : value / bar.goal;
-    if (factor <= 1) return "reached";
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.2f x away", factor);
-    return text;
+  static std::vector<double> ValuesOf(const std::vector<Sample>& samples) {
+    std::vector<double> values;
+    for (const Sample& sample : samples) values.push_back(sample.value);
+    return values;
+  }
+  static Sample MedianOf(std::vector<Sample> samples) {
+    std::sort(samples.begin(), samples.end(),
+              [](const Sample& a, const Sample& b) { return a.value < b.value; });
+    return samples[samples.size() / 2];
+  }
+  static void Print(const std::string& verdict, const std::string& name, const std::string& value,
+                    const std::string& bar, const std::string& goal, const std::string& better,
+                    const std::string& range, const std::string& unit, const std::string& detail) {
+    std::string line = absl::StrFormat("%-4s %-16s %7s %5s %5s  %-6s  %-14s %-16s %s", verdict,
+                                       name, value, bar, goal, better, range, unit, detail);
+    line.resize(line.find_last_not_of(' ') + 1);
+    std::puts(line.c_str());
+    std::fflush(stdout);
   }
 
-  bool is_met_ = true;
+  const bool is_judged_;
+  std::vector<std::string> missed_;
 };
 
 }  // namespace callboard::benchmarks

@@ -1,5 +1,7 @@
 #include "tests/benchmarks/live_cluster.h"
 
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -8,10 +10,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "libs/base/check.h"
+#include "libs/system/system.h"
 #include "libs/testing/http_client.h"
 #include "libs/testing/process.h"
 #include "tests/benchmarks/raw_grpc.h"
@@ -42,51 +44,60 @@ double DroppedBy(const test::RunningServer& server) {
   return 0;
 }
 
-}  // namespace
-
-std::filesystem::path NewFolder() {
-  static int count = 0;
-  const std::filesystem::path path =
-      std::filesystem::absolute(absl::StrCat("cluster-", getpid(), "-", ++count));
-  std::filesystem::create_directories(path);
-  return path;
-}
-
 v1::SubmitTaskRequest NewTask() {
   v1::SubmitTaskRequest request;
   request.set_prompt(std::string(kPayloadBytes, 'x'));
   return request;
 }
 
+// Returns a text of kPayloadBytes that hardly compresses.
+std::string RandomText(ports::Random& random) {
+  std::string text;
+  while (text.size() < kPayloadBytes) absl::StrAppend(&text, absl::Hex(random.Next()), " ");
+  text.resize(kPayloadBytes);
+  return text;
+}
+
+}  // namespace
+
+const std::filesystem::path& WorkFolder() {
+  static const auto* const folder =
+      new std::filesystem::path(std::filesystem::absolute(absl::StrCat("cluster-", getpid())));
+  return *folder;
+}
+
+std::filesystem::path NewFolder() {
+  static int count = 0;
+  std::filesystem::path path = WorkFolder() / absl::StrCat(++count);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
 LiveCluster::LiveCluster(const Options& options)
     : folder_(NewFolder()),
-      director_("services/director/callboard-director", DirectorFlags(options, folder_)),
-      stub_(v1::QueueService::NewStub(director_.NewChannel())) {
-  std::vector<std::string> names;
-  for (int i = 1; i <= options.agents; ++i) names.push_back(absl::StrCat("agent-", i));
-  if (options.is_shared) {
-    StartAgents("tests/benchmarks/agents", absl::StrJoin(names, ","), options);
-  } else {
-    for (const std::string& name : names)
-      StartAgents("services/agent/callboard-agent", name, options);
-  }
+      director_(std::make_unique<test::RunningServer>(
+          (options.programs / kDirectorProgram).string(), DirectorFlags(options, folder_))),
+      stub_(v1::QueueService::NewStub(director_->NewChannel())) {
+  for (int i = 1; i <= options.agents; ++i) StartAgent(absl::StrCat("agent-", i), options);
   while (Status().max_in_flight() < static_cast<uint32_t>(options.agents * options.slots)) {
     std::this_thread::yield();
   }
 }
 
-void LiveCluster::StartAgents(const std::string& binary, const std::string& names,
-                              const Options& options) {
-  std::vector<std::string> flags = {absl::StrCat("--director.address=", director_.grpc_address()),
-                                    absl::StrCat("--agent.name=", names), "--runner.kind=noop",
+void LiveCluster::StartAgent(const std::string& name, const Options& options) {
+  std::vector<std::string> flags = {absl::StrCat("--director.address=", director_->grpc_address()),
+                                    absl::StrCat("--agent.name=", name), "--runner.kind=noop",
                                     absl::StrCat("--lanes=default=", options.slots),
-                                    absl::StrCat("--data_dir=", (folder_ / names).string())};
+                                    absl::StrCat("--data_dir=", (folder_ / name).string())};
   flags.insert(flags.end(), options.common_flags.begin(), options.common_flags.end());
-  agents_.push_back(std::make_unique<test::RunningServer>(binary, flags));
+  agents_.push_back(
+      std::make_unique<test::RunningServer>((options.programs / kAgentProgram).string(), flags));
 }
 
 LiveCluster::~LiveCluster() {
   agents_.clear();
+  // While it runs, files appear and disappear.
+  director_.reset();
   std::filesystem::remove_all(folder_);
 }
 
@@ -129,38 +140,55 @@ Callers::Call LiveCluster::SubmitAndCancel() {
   };
 }
 
-std::unique_ptr<LiveCluster::SubmitStream> LiveCluster::Stream(int window, int batch,
-                                                               Meter& meter) {
-  const auto open = [this](auto... arguments) { stub_->async()->SubmitTasks(arguments...); };
-  const auto fill = [](v1::SubmitTasksRequest& request, int items) {
-    for (int i = 0; i < items; ++i) *request.add_items() = NewTask();
-  };
-  const auto answered = [](const v1::SubmitTasksResponse& response) {
+std::unique_ptr<LiveCluster::SubmitStream> LiveCluster::Open(SubmitStream::Options options,
+                                                             Meter& meter) {
+  options.answered = [](const v1::SubmitTasksResponse& response) {
     for (const auto& item : response.items()) {
       CHECK(item.has_accepted()) << item.refused().message();
     }
     return response.items_size();
   };
-  return std::make_unique<SubmitStream>(
-      open,
-      SubmitStream::Options{.window = window, .batch = batch, .fill = fill, .answered = answered},
-      meter);
+  const auto open = [this](auto... arguments) { stub_->async()->SubmitTasks(arguments...); };
+  return std::make_unique<SubmitStream>(open, std::move(options), meter);
+}
+
+std::unique_ptr<LiveCluster::SubmitStream> LiveCluster::Stream(int window, int batch,
+                                                               Meter& meter) {
+  const auto fill = [](v1::SubmitTasksRequest& request, int items) {
+    for (int i = 0; i < items; ++i) *request.add_items() = NewTask();
+  };
+  return Open({.window = window, .batch = batch, .fill = fill}, meter);
+}
+
+void LiveCluster::Fill(uint64_t tasks) {
+  system::SystemRandom random;
+  uint64_t sent = 0;
+  const auto fill = [&](v1::SubmitTasksRequest& request, int items) {
+    for (int i = 0; i < items; ++i) {
+      v1::SubmitTaskRequest& task = *request.add_items();
+      task.set_prompt(RandomText(random));
+      task.set_request_id(absl::StrCat("request-", ++sent));
+    }
+  };
+  Meter meter;
+  const auto stream = Open({.window = 1024, .batch = 256, .limit = tasks, .fill = fill}, meter);
+  while (meter.count() < tasks) Wait(absl::Milliseconds(1));
 }
 
 double LiveCluster::CpuSeconds() {
-  absl::Duration used = test::ProcessorTimeOf(director_.process().pid());
+  absl::Duration used = test::ProcessorTimeOf(director_->process().pid());
   for (const auto& agent : agents_) used += test::ProcessorTimeOf(agent->process().pid());
   return absl::ToDoubleSeconds(used);
 }
 
 double LiveCluster::SpansDropped() {
-  double dropped = DroppedBy(director_);
+  double dropped = DroppedBy(*director_);
   for (const auto& agent : agents_) dropped += DroppedBy(*agent);
   return dropped;
 }
 
 double LiveCluster::DirectorPssMib() {
-  const pid_t pid = director_.process().pid();
+  const pid_t pid = director_->process().pid();
   std::ifstream file(absl::StrCat("/proc/", pid, "/smaps_rollup"));
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("Pss:")) continue;
@@ -171,6 +199,59 @@ double LiveCluster::DirectorPssMib() {
   }
   CHECK(false) << "no Pss of " << pid;
   return 0;
+}
+
+InstantAgent::InstantAgent() {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+  builder.RegisterService(static_cast<v1::AgentService::Service*>(this));
+  server_ = builder.BuildAndStart();
+  CHECK(server_ != nullptr);
+}
+
+InstantAgent::~InstantAgent() { server_->Shutdown(absl::ToChronoTime(absl::InfinitePast())); }
+
+std::string InstantAgent::address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+void InstantAgent::WaitForStart() {
+  base::MutexLock lock(mutex_);
+  while (starts_ == 0) changed_.Wait(mutex_);
+  --starts_;
+}
+
+grpc::Status InstantAgent::Session(grpc::ServerContext*, Stream* stream) {
+  v1::SessionResponse hello;
+  v1::SessionResponse::Opened& opened = *hello.add_items()->mutable_opened();
+  opened.set_name("agent-1");
+  opened.set_instance_id("agent-1/1");
+  opened.set_agent_url(absl::StrCat("grpc://", address()));
+  opened.mutable_agent_time()->set_seconds(1);
+  v1::Lane& lane = *opened.add_lanes();
+  lane.set_name("default");
+  lane.set_slots(1);
+
+  bool is_open = false;
+  v1::SessionRequest request;
+  while (stream->Read(&request)) {
+    if (!std::exchange(is_open, true)) stream->Write(hello);
+    for (const v1::SessionRequest::Item& item : request.items()) {
+      if (!item.has_start()) continue;
+      {
+        base::MutexLock lock(mutex_);
+        ++starts_;
+        changed_.NotifyAll();
+      }
+      const v1::FenceToken& token = item.start().token();
+      v1::SessionResponse answer;
+      *answer.add_items()->mutable_start_answer()->mutable_token() = token;
+      v1::SessionResponse::Result& result = *answer.add_items()->mutable_result();
+      *result.mutable_token() = token;
+      result.mutable_run()->set_state(v1::AgentRun::STATE_COMPLETED);
+      result.mutable_run()->set_exit_code(0);
+      stream->Write(answer);
+    }
+  }
+  return grpc::Status::OK;
 }
 
 }  // namespace callboard::benchmarks

@@ -2,6 +2,7 @@
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <unistd.h>
 
 #include <string>
 #include <utility>
@@ -39,21 +40,28 @@ Callers::Call RawGrpc::Call() {
       });
 }
 
-double RawGrpc::CallsPerSecond(int outstanding) {
-  Meter meter(clock_);
-  Callers callers(outstanding, Call(), meter);
-  return meter.Rate({});
+double RawGrpc::CpuSeconds() const {
+  return absl::ToDoubleSeconds(test::ProcessorTimeOf(getpid()) +
+                               test::ProcessorTimeOf(server_->process.pid()));
 }
 
-double RawGrpc::ItemsPerSecond(int window) {
-  Meter meter(clock_);
+Rate RawGrpc::MeasureCalls(int outstanding, const Timing& timing) {
+  Meter meter;
+  Callers callers(outstanding, Call(), meter);
+  return MeasureRate(
+      clock_, timing, [&] { return meter.count(); }, [&] { return CpuSeconds(); });
+}
+
+Rate RawGrpc::MeasureItems(int window, const Timing& timing) {
+  Meter meter;
   const auto fill = [](ProbeRequest& request, int) {
     request.set_name(std::string(kPayloadBytes, 'x'));
   };
   Streamer<ProbeRequest, ProbeResponse> streamer(
       [this](auto... arguments) { server_->stub->async()->HoldBidi(arguments...); },
       {.window = window, .fill = fill, .answered = [](const ProbeResponse&) { return 1; }}, meter);
-  return meter.Rate({});
+  return MeasureRate(
+      clock_, timing, [&] { return meter.count(); }, [&] { return CpuSeconds(); });
 }
 
 }  // namespace callboard::benchmarks

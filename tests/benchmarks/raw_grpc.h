@@ -24,12 +24,16 @@ class RawGrpc {
   const std::string& address() const;
 
   Callers::Call Call();
-  double CallsPerSecond(int outstanding);
+  // Processor time is that of both sides.
+  Rate MeasureCalls(int outstanding, const Timing& timing);
   // One item per message.
-  double ItemsPerSecond(int window);
+  Rate MeasureItems(int window, const Timing& timing);
 
  private:
   struct Server;
+
+  // Processor time of this process and the server so far.
+  double CpuSeconds() const;
 
   const ports::Clock& clock_;
   const std::unique_ptr<Server> server_;
