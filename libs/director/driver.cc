@@ -48,6 +48,22 @@ bool Read(StoreReader& reader, flow::Lane& lane, const DirectorDriver::Reply<T>&
   });
 }
 
+// Returns a function that finds the task in the engine.
+auto FindById(core::QueueId id) {
+  return [id](DirectorEngine& engine, Moment) { return engine.Summarize(id); };
+}
+
+// Returns the task; if it was deleted, a task that has only its id and its state.
+absl::StatusOr<core::Task> ReadTaskOrSummary(const ports::EventStore& store,
+                                             const TaskSummary& summary) {
+  absl::StatusOr<core::Task> task = ReadTask(store, summary);
+  if (!absl::IsNotFound(task.status())) return task;
+  core::Task deleted;
+  deleted.queue_id = summary.queue_id;
+  deleted.state = summary.state;
+  return deleted;
+}
+
 absl::StatusOr<EventPage> ReadEvents(const ports::EventStore& store, const EventQuery& query) {
   ASSIGN_OR_RETURN(const std::vector<core::TaskRecord> records, store.TaskRecords(query.queue_id));
   if (records.empty()) return TaskNotFound(query.queue_id);
@@ -175,10 +191,10 @@ void DirectorDriver::GetQueueStatus(Reply<core::QueueStatus> reply) {
       std::move(reply));
 }
 
-template <class T, class ReadFn>
-void DirectorDriver::FindAndRead(core::QueueId id, Reply<T> reply, ReadFn read_fn) {
+template <class T, class FindFn, class ReadFn>
+void DirectorDriver::FindAndRead(FindFn find_fn, Reply<T> reply, ReadFn read_fn) {
   Post(CallCommand<TaskSummary>(
-      Command::Access::kRead, [id](DirectorEngine& engine, Moment) { return engine.Summarize(id); },
+      Command::Access::kRead, std::move(find_fn),
       [this, reply = std::move(reply), read_fn](const absl::StatusOr<TaskSummary>& summary) {
         if (!summary.ok()) return reply(summary.status());
         const auto read = [summary = *summary, read_fn](const ports::EventStore& store) {
@@ -189,11 +205,20 @@ void DirectorDriver::FindAndRead(core::QueueId id, Reply<T> reply, ReadFn read_f
 }
 
 void DirectorDriver::GetTask(core::QueueId id, Reply<core::Task> reply) {
-  FindAndRead<core::Task>(id, std::move(reply), ReadTask);
+  FindAndRead<core::Task>(FindById(id), std::move(reply), ReadTask);
+}
+
+void DirectorDriver::GetTaskByRequestId(const std::string& identity, const std::string& request_id,
+                                        Reply<core::Task> reply) {
+  FindAndRead<core::Task>(
+      [identity, request_id](DirectorEngine& engine, Moment now) {
+        return engine.FindByRequestId(identity, request_id, now);
+      },
+      std::move(reply), ReadTaskOrSummary);
 }
 
 void DirectorDriver::ListTaskEvents(const EventQuery& query, Reply<EventPage> reply) {
-  FindAndRead<EventPage>(query.queue_id, std::move(reply),
+  FindAndRead<EventPage>(FindById(query.queue_id), std::move(reply),
                          [query](const ports::EventStore& store, const TaskSummary&) {
                            return ReadEvents(store, query);
                          });

@@ -173,6 +173,10 @@ class DirectorDriver {
   void GetQueueStatus(Reply<core::QueueStatus> reply);
   // Error: NOT_FOUND/TASK_NOT_FOUND.
   void GetTask(core::QueueId id, Reply<core::Task> reply);
+  // Finds the task as DirectorEngine::FindByRequestId() does. A deleted task has only its id and
+  // its state.
+  void GetTaskByRequestId(const std::string& identity, const std::string& request_id,
+                          Reply<core::Task> reply);
   void ListTasks(const ListQuery& query, Reply<TaskPage> reply);
   // Error: NOT_FOUND/TASK_NOT_FOUND.
   void ListTaskEvents(const EventQuery& query, Reply<EventPage> reply);
@@ -202,9 +206,10 @@ class DirectorDriver {
   DirectorDriver(const DriverOptions& options, std::unique_ptr<Director> director,
                  flow::Flow& flow);
 
-  // Looks up the task in a turn, and then reads it from the store in the lane "reads".
-  template <class T, class ReadFn>
-  void FindAndRead(core::QueueId id, Reply<T> reply, ReadFn read_fn);
+  // Runs `find_fn(engine, now)` in a turn, and then reads the task that it returns from the store
+  // in the lane "reads".
+  template <class T, class FindFn, class ReadFn>
+  void FindAndRead(FindFn find_fn, Reply<T> reply, ReadFn read_fn);
 
   // Functions for operations that read and post in several steps.
   std::function<void(Redrive::ReadCallback)> ReadFunction(flow::Lane& lane);

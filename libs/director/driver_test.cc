@@ -33,17 +33,20 @@ class DirectorDriverTest : public testing::Test {
     return *std::move(driver);
   }
 
-  Decision Submit(DirectorDriver& driver, const std::string& prompt) {
+  Decision Submit(DirectorDriver& driver, const std::string& prompt,
+                  const std::string& request_id = "") {
     core::Submission submission;
     submission.spec.prompt = prompt;
+    submission.spec.request_id = request_id;
     std::promise<Decision> answer;
     driver.Post(SubmitCommand(driver.NewCallId(), "me", std::move(submission), clock_.WallNow(),
                               [&](const Decision& decision) { answer.set_value(decision); }));
     return answer.get_future().get();
   }
   // REQUIRES: it is accepted.
-  core::QueueId Add(DirectorDriver& driver, const std::string& prompt) {
-    return std::get<SubmitResult>(Submit(driver, prompt)).queue_id;
+  core::QueueId Add(DirectorDriver& driver, const std::string& prompt,
+                    const std::string& request_id = "") {
+    return std::get<SubmitResult>(Submit(driver, prompt, request_id)).queue_id;
   }
   // Returns the reply of a call.
   template <class T, class Call>
@@ -314,6 +317,26 @@ TEST_F(DirectorDriverTest, UnknownTaskIsNotFound) {
                 driver->GetTask(core::QueueId(core::Ulid(1, 1)), std::move(reply));
               }),
               HasReason("TASK_NOT_FOUND"));
+}
+
+TEST_F(DirectorDriverTest, RequestIdFindsItsTaskAndARememberedId) {
+  const auto driver = Open({.engine = {.retention = {.count = 0}}});
+  const auto find = [&] {
+    return Answer<core::Task>(
+        [&](auto reply) { driver->GetTaskByRequestId("me", "r", std::move(reply)); });
+  };
+  EXPECT_THAT(find(), HasReason("TASK_NOT_FOUND"));
+  const core::QueueId task = Add(*driver, "first", "r");
+  ASSERT_THAT(find(), IsOk());
+  EXPECT_EQ(find()->queue_id, task);
+  EXPECT_EQ(find()->position, 1u);
+  EXPECT_EQ(find()->spec.prompt, "first");
+  ASSERT_THAT(Answer<CancelResult>([&](auto reply) { driver->CancelTask(task, "me", "", reply); }),
+              IsOk());
+  ASSERT_THAT(find(), IsOk());
+  EXPECT_EQ(find()->queue_id, task);
+  EXPECT_EQ(find()->state, core::LifecycleState::kCancelled);
+  EXPECT_EQ(find()->spec.prompt, "") << "the task is deleted";
 }
 
 TEST_F(DirectorDriverTest, TasksAreListedPageByPage) {

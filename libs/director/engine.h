@@ -124,6 +124,10 @@ class DirectorEngine {
   core::QueueStatus Status(Moment now) const { return views().Status(now); }
   bool IsReady(core::QueueId id) const { return views().IsReady(id); }
   absl::StatusOr<TaskSummary> Summarize(core::QueueId id) const { return views().Summarize(id); }
+  absl::StatusOr<TaskSummary> FindByRequestId(const std::string& identity,
+                                              const std::string& request_id, Moment now) const {
+    return views().FindByRequestId(identity, request_id, now);
+  }
   ListPage List(const ListQuery& query) const { return views().List(query); }
   absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const {
     return views().Explain(id, now);

@@ -163,6 +163,53 @@ TEST(EngineRequestTest, IdOutlivesItsForgottenTask) {
   EXPECT_FALSE(SubmitAgain(director, WithRequestId("r", "two")).deduplicated);
 }
 
+absl::StatusOr<TaskSummary> Find(EngineFixture& director, const std::string& request_id,
+                                 const std::string& identity = "me") {
+  return director.engine().FindByRequestId(identity, request_id, director.now());
+}
+
+TEST(EngineRequestTest, RequestIdFindsItsTaskUntilTheIdIsForgotten) {
+  EngineFixture director({.retention = {.count = 0}});
+  const absl::StatusOr<TaskSummary> unknown = Find(director, "r");
+  EXPECT_THAT(unknown, StatusIs(absl::StatusCode::kNotFound, HasSubstr("request_id r")));
+  EXPECT_THAT(unknown, HasReason("TASK_NOT_FOUND"));
+  director.Add();
+  const core::QueueId task = director.Add(WithRequestId("r"));
+  ASSERT_THAT(Find(director, "r"), IsOk());
+  EXPECT_EQ(Find(director, "r")->queue_id, task);
+  EXPECT_EQ(Find(director, "r")->position, 2u);
+  EXPECT_THAT(Find(director, "r", "you"), HasReason("TASK_NOT_FOUND"));
+  director.Call(&DirectorEngine::Drain);
+  EXPECT_THAT(Find(director, "r"), IsOk());
+  // The ended task is deleted at once; its id is remembered.
+  director.Cancel(task);
+  ASSERT_FALSE(director.engine().Summarize(task).ok());
+  director.Advance(absl::Hours(24) - absl::Seconds(1));
+  ASSERT_THAT(Find(director, "r"), IsOk());
+  EXPECT_EQ(Find(director, "r")->queue_id, task);
+  EXPECT_EQ(Find(director, "r")->state, LifecycleState::kCancelled);
+  director.Advance(absl::Seconds(1));
+  EXPECT_THAT(Find(director, "r"), HasReason("TASK_NOT_FOUND"));
+}
+
+TEST(EngineRequestTest, RequestIdOfAWaiterIsReportedAsWaiting) {
+  EngineFixture director({.queue = {.max_size = 1}});
+  const core::QueueId task = director.Add();
+  const WaiterId waiter = director.AddWaiter(WithRequestId("r"));
+  const absl::StatusOr<TaskSummary> waiting = Find(director, "r");
+  EXPECT_THAT(waiting, AllOf(StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("r waits")),
+                             HasReason("WAITING")));
+  EXPECT_TRUE(base::GetErrorDetails(waiting.status()).retry_after.has_value());
+  EXPECT_THAT(Find(director, "r", "you"), HasReason("TASK_NOT_FOUND"));
+  director.Cancel(task);
+  const core::QueueId admitted = std::get<SubmitResult>(*director.DecisionFor(waiter)).queue_id;
+  ASSERT_THAT(Find(director, "r"), IsOk());
+  EXPECT_EQ(Find(director, "r")->queue_id, admitted);
+  // A waiter whose caller has left no longer counts.
+  director.CancelWait(director.AddWaiter(WithRequestId("other")));
+  EXPECT_THAT(Find(director, "other"), HasReason("TASK_NOT_FOUND"));
+}
+
 TEST(EngineRequestTest, SecondWaiterWithTheSameIdGetsTheFirstTask) {
   EngineFixture director({.queue = {.max_size = 1}});
   const core::QueueId task = director.Add();

@@ -67,6 +67,7 @@ struct KickResult {
 
 // NOT_FOUND/TASK_NOT_FOUND.
 absl::Status TaskNotFound(core::QueueId id);
+absl::Status TaskNotFound(const std::string& request_id);
 // NOT_FOUND/AGENT_NOT_FOUND.
 absl::Status AgentNotFound(const std::string& name);
 

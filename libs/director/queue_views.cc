@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/error.h"
+#include "libs/base/text.h"
 
 namespace callboard::director {
 namespace {
@@ -46,6 +49,27 @@ absl::StatusOr<TaskSummary> QueueViews::Summarize(core::QueueId id) const {
   const Entry* entry = state_.tasks.Find(id);
   if (entry == nullptr) return TaskNotFound(id);
   return SummaryOf(*entry);
+}
+
+absl::StatusOr<TaskSummary> QueueViews::FindByRequestId(const std::string& identity,
+                                                        const std::string& request_id,
+                                                        Moment now) const {
+  const std::optional<KnownRequest> known =
+      state_.tasks.FindRequest(identity, request_id, now.wall);
+  if (!known.has_value()) {
+    if (state_.waiter_queue.FindByRequestId(identity, request_id).empty()) {
+      return TaskNotFound(request_id);
+    }
+    return base::WithRetryAfter(
+        base::WithReason(absl::FailedPreconditionError(absl::StrCat(
+                             "the submit with request_id ", base::EscapeForError(request_id),
+                             " waits for a place in the queue; retry later")),
+                         "WAITING", {{"request_id", request_id}}),
+        state_.drain_rate.RetryAfter(now.monotonic));
+  }
+  if (const Entry* entry = state_.tasks.Find(known->queue_id)) return SummaryOf(*entry);
+  return TaskSummary{
+      .queue_id = known->queue_id, .state = known->state, .dispatch = {}, .redriven_as = {}};
 }
 
 TaskSummary QueueViews::SummaryOf(const Entry& entry) const {

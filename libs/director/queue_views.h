@@ -49,6 +49,11 @@ class QueueViews {
   bool IsReady(core::QueueId id) const;
   // Error: NOT_FOUND/TASK_NOT_FOUND.
   absl::StatusOr<TaskSummary> Summarize(core::QueueId id) const;
+  // Returns the task that a repeated submit with this request id would return. The summary of a
+  // deleted task has only its id and its state. Errors: FAILED_PRECONDITION/WAITING while a submit
+  // with this id waits for a place, else NOT_FOUND/TASK_NOT_FOUND.
+  absl::StatusOr<TaskSummary> FindByRequestId(const std::string& identity,
+                                              const std::string& request_id, Moment now) const;
   ListPage List(const ListQuery& query) const;
   // Error: NOT_FOUND/TASK_NOT_FOUND.
   absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const;

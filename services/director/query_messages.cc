@@ -168,6 +168,30 @@ void ReadLabel(const std::string& label, director::ListQuery& query, wire::Field
 
 }  // namespace
 
+absl::StatusOr<TaskQuery> TaskQueryFrom(const v1::GetTaskRequest& request) {
+  wire::FieldChecks checks;
+  const bool has_request_id = !request.request_id().empty();
+  if (request.queue_id().empty() && !has_request_id) {
+    checks.AddViolation("queue_id", "is required if there is no request_id");
+  } else if (!request.queue_id().empty() && has_request_id) {
+    checks.AddViolation("request_id", "must not be set together with queue_id");
+  }
+  TaskQuery query = {.queue_id = wire::ReadQueueId("queue_id", request.queue_id(), checks),
+                     .request_id = wire::ReadText("request_id", request.request_id(),
+                                                  core::kRequestIdBytesMax, checks),
+                     .is_full_view = request.view() == v1::TASK_VIEW_FULL};
+  RETURN_IF_ERROR(checks.status());
+  return query;
+}
+
+v1::Task TaskResponse(const core::Task& task, const TaskQuery& query) {
+  v1::Task proto = wire::ToProto(task);
+  // A deleted task no longer has it.
+  if (!query.request_id.empty()) proto.set_request_id(query.request_id);
+  if (!query.is_full_view) wire::ReduceToBasicView(proto);
+  return proto;
+}
+
 absl::StatusOr<director::ListQuery> ListQueryFrom(const v1::ListTasksRequest& request) {
   wire::FieldChecks checks;
   director::ListQuery query;

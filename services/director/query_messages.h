@@ -4,6 +4,7 @@
 #ifndef CALLBOARD_SERVICES_DIRECTOR_QUERY_MESSAGES_H_
 #define CALLBOARD_SERVICES_DIRECTOR_QUERY_MESSAGES_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -11,6 +12,7 @@
 #include "callboard/v1/queue.pb.h"
 #include "libs/core/ids.h"
 #include "libs/core/session.h"
+#include "libs/core/task.h"
 #include "libs/director/driver.h"
 #include "libs/director/engine_types.h"
 #include "libs/director/fleet.h"
@@ -41,6 +43,19 @@ v1::Agent ToProto(const director::AgentView& agent);
 v1::ListAgentsResponse ListResponse(const director::AgentPage& page);
 
 // ---- Tasks ----
+
+// The task that a caller asks for: by its id or, if that is absent, by the request id of its
+// submit.
+struct TaskQuery {
+  std::optional<core::QueueId> queue_id = {};
+  std::string request_id = {};
+  bool is_full_view = false;
+};
+
+// Parses a request. Returns INVALID_ARGUMENT with the name of each wrong field.
+absl::StatusOr<TaskQuery> TaskQueryFrom(const v1::GetTaskRequest& request);
+// Converts a task to the view that `query` asks for.
+v1::Task TaskResponse(const core::Task& task, const TaskQuery& query);
 
 // Parses a request. Returns INVALID_ARGUMENT with the name of each wrong field.
 absl::StatusOr<director::ListQuery> ListQueryFrom(const v1::ListTasksRequest& request);

@@ -151,6 +151,27 @@ director::TaskPage::Item Item(uint64_t sequence, const std::string& error = "") 
   return {task, {.live = sequence}};
 }
 
+TEST(TaskQueryTest, ExactlyOneIdIsRequired) {
+  v1::GetTaskRequest request;
+  const auto is_wrong = [](const std::string& problem) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(problem));
+  };
+  EXPECT_THAT(TaskQueryFrom(request), is_wrong("queue_id is required"));
+  request.set_request_id("r");
+  ASSERT_THAT(TaskQueryFrom(request), IsOk());
+  EXPECT_EQ(TaskQueryFrom(request)->request_id, "r");
+  EXPECT_EQ(TaskQueryFrom(request)->queue_id, std::nullopt);
+  request.set_queue_id(core::ToString(core::QueueId(core::Ulid(1, 1))));
+  EXPECT_THAT(TaskQueryFrom(request), is_wrong("request_id must not be set"));
+  request.clear_request_id();
+  EXPECT_EQ(TaskQueryFrom(request)->queue_id, core::QueueId(core::Ulid(1, 1)));
+  request.set_queue_id("queue-1");
+  EXPECT_THAT(TaskQueryFrom(request), is_wrong("queue_id is not a queue id"));
+  request.clear_queue_id();
+  request.set_request_id(std::string(129, 'r'));
+  EXPECT_THAT(TaskQueryFrom(request), is_wrong("request_id has 129 bytes"));
+}
+
 TEST(TaskListTest, EmptyRequestAsksForTheFirstFiftyTasks) {
   const auto query = ListQueryFrom({});
   ASSERT_THAT(query, IsOk());

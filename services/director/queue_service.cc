@@ -268,15 +268,14 @@ grpc::ServerUnaryReactor* QueueService::GetTask(grpc::CallbackServerContext* con
                                                 const v1::GetTaskRequest* request,
                                                 v1::Task* response) {
   return server::Unary(context, response, [&](const server::UnaryCall<v1::Task>& call) {
-    const absl::StatusOr<core::QueueId> id = QueueIdFrom(request->queue_id());
-    if (!id.ok()) return call.Finish(id.status());
-    const bool is_full = request->view() == v1::TASK_VIEW_FULL;
-    driver_.GetTask(*id, [call, is_full](const absl::StatusOr<core::Task>& task) {
+    const absl::StatusOr<TaskQuery> query = TaskQueryFrom(*request);
+    if (!query.ok()) return call.Finish(query.status());
+    const auto reply = [call, query = *query](const absl::StatusOr<core::Task>& task) {
       if (!task.ok()) return call.Finish(task.status());
-      v1::Task proto = wire::ToProto(*task);
-      if (!is_full) wire::ReduceToBasicView(proto);
-      call.Finish(std::move(proto));
-    });
+      call.Finish(TaskResponse(*task, query));
+    };
+    if (query->queue_id.has_value()) return driver_.GetTask(*query->queue_id, reply);
+    driver_.GetTaskByRequestId(server::kIdentity, query->request_id, reply);
   });
 }
 

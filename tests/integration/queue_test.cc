@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "callboard/v1/fleet.grpc.pb.h"
+#include "libs/base/error.h"
 #include "libs/testing/process.h"
 #include "libs/testing/running_server.h"
 #include "libs/testing/status_matchers.h"
@@ -50,6 +52,53 @@ TEST_F(QueueTest, SubmittedTaskCanBeReadBack) {
   const auto full = Get(submitted->queue_id(), v1::TASK_VIEW_FULL);
   EXPECT_EQ(full->payload(), "payload");
   EXPECT_EQ(full->env().at("TOKEN"), "secret");
+}
+
+TEST_F(QueueTest, TaskIsFoundByItsRequestId) {
+  Start({"--queue.max_size=1", "--retention.count=0"});
+  v1::GetTaskRequest request;
+  const auto get = [&] { return Call(&v1::QueueService::Stub::GetTask, request); };
+  EXPECT_THAT(get(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queue_id")));
+  request.set_request_id("job/1");
+  EXPECT_THAT(get(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("job/1")));
+  EXPECT_THAT(get(), HasReason("TASK_NOT_FOUND"));
+  v1::SubmitTaskRequest submit = Prompt("echo", "job/1");
+  submit.set_payload("bytes");
+  const std::string id = Submit(submit)->queue_id();
+  request.set_queue_id(id);
+  EXPECT_THAT(get(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("request_id")));
+  request.clear_queue_id();
+  ASSERT_THAT(get(), IsOk());
+  EXPECT_EQ(get()->SerializeAsString(), Get(id)->SerializeAsString());
+  request.set_view(v1::TASK_VIEW_FULL);
+  EXPECT_EQ(get()->payload(), "bytes");
+  // A submit that waits for a place has no task yet.
+  std::thread waiter([this] {
+    v1::SubmitTaskRequest blocking = Prompt("echo", "job/2");
+    blocking.set_policy(v1::QUEUE_POLICY_BLOCK);
+    EXPECT_THAT(Submit(blocking), IsOk());
+  });
+  while (Status().waiting() != 1) {
+  }
+  request.set_request_id("job/2");
+  const absl::Status waiting = get().status();
+  EXPECT_THAT(waiting, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("job/2")));
+  EXPECT_THAT(waiting, HasReason("WAITING"));
+  EXPECT_TRUE(base::GetErrorDetails(waiting).retry_after.has_value());
+  // The first task is deleted with its end, and its id is remembered, also by the next process.
+  ASSERT_THAT(Cancel(id), IsOk());
+  waiter.join();
+  EXPECT_THAT(get(), IsOk());
+  Kill();
+  Start({"--retention.count=0"});
+  EXPECT_THAT(Get(id), HasReason("TASK_NOT_FOUND"));
+  request.set_request_id("job/1");
+  v1::Task remembered;
+  remembered.set_queue_id(id);
+  remembered.set_state(v1::Task::STATE_CANCELLED);
+  remembered.set_request_id("job/1");
+  ASSERT_THAT(get(), IsOk());
+  EXPECT_EQ(get()->SerializeAsString(), remembered.SerializeAsString());
 }
 
 TEST_F(QueueTest, CompressedRequestIsRejected) {

@@ -437,6 +437,10 @@ void Referee::OnTurn(const director::DirectorEngine& engine, const test::MemoryD
         engine.tasks().FindRequest(identity, request_id, now.wall).has_value()) {
       Fail(absl::StrCat("a caller waits although request ", request_id, " has its task"));
     }
+    const auto found = engine.FindByRequestId(identity, request_id, now);
+    if (!found.ok() || found->queue_id != id) {
+      Fail(absl::StrCat("request ", request_id, " does not find its task"));
+    }
   }
   CheckWorkConservation(engine, now);
   CheckLeasesOfStarts(now);
