@@ -201,6 +201,17 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
         });
   }
 
+  void FindTask(const std::string& request_id, Reply<AcceptedTask> reply) {
+    auto call = std::make_shared<Call<v1::GetTaskRequest, v1::Task>>();
+    call->request.set_request_id(request_id);
+    StartCall<QueueStub, v1::GetTaskRequest, v1::Task>(
+        *queue_->async(), &QueueStub::GetTask, scheduler::kCallTimeout, std::move(call),
+        [reply = std::move(reply)](const absl::StatusOr<v1::Task>& task) {
+          if (!task.ok()) return reply(task.status());
+          reply(AcceptedTask{task->queue_id(), /*deduplicated=*/true});
+        });
+  }
+
   void GetTaskStatuses(std::vector<std::string> queue_ids, Reply<std::vector<TaskStatus>> reply) {
     ContinueQuery(std::make_shared<StatusQuery>(std::move(queue_ids), std::move(reply),
                                                 clock_.MonotonicNow() + scheduler::kCallTimeout));
@@ -306,6 +317,10 @@ GrpcDirectorLink::~GrpcDirectorLink() { core_->Stop(); }
 
 void GrpcDirectorLink::Submit(const core::Submission& submission, Reply<AcceptedTask> reply) {
   core_->Submit(submission, std::move(reply));
+}
+
+void GrpcDirectorLink::FindTask(const std::string& request_id, Reply<AcceptedTask> reply) {
+  core_->FindTask(request_id, std::move(reply));
 }
 
 void GrpcDirectorLink::GetTaskStatuses(std::vector<std::string> queue_ids,

@@ -32,6 +32,7 @@ class GrpcDirectorLink final : public scheduler::DirectorLink {
   ~GrpcDirectorLink() override;
 
   void Submit(const core::Submission& submission, Reply<scheduler::AcceptedTask> reply) override;
+  void FindTask(const std::string& request_id, Reply<scheduler::AcceptedTask> reply) override;
   void GetTaskStatuses(std::vector<std::string> queue_ids,
                        Reply<std::vector<scheduler::TaskStatus>> reply) override;
   void StartDirect(const std::string& agent_url, const core::Submission& submission,

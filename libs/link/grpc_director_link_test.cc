@@ -59,6 +59,10 @@ class FakeServer final : public v1::QueueService::Service {
   grpc::Status GetTask(grpc::ServerContext*, const v1::GetTaskRequest* request,
                        v1::Task* response) override {
     base::MutexLock lock(mutex_);
+    if (!request->request_id().empty()) {
+      response->set_queue_id(absl::StrCat("queue-of-", request->request_id()));
+      return wire::ToGrpc(error_);
+    }
     const auto found = states_.find(request->queue_id());
     if (found == states_.end()) return wire::ToGrpc(absl::NotFoundError("no such task"));
     response->set_queue_id(request->queue_id());
@@ -257,6 +261,18 @@ TEST_F(GrpcDirectorLinkTest, InterruptedCallIsNotReportedAsNotSent) {
   cutter.join();
   EXPECT_THAT(answer, StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(answer, Not(HasReason(kUnreachable)));
+}
+
+TEST_F(GrpcDirectorLinkTest, LookupReturnsTheTaskOfARequestIdOrTheError) {
+  FakeServer director;
+  GrpcDirectorLink link(director.address(), tracing_);
+  const auto find = [&] {
+    return Await<AcceptedTask>([&](auto reply) { link.FindTask("r", std::move(reply)); });
+  };
+  EXPECT_EQ(*find(), (AcceptedTask{"queue-of-r", true}));
+  EXPECT_THAT(director.submitted(), IsEmpty());
+  director.FailCalls(base::WithReason(absl::NotFoundError("no"), "TASK_NOT_FOUND"));
+  EXPECT_EQ(scheduler::ClassifyLookup(find().status()), scheduler::LookupAnswer::kUnused);
 }
 
 TEST_F(GrpcDirectorLinkTest, StatusesOmitUnknownTasks) {

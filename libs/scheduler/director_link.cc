@@ -37,6 +37,14 @@ SubmitAnswer ClassifyAnswer(const absl::Status& status) {
   }
 }
 
+LookupAnswer ClassifyLookup(const absl::Status& status) {
+  if (status.ok()) return LookupAnswer::kFound;
+  // Without the reason the answer is not one of a director that knows the call.
+  const bool is_unused = status.code() == absl::StatusCode::kNotFound &&
+                         base::GetErrorDetails(status).reason == "TASK_NOT_FOUND";
+  return is_unused ? LookupAnswer::kUnused : LookupAnswer::kUnknown;
+}
+
 std::string QueueIdFrom(const absl::Status& status) {
   const base::ErrorDetails details = base::GetErrorDetails(status);
   const auto found = details.metadata.find("queue_id");
@@ -66,9 +74,7 @@ core::SpanContext TracedLink::NewSpanContext(const std::string& request_id) cons
 
 std::pair<core::Submission, DirectorLink::Reply<AcceptedTask>> TracedLink::StartSpan(
     const core::Submission& submission, Reply<AcceptedTask> reply) {
-  // A lookup creates no task, so it is not traced.
-  if (!tracing_.telemetry.enabled() || submission.validate_only)
-    return {submission, std::move(reply)};
+  if (!tracing_.telemetry.enabled()) return {submission, std::move(reply)};
   core::Submission traced = submission;
   traced.trace = NewSpanContext(submission.spec.request_id);
   const auto end = [this, fire = traced.trace, job = submission.spec.source_job,

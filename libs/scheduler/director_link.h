@@ -48,6 +48,21 @@ constexpr bool ProvesIdUnused(SubmitAnswer answer) {
          answer == SubmitAnswer::kDraining;
 }
 
+// The meaning of an answer to a lookup (DirectorLink::FindTask()).
+enum class LookupAnswer {
+  // The request id has a task.
+  kFound,
+  // It had no task when the answer was given.
+  kUnused,
+  // No answer, an error, or a submit with the request id waits for a place: look it up again.
+  kUnknown,
+};
+
+LookupAnswer ClassifyLookup(const absl::Status& status);
+
+// A request id that no task has. Its lookup shows whether the director answers.
+inline constexpr absl::string_view kProbeRequestId = "probe";
+
 // Deadline of a call. After it the call has an answer, at least DEADLINE_EXCEEDED, and the director
 // does not act on the call any more.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(10);
@@ -93,6 +108,8 @@ class DirectorLink {
 
   // Calls SubmitTask, as part of the submission's trace.
   virtual void Submit(const core::Submission& submission, Reply<AcceptedTask> reply) = 0;
+  // Calls GetTask with a request id: returns the task that a submit with that id has created.
+  virtual void FindTask(const std::string& request_id, Reply<AcceptedTask> reply) = 0;
   // Calls GetTask for each task. The answer leaves out tasks that the director does not know.
   virtual void GetTaskStatuses(std::vector<std::string> queue_ids,
                                Reply<std::vector<TaskStatus>> reply) = 0;
@@ -113,6 +130,9 @@ class TracedLink final : public DirectorLink {
       : link_(link), director_(std::move(director)), tracing_(tracing) {}
 
   void Submit(const core::Submission& submission, Reply<AcceptedTask> reply) override;
+  void FindTask(const std::string& request_id, Reply<AcceptedTask> reply) override {
+    link_.FindTask(request_id, std::move(reply));
+  }
   void GetTaskStatuses(std::vector<std::string> queue_ids,
                        Reply<std::vector<TaskStatus>> reply) override {
     link_.GetTaskStatuses(std::move(queue_ids), std::move(reply));

@@ -60,6 +60,20 @@ TEST(ClassifyAnswerTest, OnlyErrorsAfterTheIdLookupProveTheIdUnused) {
   }
 }
 
+TEST(ClassifyAnswerTest, OnlyTheDirectorsNotFoundProvesThatALookedUpIdIsUnused) {
+  EXPECT_EQ(ClassifyLookup(absl::OkStatus()), LookupAnswer::kFound);
+  const absl::Status unused = base::WithReason(absl::NotFoundError("text"), "TASK_NOT_FOUND");
+  EXPECT_EQ(ClassifyLookup(unused), LookupAnswer::kUnused);
+  for (const absl::Status& status :
+       {absl::NotFoundError("text"), absl::DeadlineExceededError("text"),
+        absl::InvalidArgumentError("text"),
+        base::WithReason(absl::FailedPreconditionError("text"), "WAITING"),
+        base::WithReason(absl::UnavailableError("text"), "OVERLOADED"),
+        base::WithReason(absl::UnavailableError("text"), kDirectorUnreachable)}) {
+    EXPECT_EQ(ClassifyLookup(status), LookupAnswer::kUnknown) << status;
+  }
+}
+
 TEST(ClassifyAnswerTest, QueueIdComesFromTheMetadata) {
   EXPECT_EQ(
       QueueIdFrom(base::WithReason(absl::AlreadyExistsError(""), "X", {{"queue_id", "queue-1"}})),
@@ -167,12 +181,10 @@ TEST_F(TracedLinkTest, WithoutTelemetryTheTraceIsLeftToTheDirector) {
 }
 
 TEST_F(TracedLinkTest, LookupIsNotTraced) {
-  core::Submission question = JobsTask();
-  question.validate_only = true;
-  link_.Submit(question, reply_);
-  const test::FakeDirectorLink::Request submit = director_.Take();
-  EXPECT_EQ(submit.trace, core::SpanContext());
-  submit.reply(AcceptedTask{});
+  link_.FindTask("cron/nightly/60", reply_);
+  const test::FakeDirectorLink::Request lookup = director_.Take();
+  EXPECT_TRUE(lookup.is_lookup);
+  lookup.reply(AcceptedTask{});
   EXPECT_THAT(spans_.All(), IsEmpty());
 }
 

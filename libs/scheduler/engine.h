@@ -41,6 +41,8 @@ inline constexpr absl::Duration kFullRetryMax = absl::Seconds(1);
 // How often an agent is called to start a task directly, and the delay between the calls.
 inline constexpr int kDirectStartsMax = 3;
 inline constexpr absl::Duration kDirectStartRetryDelay = absl::Seconds(1);
+// The delay before a request id is looked up again whose lookup had no conclusive answer.
+inline constexpr absl::Duration kLookupRetryDelay = absl::Seconds(1);
 // The time between two submits of a backfill, and the longest delay before one that was not
 // accepted is retried.
 inline constexpr absl::Duration kBackfillInterval = absl::Seconds(1);
@@ -68,6 +70,11 @@ struct SubmitRequest {
   OutgoingRequestId id;
   core::Submission submission;
 };
+// Asks for the task of a request id.
+struct FindTaskRequest {
+  OutgoingRequestId id;
+  std::string request_id;
+};
 struct TaskStatusRequest {
   OutgoingRequestId id;
   std::vector<std::string> queue_ids;
@@ -77,7 +84,8 @@ struct DirectStartRequest {
   std::string agent_url;
   core::TaskSpec spec;
 };
-using OutgoingRequest = std::variant<SubmitRequest, TaskStatusRequest, DirectStartRequest>;
+using OutgoingRequest =
+    std::variant<SubmitRequest, FindTaskRequest, TaskStatusRequest, DirectStartRequest>;
 
 // Something that an operator should know: the name of a log event, and its details in English.
 struct Notice {
@@ -182,7 +190,7 @@ class SchedulerEngine {
 
   // ---- Answers to requests. Answers to requests of an earlier engine are ignored. ----
 
-  // The answer to a SubmitRequest or a DirectStartRequest.
+  // The answer to a SubmitRequest, a FindTaskRequest or a DirectStartRequest.
   void OnRequestAnswer(OutgoingRequestId request, const absl::StatusOr<AcceptedTask>& answer,
                        ports::Moment now);
   void OnTaskStatuses(OutgoingRequestId request,
@@ -238,8 +246,8 @@ class SchedulerEngine {
     absl::Time full_until = {};
     // The next request is not issued before this time (monotonic clock).
     absl::Duration not_before = {};
-    // Set while the result of a sent submit is unknown. From this time on the submit can no longer
-    // reach the director, so a lookup is conclusive.
+    // Set while the result of a sent submit is unknown: when to look up its request id. The submit
+    // can no longer reach the director then, so the lookup is conclusive.
     std::optional<absl::Duration> lookup_at = {};
     // A request for this attempt is outstanding.
     bool has_request = false;

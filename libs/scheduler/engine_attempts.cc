@@ -243,14 +243,16 @@ void SchedulerEngine::OnLookupAnswer(const RequestContext& context,
   Entry* entry = FindAttempt(context);
   if (entry == nullptr) return;
   Attempt& attempt = entry->attempts.at(context.nominal);
-  const SubmitAnswer meaning = ClassifyAnswer(answer.status());
-  if (meaning == SubmitAnswer::kAccepted && answer->deduplicated) {
-    return ConcludeFired(*entry, context.nominal, answer->queue_id, "", now);
+  switch (ClassifyLookup(answer.status())) {
+    case LookupAnswer::kFound:
+      return ConcludeFired(*entry, context.nominal, answer->queue_id, "", now);
+    case LookupAnswer::kUnused:
+      attempt.lookup_at.reset();
+      break;
+    case LookupAnswer::kUnknown:
+      attempt.lookup_at = now.monotonic + kLookupRetryDelay;
+      break;
   }
-  if (meaning == SubmitAnswer::kIdReused) {
-    return ConcludeFired(*entry, context.nominal, QueueIdFrom(answer.status()), "", now);
-  }
-  if (meaning == SubmitAnswer::kAccepted || ProvesIdUnused(meaning)) attempt.lookup_at.reset();
   ConcludeIfSettled(*entry, context.nominal, now);
 }
 

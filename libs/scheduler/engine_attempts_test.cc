@@ -21,16 +21,14 @@ class EngineAttemptsTest : public test::SchedulerFixture {
     Advance(absl::Seconds(30));
     ASSERT_EQ(requests_.size(), 1u);
   }
-  bool IsQuestion() const { return NextSubmit().validate_only; }
   // Answers a lookup: the director knows the request id, or does not.
   void AnswerLookupFound(const std::string& queue_id) {
-    ASSERT_TRUE(IsQuestion());
-    Answer(base::WithReason(absl::AlreadyExistsError("stands for another"), "REQUEST_ID_REUSED",
-                            {{"queue_id", queue_id}}));
+    ASSERT_TRUE(IsLookup());
+    Answer(AcceptedTask{queue_id, /*deduplicated=*/true});
   }
   void AnswerLookupNotFound() {
-    ASSERT_TRUE(IsQuestion());
-    Answer(AcceptedTask{});
+    ASSERT_TRUE(IsLookup());
+    Answer(Unused());
   }
 
   // The last missed occurrence is accepted; then the unfinished attempt is looked up.
@@ -109,7 +107,7 @@ TEST_F(EngineAttemptsTest, WaitingJobRetriesAFullQueueEverySecond) {
     EXPECT_THAT(requests_, IsEmpty());
     AdvanceInSteps(kFullRetryMax);
     ASSERT_EQ(requests_.size(), 1u);
-    EXPECT_FALSE(IsQuestion());
+    EXPECT_FALSE(IsLookup());
   }
   EXPECT_EQ(NextSubmit().policy, core::QueuePolicy::kReject);
   Accept();
@@ -177,7 +175,7 @@ TEST_F(EngineAttemptsTest, ReturningDirectorGetsWhatIsStillDue) {
   EXPECT_FALSE(engine_->Status(now_).director_reachable);
   AdvanceInSteps(kProbeFirst);
   ASSERT_EQ(requests_.size(), 1u);
-  EXPECT_FALSE(IsQuestion());
+  EXPECT_FALSE(IsLookup());
   Answer(Draining());
   EXPECT_TRUE(engine_->Status(now_).director_reachable);
   AdvanceInSteps(absl::Seconds(1));
@@ -215,14 +213,13 @@ TEST_F(EngineAttemptsTest, ReturnOfTheDirectorIsNoticedWhileEarlierCallsHang) {
   Answer(NoAnswer());
   AdvanceInSteps(kProbeFirst);
   ASSERT_EQ(requests_.size(), 1u);
-  EXPECT_FALSE(IsQuestion());
+  EXPECT_FALSE(IsLookup());
   // Neither the submit nor the first lookup is answered. No other submit is sent.
   for (size_t hanging = 2; hanging <= 3; ++hanging) {
     AdvanceInSteps(kProbeTimeout);
     ASSERT_EQ(requests_.size(), hanging);
     std::rotate(requests_.begin(), requests_.end() - 1, requests_.end());
-    EXPECT_TRUE(IsQuestion());
-    EXPECT_EQ(NextRequestId(), "");
+    EXPECT_TRUE(IsProbe());
   }
   EXPECT_FALSE(engine_->Status(now_).director_reachable);
   AnswerLookupNotFound();
@@ -258,8 +255,7 @@ TEST_F(EngineAttemptsTest, UnreachableDirectorIsProbedWhenNothingIsDue) {
   Answer(Unreachable());
   AdvanceInSteps(kProbeFirst);
   ASSERT_EQ(requests_.size(), 1u);
-  EXPECT_TRUE(IsQuestion());
-  EXPECT_EQ(NextRequestId(), "");
+  EXPECT_TRUE(IsProbe());
   AnswerLookupNotFound();
   EXPECT_TRUE(engine_->Status(now_).director_reachable);
 }
@@ -364,7 +360,7 @@ TEST_F(EngineAttemptsTest, UnansweredSubmitIsRetriedAndFindsItsTask) {
   Answer(NoAnswer());
   AdvanceInSteps(kProbeFirst);
   ASSERT_EQ(requests_.size(), 1u);
-  EXPECT_FALSE(IsQuestion());
+  EXPECT_FALSE(IsLookup());
   Answer(AcceptedTask{"queue-5", /*deduplicated=*/true});
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired queue-5"));
 }
@@ -381,7 +377,7 @@ TEST_F(EngineAttemptsTest, OccurrenceThatMayHaveRunIsLookedUpBeforeItIsDropped) 
   EXPECT_THAT(Rows("job"), IsEmpty());
   AdvanceInSteps(kProbeLast);
   ASSERT_EQ(requests_.size(), 1u);
-  ASSERT_TRUE(IsQuestion());
+  ASSERT_TRUE(IsLookup());
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
   AnswerLookupFound("queue-5");
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));
@@ -398,6 +394,26 @@ TEST_F(EngineAttemptsTest, OccurrenceUnknownToTheDirectorIsDropped) {
   AdvanceInSteps(kProbeLast);
   AnswerLookupNotFound();
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 skipped_director_down"));
+}
+
+TEST_F(EngineAttemptsTest, LookupWithoutAConclusiveAnswerIsRepeated) {
+  StartDue(minutely_);
+  SetJobs({});
+  Answer(NoAnswer());
+  AdvanceToLookup();
+  // The submit waits for a place, the answer is not that of the director, or there is no answer.
+  for (const absl::Status& answer :
+       {base::WithReason(absl::FailedPreconditionError("it waits"), "WAITING"),
+        absl::NotFoundError("no such page"), NoAnswer()}) {
+    ASSERT_TRUE(IsLookup());
+    Answer(answer);
+    EXPECT_THAT(Rows("job"), IsEmpty());
+    EXPECT_THAT(requests_, IsEmpty());
+    AdvanceToLookup();
+    EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
+  }
+  AnswerLookupNotFound();
+  EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 missed_window"));
 }
 
 TEST_F(EngineAttemptsTest, ErrorCountsOnlyWhenNoEarlierSubmitCanArrive) {
@@ -422,7 +438,7 @@ TEST_F(EngineAttemptsTest, NextOccurrenceDoesNotWaitForALookup) {
   Answer(absl::UnavailableError("connection reset"));
   Advance(absl::Seconds(1));
   ASSERT_EQ(requests_.size(), 1u);
-  EXPECT_TRUE(IsQuestion());
+  EXPECT_TRUE(IsLookup());
   AnswerLookupNotFound();
   ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:02:00")));
@@ -434,7 +450,7 @@ TEST_F(EngineAttemptsTest, RestartResubmitsWhatIsStillDue) {
   StartDue(minutely_);
   Start({minutely_});
   ASSERT_EQ(requests_.size(), 1u);
-  EXPECT_FALSE(IsQuestion());
+  EXPECT_FALSE(IsLookup());
   EXPECT_EQ(NextRequestId(), core::CronRequestId("job", At("2026-01-05 00:01:00")));
   Answer(AcceptedTask{"queue-5", /*deduplicated=*/true});
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-5"));

@@ -137,21 +137,13 @@ void SchedulerEngine::OnTriggerLookupAnswer(const RequestContext& context,
                                             ports::Moment now) {
   const auto found = jobs_.find(context.name);
   if (found == jobs_.end()) return;
-  const SubmitAnswer meaning = ClassifyAnswer(answer.status());
-  if (meaning == SubmitAnswer::kIdReused || (answer.ok() && answer->deduplicated)) {
-    const std::string queue_id = answer.ok() ? answer->queue_id : QueueIdFrom(answer.status());
-    return WriteTriggerRow(found->second, context, AcceptedTask{queue_id, /*deduplicated=*/true},
-                           now);
-  }
+  const LookupAnswer meaning = ClassifyLookup(answer.status());
+  if (meaning == LookupAnswer::kFound) return WriteTriggerRow(found->second, context, answer, now);
   const std::pair trigger(context.name, context.trigger);
   // The trigger was repeated in the meantime, which scheduled another lookup.
   if (trigger_lookups_.contains(trigger)) return;
-  if (meaning == SubmitAnswer::kUnknown || meaning == SubmitAnswer::kNotSent ||
-      meaning == SubmitAnswer::kTryLater) {
-    trigger_lookups_[trigger] = now.monotonic + kProbeLast;
-  } else {
-    CloseTrigger(found->second, context.trigger);
-  }
+  if (meaning == LookupAnswer::kUnused) return CloseTrigger(found->second, context.trigger);
+  trigger_lookups_[trigger] = now.monotonic + kLookupRetryDelay;
 }
 
 // ---- Pauses -------------------------------------------------------------------------------------

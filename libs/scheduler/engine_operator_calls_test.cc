@@ -137,11 +137,16 @@ TEST_F(EngineOperatorCallsTest, TriggerWithALostAnswerGetsItsRowByLookup) {
   EXPECT_THAT(requests_, IsEmpty());
   Advance(absl::Milliseconds(1));
   ASSERT_EQ(requests_.size(), 2u);
-  EXPECT_TRUE(NextSubmit().validate_only);
+  EXPECT_TRUE(IsLookup());
   EXPECT_EQ(NextRequestId(), "trigger/job/t1");
   Answer(AcceptedTask{"queue-7", /*deduplicated=*/true});
   EXPECT_EQ(NextRequestId(), "trigger/job/t3");
-  Answer(AcceptedTask{});
+  // An answer that is not conclusive leaves the trigger open.
+  Answer(base::WithReason(absl::FailedPreconditionError("it waits"), "WAITING"));
+  EXPECT_THAT(State("job").open_triggers, ElementsAre("t3"));
+  Advance(kLookupRetryDelay);
+  EXPECT_EQ(NextRequestId(), "trigger/job/t3");
+  Answer(Unused());
   Advance(kCallTimeout);
   EXPECT_THAT(requests_, IsEmpty());
   EXPECT_THAT(Rows("job"), ElementsAre("00:00:30 t2 fired queue-1", "00:00:40 t1 fired queue-7"));
@@ -255,7 +260,7 @@ TEST_F(EngineOperatorCallsTest, OccurrenceSubmittedBeforeAPauseHasRun) {
   PauseJob();
   Answer(absl::UnavailableError("connection reset"));
   AdvanceToLookup();
-  Answer(AcceptedTask{});
+  Answer(Unused());
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 paused"));
 }
 
@@ -265,7 +270,7 @@ TEST_F(EngineOperatorCallsTest, AttemptInAPauseIsNotResubmittedAfterARestart) {
   PauseJob();
   Start({minutely_});
   AdvanceToLookup();
-  Answer(AcceptedTask{});
+  Answer(Unused());
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 paused"));
 }
 
@@ -452,8 +457,8 @@ TEST_F(BackfillTest, WaitsForAPlaceAndForTheEarlierTask) {
     ASSERT_EQ(requests_.size(), 1u);
     Answer(error);
     EXPECT_THAT(requests_, IsEmpty());
-    for (int i = 0; i < 20 && (requests_.empty() || NextRequestId().empty()); ++i) {
-      if (!requests_.empty()) Answer(AcceptedTask{});
+    for (int i = 0; i < 20 && (requests_.empty() || IsProbe()); ++i) {
+      if (!requests_.empty()) Answer(Unused());
       AdvanceInSteps(absl::Seconds(1));
     }
   }

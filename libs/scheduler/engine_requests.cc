@@ -6,20 +6,6 @@
 #include "libs/scheduler/engine.h"
 
 namespace callboard::scheduler {
-namespace {
-
-// Returns a submission that finds out whether the director has a task with that request id. It
-// creates no task. Whatever its content, the answer names the task if there is one.
-core::Submission MakeLookup(std::string request_id) {
-  core::Submission lookup = {.spec = {}, .policy = core::QueuePolicy::kReject, .ticket = {}};
-  lookup.spec.prompt = "(lookup of a request id)";
-  lookup.spec.request_id = std::move(request_id);
-  lookup.spec.source = core::TaskSource::kScheduler;
-  lookup.validate_only = true;
-  return lookup;
-}
-
-}  // namespace
 
 std::vector<SchedulerEngine::PlannedRequest> SchedulerEngine::PlanRequests(
     const Entry& entry) const {
@@ -76,10 +62,10 @@ void SchedulerEngine::IssueRequests(ports::Moment now) {
 
 void SchedulerEngine::IssueProbe(ports::Moment now) {
   if (now.monotonic < link_state_.probe_at) return;
-  // While another call hangs, probe with an empty lookup: a submit could hang as well.
+  // While another call hangs, do not probe with a submit, which could hang as well.
   if (director_calls_ > 0 || !IssueFirstDueRequest(now)) {
     const OutgoingRequestId id = RegisterRequest({.kind = RequestContext::Kind::kProbe}, now);
-    outcome_.requests.emplace_back(SubmitRequest{id, MakeLookup("")});
+    outcome_.requests.emplace_back(FindTaskRequest{id, std::string(kProbeRequestId)});
   }
   link_state_.probe = last_request_;
   link_state_.probe_at = now.monotonic + kProbeTimeout;
@@ -115,7 +101,7 @@ void SchedulerEngine::IssueRequest(Entry& entry, const PlannedRequest& request, 
   const OutgoingRequestId id = RegisterRequest(
       {.kind = request.kind, .name = entry.state.job, .nominal = request.nominal}, now);
   if (request.kind == RequestContext::Kind::kLookup) {
-    outcome_.requests.emplace_back(SubmitRequest{id, MakeLookup(request_id)});
+    outcome_.requests.emplace_back(FindTaskRequest{id, request_id});
     return;
   }
   core::Submission submission = core::MakeJobSubmission(*entry.job, request_id, entry.job->overlap);
@@ -161,8 +147,7 @@ void SchedulerEngine::IssueTriggerLookups(ports::Moment now) {
                          .nominal = absl::FromUnixSeconds(absl::ToUnixSeconds(now.wall)),
                          .trigger = trigger},
                         now);
-    outcome_.requests.emplace_back(
-        SubmitRequest{id, MakeLookup(core::TriggerRequestId(job, trigger))});
+    outcome_.requests.emplace_back(FindTaskRequest{id, core::TriggerRequestId(job, trigger)});
     trigger_lookups_.erase(lookup);
   }
 }

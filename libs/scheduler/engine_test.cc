@@ -276,9 +276,9 @@ TEST_F(EngineTest, OpenAttemptsEndWhenMaxRunsIsLowered) {
   job.max_runs = 1;
   Start({job});
   AdvanceToLookup();
-  Answer(AcceptedTask{});
+  Answer(Unused());
   AdvanceToLookup();
-  Answer(AcceptedTask{});
+  Answer(Unused());
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1", "00:02:00 missed_window",
                                        "00:03:00 missed_window"));
 }

@@ -130,6 +130,9 @@ void Scheduler::Issue(const OutgoingRequest& request) {
     void operator()(const SubmitRequest& submit) const {
       scheduler.deps_.director.Submit(submit.submission, AnswerTo(submit.id));
     }
+    void operator()(const FindTaskRequest& lookup) const {
+      scheduler.deps_.director.FindTask(lookup.request_id, AnswerTo(lookup.id));
+    }
     void operator()(const DirectStartRequest& direct) const {
       core::Submission submission;
       submission.spec = direct.spec;

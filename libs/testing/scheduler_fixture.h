@@ -36,6 +36,7 @@ class FakeDirectorLink final : public scheduler::DirectorLink {
     // Empty for a submit.
     std::string agent_url = {};
     core::SpanContext trace = {};
+    bool is_lookup = false;
   };
 
   void Submit(const core::Submission& submission, Reply<scheduler::AcceptedTask> reply) override {
@@ -44,6 +45,11 @@ class FakeDirectorLink final : public scheduler::DirectorLink {
   void StartDirect(const std::string& agent_url, const core::Submission& submission,
                    Reply<scheduler::AcceptedTask> reply) override {
     Add({submission.spec, std::move(reply), agent_url, submission.trace});
+  }
+  void FindTask(const std::string& request_id, Reply<scheduler::AcceptedTask> reply) override {
+    Request lookup = {.spec = {}, .reply = std::move(reply), .is_lookup = true};
+    lookup.spec.request_id = request_id;
+    Add(std::move(lookup));
   }
   void GetTaskStatuses(std::vector<std::string>,
                        Reply<std::vector<scheduler::TaskStatus>> reply) override {
@@ -151,26 +157,32 @@ class SchedulerFixture : public testing::Test {
   const core::Submission& NextSubmit() const {
     return std::get<scheduler::SubmitRequest>(requests_.front()).submission;
   }
-  std::string NextRequestId() const { return NextSubmit().spec.request_id; }
+  // A lookup, or a probe of the link.
+  bool IsLookup() const {
+    return std::holds_alternative<scheduler::FindTaskRequest>(requests_.front());
+  }
+  bool IsProbe() const { return IsLookup() && NextRequestId() == scheduler::kProbeRequestId; }
+  std::string NextRequestId() const {
+    if (!IsLookup()) return NextSubmit().spec.request_id;
+    return std::get<scheduler::FindTaskRequest>(requests_.front()).request_id;
+  }
   void Answer(const absl::StatusOr<scheduler::AcceptedTask>& answer) {
     const scheduler::OutgoingRequest request = std::move(requests_.front());
     requests_.pop_front();
-    const auto* direct = std::get_if<scheduler::DirectStartRequest>(&request);
-    engine_->OnRequestAnswer(
-        direct != nullptr ? direct->id : std::get<scheduler::SubmitRequest>(request).id, answer,
-        now_);
+    engine_->OnRequestAnswer(std::visit([](const auto& sent) { return sent.id; }, request), answer,
+                             now_);
     Turn();
   }
-  // Advances the clocks until the scheduler sends a validate-only submit for a request id. The
-  // director is reachable but answers nothing else.
+  // Advances the clocks until the scheduler looks up a request id. The director is reachable but
+  // answers nothing else.
   void AdvanceToLookup() {
-    for (int i = 0; i < 1000 && (requests_.empty() || NextRequestId().empty()); ++i) {
-      if (!requests_.empty()) Answer(scheduler::AcceptedTask{});
+    for (int i = 0; i < 1000 && (requests_.empty() || IsProbe()); ++i) {
+      if (!requests_.empty()) Answer(Unused());
       if (requests_.empty())
         Advance(std::max(engine_->TimeUntilNextTimer(now_), absl::Milliseconds(1)));
     }
     ASSERT_FALSE(requests_.empty());
-    ASSERT_TRUE(NextSubmit().validate_only);
+    ASSERT_TRUE(IsLookup());
   }
   // Moves the first request of that kind to the front. Returns false if there is none.
   template <class T>
@@ -192,6 +204,10 @@ class SchedulerFixture : public testing::Test {
     ends_[id] = {id, state, reason};
   }
 
+  // The answer to a lookup of a request id that has no task.
+  static absl::Status Unused() {
+    return base::WithReason(absl::NotFoundError("no such task"), "TASK_NOT_FOUND");
+  }
   static absl::Status Overlap(const std::string& live) {
     return base::WithReason(absl::FailedPreconditionError("a task is live"), "OVERLAP",
                             {{"queue_id", live}});

@@ -248,21 +248,20 @@ void Referee::CheckCatchUp(absl::Span<const LedgerChange> batch, const test::Mem
   }
 }
 
-void Referee::OnAnswer(const core::Submission& submission, const absl::Status& status,
+void Referee::OnAnswer(const std::string& request_id, const absl::Status& status,
                        ports::Moment now) {
   using scheduler::SubmitAnswer;
-  const std::string& id = submission.spec.request_id;
   const SubmitAnswer meaning = scheduler::ClassifyAnswer(status);
   for (const SubmitAnswer trouble : {SubmitAnswer::kUnknown, SubmitAnswer::kNotSent,
                                      SubmitAnswer::kTryLater, SubmitAnswer::kDraining}) {
     if (meaning != trouble) continue;
-    started_.erase(id);
+    started_.erase(request_id);
     return OnDirectorFailed();
   }
-  const auto begun = started_.find(id);
-  if (meaning != SubmitAnswer::kFull || submission.validate_only || begun == started_.end()) return;
-  full_[id] = now.monotonic +
-              std::clamp(begun->second - now.wall, absl::ZeroDuration(), scheduler::kFullRetryMax);
+  const auto begun = started_.find(request_id);
+  if (meaning != SubmitAnswer::kFull || begun == started_.end()) return;
+  full_[request_id] = now.monotonic + std::clamp(begun->second - now.wall, absl::ZeroDuration(),
+                                                 scheduler::kFullRetryMax);
 }
 
 void Referee::CheckResubmitted(absl::Duration now) {
@@ -275,7 +274,7 @@ void Referee::CheckResubmitted(absl::Duration now) {
 void Referee::OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk,
                        absl::Duration now) {
   const std::string& id = submission.spec.request_id;
-  if (!absl::StartsWith(id, "cron/") || submission.validate_only) return;
+  if (!absl::StartsWith(id, "cron/")) return;
   CheckResubmitted(now);
   full_.erase(id);
   const auto& intents = disk.contents().intents;

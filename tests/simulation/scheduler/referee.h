@@ -52,8 +52,8 @@ class Referee {
   // The replica is about to submit an occurrence, backfill or trigger.
   void OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk,
                 absl::Duration now);
-  // The director has answered a submit.
-  void OnAnswer(const core::Submission& submission, const absl::Status& status, ports::Moment now);
+  // The director has answered a submit or a lookup.
+  void OnAnswer(const std::string& request_id, const absl::Status& status, ports::Moment now);
   // The director failed: the deadlines for resubmits no longer apply.
   void OnDirectorFailed() { full_.clear(); }
   void OnClockJump() { full_.clear(); }

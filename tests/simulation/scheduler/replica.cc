@@ -154,14 +154,21 @@ bool Replica::MayCall() {
 void Replica::Submit(const core::Submission& submission, Reply<AcceptedTask> reply) {
   if (!MayCall()) return;
   referee_.OnSubmit(submission, ledgers_, MonotonicNow());
-  director_.Submit(number_, submission,
-                   [this, incarnation = incarnation_, submission,
-                    reply](const absl::StatusOr<AcceptedTask>& answer) {
-                     const ports::Moment now = {WallNow(), MonotonicNow()};
-                     if (incarnation == incarnation_)
-                       referee_.OnAnswer(submission, answer.status(), now);
-                     reply(answer);
-                   });
+  director_.Submit(number_, submission, ReportAnswer(submission.spec.request_id, std::move(reply)));
+}
+
+void Replica::FindTask(const std::string& request_id, Reply<AcceptedTask> reply) {
+  if (MayCall()) director_.FindTask(request_id, ReportAnswer(request_id, std::move(reply)));
+}
+
+SimulatedDirector::Reply Replica::ReportAnswer(const std::string& request_id,
+                                               Reply<AcceptedTask> reply) {
+  return [this, incarnation = incarnation_, request_id,
+          reply = std::move(reply)](const absl::StatusOr<AcceptedTask>& answer) {
+    const ports::Moment now = {WallNow(), MonotonicNow()};
+    if (incarnation == incarnation_) referee_.OnAnswer(request_id, answer.status(), now);
+    reply(answer);
+  };
 }
 
 void Replica::GetTaskStatuses(std::vector<std::string> queue_ids,

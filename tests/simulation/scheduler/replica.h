@@ -45,6 +45,7 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   absl::Duration MonotonicNow() const override { return timeline_.now(); }
 
   void Submit(const core::Submission& submission, Reply<scheduler::AcceptedTask> reply) override;
+  void FindTask(const std::string& request_id, Reply<scheduler::AcceptedTask> reply) override;
   void GetTaskStatuses(std::vector<std::string> queue_ids,
                        Reply<std::vector<scheduler::TaskStatus>> reply) override;
   void StartDirect(const std::string& agent_url, const core::Submission& submission,
@@ -56,6 +57,9 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   void RunTurn();
   // Returns whether a call is sent; the process may die instead.
   bool MayCall();
+  // Returns a reply that also tells the referee.
+  SimulatedDirector::Reply ReportAnswer(const std::string& request_id,
+                                        Reply<scheduler::AcceptedTask> reply);
   // Checks that the replica notices a serving director in time.
   void CheckLink();
 

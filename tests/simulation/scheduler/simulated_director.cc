@@ -13,6 +13,8 @@ using scheduler::AcceptedTask;
 using scheduler::kCallTimeout;
 
 constexpr char kAgent[] = "agent";
+// The identity of the schedulers.
+constexpr char kSchedulers[] = "scheduler";
 
 director::EngineOptions DirectorOptions(const Settings& settings) {
   director::EngineOptions options;
@@ -73,15 +75,13 @@ void SimulatedDirector::EndRun(core::FenceToken token) {
 absl::StatusOr<AcceptedTask> SimulatedDirector::Accept(int replica, core::Submission submission) {
   Sync();
   const std::string id = submission.spec.request_id;
-  const bool asks_only = submission.validate_only;
   const std::optional<core::Overlap> overlap = submission.spec.overlap;
   const std::string job = submission.spec.source_job;
-  const director::Decision decision = engine_.Submit(std::move(submission), "scheduler");
+  const director::Decision decision = engine_.Submit(std::move(submission), kSchedulers);
   if (const auto* error = std::get_if<absl::Status>(&decision)) return *error;
   const auto& submitted = std::get<director::SubmitResult>(decision);
-  const std::string queue_id =
-      asks_only && !submitted.deduplicated ? "" : ToString(submitted.queue_id);
-  if (!asks_only && !submitted.deduplicated) {
+  const std::string queue_id = ToString(submitted.queue_id);
+  if (!submitted.deduplicated) {
     if (!submitted_.tasks.emplace(id, SubmittedTasks::Made{queue_id, replica}).second) {
       failure_ = absl::StrCat(id, " has a second task");
     }
@@ -93,8 +93,24 @@ absl::StatusOr<AcceptedTask> SimulatedDirector::Accept(int replica, core::Submis
   return AcceptedTask{queue_id, submitted.deduplicated};
 }
 
+absl::StatusOr<AcceptedTask> SimulatedDirector::Find(const std::string& request_id) {
+  Sync();
+  const auto found = engine_.engine().FindByRequestId(kSchedulers, request_id, engine_.now());
+  if (!found.ok()) return found.status();
+  return AcceptedTask{ToString(found->queue_id), /*deduplicated=*/true};
+}
+
 void SimulatedDirector::Submit(int replica, const core::Submission& submission,
                                const Reply& reply) {
+  Carry([this, replica, submission] { return Accept(replica, submission); }, reply);
+}
+
+void SimulatedDirector::FindTask(const std::string& request_id, const Reply& reply) {
+  Carry([this, request_id] { return Find(request_id); }, reply);
+}
+
+void SimulatedDirector::Carry(std::function<absl::StatusOr<AcceptedTask>()> call,
+                              const Reply& reply) {
   const auto answer_after = [&](absl::Duration delay, const absl::Status& status) {
     timeline_.After(delay, [reply, status] { reply(status); });
   };
@@ -113,12 +129,12 @@ void SimulatedDirector::Submit(int replica, const core::Submission& submission,
     answer_after(kCallTimeout, absl::DeadlineExceededError("no answer"));
   }
   const bool is_answered = !breaks && !loses_answer;
-  timeline_.After(delay, [this, replica, submission, reply, is_answered] {
+  timeline_.After(delay, [this, call = std::move(call), reply, is_answered] {
     if (!is_up_) {
       if (is_answered) reply(absl::UnavailableError("connection reset"));
       return;
     }
-    const absl::StatusOr<AcceptedTask> answer = Accept(replica, submission);
+    const absl::StatusOr<AcceptedTask> answer = call();
     if (is_answered) timeline_.After(absl::Milliseconds(1), [reply, answer] { reply(answer); });
   });
 }

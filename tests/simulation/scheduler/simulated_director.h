@@ -32,6 +32,7 @@ class SimulatedDirector {
   const std::string& failure() const { return failure_; }
 
   void Submit(int replica, const core::Submission& submission, const Reply& reply);
+  void FindTask(const std::string& request_id, const Reply& reply);
   void GetTaskStatuses(
       const std::vector<std::string>& ids,
       const scheduler::DirectorLink::Reply<std::vector<scheduler::TaskStatus>>& reply);
@@ -50,6 +51,9 @@ class SimulatedDirector {
   void Sync();
   void ComeBack();
   absl::StatusOr<scheduler::AcceptedTask> Accept(int replica, core::Submission submission);
+  absl::StatusOr<scheduler::AcceptedTask> Find(const std::string& request_id);
+  // Carries a call over the network, which may lose or delay it or its answer.
+  void Carry(std::function<absl::StatusOr<scheduler::AcceptedTask>()> call, const Reply& reply);
   void RunTasks();
   void EndRun(core::FenceToken token);
   bool Chance(double probability) { return !quiet_ && random_.Chance(probability); }
