@@ -28,6 +28,7 @@
 #include "libs/base/text.h"
 #include "libs/config/yaml.h"
 #include "libs/core/limits.h"
+#include "libs/wire/job.h"
 #include "libs/wire/json.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
@@ -131,9 +132,16 @@ std::vector<std::string> TaskFieldNames() {
   return names;
 }
 
+// Checks a submit as the director does.
+absl::Status CheckSubmit(const callboard::v1::SubmitTaskRequest& request) {
+  ASSIGN_OR_RETURN(const auto submission, wire::FromProto(request));
+  return core::CheckSupported(submission.spec);
+}
+
 // Parses a job's task from the values of these keys. Returns INVALID_ARGUMENT with a field
 // violation for each invalid value.
-absl::StatusOr<core::TaskSpec> ReadTaskFields(const std::map<std::string, YAML::Node>& fields) {
+absl::StatusOr<callboard::v1::SubmitTaskRequest> ReadTaskFields(
+    const std::map<std::string, YAML::Node>& fields) {
   JsonWriter writer;
   for (const auto& [name, value] : fields) {
     absl::StrAppend(&writer.json(), writer.json().empty() ? "{" : ",", base::JsonQuoted(name), ":");
@@ -142,8 +150,8 @@ absl::StatusOr<core::TaskSpec> ReadTaskFields(const std::map<std::string, YAML::
   }
   callboard::v1::SubmitTaskRequest request;
   if (!fields.empty()) RETURN_IF_ERROR(wire::FromJson(writer.json() + "}", request));
-  ASSIGN_OR_RETURN(core::Submission submission, wire::FromProto(request));
-  return std::move(submission.spec);
+  RETURN_IF_ERROR(CheckSubmit(request));
+  return request;
 }
 
 // ---- Single values ------------------------------------------------------------------------------
@@ -403,24 +411,26 @@ class FileReader {
       return AtLocation(WrongExpressionLocation(job, node["schedule"], location("schedule"), *zone),
                         KeyError("schedule", schedule.status().message()));
     }
-    absl::StatusOr<core::TaskSpec> spec = ReadTaskFields(task);
-    if (!spec.ok()) {
-      const std::string field = ErrorField(spec.status());
+    absl::StatusOr<callboard::v1::SubmitTaskRequest> request = ReadTaskFields(task);
+    if (!request.ok()) {
+      const std::string field = ErrorField(request.status());
       const auto found = task.find(field);
       return AtLocation(found == task.end()
                             ? location(field)
                             : WrongEntryLocation(field, found->second, location(field)),
-                        KeyError("", spec.status().message()));
+                        KeyError("", request.status().message()));
     }
     job.schedule = *std::move(schedule);
-    job.task = *std::move(spec);
+    request->set_source(std::string(core::Name(core::TaskSource::kScheduler)));
+    request->set_source_job(job.name);
+    job.task = std::make_shared<const std::string>(request->SerializeAsString());
     for (const JobKey& key : kJobKeys) {
       job.origins[key.name] = keys.contains(key.name) ? "file" : "default";
     }
     if (absl::Status status = core::CheckJob(job); !status.ok()) {
       return AtLocation(location(ErrorField(status)), status);
     }
-    if (absl::Status status = CheckSubmit(job); !status.ok()) {
+    if (absl::Status status = CheckLongestSubmit(job); !status.ok()) {
       return AtLocation(location(ErrorField(status)), KeyError("", status.message()));
     }
     return job;
@@ -489,16 +499,13 @@ class FileReader {
     return location;
   }
 
-  // Checks that the director would accept the submits of this job. A backfill has the longest
-  // request ids.
-  static absl::Status CheckSubmit(const core::Job& job) {
-    const core::Submission submission = core::MakeJobSubmission(
+  // Checks the submit of a backfill, which has the longest request ids.
+  static absl::Status CheckLongestSubmit(const core::Job& job) {
+    return CheckSubmit(wire::ToProto(core::MakeJobSubmission(
         job,
         core::BackfillRequestId(job.name, std::string(core::kCallNameBytesMax, 'x'),
                                 absl::FromUnixSeconds(std::numeric_limits<int64_t>::min())),
-        job.overlap);
-    RETURN_IF_ERROR(wire::FromProto(wire::ToProto(submission)).status());
-    return core::CheckSupported(submission.spec);
+        job.overlap)));
   }
 
   // Returns the path of the field that an error names; empty if it names none.

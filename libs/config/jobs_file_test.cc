@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "callboard/v1/queue.pb.h"
 #include "libs/base/mutex.h"
 #include "libs/testing/fake_environment.h"
 #include "libs/testing/files.h"
@@ -213,6 +214,7 @@ TEST(TimeZoneTest, LocalZoneAndFilePathsAreRejected) {
 }
 
 using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 // Reads a file with one job, which has its required keys and these lines.
 absl::StatusOr<core::Job> ReadOne(const std::string& lines) {
@@ -221,6 +223,12 @@ absl::StatusOr<core::Job> ReadOne(const std::string& lines) {
       "jobs.yaml");
   if (!jobs.ok()) return jobs.status();
   return jobs->front();
+}
+
+callboard::v1::SubmitTaskRequest TaskOf(const core::Job& job) {
+  callboard::v1::SubmitTaskRequest task;
+  EXPECT_TRUE(task.ParseFromString(*job.task));
+  return task;
 }
 
 auto HasError(const std::string& message) {
@@ -232,7 +240,9 @@ TEST(JobReaderTest, NameScheduleAndPromptAreRequired) {
   ASSERT_THAT(job, IsOk());
   EXPECT_EQ(job->name, "nightly");
   EXPECT_THAT(job->text.expressions, ElementsAre("0 3 * * *"));
-  EXPECT_EQ(job->task.prompt, "do it");
+  EXPECT_EQ(TaskOf(*job).prompt(), "do it");
+  EXPECT_EQ(TaskOf(*job).source(), "scheduler");
+  EXPECT_EQ(TaskOf(*job).source_job(), "nightly");
   EXPECT_EQ(job->overlap, core::OverlapPolicy::kSkip);
   EXPECT_EQ(job->catch_up, core::CatchUp());
   EXPECT_THAT(ReadJobs("jobs:\n- name: a\n  prompt: p\n", "f"),
@@ -288,14 +298,17 @@ TEST(JobReaderTest, TaskFieldsAreThoseOfSubmitTask) {
   on_agent_lost: requeue
 )");
   ASSERT_THAT(job, IsOk());
-  EXPECT_EQ(job->task.payload, "plain text");
-  EXPECT_EQ(job->task.model, "4");
-  EXPECT_EQ(job->task.timeout, absl::Seconds(90));
-  EXPECT_EQ(job->task.thinking, true);
-  EXPECT_EQ(job->task.project, (core::Project{"site", "/srv/site"}));
-  EXPECT_THAT(job->task.env, ElementsAre(Pair("DRY", "true"), Pair("LEVEL", "3")));
-  EXPECT_EQ(job->task.retry_on.size(), 2u);
-  EXPECT_EQ(job->task.on_agent_lost, core::OnAgentLost::kRequeue);
+  const callboard::v1::SubmitTaskRequest task = TaskOf(*job);
+  EXPECT_EQ(task.payload(), "plain text");
+  EXPECT_EQ(task.model(), "4");
+  EXPECT_EQ(task.timeout_seconds(), 90u);
+  EXPECT_TRUE(task.has_thinking() && task.thinking());
+  EXPECT_EQ(task.project().name(), "site");
+  EXPECT_EQ(task.project().path(), "/srv/site");
+  EXPECT_THAT(task.env(), UnorderedElementsAre(Pair("DRY", "true"), Pair("LEVEL", "3")));
+  EXPECT_THAT(task.labels(), ElementsAre(Pair("team", "blue")));
+  EXPECT_THAT(task.retry_on(), ElementsAre("exit:7", "timeout"));
+  EXPECT_EQ(task.on_agent_lost(), callboard::v1::ON_AGENT_LOST_REQUEUE);
 }
 
 TEST(JobReaderTest, ScheduleCanBeAListAndHaveSeconds) {
@@ -434,7 +447,7 @@ TEST(JobReaderTest, InvalidScheduleIsAnErrorWithFieldAndColumn) {
 
 TEST(JobReaderTest, InvalidElementIsAnErrorWithItsLine) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"retry_on:\n  - exit:7\n  - timeout\n  - never", "jobs.yaml:8: job nightly: retry_on[2] is"},
+      {"retry_on:\n  - exit:7\n  - timeout\n  - never", "jobs.yaml:8: job nightly: retry_on[2] must"},
       {"labels:\n    a: b\n    team: [x]", "jobs.yaml:7: job nightly: labels.team: expected"},
       {"labels:\n    a: b\n    app.team: \"x\\ty\"",
        "jobs.yaml:7: job nightly: labels has a control"},

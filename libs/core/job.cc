@@ -114,15 +114,11 @@ std::string BackfillRequestId(absl::string_view job, absl::string_view backfill,
   return absl::StrCat("backfill/", job, "/", backfill, "/", absl::ToUnixSeconds(nominal));
 }
 
-Submission MakeJobSubmission(const Job& job, std::string request_id, OverlapPolicy overlap) {
-  // The scheduler itself waits while the queue is full, so that the wait does not depend on an open
-  // call.
-  Submission submission = {.spec = job.task, .policy = QueuePolicy::kReject, .ticket = {}};
-  submission.spec.request_id = std::move(request_id);
-  submission.spec.source = TaskSource::kScheduler;
-  submission.spec.source_job = job.name;
-  submission.spec.overlap = Overlap{.key = job.name, .policy = overlap};
-  return submission;
+JobSubmission MakeJobSubmission(const Job& job, std::string request_id, OverlapPolicy overlap) {
+  return {.job = job.name,
+          .task = job.task,
+          .request_id = std::move(request_id),
+          .overlap = {.key = job.name, .policy = overlap}};
 }
 
 }  // namespace callboard::core

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,8 +17,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/core/limits.h"
+#include "libs/core/queue.h"
 #include "libs/core/schedule.h"
 #include "libs/core/task.h"
+#include "libs/core/trace.h"
 
 namespace callboard::core {
 
@@ -44,6 +47,10 @@ struct CatchUp {
   friend bool operator==(const CatchUp&, const CatchUp&) = default;
 };
 
+// The task that each occurrence of a job submits: a serialized callboard.v1.SubmitTaskRequest
+// without the fields of a JobSubmission. Never null. Shared with the submits that are under way.
+using JobTask = std::shared_ptr<const std::string>;
+
 struct Job {
   std::string name = {};
   // Parsed from `text` and `time_zone`.
@@ -69,8 +76,7 @@ struct Job {
   // The agent that starts the task directly, without the queue, while the director is unreachable.
   // Empty to skip the occurrence instead.
   std::string agent_url = {};
-  // The task of each occurrence, without request id, source and overlap.
-  TaskSpec task = {};
+  JobTask task = std::make_shared<const std::string>();
   // The origin of each effective value, by field: `file` or `default`.
   std::map<std::string, std::string> origins = {};
 };
@@ -106,8 +112,20 @@ std::string TriggerRequestId(absl::string_view job, absl::string_view trigger);
 std::string BackfillRequestId(absl::string_view job, absl::string_view backfill,
                               absl::Time nominal);
 
-// Creates the submission of a task of `job`.
-Submission MakeJobSubmission(const Job& job, std::string request_id, OverlapPolicy overlap);
+// One submit of a job's task.
+struct JobSubmission {
+  std::string job = {};
+  JobTask task = std::make_shared<const std::string>();
+  std::string request_id = {};
+  Overlap overlap = {};
+  // The scheduler itself waits while the queue is full, so that the wait does not depend on an open
+  // call.
+  QueuePolicy policy = QueuePolicy::kReject;
+  // The span of the submit; SpanContext() if it has none.
+  SpanContext trace = {};
+};
+
+JobSubmission MakeJobSubmission(const Job& job, std::string request_id, OverlapPolicy overlap);
 
 // ---- Firings ----
 

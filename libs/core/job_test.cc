@@ -89,20 +89,15 @@ TEST(JobTest, JitterIsStableAndEndsBeforeTheNextOccurrence) {
   EXPECT_EQ(OccurrenceJitter(job, *occurrence), absl::ZeroDuration());
 }
 
-TEST(JobTest, SubmissionContainsJobSourceAndOverlap) {
-  Job job = CronJob("job", "* * * * *");
-  job.task.prompt = "report";
-  job.task.lane = "gpu";
-  const Submission submission = MakeJobSubmission(
+TEST(JobTest, SubmissionSharesTheTaskAndAddsRequestIdAndOverlap) {
+  const Job job = CronJob("job", "* * * * *");
+  const JobSubmission submission = MakeJobSubmission(
       job, CronRequestId("job", absl::FromUnixSeconds(60)), OverlapPolicy::kQueueOne);
-  EXPECT_EQ(submission.spec.prompt, "report");
-  EXPECT_EQ(submission.spec.lane, "gpu");
-  EXPECT_EQ(submission.spec.request_id, "cron/job/60");
-  EXPECT_EQ(submission.spec.source, TaskSource::kScheduler);
-  EXPECT_EQ(submission.spec.source_job, "job");
-  EXPECT_EQ(submission.spec.overlap, (Overlap{"job", OverlapPolicy::kQueueOne}));
+  EXPECT_EQ(submission.job, "job");
+  EXPECT_EQ(submission.task, job.task);
+  EXPECT_EQ(submission.request_id, "cron/job/60");
+  EXPECT_EQ(submission.overlap, (Overlap{"job", OverlapPolicy::kQueueOne}));
   EXPECT_EQ(submission.policy, QueuePolicy::kReject);
-  EXPECT_FALSE(submission.validate_only);
   EXPECT_EQ(TriggerRequestId("job", "t"), "trigger/job/t");
   EXPECT_EQ(BackfillRequestId("job", "b", absl::FromUnixSeconds(60)), "backfill/job/b/60");
 }

@@ -22,8 +22,8 @@
 #include "libs/core/trace.h"
 #include "libs/link/client_tracing.h"
 #include "libs/wire/enums.h"
+#include "libs/wire/job.h"
 #include "libs/wire/status.h"
-#include "libs/wire/task.h"
 
 namespace callboard::link {
 
@@ -189,7 +189,7 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
     agents_.clear();
   }
 
-  void Submit(const core::Submission& submission, Reply<AcceptedTask> reply) {
+  void Submit(const core::JobSubmission& submission, Reply<AcceptedTask> reply) {
     auto call = std::make_shared<Call<v1::SubmitTaskRequest, v1::SubmitTaskResponse>>();
     call->request = wire::ToProto(submission);
     SetTrace(submission.trace, *call->context);
@@ -217,11 +217,11 @@ class DirectorLinkCore : public std::enable_shared_from_this<DirectorLinkCore> {
                                                 clock_.MonotonicNow() + scheduler::kCallTimeout));
   }
 
-  void StartDirect(const std::string& agent_url, const core::Submission& submission,
+  void StartDirect(const std::string& agent_url, const core::JobSubmission& submission,
                    Reply<AcceptedTask> reply) {
     auto call = std::make_shared<Call<v1::StartTaskRequest, v1::StartTaskResponse>>();
-    call->request.set_request_id(submission.spec.request_id);
-    wire::WriteSpec(submission.spec, *call->request.mutable_task());
+    call->request.set_request_id(submission.request_id);
+    *call->request.mutable_task() = wire::DirectTask(submission);
     SetTrace(submission.trace, *call->context);
     StartCall<AgentStub, v1::StartTaskRequest, v1::StartTaskResponse>(
         AgentStubFor(agent_url), &AgentStub::StartTask, scheduler::kCallTimeout, std::move(call),
@@ -315,7 +315,7 @@ GrpcDirectorLink::GrpcDirectorLink(const std::string& director_address,
 
 GrpcDirectorLink::~GrpcDirectorLink() { core_->Stop(); }
 
-void GrpcDirectorLink::Submit(const core::Submission& submission, Reply<AcceptedTask> reply) {
+void GrpcDirectorLink::Submit(const core::JobSubmission& submission, Reply<AcceptedTask> reply) {
   core_->Submit(submission, std::move(reply));
 }
 
@@ -328,7 +328,8 @@ void GrpcDirectorLink::GetTaskStatuses(std::vector<std::string> queue_ids,
   core_->GetTaskStatuses(std::move(queue_ids), std::move(reply));
 }
 
-void GrpcDirectorLink::StartDirect(const std::string& agent_url, const core::Submission& submission,
+void GrpcDirectorLink::StartDirect(const std::string& agent_url,
+                                   const core::JobSubmission& submission,
                                    Reply<AcceptedTask> reply) {
   core_->StartDirect(agent_url, submission, std::move(reply));
 }

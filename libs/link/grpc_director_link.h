@@ -31,11 +31,11 @@ class GrpcDirectorLink final : public scheduler::DirectorLink {
   // Cancels pending calls and waits for them. Their replies are not run.
   ~GrpcDirectorLink() override;
 
-  void Submit(const core::Submission& submission, Reply<scheduler::AcceptedTask> reply) override;
+  void Submit(const core::JobSubmission& submission, Reply<scheduler::AcceptedTask> reply) override;
   void FindTask(const std::string& request_id, Reply<scheduler::AcceptedTask> reply) override;
   void GetTaskStatuses(std::vector<std::string> queue_ids,
                        Reply<std::vector<scheduler::TaskStatus>> reply) override;
-  void StartDirect(const std::string& agent_url, const core::Submission& submission,
+  void StartDirect(const std::string& agent_url, const core::JobSubmission& submission,
                    Reply<scheduler::AcceptedTask> reply) override;
 
  private:

@@ -18,6 +18,7 @@
 #include "libs/base/error.h"
 #include "libs/base/files.h"
 #include "libs/base/mutex.h"
+#include "libs/core/job.h"
 #include "libs/core/trace.h"
 #include "libs/testing/fake_environment.h"
 #include "libs/testing/recorded_spans.h"
@@ -127,11 +128,12 @@ class SilentPort {
   int port_ = 0;
 };
 
-core::Submission SubmissionOf(const std::string& request_id) {
-  core::Submission submission;
-  submission.spec.prompt = "do it";
-  submission.spec.request_id = request_id;
-  return submission;
+core::JobSubmission SubmissionOf(const std::string& request_id) {
+  v1::SubmitTaskRequest task;
+  task.set_prompt("do it");
+  core::Job job = {.name = "nightly"};
+  job.task = std::make_shared<const std::string>(task.SerializeAsString());
+  return core::MakeJobSubmission(job, request_id, core::OverlapPolicy::kSkip);
 }
 
 // Runs `call` with a reply callback and returns the reply.
@@ -163,12 +165,14 @@ TEST_F(GrpcDirectorLinkTest, SubmitSendsTheTaskAndReturnsTheAnswer) {
   ASSERT_EQ(director.submitted().size(), 2u);
   EXPECT_EQ(director.submitted()[0].prompt(), "do it");
   EXPECT_EQ(director.submitted()[0].request_id(), "first");
+  EXPECT_EQ(director.submitted()[0].overlap().key(), "nightly");
+  EXPECT_EQ(director.submitted()[0].policy(), v1::QUEUE_POLICY_REJECT);
 }
 
 TEST_F(GrpcDirectorLinkTest, SubmitCarriesItsTrace) {
   FakeServer director;
   GrpcDirectorLink link(director.address(), tracing_);
-  core::Submission submission = SubmissionOf("a");
+  core::JobSubmission submission = SubmissionOf("a");
   submission.trace = core::NewTrace({1, 2, 3});
   ASSERT_THAT(Await<AcceptedTask>([&](auto reply) { link.Submit(submission, std::move(reply)); }),
               IsOk());
@@ -180,7 +184,7 @@ TEST_F(GrpcDirectorLinkTest, CallIsASpanBetweenTheFireAndTheServer) {
   FakeServer director;
   test::RecordedSpans spans;
   GrpcDirectorLink link(director.address(), {spans, clock_, random_});
-  core::Submission submission = SubmissionOf("a");
+  core::JobSubmission submission = SubmissionOf("a");
   submission.trace = core::NewTrace({1, 2, 3});
   director.FailCalls(base::WithReason(absl::ResourceExhaustedError("canary"), "QUEUE_FULL"));
   EXPECT_THAT(Await<AcceptedTask>([&](auto reply) { link.Submit(submission, std::move(reply)); }),

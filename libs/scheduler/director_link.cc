@@ -53,12 +53,12 @@ std::string QueueIdFrom(const absl::Status& status) {
 
 namespace names = ports::span_names;
 
-void TracedLink::Submit(const core::Submission& submission, Reply<AcceptedTask> reply) {
+void TracedLink::Submit(const core::JobSubmission& submission, Reply<AcceptedTask> reply) {
   auto [traced, end] = StartSpan(submission, std::move(reply));
   link_.Submit(traced, std::move(end));
 }
 
-void TracedLink::StartDirect(const std::string& agent_url, const core::Submission& submission,
+void TracedLink::StartDirect(const std::string& agent_url, const core::JobSubmission& submission,
                              Reply<AcceptedTask> reply) {
   auto [traced, end] = StartSpan(submission, std::move(reply));
   link_.StartDirect(agent_url, traced, std::move(end));
@@ -72,12 +72,12 @@ core::SpanContext TracedLink::NewSpanContext(const std::string& request_id) cons
   return fire;
 }
 
-std::pair<core::Submission, DirectorLink::Reply<AcceptedTask>> TracedLink::StartSpan(
-    const core::Submission& submission, Reply<AcceptedTask> reply) {
+std::pair<core::JobSubmission, DirectorLink::Reply<AcceptedTask>> TracedLink::StartSpan(
+    const core::JobSubmission& submission, Reply<AcceptedTask> reply) {
   if (!tracing_.telemetry.enabled()) return {submission, std::move(reply)};
-  core::Submission traced = submission;
-  traced.trace = NewSpanContext(submission.spec.request_id);
-  const auto end = [this, fire = traced.trace, job = submission.spec.source_job,
+  core::JobSubmission traced = submission;
+  traced.trace = NewSpanContext(submission.request_id);
+  const auto end = [this, fire = traced.trace, job = submission.job,
                     began = tracing_.clock.WallNow(),
                     reply](const absl::StatusOr<AcceptedTask>& accepted) {
     if (!tracing_.telemetry.ShouldRecord(fire)) return reply(accepted);

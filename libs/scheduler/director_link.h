@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/core/job.h"
 #include "libs/core/task.h"
 #include "libs/ports/telemetry.h"
 
@@ -107,7 +108,7 @@ class DirectorLink {
   virtual ~DirectorLink() = default;
 
   // Calls SubmitTask, as part of the submission's trace.
-  virtual void Submit(const core::Submission& submission, Reply<AcceptedTask> reply) = 0;
+  virtual void Submit(const core::JobSubmission& submission, Reply<AcceptedTask> reply) = 0;
   // Calls GetTask with a request id: returns the task that a submit with that id has created.
   virtual void FindTask(const std::string& request_id, Reply<AcceptedTask> reply) = 0;
   // Calls GetTask for each task. The answer leaves out tasks that the director does not know.
@@ -115,7 +116,7 @@ class DirectorLink {
                                Reply<std::vector<TaskStatus>> reply) = 0;
   // Calls StartTask on that agent, as part of the submission's trace. The answer's `queue_id` is
   // the agent's task id.
-  virtual void StartDirect(const std::string& agent_url, const core::Submission& submission,
+  virtual void StartDirect(const std::string& agent_url, const core::JobSubmission& submission,
                            Reply<AcceptedTask> reply) = 0;
 };
 
@@ -129,7 +130,7 @@ class TracedLink final : public DirectorLink {
   TracedLink(DirectorLink& link, std::string director, const ports::Tracing& tracing)
       : link_(link), director_(std::move(director)), tracing_(tracing) {}
 
-  void Submit(const core::Submission& submission, Reply<AcceptedTask> reply) override;
+  void Submit(const core::JobSubmission& submission, Reply<AcceptedTask> reply) override;
   void FindTask(const std::string& request_id, Reply<AcceptedTask> reply) override {
     link_.FindTask(request_id, std::move(reply));
   }
@@ -137,13 +138,13 @@ class TracedLink final : public DirectorLink {
                        Reply<std::vector<TaskStatus>> reply) override {
     link_.GetTaskStatuses(std::move(queue_ids), std::move(reply));
   }
-  void StartDirect(const std::string& agent_url, const core::Submission& submission,
+  void StartDirect(const std::string& agent_url, const core::JobSubmission& submission,
                    Reply<AcceptedTask> reply) override;
 
  private:
   // Returns the submission with a trace, and a reply that ends the span.
-  std::pair<core::Submission, Reply<AcceptedTask>> StartSpan(const core::Submission& submission,
-                                                             Reply<AcceptedTask> reply);
+  std::pair<core::JobSubmission, Reply<AcceptedTask>> StartSpan(
+      const core::JobSubmission& submission, Reply<AcceptedTask> reply);
 
   // Returns the context of a new span in the trace of that request id.
   core::SpanContext NewSpanContext(const std::string& request_id) const;

@@ -85,12 +85,8 @@ using testing::IsEmpty;
 
 class TracedLinkTest : public testing::Test {
  protected:
-  core::Submission JobsTask(std::string request_id = "cron/nightly/60") {
-    core::Submission submission;
-    submission.spec.request_id = std::move(request_id);
-    submission.spec.prompt = "canary";
-    submission.spec.source_job = "nightly";
-    return submission;
+  static core::JobSubmission JobsTask(std::string request_id = "cron/nightly/60") {
+    return {.job = "nightly", .request_id = std::move(request_id)};
   }
 
   test::FakeDirectorLink director_;
@@ -107,13 +103,13 @@ class TracedLinkTest : public testing::Test {
 TEST_F(TracedLinkTest, FireIsTheFirstSpanOfTheTrace) {
   link_.Submit(JobsTask(), reply_);
   const test::FakeDirectorLink::Request submit = director_.Take();
-  EXPECT_NE(submit.trace, core::SpanContext());
+  EXPECT_NE(submit.submission.trace, core::SpanContext());
   clock_.Advance(absl::Seconds(1));
   submit.reply(AcceptedTask{.queue_id = "queue-1"});
   EXPECT_EQ(answer_.value(), (AcceptedTask{.queue_id = "queue-1"}));
   const ports::FinishedSpan fire = spans_.Only();
   EXPECT_EQ(fire.name, "scheduler.fire");
-  EXPECT_EQ(fire.context, submit.trace);
+  EXPECT_EQ(fire.context, submit.submission.trace);
   EXPECT_TRUE(fire.parent == std::nullopt);
   EXPECT_EQ(fire.end - fire.start, absl::Seconds(1));
   EXPECT_EQ(test::TextOf(fire, "callboard.job.name"), "nightly");
@@ -145,13 +141,13 @@ TEST_F(TracedLinkTest, EverySubmitIsASpanInTheTraceOfItsRequest) {
   restarted.StartDirect("grpc://agent:1", JobsTask(), reply_);
   const test::FakeDirectorLink::Request third = director_.Take();
   EXPECT_EQ(third.agent_url, "grpc://agent:1");
-  EXPECT_TRUE(first.trace.trace_id == second.trace.trace_id);
-  EXPECT_TRUE(first.trace.trace_id == third.trace.trace_id);
-  EXPECT_TRUE(first.trace.span_id != second.trace.span_id);
+  EXPECT_TRUE(first.submission.trace.trace_id == second.submission.trace.trace_id);
+  EXPECT_TRUE(first.submission.trace.trace_id == third.submission.trace.trace_id);
+  EXPECT_TRUE(first.submission.trace.span_id != second.submission.trace.span_id);
   const std::vector<ports::FinishedSpan> fires = spans_.All();
   ASSERT_EQ(fires.size(), 2u);
-  EXPECT_EQ(fires[0].context, first.trace) << "the span that the task hangs from exists";
-  EXPECT_EQ(fires[1].context, second.trace);
+  EXPECT_EQ(fires[0].context, first.submission.trace) << "the span that the task hangs from exists";
+  EXPECT_EQ(fires[1].context, second.submission.trace);
 }
 
 TEST_F(TracedLinkTest, TraceDependsOnRequestAndDirector) {
@@ -159,16 +155,16 @@ TEST_F(TracedLinkTest, TraceDependsOnRequestAndDirector) {
   link_.Submit(JobsTask("cron/nightly/120"), reply_);
   TracedLink elsewhere(director_, "other:7070", {spans_, clock_, random_});
   elsewhere.Submit(JobsTask(), reply_);
-  const core::TraceId first = director_.Take().trace.trace_id;
-  EXPECT_TRUE(first != director_.Take().trace.trace_id);
-  EXPECT_TRUE(first != director_.Take().trace.trace_id);
+  const core::TraceId first = director_.Take().submission.trace.trace_id;
+  EXPECT_TRUE(first != director_.Take().submission.trace.trace_id);
+  EXPECT_TRUE(first != director_.Take().submission.trace.trace_id);
 }
 
 TEST_F(TracedLinkTest, SamplingDependsOnTheRequest) {
   spans_.SetSampling(false);
   link_.Submit(JobsTask(), reply_);
   const test::FakeDirectorLink::Request submit = director_.Take();
-  EXPECT_FALSE(submit.trace.sampled);
+  EXPECT_FALSE(submit.submission.trace.sampled);
   submit.reply(AcceptedTask{});
   EXPECT_THAT(spans_.All(), IsEmpty());
 }
@@ -177,7 +173,7 @@ TEST_F(TracedLinkTest, WithoutTelemetryTheTraceIsLeftToTheDirector) {
   ports::NoTelemetry no_telemetry;
   TracedLink link(director_, "director:7070", {no_telemetry, clock_, random_});
   link.Submit(JobsTask(), reply_);
-  EXPECT_EQ(director_.Take().trace, core::SpanContext());
+  EXPECT_EQ(director_.Take().submission.trace, core::SpanContext());
 }
 
 TEST_F(TracedLinkTest, LookupIsNotTraced) {

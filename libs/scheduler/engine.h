@@ -68,7 +68,7 @@ using TriggerCallId = base::StrongId<struct TriggerCallIdTag, uint64_t>;
 // A call to the director or to an agent that the engine wants to be made.
 struct SubmitRequest {
   OutgoingRequestId id;
-  core::Submission submission;
+  core::JobSubmission submission;
 };
 // Asks for the task of a request id.
 struct FindTaskRequest {
@@ -82,7 +82,7 @@ struct TaskStatusRequest {
 struct DirectStartRequest {
   OutgoingRequestId id;
   std::string agent_url;
-  core::TaskSpec spec;
+  core::JobSubmission submission;
 };
 using OutgoingRequest =
     std::variant<SubmitRequest, FindTaskRequest, TaskStatusRequest, DirectStartRequest>;

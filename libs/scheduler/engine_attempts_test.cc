@@ -528,7 +528,7 @@ TEST_F(DirectTest, TaskStartsOnTheAgentIfTheDirectorWasNotReached) {
   MissDirector(Unreachable());
   ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(Direct().agent_url, "grpc://agent:7071");
-  EXPECT_EQ(Direct().spec.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
+  EXPECT_EQ(Direct().submission.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
   EXPECT_TRUE(disk_.contents().intents.begin()->second.direct);
   Answer(AcceptedTask{"task-1"});
   EXPECT_THAT(Rows("job"), ElementsAre("00:05:00 fired"));
@@ -551,7 +551,7 @@ TEST_F(DirectTest, AfterARestartADirectStartStaysDirect) {
   MissDirector(Unreachable());
   Start({job_});
   ASSERT_FALSE(requests_.empty());
-  EXPECT_EQ(Direct().spec.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
+  EXPECT_EQ(Direct().submission.request_id, core::CronRequestId("job", At("2026-01-05 00:05:00")));
   Answer(AcceptedTask{"task-1", /*deduplicated=*/true});
   EXPECT_EQ(Rows("job").front(), "00:05:00 fired");
 }

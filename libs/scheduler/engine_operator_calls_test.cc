@@ -45,10 +45,10 @@ TEST_F(EngineOperatorCallsTest, TriggerRunsAPausedJobAndObeysOverlapUnlessForced
   engine_->Trigger(TriggerCallId(2), {.job = "job", .id = "t2", .force = true}, now_);
   Commit();
   EXPECT_EQ(NextRequestId(), "trigger/job/t1");
-  EXPECT_EQ(NextSubmit().spec.overlap->policy, core::OverlapPolicy::kSkip);
+  EXPECT_EQ(NextSubmit().overlap.policy, core::OverlapPolicy::kSkip);
   Answer(Overlap("queue-9"));
   EXPECT_EQ(NextRequestId(), "trigger/job/t2");
-  EXPECT_EQ(NextSubmit().spec.overlap->policy, core::OverlapPolicy::kAllow);
+  EXPECT_EQ(NextSubmit().overlap.policy, core::OverlapPolicy::kAllow);
   Accept();
   ASSERT_EQ(triggered_.size(), 2u);
   EXPECT_THAT(triggered_[0], HasReason("OVERLAP"));
@@ -424,7 +424,7 @@ TEST_F(BackfillTest, RunsOneAfterTheOtherWithOwnRequestIds) {
     ASSERT_EQ(requests_.size(), 1u);
     EXPECT_EQ(NextRequestId(),
               core::BackfillRequestId("job", "b1", three_.from + i * absl::Minutes(1)));
-    EXPECT_EQ(NextSubmit().spec.overlap->policy, core::OverlapPolicy::kSkip);
+    EXPECT_EQ(NextSubmit().overlap.policy, core::OverlapPolicy::kSkip);
     Accept();
     EXPECT_THAT(requests_, IsEmpty());
     AdvanceInSteps(kBackfillInterval);

@@ -104,10 +104,11 @@ void SchedulerEngine::IssueRequest(Entry& entry, const PlannedRequest& request, 
     outcome_.requests.emplace_back(FindTaskRequest{id, request_id});
     return;
   }
-  core::Submission submission = core::MakeJobSubmission(*entry.job, request_id, entry.job->overlap);
+  core::JobSubmission submission =
+      core::MakeJobSubmission(*entry.job, request_id, entry.job->overlap);
   if (request.kind == RequestContext::Kind::kStartDirect) {
     outcome_.requests.emplace_back(
-        DirectStartRequest{id, entry.job->agent_url, std::move(submission.spec)});
+        DirectStartRequest{id, entry.job->agent_url, std::move(submission)});
   } else {
     outcome_.requests.emplace_back(SubmitRequest{id, std::move(submission)});
   }

@@ -25,7 +25,7 @@ TEST_F(EngineTest, OccurrenceIsSubmittedOnTimeWithItsRequestId) {
   Advance(absl::Seconds(30));
   ASSERT_EQ(requests_.size(), 1u);
   EXPECT_EQ(NextRequestId(), "cron/job/1767571260");
-  EXPECT_EQ(NextSubmit().spec.overlap, (core::Overlap{"job", core::OverlapPolicy::kSkip}));
+  EXPECT_EQ(NextSubmit().overlap, (core::Overlap{"job", core::OverlapPolicy::kSkip}));
   Accept();
   EXPECT_THAT(Rows("job"), ElementsAre("00:01:00 fired queue-1"));
   EXPECT_EQ(State("job").last_queue_id, "queue-1");

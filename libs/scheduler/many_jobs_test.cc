@@ -15,7 +15,8 @@ class ManyJobsTest : public test::SchedulerFixture {
  protected:
   void SubmitToDirector() {
     while (!requests_.empty()) {
-      const director::Decision decision = director_.Submit(NextSubmit(), "scheduler");
+      const director::Decision decision =
+          director_.Submit(test::ReadSubmit(NextSubmit()), "scheduler");
       const auto* submitted = std::get_if<director::SubmitResult>(&decision);
       Answer(submitted == nullptr
                  ? absl::StatusOr<AcceptedTask>(test::EngineFixture::ErrorOf(decision))

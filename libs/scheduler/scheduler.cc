@@ -134,9 +134,8 @@ void Scheduler::Issue(const OutgoingRequest& request) {
       scheduler.deps_.director.FindTask(lookup.request_id, AnswerTo(lookup.id));
     }
     void operator()(const DirectStartRequest& direct) const {
-      core::Submission submission;
-      submission.spec = direct.spec;
-      scheduler.deps_.director.StartDirect(direct.agent_url, submission, AnswerTo(direct.id));
+      scheduler.deps_.director.StartDirect(direct.agent_url, direct.submission,
+                                           AnswerTo(direct.id));
     }
     void operator()(const TaskStatusRequest& poll) const {
       scheduler.deps_.director.GetTaskStatuses(

@@ -137,7 +137,8 @@ TEST_F(SchedulerTest, LostRowIsRestoredByItsRequestId) {
   fate_ = {};
   RunTurn();
   const auto again = director_.Take();
-  EXPECT_EQ(again.spec, first.spec);
+  EXPECT_EQ(again.submission.request_id, first.submission.request_id);
+  EXPECT_EQ(*again.submission.task, *first.submission.task);
   again.reply(AcceptedTask{"queue-1", /*deduplicated=*/true});
   // An answer to a request of the earlier engine is ignored.
   first.reply(absl::InvalidArgumentError("late"));
@@ -173,7 +174,7 @@ TEST_F(SchedulerTest, TriggerIsAnsweredAfterTheDirectorAnswers) {
   absl::StatusOr<AcceptedTask> answer;
   Trigger(answer);
   const auto submit = director_.Take();
-  EXPECT_EQ(submit.spec.request_id, "trigger/job/t");
+  EXPECT_EQ(submit.submission.request_id, "trigger/job/t");
   submit.reply(AcceptedTask{"queue-1"});
   RunTurn();
   ASSERT_THAT(answer, IsOk());

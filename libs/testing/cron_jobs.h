@@ -3,14 +3,28 @@
 #define CALLBOARD_LIBS_TESTING_CRON_JOBS_H_
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "callboard/v1/queue.pb.h"
 #include "libs/base/check.h"
 #include "libs/core/job.h"
 
 namespace callboard::test {
+
+// Returns the task of a job as its file declares it.
+inline core::JobTask JobTaskOf(v1::SubmitTaskRequest task, const std::string& job) {
+  task.set_source("scheduler");
+  task.set_source_job(job);
+  return std::make_shared<const std::string>(task.SerializeAsString());
+}
+inline core::JobTask JobTaskOf(const std::string& prompt, const std::string& job) {
+  v1::SubmitTaskRequest task;
+  task.set_prompt(prompt);
+  return JobTaskOf(std::move(task), job);
+}
 
 // Returns a job with the cron expression `expression`, of five or six fields.
 inline core::Job CronJob(const std::string& name, const std::string& expression,
@@ -24,7 +38,7 @@ inline core::Job CronJob(const std::string& name, const std::string& expression,
   core::Job job = {.name = name, .schedule = *std::move(schedule)};
   job.text = std::move(text);
   job.time_zone = zone_name;
-  job.task.prompt = "do it";
+  job.task = JobTaskOf("do it", name);
   return job;
 }
 

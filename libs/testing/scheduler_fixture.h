@@ -18,12 +18,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/mutex.h"
 #include "libs/scheduler/director_link.h"
 #include "libs/scheduler/engine.h"
 #include "libs/testing/cron_jobs.h"
 #include "libs/testing/memory_ledger.h"
+#include "libs/wire/job.h"
+#include "libs/wire/task.h"
 
 namespace callboard::test {
 
@@ -31,25 +34,24 @@ namespace callboard::test {
 class FakeDirectorLink final : public scheduler::DirectorLink {
  public:
   struct Request {
-    core::TaskSpec spec;
+    // Has only the request id if this is a lookup.
+    core::JobSubmission submission;
     Reply<scheduler::AcceptedTask> reply;
-    // Empty for a submit.
+    // Empty unless it is a direct start.
     std::string agent_url = {};
-    core::SpanContext trace = {};
     bool is_lookup = false;
   };
 
-  void Submit(const core::Submission& submission, Reply<scheduler::AcceptedTask> reply) override {
-    Add({submission.spec, std::move(reply), "", submission.trace});
+  void Submit(const core::JobSubmission& submission,
+              Reply<scheduler::AcceptedTask> reply) override {
+    Add({submission, std::move(reply)});
   }
-  void StartDirect(const std::string& agent_url, const core::Submission& submission,
+  void StartDirect(const std::string& agent_url, const core::JobSubmission& submission,
                    Reply<scheduler::AcceptedTask> reply) override {
-    Add({submission.spec, std::move(reply), agent_url, submission.trace});
+    Add({submission, std::move(reply), agent_url});
   }
   void FindTask(const std::string& request_id, Reply<scheduler::AcceptedTask> reply) override {
-    Request lookup = {.spec = {}, .reply = std::move(reply), .is_lookup = true};
-    lookup.spec.request_id = request_id;
-    Add(std::move(lookup));
+    Add({{.request_id = request_id}, std::move(reply), "", /*is_lookup=*/true});
   }
   void GetTaskStatuses(std::vector<std::string>,
                        Reply<std::vector<scheduler::TaskStatus>> reply) override {
@@ -83,6 +85,13 @@ class FakeDirectorLink final : public scheduler::DirectorLink {
   std::deque<Request> requests_ ABSL_GUARDED_BY(mutex_);
   std::vector<scheduler::TaskStatus> ends_;
 };
+
+// Returns a submit as the director's engine receives it.
+inline auto ReadSubmit(const core::JobSubmission& submission) {
+  auto read = wire::FromProto(wire::ToProto(submission));
+  CHECK(read.ok()) << read.status();
+  return *std::move(read);
+}
 
 class SchedulerFixture : public testing::Test {
  protected:
@@ -154,7 +163,7 @@ class SchedulerFixture : public testing::Test {
 
   // ---- Answers of the director, to the first waiting request ----
 
-  const core::Submission& NextSubmit() const {
+  const core::JobSubmission& NextSubmit() const {
     return std::get<scheduler::SubmitRequest>(requests_.front()).submission;
   }
   // A lookup, or a probe of the link.
@@ -163,7 +172,7 @@ class SchedulerFixture : public testing::Test {
   }
   bool IsProbe() const { return IsLookup() && NextRequestId() == scheduler::kProbeRequestId; }
   std::string NextRequestId() const {
-    if (!IsLookup()) return NextSubmit().spec.request_id;
+    if (!IsLookup()) return NextSubmit().request_id;
     return std::get<scheduler::FindTaskRequest>(requests_.front()).request_id;
   }
   void Answer(const absl::StatusOr<scheduler::AcceptedTask>& answer) {

@@ -11,6 +11,7 @@
 #include "libs/core/job.h"
 #include "libs/core/limits.h"
 #include "libs/wire/fields.h"
+#include "libs/wire/job.h"
 #include "libs/wire/page.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
@@ -64,7 +65,7 @@ void WriteJob(const core::Job& job, v1::Job& proto) {
   proto.set_max_runs(job.max_runs);
   proto.set_pause_after_failures(job.pause_after_failures);
   proto.set_agent_url(job.agent_url);
-  wire::WriteSpec(job.task, *proto.mutable_task());
+  *proto.mutable_task() = wire::DeclaredTask(job);
   proto.mutable_origins()->insert(job.origins.begin(), job.origins.end());
 }
 

@@ -75,9 +75,11 @@ TEST(JobMessagesTest, PauseNamesItsOrigin) {
 
 TEST(JobMessagesTest, SecretsOfATaskAreNotShown) {
   scheduler::JobView view = ViewOf("a");
-  view.job.task.prompt = std::string(5000, 'x');
-  view.job.task.env = {{"TOKEN", "secret"}};
-  view.job.task.payload = "secret";
+  v1::SubmitTaskRequest task;
+  task.set_prompt(std::string(5000, 'x'));
+  (*task.mutable_env())["TOKEN"] = "secret";
+  task.set_payload("secret");
+  view.job.task = test::JobTaskOf(task, "a");
   EXPECT_THAT(ToProto(view).SerializeAsString(), Not(HasSubstr("secret")));
   EXPECT_LT(ToProto(view).task().prompt().size(), 2000u);
   const v1::Job detail = ToProto(scheduler::JobDetail{view});

@@ -271,9 +271,9 @@ void Referee::CheckResubmitted(absl::Duration now) {
   }
 }
 
-void Referee::OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk,
+void Referee::OnSubmit(const core::JobSubmission& submission, const test::MemoryLedgers& disk,
                        absl::Duration now) {
-  const std::string& id = submission.spec.request_id;
+  const std::string& id = submission.request_id;
   if (!absl::StartsWith(id, "cron/")) return;
   CheckResubmitted(now);
   full_.erase(id);
@@ -284,7 +284,7 @@ void Referee::OnSubmit(const core::Submission& submission, const test::MemoryLed
         return core::CronRequestId(intent.job, intent.nominal) == id && !intent.direct;
       });
   if (!has_intent) Fail(id + " is submitted without an intent on disk");
-  const auto state = disk.contents().jobs.find(submission.spec.source_job);
+  const auto state = disk.contents().jobs.find(submission.job);
   if (state == disk.contents().jobs.end()) return Fail(id + " belongs to no job");
   if (state->second.pause.has_value()) Fail(id + " is submitted while its job is paused");
 }

@@ -50,7 +50,7 @@ class Referee {
   void OnBatch(absl::Span<const scheduler::LedgerChange> batch, const test::MemoryLedgers& disk,
                absl::Time now);
   // The replica is about to submit an occurrence, backfill or trigger.
-  void OnSubmit(const core::Submission& submission, const test::MemoryLedgers& disk,
+  void OnSubmit(const core::JobSubmission& submission, const test::MemoryLedgers& disk,
                 absl::Duration now);
   // The director has answered a submit or a lookup.
   void OnAnswer(const std::string& request_id, const absl::Status& status, ports::Moment now);

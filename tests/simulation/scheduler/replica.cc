@@ -151,10 +151,10 @@ bool Replica::MayCall() {
   return random_.Chance(0.5);
 }
 
-void Replica::Submit(const core::Submission& submission, Reply<AcceptedTask> reply) {
+void Replica::Submit(const core::JobSubmission& submission, Reply<AcceptedTask> reply) {
   if (!MayCall()) return;
   referee_.OnSubmit(submission, ledgers_, MonotonicNow());
-  director_.Submit(number_, submission, ReportAnswer(submission.spec.request_id, std::move(reply)));
+  director_.Submit(number_, submission, ReportAnswer(submission.request_id, std::move(reply)));
 }
 
 void Replica::FindTask(const std::string& request_id, Reply<AcceptedTask> reply) {
@@ -182,9 +182,9 @@ void Replica::GetTaskStatuses(std::vector<std::string> queue_ids,
       });
 }
 
-void Replica::StartDirect(const std::string&, const core::Submission& submission,
+void Replica::StartDirect(const std::string&, const core::JobSubmission& submission,
                           Reply<AcceptedTask> reply) {
-  if (MayCall()) director_.StartDirect(number_, submission.spec.request_id, reply);
+  if (MayCall()) director_.StartDirect(number_, submission.request_id, reply);
 }
 
 }  // namespace callboard::simulation::cron

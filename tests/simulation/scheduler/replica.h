@@ -44,11 +44,11 @@ class Replica final : public scheduler::DirectorLink, public ports::Clock {
   absl::Time WallNow() const override { return wall_start_ + timeline_.now() + jumped_; }
   absl::Duration MonotonicNow() const override { return timeline_.now(); }
 
-  void Submit(const core::Submission& submission, Reply<scheduler::AcceptedTask> reply) override;
+  void Submit(const core::JobSubmission& submission, Reply<scheduler::AcceptedTask> reply) override;
   void FindTask(const std::string& request_id, Reply<scheduler::AcceptedTask> reply) override;
   void GetTaskStatuses(std::vector<std::string> queue_ids,
                        Reply<std::vector<scheduler::TaskStatus>> reply) override;
-  void StartDirect(const std::string& agent_url, const core::Submission& submission,
+  void StartDirect(const std::string& agent_url, const core::JobSubmission& submission,
                    Reply<scheduler::AcceptedTask> reply) override;
 
  private:

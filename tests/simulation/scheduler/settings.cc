@@ -64,7 +64,7 @@ core::Job RandomJob(const std::string& name, test::FakeRandom& random) {
   if (random.Chance(0.1)) job.paused = true;
   if (random.Chance(0.2)) job.pause_after_failures = static_cast<uint32_t>(1 + random.Below(3));
   if (random.Chance(0.2)) job.agent_url = "grpc://agent";
-  job.task.prompt = random.Chance(0.5) ? "one thing" : "another";
+  job.task = test::JobTaskOf(random.Chance(0.5) ? "one thing" : "another", name);
   return job;
 }
 

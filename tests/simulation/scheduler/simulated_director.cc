@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/testing/scheduler_fixture.h"
 
 namespace callboard::simulation::cron {
 namespace {
@@ -72,12 +73,11 @@ void SimulatedDirector::EndRun(core::FenceToken token) {
   RunTasks();
 }
 
-absl::StatusOr<AcceptedTask> SimulatedDirector::Accept(int replica, core::Submission submission) {
+absl::StatusOr<AcceptedTask> SimulatedDirector::Accept(int replica,
+                                                       const core::JobSubmission& submission) {
   Sync();
-  const std::string id = submission.spec.request_id;
-  const std::optional<core::Overlap> overlap = submission.spec.overlap;
-  const std::string job = submission.spec.source_job;
-  const director::Decision decision = engine_.Submit(std::move(submission), kSchedulers);
+  const std::string& id = submission.request_id;
+  const director::Decision decision = engine_.Submit(test::ReadSubmit(submission), kSchedulers);
   if (const auto* error = std::get_if<absl::Status>(&decision)) return *error;
   const auto& submitted = std::get<director::SubmitResult>(decision);
   const std::string queue_id = ToString(submitted.queue_id);
@@ -85,7 +85,7 @@ absl::StatusOr<AcceptedTask> SimulatedDirector::Accept(int replica, core::Submis
     if (!submitted_.tasks.emplace(id, SubmittedTasks::Made{queue_id, replica}).second) {
       failure_ = absl::StrCat(id, " has a second task");
     }
-    if (!overlap.has_value() || overlap->key != job) {
+    if (submission.overlap.key != submission.job) {
       failure_ = absl::StrCat(id, " has no overlap key of its job");
     }
   }
@@ -100,7 +100,7 @@ absl::StatusOr<AcceptedTask> SimulatedDirector::Find(const std::string& request_
   return AcceptedTask{ToString(found->queue_id), /*deduplicated=*/true};
 }
 
-void SimulatedDirector::Submit(int replica, const core::Submission& submission,
+void SimulatedDirector::Submit(int replica, const core::JobSubmission& submission,
                                const Reply& reply) {
   Carry([this, replica, submission] { return Accept(replica, submission); }, reply);
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/core/job.h"
 #include "libs/scheduler/director_link.h"
 #include "libs/testing/engine_fixture.h"
 #include "libs/testing/fake_environment.h"
@@ -31,7 +32,7 @@ class SimulatedDirector {
   const SubmittedTasks& submitted_tasks() const { return submitted_; }
   const std::string& failure() const { return failure_; }
 
-  void Submit(int replica, const core::Submission& submission, const Reply& reply);
+  void Submit(int replica, const core::JobSubmission& submission, const Reply& reply);
   void FindTask(const std::string& request_id, const Reply& reply);
   void GetTaskStatuses(
       const std::vector<std::string>& ids,
@@ -50,7 +51,8 @@ class SimulatedDirector {
  private:
   void Sync();
   void ComeBack();
-  absl::StatusOr<scheduler::AcceptedTask> Accept(int replica, core::Submission submission);
+  absl::StatusOr<scheduler::AcceptedTask> Accept(int replica,
+                                                 const core::JobSubmission& submission);
   absl::StatusOr<scheduler::AcceptedTask> Find(const std::string& request_id);
   // Carries a call over the network, which may lose or delay it or its answer.
   void Carry(std::function<absl::StatusOr<scheduler::AcceptedTask>()> call, const Reply& reply);
