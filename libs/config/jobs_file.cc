@@ -2,34 +2,42 @@
 
 #include <fcntl.h>
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "callboard/v1/queue.pb.h"
+#include "callboard/v1/scheduler.pb.h"
 #include "libs/base/error.h"
 #include "libs/base/files.h"
 #include "libs/base/log.h"
 #include "libs/base/text.h"
+#include "libs/config/setting_value.h"
+#include "libs/config/settings.h"
 #include "libs/config/yaml.h"
+#include "libs/core/job.h"
 #include "libs/core/limits.h"
+#include "libs/wire/enums.h"
 #include "libs/wire/job.h"
-#include "libs/wire/json.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
 
@@ -38,14 +46,38 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
+using JobProto = callboard::v1::Job;
+using SubmitProto = callboard::v1::SubmitTaskRequest;
 
 absl::Status InvalidFile(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
-// ---- The task of a job --------------------------------------------------------------------------
+// ---- The keys of a job --------------------------------------------------------------------------
 
-// A few times the size limit of a task. Aliases can make a small file expand without bound.
-constexpr size_t kJsonBytesMax = 4 * core::kBodyBytesMax;
-constexpr int kDepthMax = 16;
+// A key that is not a field of the job's task, and the field of callboard.v1.Job that it sets.
+struct JobKey {
+  const char* name;
+  const char* field;
+};
+
+// In the order in which errors list them.
+constexpr JobKey kJobKeys[] = {
+    {"name", "name"},
+    {"schedule", "schedules"},
+    {"seconds", "seconds"},
+    {"time_zone", "time_zone"},
+    {"overlap", "overlap"},
+    {"catch_up", "catch_up"},
+    {"catch_up.all", "catch_up_max"},
+    {"on_queue_full", "queue_full_wait"},
+    {"on_queue_full.wait", "queue_full_wait"},
+    {"jitter", "jitter"},
+    {"start", "start"},
+    {"end", "end"},
+    {"max_runs", "max_runs"},
+    {"paused", "paused"},
+    {"pause_after_failures", "pause_after_failures"},
+    {"agent_url", "agent_url"},
+};
 
 // Fields that the scheduler sets, and times, which would be right for one task only.
 const std::set<std::string>& SchedulerFields() {
@@ -55,492 +87,277 @@ const std::set<std::string>& SchedulerFields() {
   return names;
 }
 
-// Converts YAML to the JSON form of a message. YAML does not tell text from numbers; the type of
-// the field does.
-class JsonWriter {
- public:
-  // `field` is null for an unknown field, which the JSON parser reports as an error.
-  absl::Status Write(const YAML::Node& value, const FieldDescriptor* field, int depth = 0) {
-    if (json_.size() > kJsonBytesMax || depth > kDepthMax) {
-      return absl::InvalidArgumentError("the task is too large or too deeply nested");
+// Returns all keys of a job as settings: those above, and the fields of a submit that the scheduler
+// does not set.
+std::vector<SettingField> ListJobKeys() {
+  std::vector<SettingField> keys;
+  const auto add = [&keys](std::string name, std::vector<const FieldDescriptor*> path) {
+    keys.push_back(
+        {.name = std::move(name), .path = std::move(path), .entry = "", .default_text = ""});
+  };
+  for (const JobKey& key : kJobKeys) {
+    add(key.name, {JobProto::descriptor()->FindFieldByName(key.field)});
+  }
+  const Descriptor& submit = *SubmitProto::descriptor();
+  for (int i = 0; i < submit.field_count(); ++i) {
+    const FieldDescriptor& field = *submit.field(i);
+    if (SchedulerFields().contains(field.name())) continue;
+    const Descriptor* group = field.is_map() ? nullptr : field.message_type();
+    if (group == nullptr) add(field.name(), {&field});
+    for (int j = 0; group != nullptr && j < group->field_count(); ++j) {
+      add(absl::StrCat(field.name(), ".", group->field(j)->name()), {&field, group->field(j)});
     }
-    switch (value.Type()) {
-      case YAML::NodeType::Undefined:
-      case YAML::NodeType::Null:
-        json_ += "null";
-        break;
-      case YAML::NodeType::Scalar:
-        json_ += Literal(value.Scalar(), field);
-        break;
-      case YAML::NodeType::Sequence: {
-        char separator = '[';
-        for (const YAML::Node& element : value) {
-          json_ += std::exchange(separator, ',');
-          RETURN_IF_ERROR(Write(element, field, depth + 1));
-        }
-        json_ += separator == '[' ? "[]" : "]";
-        break;
-      }
-      case YAML::NodeType::Map: {
-        char separator = '{';
-        for (const auto& entry : value) {
-          absl::StrAppend(&json_, std::string(1, std::exchange(separator, ',')),
-                          base::JsonQuoted(entry.first.Scalar()), ":");
-          RETURN_IF_ERROR(Write(entry.second, FieldIn(field, entry.first.Scalar()), depth + 1));
-        }
-        json_ += separator == '{' ? "{}" : "}";
-        break;
-      }
-    }
-    return absl::OkStatus();
   }
-
-  std::string& json() { return json_; }
-
- private:
-  static const FieldDescriptor* FieldIn(const FieldDescriptor* field, const std::string& name) {
-    if (field == nullptr || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return nullptr;
-    return field->is_map() ? field->message_type()->map_value()
-                           : field->message_type()->FindFieldByName(name);
-  }
-
-  static std::string Literal(const std::string& text, const FieldDescriptor* field) {
-    if (field == nullptr) return base::JsonQuoted(text);
-    if (field->type() == FieldDescriptor::TYPE_BYTES) {
-      return base::JsonQuoted(absl::Base64Escape(text));
-    }
-    const bool is_bool = field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
-    if (is_bool && (text == "true" || text == "false")) return text;
-    int64_t number = 0;
-    const bool is_number = field->cpp_type() == FieldDescriptor::CPPTYPE_UINT32;
-    if (is_number && absl::SimpleAtoi(text, &number)) return absl::StrCat(number);
-    return base::JsonQuoted(text);
-  }
-
-  std::string json_;
-};
-
-// Returns the keys of a job that describe its task: the fields of SubmitTaskRequest, except those
-// that the scheduler sets.
-std::vector<std::string> TaskFieldNames() {
-  std::vector<std::string> names;
-  const Descriptor& type = *callboard::v1::SubmitTaskRequest::descriptor();
-  for (int i = 0; i < type.field_count(); ++i) {
-    const std::string& name = type.field(i)->name();
-    if (!SchedulerFields().contains(name)) names.push_back(name);
-  }
-  return names;
+  return keys;
 }
 
-// Checks a submit as the director does.
-absl::Status CheckSubmit(const callboard::v1::SubmitTaskRequest& request) {
-  ASSIGN_OR_RETURN(const auto submission, wire::FromProto(request));
-  return core::CheckSupported(submission.spec);
-}
-
-// Parses a job's task from the values of these keys. Returns INVALID_ARGUMENT with a field
-// violation for each invalid value.
-absl::StatusOr<callboard::v1::SubmitTaskRequest> ReadTaskFields(
-    const std::map<std::string, YAML::Node>& fields) {
-  JsonWriter writer;
-  for (const auto& [name, value] : fields) {
-    absl::StrAppend(&writer.json(), writer.json().empty() ? "{" : ",", base::JsonQuoted(name), ":");
-    RETURN_IF_ERROR(
-        writer.Write(value, callboard::v1::SubmitTaskRequest::descriptor()->FindFieldByName(name)));
-  }
-  callboard::v1::SubmitTaskRequest request;
-  if (!fields.empty()) RETURN_IF_ERROR(wire::FromJson(writer.json() + "}", request));
-  RETURN_IF_ERROR(CheckSubmit(request));
-  return request;
-}
-
-// ---- Single values ------------------------------------------------------------------------------
-
-absl::StatusOr<std::string> ReadText(const YAML::Node& value) {
-  if (!value.IsScalar()) return InvalidFile("expected one value");
-  return value.Scalar();
-}
-
-absl::StatusOr<bool> ReadBool(const YAML::Node& value) {
-  if (value.IsScalar() && value.Scalar() == "true") return true;
-  if (value.IsScalar() && value.Scalar() == "false") return false;
-  return InvalidFile("expected true or false");
-}
-
-absl::StatusOr<uint32_t> ReadNumber(const YAML::Node& value) {
-  uint32_t number = 0;
-  if (value.IsScalar() && absl::SimpleAtoi(value.Scalar(), &number)) return number;
-  return InvalidFile(
-      absl::StrCat("expected a whole number in 0..", std::numeric_limits<uint32_t>::max()));
-}
-
-absl::StatusOr<absl::Duration> ReadDuration(const YAML::Node& value) {
-  absl::Duration duration;
-  if (value.IsScalar() && absl::ParseDuration(value.Scalar(), &duration) &&
-      duration >= absl::ZeroDuration() && duration < absl::InfiniteDuration()) {
-    return duration;
-  }
-  return InvalidFile("expected a duration such as 90s, 5m or 1h30m");
-}
-
-absl::StatusOr<absl::Time> ReadTime(const YAML::Node& value) {
-  const std::optional<absl::Time> time =
-      value.IsScalar() ? wire::ParseTime(value.Scalar()) : std::nullopt;
-  if (!time.has_value()) return InvalidFile("expected a time such as 2026-01-31T08:00:00Z");
-  return *time;
-}
-
-absl::StatusOr<absl::Time> ReadStart(const YAML::Node& value) {
-  ASSIGN_OR_RETURN(const absl::Time time, ReadTime(value));
-  const int64_t year = absl::ToCivilYear(time, absl::UTCTimeZone()).year();
-  if (year >= core::kScheduleFirstYear && year < core::kScheduleEndYear) return time;
-  return InvalidFile(absl::StrCat("expected a time between the years ", core::kScheduleFirstYear,
-                                  " and ", core::kScheduleEndYear - 1));
-}
-
-// Reads one text, or a list of texts.
-absl::StatusOr<std::vector<std::string>> ReadTexts(const YAML::Node& value) {
-  if (value.IsScalar()) return std::vector<std::string>{value.Scalar()};
-  if (!value.IsSequence() || value.size() == 0)
-    return InvalidFile("expected an expression or a list of expressions");
-  std::vector<std::string> texts;
-  for (const YAML::Node& element : value) {
-    ASSIGN_OR_RETURN(std::string text, ReadText(element));
-    texts.push_back(std::move(text));
-  }
-  return texts;
-}
-
-absl::StatusOr<core::OverlapPolicy> ReadOverlap(const YAML::Node& value) {
-  const std::string text = value.IsScalar() ? value.Scalar() : "";
-  if (text == "skip") return core::OverlapPolicy::kSkip;
-  if (text == "queue_one") return core::OverlapPolicy::kQueueOne;
-  if (text == "allow") return core::OverlapPolicy::kAllow;
-  return InvalidFile("expected skip, queue_one or allow");
-}
-
-// Returns the value of a map that has only this key; otherwise nullopt.
-std::optional<YAML::Node> OnlyValue(const YAML::Node& map, const std::string& key) {
-  if (!map.IsMap() || map.size() != 1 || map.begin()->first.Scalar() != key) return std::nullopt;
-  return map.begin()->second;
-}
-
-absl::StatusOr<core::CatchUp> ReadCatchUp(const YAML::Node& value) {
-  if (const std::optional<YAML::Node> all = OnlyValue(value, "all")) {
-    ASSIGN_OR_RETURN(const uint32_t count, ReadNumber(*all));
-    return core::CatchUp{core::CatchUp::Kind::kAll, count};
-  }
-  const std::string text = value.IsScalar() ? value.Scalar() : "";
-  if (text == "latest") return core::CatchUp{core::CatchUp::Kind::kLatest};
-  if (text == "none") return core::CatchUp{core::CatchUp::Kind::kNone};
-  return InvalidFile("expected latest, none or `all: <count>`");
-}
-
-absl::StatusOr<absl::Duration> ReadQueueFull(const YAML::Node& value) {
-  if (const std::optional<YAML::Node> wait = OnlyValue(value, "wait")) return ReadDuration(*wait);
-  if (value.IsScalar() && value.Scalar() == "skip") return absl::ZeroDuration();
-  return InvalidFile("expected skip or `wait: <duration>`");
-}
-
-absl::StatusOr<std::string> ReadAgentUrl(const YAML::Node& value) {
-  ASSIGN_OR_RETURN(std::string url, ReadText(value));
-  absl::string_view address = url;
-  if (!absl::ConsumePrefix(&address, "grpc://") || !base::IsHostPort(address)) {
-    return InvalidFile("expected grpc://host:port");
-  }
-  return url;
-}
-
-// ---- A job --------------------------------------------------------------------------------------
-
-using ReadKey = absl::Status (*)(const YAML::Node& value, core::Job& job);
-
-// Reads a value with `Read` into the member `Field`.
-template <auto Read, auto Field>
-absl::Status ReadInto(const YAML::Node& value, core::Job& job) {
-  ASSIGN_OR_RETURN(job.*Field, Read(value));
-  return absl::OkStatus();
-}
-
-struct JobKey {
-  const char* name;
-  ReadKey read;
-};
-
-// The keys of a job that are not fields of its task, in the order in which errors list them.
-constexpr JobKey kJobKeys[] = {
-    {"name", ReadInto<ReadText, &core::Job::name>},
-    {"schedule",
-     [](const YAML::Node& value, core::Job& job) -> absl::Status {
-       ASSIGN_OR_RETURN(job.text.expressions, ReadTexts(value));
-       return absl::OkStatus();
-     }},
-    {"seconds",
-     [](const YAML::Node& value, core::Job& job) -> absl::Status {
-       ASSIGN_OR_RETURN(job.text.seconds, ReadBool(value));
-       return absl::OkStatus();
-     }},
-    {"time_zone", ReadInto<ReadText, &core::Job::time_zone>},
-    {"overlap", ReadInto<ReadOverlap, &core::Job::overlap>},
-    {"catch_up", ReadInto<ReadCatchUp, &core::Job::catch_up>},
-    {"on_queue_full", ReadInto<ReadQueueFull, &core::Job::queue_full_wait>},
-    {"jitter", ReadInto<ReadDuration, &core::Job::jitter>},
-    {"start", ReadInto<ReadStart, &core::Job::start>},
-    {"end", ReadInto<ReadTime, &core::Job::end>},
-    {"max_runs", ReadInto<ReadNumber, &core::Job::max_runs>},
-    {"paused", ReadInto<ReadBool, &core::Job::paused>},
-    {"pause_after_failures", ReadInto<ReadNumber, &core::Job::pause_after_failures>},
-    {"agent_url", ReadInto<ReadAgentUrl, &core::Job::agent_url>},
-};
-
-const JobKey* FindJobKey(absl::string_view name) {
-  const auto* found = std::find_if(std::begin(kJobKeys), std::end(kJobKeys),
-                                   [name](const JobKey& key) { return key.name == name; });
-  return found == std::end(kJobKeys) ? nullptr : found;
-}
-
-std::string UnknownKeyText(const std::string& key, const std::vector<std::string>& known) {
+std::string UnknownKeyText(absl::string_view key, const std::vector<std::string>& known) {
   const std::string nearest = base::Nearest(key, known);
   return absl::StrCat("there is no key '", base::EscapeForError(key), "'; ",
                       nearest.empty() ? absl::StrCat("keys are ", absl::StrJoin(known, ", "))
                                       : absl::StrCat("did you mean '", nearest, "'?"));
 }
 
-// Reads the jobs of a document. Every error has its path and line.
-class FileReader {
+// ---- A job --------------------------------------------------------------------------------------
+
+// Returns the path of the field that an error names; empty if it names none.
+std::string ErrorField(const absl::Status& error) {
+  const base::ErrorDetails details = base::GetErrorDetails(error);
+  const auto field = details.metadata.find("field");
+  if (field != details.metadata.end()) return field->second;
+  return details.field_violations.empty() ? "" : details.field_violations.begin()->first;
+}
+
+// Checks a submit as the director does.
+absl::Status CheckSubmit(const SubmitProto& request) {
+  ASSIGN_OR_RETURN(const auto submission, wire::FromProto(request));
+  return core::CheckSupported(submission.spec);
+}
+
+// One job of the file. Reads its keys into messages and makes a core::Job of them.
+class JobReader {
  public:
-  explicit FileReader(const std::string& path) : path_(path) {}
+  // `keys` is ListJobKeys() and outlives the reader. REQUIRES: `node` is a map.
+  JobReader(const std::string& path, const YAML::Node& node, const std::vector<SettingField>& keys)
+      : path_(path),
+        line_(LineOf(node)),
+        reader_({path, SubjectOf(node["name"]), UnknownKeyText}, keys) {}
 
-  absl::StatusOr<std::vector<core::Job>> Read(const YAML::Node& document) {
-    if (document.IsNull()) return AtLocation(document, NoJobs());
-    if (!document.IsMap())
-      return AtLocation(document, InvalidFile("expected a map with the key 'jobs'"));
-    std::vector<core::Job> jobs;
-    bool seen = false;
-    for (const auto& entry : document) {
-      const std::string key = entry.first.Scalar();
-      if (key != "jobs") return AtLocation(entry.first, InvalidFile(UnknownKeyText(key, {"jobs"})));
-      if (std::exchange(seen, true))
-        return AtLocation(entry.first, InvalidFile("jobs: duplicate key"));
-      if (entry.second.IsNull()) return AtLocation(entry.first, NoJobs());
-      ASSIGN_OR_RETURN(jobs, ReadList(entry.first, entry.second));
+  absl::StatusOr<core::Job> Read(const YAML::Node& node) {
+    RETURN_IF_ERROR(reader_.ReadMap(node));
+    for (const FileValue& value : reader_.values()) RETURN_IF_ERROR(Assign(value));
+    for (const char* key : {"name", "schedule"}) {
+      if (Find(key) == nullptr) return KeyError(key, "is required");
     }
-    if (!seen) return AtLocation(document, NoJobs());
-    return jobs;
-  }
-
- private:
-  // A file that has lost its content must not remove all jobs.
-  static absl::Status NoJobs() {
-    return InvalidFile("the file has no jobs; write `jobs: []` if it should have none");
-  }
-
-  absl::StatusOr<std::vector<core::Job>> ReadList(const YAML::Node& key, const YAML::Node& list) {
-    if (!list.IsSequence()) {
-      return AtLocation(key,
-                        InvalidFile("jobs: expected a list whose entries begin with `- name:`"));
-    }
-    if (list.size() > core::kJobsMax) {
-      return AtLocation(key,
-                        InvalidFile(absl::StrCat("jobs: has ", list.size(), " entries, at most ",
-                                                 core::kJobsMax, " are allowed")));
-    }
-    std::vector<core::Job> jobs;
-    std::map<std::string, int> lines;
-    for (const YAML::Node& node : list) {
-      ASSIGN_OR_RETURN(core::Job job, ReadJob(node));
-      const auto [first, is_new] = lines.emplace(job.name, LineOf(node));
-      if (!is_new) {
-        return AtLocation(node,
-                          InvalidFile(absl::StrCat("job ", job.name, ": already declared in line ",
-                                                   first->second)));
-      }
-      jobs.push_back(std::move(job));
-    }
-    return jobs;
-  }
-
-  absl::StatusOr<core::Job> ReadJob(const YAML::Node& node) {
-    if (!node.IsMap())
-      return AtLocation(node, InvalidFile("jobs: expected a map that begins with `name:`"));
-    // The name is needed for error messages. It is checked later, like every key.
-    const YAML::Node name = node["name"];
-    job_ = name.IsDefined() && name.IsScalar() ? name.Scalar() : "";
-    std::map<std::string, YAML::Node> keys;
-    std::map<std::string, YAML::Node> task;
-    core::Job job;
-    for (const auto& entry : node) {
-      const std::string key = entry.first.Scalar();
-      if (!keys.emplace(key, entry.first).second)
-        return AtLocation(entry.first, KeyError(key, "duplicate key"));
-      if (const JobKey* job_key = FindJobKey(key); job_key != nullptr) {
-        if (absl::Status status = job_key->read(entry.second, job); !status.ok()) {
-          return AtLocation(JobKeyLocation(entry.first, entry.second),
-                            KeyError(key, status.message()));
-        }
-      } else if (IsTaskField(key)) {
-        task.emplace(key, entry.second);
-      } else {
-        return AtLocation(entry.first, KeyError("", UnknownKeyText(key, KeyNames())));
-      }
-    }
-    return BuildJob(std::move(job), node, keys, task);
-  }
-
-  absl::StatusOr<core::Job> BuildJob(core::Job job, const YAML::Node& node,
-                                     const std::map<std::string, YAML::Node>& keys,
-                                     const std::map<std::string, YAML::Node>& task) {
-    // Returns the location of a field path such as `retry_on[3]`, or the job if it has no such key.
-    const auto location = [&](const std::string& path) {
-      const std::string key = path.substr(0, path.find_first_of(".["));
-      const auto found = keys.find(key);
-      if (found == keys.end()) return node;
-      if (FindJobKey(key) != nullptr) return JobKeyLocation(found->second, node[key]);
-      return FindLocation(found->second, node[key], absl::string_view(path).substr(key.size()));
-    };
-    for (const char* required : {"name", "schedule"}) {
-      if (!keys.contains(required)) return AtLocation(node, KeyError(required, "is required"));
-    }
-    job.text.hash_key = job.name;
-    if (job.start != absl::InfinitePast()) job.text.anchor = job.start;
-    const absl::StatusOr<absl::TimeZone> zone = LoadZone(job.time_zone);
-    if (!zone.ok())
-      return AtLocation(location("time_zone"), KeyError("time_zone", zone.status().message()));
-    absl::StatusOr<core::Schedule> schedule = core::Schedule::Parse(job.text, *zone);
-    if (!schedule.ok()) {
-      return AtLocation(WrongExpressionLocation(job, node["schedule"], location("schedule"), *zone),
-                        KeyError("schedule", schedule.status().message()));
-    }
-    absl::StatusOr<callboard::v1::SubmitTaskRequest> request = ReadTaskFields(task);
-    if (!request.ok()) {
-      const std::string field = ErrorField(request.status());
-      const auto found = task.find(field);
-      return AtLocation(found == task.end()
-                            ? location(field)
-                            : WrongEntryLocation(field, found->second, location(field)),
-                        KeyError("", request.status().message()));
-    }
-    job.schedule = *std::move(schedule);
-    request->set_source(std::string(core::Name(core::TaskSource::kScheduler)));
-    request->set_source_job(job.name);
-    job.task = std::make_shared<const std::string>(request->SerializeAsString());
+    core::Job job = DeclaredJob();
+    RETURN_IF_ERROR(ReadTimes(job));
+    RETURN_IF_ERROR(ReadTask(job));
     for (const JobKey& key : kJobKeys) {
-      job.origins[key.name] = keys.contains(key.name) ? "file" : "default";
-    }
-    if (absl::Status status = core::CheckJob(job); !status.ok()) {
-      return AtLocation(location(ErrorField(status)), status);
-    }
-    if (absl::Status status = CheckLongestSubmit(job); !status.ok()) {
-      return AtLocation(location(ErrorField(status)), KeyError("", status.message()));
+      if (absl::StrContains(key.name, '.')) continue;
+      job.origins[key.name] = Find(key.name) != nullptr ? "file" : "default";
     }
     return job;
   }
 
-  // Returns the invalid expression, or the key if each expression by itself is valid.
-  static YAML::Node WrongExpressionLocation(const core::Job& job, const YAML::Node& value,
-                                            const YAML::Node& key, absl::TimeZone zone) {
-    for (size_t i = 0; value.IsSequence() && i < value.size(); ++i) {
+ private:
+  // Returns the beginning of all errors, after their line.
+  static std::string SubjectOf(const YAML::Node& name) {
+    const std::string text = name.IsDefined() && name.IsScalar() ? name.Scalar() : "";
+    return text.empty() ? "a job: " : absl::StrCat("job ", base::EscapeForError(text), ": ");
+  }
+
+  absl::Status Assign(const FileValue& value) {
+    const std::string& key = value.setting.name;
+    const std::string text = value.elements.size() == 1 ? value.elements.front().text : "";
+    if (key == "catch_up" && text != "latest" && text != "none") {
+      return KeyError(key, "expected latest, none or `all: <count>`");
+    }
+    if (key == "on_queue_full") {
+      return text == "skip" ? absl::OkStatus()
+                            : KeyError(key, "expected skip or `wait: <duration>`");
+    }
+    const bool is_task = value.setting.path.front()->containing_type() == submit_.GetDescriptor();
+    google::protobuf::Message& message = is_task ? static_cast<google::protobuf::Message&>(submit_)
+                                                 : static_cast<google::protobuf::Message&>(job_);
+    const absl::Status status = AssignElements(value.setting, value.elements, message);
+    if (!status.ok()) return reader_.Error(value.line, status.message());
+    if (key == "catch_up.all") job_.set_catch_up(JobProto::CATCH_UP_ALL);
+    return absl::OkStatus();
+  }
+
+  core::Job DeclaredJob() const {
+    core::Job job = {.name = job_.name()};
+    job.text = {.expressions = {job_.schedules().begin(), job_.schedules().end()},
+                .seconds = job_.seconds(),
+                .hash_key = job_.name()};
+    job.time_zone = job_.time_zone();
+    job.overlap = wire::FromProto(wire::kOverlapPolicies, job_.overlap())
+                      .value_or(core::OverlapPolicy::kSkip);
+    job.catch_up = {.kind = wire::FromProto(wire::kCatchUps, job_.catch_up())
+                                .value_or(core::CatchUp::Kind::kLatest),
+                    .count = job_.catch_up_max()};
+    job.queue_full_wait = *wire::FromProto(job_.queue_full_wait());
+    job.jitter = *wire::FromProto(job_.jitter());
+    if (job_.has_start()) job.start = *wire::FromProto(job_.start());
+    if (job_.has_start()) job.text.anchor = job.start;
+    if (job_.has_end()) job.end = *wire::FromProto(job_.end());
+    job.max_runs = job_.max_runs();
+    job.paused = job_.paused();
+    job.pause_after_failures = job_.pause_after_failures();
+    job.agent_url = job_.agent_url();
+    return job;
+  }
+
+  // Reads the schedule and checks the other values that are not fields of the task.
+  absl::Status ReadTimes(core::Job& job) const {
+    const int64_t year = absl::ToCivilYear(job.start, absl::UTCTimeZone()).year();
+    if (job_.has_start() && (year < core::kScheduleFirstYear || year >= core::kScheduleEndYear)) {
+      return KeyError("start",
+                      absl::StrCat("expected a time between the years ", core::kScheduleFirstYear,
+                                   " and ", core::kScheduleEndYear - 1));
+    }
+    absl::string_view address = job.agent_url;
+    if (!address.empty() &&
+        (!absl::ConsumePrefix(&address, "grpc://") || !base::IsHostPort(address))) {
+      return KeyError("agent_url", "expected grpc://host:port");
+    }
+    const absl::StatusOr<absl::TimeZone> zone = LoadZone(job.time_zone);
+    if (!zone.ok()) return KeyError("time_zone", zone.status().message());
+    absl::StatusOr<core::Schedule> schedule = core::Schedule::Parse(job.text, *zone);
+    if (schedule.ok()) {
+      job.schedule = *std::move(schedule);
+      return absl::OkStatus();
+    }
+    const auto is_valid = [&](const FileValue&, const SettingElement& expression) {
       core::ScheduleText one = job.text;
-      one.expressions = {job.text.expressions[i]};
-      if (!core::Schedule::Parse(one, zone).ok()) return value[i];
-    }
-    return key;
-  }
-
-  // Returns the invalid part of the value of a job key, or the key.
-  static YAML::Node JobKeyLocation(const YAML::Node& key, const YAML::Node& value) {
-    if (value.IsMap() && value.size() == 1) return value.begin()->first;
-    for (size_t i = 0; value.IsSequence() && i < value.size(); ++i) {
-      if (!value[i].IsScalar()) return value[i];
-    }
-    return key;
-  }
-
-  // Returns the element or entry of `value` at `path`, such as `[3]` or `.LEVEL`. Returns
-  // `location` if the path is empty or does not exist.
-  static YAML::Node FindLocation(const YAML::Node& location, const YAML::Node& value,
-                                 absl::string_view path) {
-    size_t index = 0;
-    const size_t end = path.find(']');
-    if (value.IsSequence() && absl::ConsumePrefix(&path, "[") && end != absl::string_view::npos &&
-        absl::SimpleAtoi(path.substr(0, end - 1), &index) && index < value.size()) {
-      return FindLocation(value[index], value[index], path.substr(end));
-    }
-    if (!value.IsMap() || !absl::ConsumePrefix(&path, ".")) return location;
-    // Keys may contain dots, so take the longest one that matches. Of equal keys, take the last.
-    auto best = value.end();
-    size_t best_size = 0;
-    for (auto entry = value.begin(); entry != value.end(); ++entry) {
-      const std::string key = base::EscapeForError(entry->first.Scalar());
-      absl::string_view rest = path;
-      if (!absl::ConsumePrefix(&rest, key) || key.size() < best_size) continue;
-      if (!rest.empty() && rest.front() != '.' && rest.front() != '[') continue;
-      best = entry;
-      best_size = key.size();
-    }
-    if (best == value.end()) return location;
-    return FindLocation(best->first, best->second, path.substr(best_size));
-  }
-
-  // Returns the entry of a task's map that is invalid by itself. Returns `location` if there is
-  // none, for example if there are too many entries.
-  static YAML::Node WrongEntryLocation(const std::string& field, const YAML::Node& value,
-                                       const YAML::Node& location) {
-    const auto is_wrong = [&field](const YAML::Node& map) {
-      return !ReadTaskFields({{"prompt", YAML::Node("p")}, {field, map}}).ok();
+      one.expressions = {expression.text};
+      return core::Schedule::Parse(one, *zone).ok();
     };
-    // The value is not a map, or the field does not allow a map.
-    if (!value.IsMap() || is_wrong(YAML::Node(YAML::NodeType::Map))) return location;
-    for (const auto& entry : value) {
-      YAML::Node alone(YAML::NodeType::Map);
-      alone[entry.first.Scalar()] = entry.second.Scalar();
-      if (is_wrong(alone)) return entry.first;
-    }
-    return location;
+    return reader_.Error(LineOfField("schedule", is_valid),
+                         absl::StrCat("schedule: ", schedule.status().message()));
   }
 
-  // Checks the submit of a backfill, which has the longest request ids.
-  static absl::Status CheckLongestSubmit(const core::Job& job) {
-    return CheckSubmit(wire::ToProto(core::MakeJobSubmission(
+  absl::Status ReadTask(core::Job& job) {
+    RETURN_IF_ERROR(CheckTask(submit_));
+    if (const absl::Status status = core::CheckJob(job); !status.ok()) {
+      const int line = LineOfField(ErrorField(status));
+      return InvalidFile(absl::StrCat(path_, ":", line, ": ", status.message()));
+    }
+    submit_.set_source(std::string(core::Name(core::TaskSource::kScheduler)));
+    submit_.set_source_job(job.name);
+    job.task = std::make_shared<const std::string>(submit_.SerializeAsString());
+    // The submits of a backfill have the longest request ids.
+    return CheckTask(wire::ToProto(core::MakeJobSubmission(
         job,
         core::BackfillRequestId(job.name, std::string(core::kCallNameBytesMax, 'x'),
                                 absl::FromUnixSeconds(std::numeric_limits<int64_t>::min())),
         job.overlap)));
   }
 
-  // Returns the path of the field that an error names; empty if it names none.
-  static std::string ErrorField(const absl::Status& error) {
-    const base::ErrorDetails details = base::GetErrorDetails(error);
-    const auto field = details.metadata.find("field");
-    if (field != details.metadata.end()) return field->second;
-    return details.field_violations.empty() ? "" : details.field_violations.begin()->first;
+  absl::Status CheckTask(const SubmitProto& submit) const {
+    const absl::Status status = CheckSubmit(submit);
+    if (status.ok()) return status;
+    const auto is_valid = [](const FileValue& value, const SettingElement& element) {
+      SubmitProto alone;
+      alone.set_prompt("p");
+      return AssignElements(value.setting, {element}, alone).ok() && CheckSubmit(alone).ok();
+    };
+    return reader_.Error(LineOfField(ErrorField(status), is_valid), status.message());
   }
 
-  bool IsTaskField(const std::string& key) const {
-    return std::find(task_fields_.begin(), task_fields_.end(), key) != task_fields_.end();
-  }
-  std::vector<std::string> KeyNames() const {
-    std::vector<std::string> names;
-    for (const JobKey& key : kJobKeys) names.push_back(key.name);
-    names.insert(names.end(), task_fields_.begin(), task_fields_.end());
-    return names;
+  // Returns the value of a key, or the first one of a group of keys. Null if the job has none.
+  const FileValue* Find(absl::string_view key) const {
+    for (const FileValue& value : reader_.values()) {
+      absl::string_view rest = value.setting.name;
+      if (absl::ConsumePrefix(&rest, key) && (rest.empty() || rest.front() == '.')) return &value;
+    }
+    return nullptr;
   }
 
-  absl::Status KeyError(absl::string_view key, absl::string_view what) const {
-    return InvalidFile(
-        absl::StrCat(job_.empty() ? "a job" : absl::StrCat("job ", base::EscapeForError(job_)),
-                     ": ", key, key.empty() ? "" : ": ", what));
+  using IsValid = std::function<bool(const FileValue&, const SettingElement&)>;
+
+  // Returns the line of the key of a field such as `retry_on[3]`, or that of the job if it does not
+  // have the key. Of a list or a map, returns the line of the first element that is not valid by
+  // itself.
+  int LineOfField(absl::string_view path, const IsValid& is_valid = nullptr) const {
+    const FileValue* value = Find(path);
+    if (value == nullptr) value = Find(path.substr(0, path.find_first_of(".[")));
+    if (value == nullptr) return line_;
+    for (const SettingElement& element : value->elements) {
+      const bool is_part = value->setting.field().is_repeated() && is_valid != nullptr;
+      if (is_part && !is_valid(*value, element)) return element.line;
+    }
+    return value->line;
   }
-  // The mark of an empty document has no line.
-  static int LineOf(const YAML::Node& node) { return std::max(node.Mark().line, 0) + 1; }
-  absl::Status AtLocation(const YAML::Node& node, const absl::Status& error) const {
-    return InvalidFile(absl::StrCat(path_, ":", LineOf(node), ": ", error.message()));
+
+  absl::Status KeyError(absl::string_view key, absl::string_view problem) const {
+    return reader_.Error(LineOfField(key), absl::StrCat(key, ": ", problem));
   }
 
   const std::string& path_;
-  const std::vector<std::string> task_fields_ = TaskFieldNames();
-  // The job that is being read.
-  std::string job_;
+  const int line_;
+  YamlReader reader_;
+  // The values of the keys so far.
+  JobProto job_;
+  SubmitProto submit_;
+};
+
+// Reads the jobs of a document. Every error has its path and line.
+class FileReader {
+ public:
+  explicit FileReader(const std::string& path) : path_(path) {}
+
+  absl::StatusOr<std::vector<core::Job>> Read(const YAML::Node& document) const {
+    if (document.IsNull()) return NoJobs(document);
+    if (!document.IsMap()) return Error(document, "expected a map with the key 'jobs'");
+    std::vector<core::Job> jobs;
+    bool seen = false;
+    for (const auto& entry : document) {
+      const std::string key = entry.first.Scalar();
+      if (key != "jobs") return Error(entry.first, UnknownKeyText(key, {"jobs"}));
+      if (std::exchange(seen, true)) return Error(entry.first, "jobs is duplicated");
+      if (entry.second.IsNull()) return NoJobs(entry.first);
+      ASSIGN_OR_RETURN(jobs, ReadList(entry.first, entry.second));
+    }
+    if (!seen) return NoJobs(document);
+    return jobs;
+  }
+
+ private:
+  absl::StatusOr<std::vector<core::Job>> ReadList(const YAML::Node& key,
+                                                  const YAML::Node& list) const {
+    if (!list.IsSequence()) {
+      return Error(key, "jobs: expected a list whose entries begin with `- name:`");
+    }
+    if (list.size() > core::kJobsMax) {
+      return Error(key, absl::StrCat("jobs: has ", list.size(), " entries, at most ",
+                                     core::kJobsMax, " are allowed"));
+    }
+    std::vector<core::Job> jobs;
+    std::map<std::string, int> lines;
+    for (const YAML::Node& node : list) {
+      if (!node.IsMap()) return Error(node, "jobs: expected a map that begins with `name:`");
+      ASSIGN_OR_RETURN(core::Job job, JobReader(path_, node, keys_).Read(node));
+      const auto [first, is_new] = lines.emplace(job.name, LineOf(node));
+      if (!is_new) {
+        return Error(node,
+                     absl::StrCat("job ", job.name, ": already declared in line ", first->second));
+      }
+      jobs.push_back(std::move(job));
+    }
+    return jobs;
+  }
+
+  absl::Status Error(const YAML::Node& node, absl::string_view problem) const {
+    return InvalidFile(absl::StrCat(path_, ":", LineOf(node), ": ", problem));
+  }
+  // A file that has lost its content must not remove all jobs.
+  absl::Status NoJobs(const YAML::Node& node) const {
+    return Error(node, "the file has no jobs; write `jobs: []` if it should have none");
+  }
+
+  const std::string& path_;
+  const std::vector<SettingField> keys_ = ListJobKeys();
 };
 
 }  // namespace

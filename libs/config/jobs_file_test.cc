@@ -21,6 +21,7 @@ using test::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr char kInvalidFile[] = "jobs: {}\n";
 
@@ -311,6 +312,22 @@ TEST(JobReaderTest, TaskFieldsAreThoseOfSubmitTask) {
   EXPECT_EQ(task.on_agent_lost(), callboard::v1::ON_AGENT_LOST_REQUEUE);
 }
 
+TEST(JobReaderTest, EveryTaskFieldHasATypeThatAKeyCanHave) {
+  const auto& submit = *callboard::v1::SubmitTaskRequest::descriptor();
+  for (int i = 0; i < submit.field_count(); ++i) {
+    const auto& field = *submit.field(i);
+    if (field.name() == "prompt") continue;
+    std::string value = field.is_map() ? "{a: x}" : field.is_repeated() ? "[x]" : "x";
+    if (field.message_type() != nullptr && !field.is_map()) {
+      value = absl::StrCat("{", field.message_type()->field(0)->name(), ": x}");
+    }
+    // Most of the values are wrong. A type that no key can have ends the process.
+    const absl::Status status =
+        ReadOne(absl::StrCat("  ", field.name(), ": ", value, "\n")).status();
+    EXPECT_THAT(status.message(), Not(HasSubstr("holds settings"))) << field.name();
+  }
+}
+
 TEST(JobReaderTest, ScheduleCanBeAListAndHaveSeconds) {
   const auto jobs = ReadJobs(
       "jobs:\n- name: a\n  seconds: true\n  prompt: p\n"
@@ -408,25 +425,32 @@ TEST(JobReaderTest, InvalidValueIsAnErrorWithLineAndAllowedValues) {
       {"time_zone: Mars/Olympus",
        "time_zone: \"Mars/Olympus\" is not a time zone of the IANA database; use a name such as "
        "Europe/Berlin"},
-      {"overlap: queue-one", "overlap: expected skip, queue_one or allow"},
+      {"overlap: queue-one", "overlap: 'queue-one' is not valid; expected: skip|queue_one|allow"},
       {"catch_up: all", "catch_up: expected latest, none or `all: <count>`"},
-      {"catch_up: {all: many}", "catch_up: expected a whole number in 0..4294967295"},
+      {"catch_up: soon", "catch_up: expected latest, none or `all: <count>`"},
+      {"catch_up: {all: many}", "catch_up.all: 'many' is not valid; expected: 0..4294967295"},
+      {"catch_up: {all: 0}", "catch_up all: must be 1 to 100"},
       {"on_queue_full: wait", "on_queue_full: expected skip or `wait: <duration>`"},
-      {"jitter: 5", "jitter: expected a duration such as 90s, 5m or 1h30m"},
-      {"jitter: -5s", "jitter: expected a duration such as 90s, 5m or 1h30m"},
-      {"start: tomorrow", "start: expected a time such as 2026-01-31T08:00:00Z"},
+      {"on_queue_full: 5m", "on_queue_full: expected skip or `wait: <duration>`"},
+      {"jitter: 5", "jitter: '5' is not valid; expected: a duration such as 90s, 5m or 1h30m"},
+      {"jitter: -5s", "jitter: '-5s' is not valid; expected: a duration such as 90s, 5m or 1h30m"},
+      {"start: tomorrow",
+       "start: 'tomorrow' is not valid; expected: a time such as 2026-01-31T08:00:00Z"},
       {"start: 1850-01-01T00:00:00Z", "start: expected a time between the years 1900 and 2299"},
-      {"end: infinite-future", "end: expected a time such as 2026-01-31T08:00:00Z"},
-      {"end: 10000-01-01T00:00:00Z", "end: expected a time such as 2026-01-31T08:00:00Z"},
-      {"max_runs: -1", "max_runs: expected a whole number in 0..4294967295"},
-      {"paused: maybe", "paused: expected true or false"},
+      {"end: infinite-future",
+       "end: 'infinite-future' is not valid; expected: a time such as 2026-01-31T08:00:00Z"},
+      {"end: 10000-01-01T00:00:00Z",
+       "end: '10000-01-01T00:00:00Z' is not valid; expected: a time such as 2026-01-31T08:00:00Z"},
+      {"max_runs: -1", "max_runs: '-1' is not valid; expected: 0..4294967295"},
+      {"paused: maybe", "paused: 'maybe' is not valid; expected: true|false"},
       {"agent_url: localhost", "agent_url: expected grpc://host:port"},
-      {"timeout_seconds: soon",
-       "timeout_seconds: expected an integer in 0..4294967295, found a string"},
+      {"timeout_seconds: soon", "timeout_seconds: 'soon' is not valid; expected: 0..4294967295"},
       {"retry_on: [exit:7, never]",
        "retry_on[1] must be one of exit:<1..255>, exit:*, signal:<name such as SIGKILL>, timeout"},
-      {"env: [A]", "env: expected an object, found an array"},
-      {"project: {folder: x}", "project.folder: unknown; callboard.v1.Project has no such field"},
+      {"env: [A]", "env: expected a map"},
+      {"env: {'': A}", "env has an entry without a key"},
+      {"prompt_: p", "there is no key 'prompt_'; did you mean 'prompt'?"},
+      {"project: {nam: x}", "there is no key 'project.nam'; did you mean 'project.name'?"},
   };
   for (const auto& [line, message] : wrong) {
     EXPECT_THAT(ReadOne(absl::StrCat("  ", line, "\n")),
@@ -447,16 +471,18 @@ TEST(JobReaderTest, InvalidScheduleIsAnErrorWithFieldAndColumn) {
 
 TEST(JobReaderTest, InvalidElementIsAnErrorWithItsLine) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"retry_on:\n  - exit:7\n  - timeout\n  - never", "jobs.yaml:8: job nightly: retry_on[2] must"},
+      {"retry_on:\n  - exit:7\n  - timeout\n  - never",
+       "jobs.yaml:8: job nightly: retry_on[2] must"},
       {"labels:\n    a: b\n    team: [x]", "jobs.yaml:7: job nightly: labels.team: expected"},
       {"labels:\n    a: b\n    app.team: \"x\\ty\"",
        "jobs.yaml:7: job nightly: labels has a control"},
       {"env:\n    A: 1\n    A.B: {}\n    C: 2", "jobs.yaml:7: job nightly: env.A.B: expected"},
       {"env:\n    A: 1\n    'B=': 2\n    C: 3", "jobs.yaml:7: job nightly: env has a name"},
-      {"env:\n    A: 1\n    B: 2\n    A: 3", "jobs.yaml:8: job nightly: env.A: duplicate key"},
-      {"lane:\n    a: b", "jobs.yaml:5: job nightly: lane: expected a string"},
-      {"project:\n    name: n\n    folder: x", "jobs.yaml:7: job nightly: project.folder: unknown"},
-      {"catch_up:\n    all: many", "jobs.yaml:6: job nightly: catch_up: expected a whole number"},
+      {"env:\n    A: 1\n    B: 2\n    A: 3", "jobs.yaml:8: job nightly: env.A is duplicated"},
+      {"lane:\n    a: b", "jobs.yaml:5: job nightly: lane: expected one value"},
+      {"project:\n    name: n\n    folder: x",
+       "jobs.yaml:7: job nightly: there is no key 'project.f"},
+      {"catch_up:\n    all: many", "jobs.yaml:6: job nightly: catch_up.all: 'many' is not valid"},
       {"on_queue_full:\n    wait: 25h", "jobs.yaml:6: job nightly: on_queue_full wait: must"},
       // If a key appears twice, the line is that of the one in the message.
       {"labels:\n    a: \"x\\ty\"\n  model: \"x\\ty\"", "jobs.yaml:7: job nightly: model has a"},
@@ -492,11 +518,11 @@ TEST(JobReaderTest, FieldsThatTheSchedulerSetsAreErrors) {
 
 TEST(JobReaderTest, RepeatedKeysAndJobsAreErrors) {
   EXPECT_THAT(ReadOne("  prompt: another\n"),
-              HasError("jobs.yaml:5: job nightly: prompt: duplicate key"));
+              HasError("jobs.yaml:5: job nightly: prompt is duplicated"));
   EXPECT_THAT(ReadOne("- {name: nightly, schedule: '@daily', prompt: p}\n"),
               HasError("jobs.yaml:5: job nightly: already declared in line 2"));
   EXPECT_THAT(ReadOne("  env: {A: 1, A: 2}\n"),
-              HasError("jobs.yaml:5: job nightly: env.A: duplicate key"));
+              HasError("jobs.yaml:5: job nightly: env.A is duplicated"));
 }
 
 TEST(JobReaderTest, LimitsApply) {
@@ -532,9 +558,27 @@ TEST(JobReaderTest, ExponentialAliasesAreAnError) {
     for (int j = 0; j < 10; ++j) absl::StrAppend(&bomb, j > 0 ? "," : "", "*a", i - 1);
     absl::StrAppend(&bomb, "]\n");
   }
-  EXPECT_THAT(ReadOne(bomb),
-              HasError("jobs.yaml:2: job nightly: the task is too large or too deeply "
-                       "nested"));
+  EXPECT_THAT(ReadOne(bomb), HasError("jobs.yaml:6: job nightly: env.a0: expected one value"));
+  bomb = absl::StrCat("  env:\n    a0: &a ", std::string(1 << 20, 'x'), "\n");
+  for (int i = 1; i < 5; ++i) absl::StrAppend(&bomb, "    a", i, ": *a\n");
+  EXPECT_THAT(ReadOne(bomb), HasError("jobs.yaml:9: job nightly: the values are too large"));
+}
+
+TEST(JobReaderTest, KeyWithoutAValueIsAbsent) {
+  const absl::StatusOr<core::Job> job = ReadOne("  overlap:\n  env:\n  project:\n  model: ~\n");
+  ASSERT_THAT(job, IsOk());
+  EXPECT_EQ(job->origins.at("overlap"), "default");
+  EXPECT_THAT(ReadJobs("jobs:\n- name: a\n  schedule:\n  prompt: p\n", "f"),
+              HasError("f:2: job a: schedule: is required"));
+}
+
+TEST(JobReaderTest, ErrorsContainNoPromptOrSecret) {
+  for (const char* lines : {"  payload: {canary: canary}\n", "  env: {A: [canary]}\n",
+                            "  env: {A: \"canary\\0\"}\n", "  model: \"canary\\t\"\n"}) {
+    const absl::StatusOr<core::Job> job = ReadOne(lines);
+    ASSERT_FALSE(job.ok()) << lines;
+    EXPECT_THAT(job.status().message(), Not(HasSubstr("canary")));
+  }
 }
 
 }  // namespace

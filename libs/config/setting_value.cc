@@ -1,6 +1,7 @@
 #include "libs/config/setting_value.h"
 
 #include <google/protobuf/duration.pb.h>
+#include <google/protobuf/timestamp.pb.h>
 
 #include <cstdint>
 #include <limits>
@@ -84,6 +85,7 @@ using google::protobuf::Duration;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+using google::protobuf::Timestamp;
 
 struct Range {
   int64_t min;
@@ -106,6 +108,10 @@ bool Within(const Range& range, T number) {
 
 bool IsDuration(const FieldDescriptor& field) {
   return field.message_type() == Duration::descriptor();
+}
+
+bool IsTimestamp(const FieldDescriptor& field) {
+  return field.message_type() == Timestamp::descriptor();
 }
 
 // Stores one scalar in `field` of `holder`. Returns false if `text` is not a valid value.
@@ -142,6 +148,12 @@ bool SetScalar(const FieldDescriptor& field, const Range& range, const std::stri
       return value != nullptr;
     }
     case FieldDescriptor::CPPTYPE_MESSAGE: {
+      if (IsTimestamp(field)) {
+        const std::optional<absl::Time> time = wire::ParseTime(text);
+        if (!time.has_value()) return false;
+        reflection.MutableMessage(&holder, &field)->CopyFrom(wire::ToProto(*time));
+        return true;
+      }
       CHECK(IsDuration(field)) << field.full_name() << " has a type that settings cannot have";
       absl::Duration duration;
       if (!absl::ParseDuration(text, &duration) ||
@@ -236,16 +248,30 @@ std::string ScalarText(const FieldDescriptor& field, const Message& holder) {
 }
 
 bool SetMap(const FieldDescriptor& field, const Range& range,
-            const std::vector<std::string>& elements, Message& holder) {
+            const std::vector<SettingElement>& elements, Message& holder) {
   const Reflection& reflection = *holder.GetReflection();
   reflection.ClearField(&holder, &field);
-  for (const std::string& element : elements) {
-    const std::pair<std::string, std::string> pair =
-        absl::StrSplit(element, absl::MaxSplits('=', 1));
-    if (pair.first.empty() || !absl::StrContains(element, '=')) return false;
+  for (const SettingElement& element : elements) {
     Message& entry = *reflection.AddMessage(&holder, &field);
-    entry.GetReflection()->SetString(&entry, field.message_type()->map_key(), pair.first);
-    if (!SetScalar(*field.message_type()->map_value(), range, pair.second, entry)) return false;
+    entry.GetReflection()->SetString(&entry, field.message_type()->map_key(), element.key);
+    if (!SetScalar(*field.message_type()->map_value(), range, element.text, entry)) return false;
+  }
+  return true;
+}
+
+bool SetList(const FieldDescriptor& field, const std::vector<SettingElement>& elements,
+             Message& holder) {
+  const Reflection& reflection = *holder.GetReflection();
+  reflection.ClearField(&holder, &field);
+  for (const SettingElement& element : elements) {
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+      const auto* value = wire::FindEnumValue(*field.enum_type(), element.text);
+      if (value == nullptr) return false;
+      reflection.AddEnum(&holder, &field, value);
+    } else {
+      CHECK(field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) << field.full_name();
+      reflection.AddString(&holder, &field, element.text);
+    }
   }
   return true;
 }
@@ -259,6 +285,10 @@ std::string AllowedScalarText(const FieldDescriptor& field, const Range& range) 
     case FieldDescriptor::CPPTYPE_STRING:
       return "text";
     case FieldDescriptor::CPPTYPE_MESSAGE:
+      if (IsTimestamp(field)) return "a time such as 2026-01-31T08:00:00Z";
+      if (!field.options().HasExtension(v1::setting)) {
+        return "a duration such as 90s, 5m or 1h30m";
+      }
       return absl::StrCat(absl::FormatDuration(absl::Seconds(range.min)), "..",
                           absl::FormatDuration(absl::Seconds(range.max)));
     default:
@@ -266,7 +296,12 @@ std::string AllowedScalarText(const FieldDescriptor& field, const Range& range) 
   }
 }
 
-absl::Status InvalidValue(const SettingField& setting, absl::string_view text) {
+absl::Status InvalidValue(const SettingField& setting,
+                          const std::vector<SettingElement>& elements) {
+  const std::string text =
+      absl::StrJoin(elements, ",", [&setting](std::string* out, const SettingElement& element) {
+        absl::StrAppend(out, element.key, setting.field().is_map() ? "=" : "", element.text);
+      });
   return absl::InvalidArgumentError(absl::StrCat(
       setting.name, ": '", setting.declaration().secret() ? "(secret)" : base::EscapeForError(text),
       "' is not valid; expected: ", AllowedValuesText(setting)));
@@ -287,8 +322,8 @@ absl::Status CheckEntryName(const SettingField& setting) {
 
 }  // namespace
 
-absl::Status AssignElements(const SettingField& setting, const std::vector<std::string>& elements,
-                            Message& config) {
+absl::Status AssignElements(const SettingField& setting,
+                            const std::vector<SettingElement>& elements, Message& config) {
   RETURN_IF_ERROR(CheckEntryName(setting));
   const FieldDescriptor& field = setting.field();
   Message& holder = HolderMessage(setting, config);
@@ -297,20 +332,26 @@ absl::Status AssignElements(const SettingField& setting, const std::vector<std::
   if (field.is_map()) {
     is_valid = SetMap(field, range, elements, holder);
   } else if (field.is_repeated()) {
-    CHECK(field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) << setting.name;
-    holder.GetReflection()->ClearField(&holder, &field);
-    for (const std::string& element : elements) {
-      holder.GetReflection()->AddString(&holder, &field, element);
-    }
+    is_valid = SetList(field, elements, holder);
   } else {
-    is_valid = elements.size() == 1 && SetScalar(field, range, elements.front(), holder);
+    is_valid = elements.size() == 1 && SetScalar(field, range, elements.front().text, holder);
   }
-  return is_valid ? absl::OkStatus() : InvalidValue(setting, absl::StrJoin(elements, ","));
+  return is_valid ? absl::OkStatus() : InvalidValue(setting, elements);
 }
 
 absl::Status AssignText(const SettingField& setting, absl::string_view text, Message& config) {
-  if (!setting.field().is_repeated()) return AssignElements(setting, {std::string(text)}, config);
-  return AssignElements(setting, absl::StrSplit(text, ',', absl::SkipEmpty()), config);
+  const FieldDescriptor& field = setting.field();
+  if (!field.is_repeated()) return AssignElements(setting, {{.text = std::string(text)}}, config);
+  std::vector<SettingElement> elements;
+  for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const size_t equals = field.is_map() ? part.find('=') : 0;
+    if (field.is_map() && (equals == 0 || equals == part.npos)) {
+      return InvalidValue(setting, {{.text = std::string(text)}});
+    }
+    elements.push_back({.key = std::string(part.substr(0, equals)),
+                        .text = std::string(part.substr(field.is_map() ? equals + 1 : 0))});
+  }
+  return AssignElements(setting, elements, config);
 }
 
 std::string ValueText(const SettingField& setting, const Message& config) {

@@ -49,6 +49,15 @@ std::string PrintedConfig(const google::protobuf::Message& config,
 // Returns a Markdown table of all settings of a program, for the reference page.
 std::string ReferenceTable(const google::protobuf::Descriptor& type);
 
+// One value, or one element of a list or map.
+struct SettingElement {
+  // The key of an element of a map.
+  std::string key = {};
+  std::string text = {};
+  // In a file, from 1.
+  int line = 0;
+};
+
 // These functions set a value in `config`. If the type is wrong or the value is out of range, they
 // return INVALID_ARGUMENT, which names the allowed values.
 //
@@ -56,8 +65,9 @@ std::string ReferenceTable(const google::protobuf::Descriptor& type);
 // `default=1,big=2`.
 absl::Status AssignText(const SettingField& setting, absl::string_view text,
                         google::protobuf::Message& config);
-// Takes the elements of a list or map (`key=value`). Any other setting takes exactly one element.
-absl::Status AssignElements(const SettingField& setting, const std::vector<std::string>& elements,
+// Takes the elements of a list or map. Any other setting takes exactly one element.
+absl::Status AssignElements(const SettingField& setting,
+                            const std::vector<SettingElement>& elements,
                             google::protobuf::Message& config);
 
 // Returns the value in the form that AssignText() takes; `(set)` or `(not set)` for a secret.

@@ -91,8 +91,10 @@ void Collect(const Descriptor& type, const Message* holder, const SettingField& 
 // Returns an empty text if a pattern without placeholder matches, and nullopt if `name` does not
 // match.
 std::optional<absl::string_view> MatchEntry(absl::string_view name, const std::string& pattern) {
+  if (pattern.find('<') == pattern.npos) {
+    return name == pattern ? std::optional(absl::string_view()) : std::nullopt;
+  }
   const std::vector<absl::string_view> parts = absl::StrSplit(pattern, absl::ByAnyChar("<>"));
-  if (parts.size() == 1) return name == pattern ? std::optional(absl::string_view()) : std::nullopt;
   const bool matches = absl::ConsumePrefix(&name, parts[0]) && absl::ConsumeSuffix(&name, parts[2]);
   return matches && !name.empty() ? std::optional(name) : std::nullopt;
 }

@@ -198,6 +198,7 @@ TEST(SettingsTest, FileOfTheWrongShapeIsAnErrorWithItsLine) {
   }
   EXPECT_THAT(Director().File("queue: {\n").Error(), HasSubstr(".yaml:2: "));
   EXPECT_EQ((*Director().File("")).queue().max_size(), 50u);
+  EXPECT_EQ((*Director().File("queue:\n  max_size:\n")).queue().max_size(), 50u);
 }
 
 TEST(SettingsTest, EntriesOfAMapOfSettingsComeFromEverySource) {

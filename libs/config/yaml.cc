@@ -1,7 +1,6 @@
 #include "libs/config/yaml.h"
 
 #include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -168,90 +167,110 @@ std::string QuoteAdvice(absl::string_view text, int line) {
   return "";
 }
 
-// ---- ReadYamlFile() -----------------------------------------------------------------------------
+// ---- Values -------------------------------------------------------------------------------------
 
 namespace {
 
-// Reads the settings in a document.
-class Reader {
- public:
-  Reader(const std::string& path, const std::vector<SettingField>& settings)
-      : path_(path), settings_(settings) {}
-
-  absl::Status ReadMap(const YAML::Node& map, const std::string& prefix) {
-    std::set<std::string> seen;
-    for (const auto& entry : map) {
-      const std::string key = entry.first.Scalar();
-      const std::string name = prefix.empty() ? key : absl::StrCat(prefix, ".", key);
-      if (!seen.insert(key).second) return Error(entry.first, absl::StrCat(name, " is duplicated"));
-      RETURN_IF_ERROR(ReadEntry(entry.first, entry.second, name));
-    }
-    return absl::OkStatus();
-  }
-
-  std::vector<FileValue> TakeValues() { return std::move(values_); }
-
-  absl::Status Error(const YAML::Node& node, const std::string& message) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path_, ":", node.Mark().line + 1, ": ", message));
-  }
-
- private:
-  absl::Status ReadEntry(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
-    const std::optional<SettingField> setting = FindSetting(settings_, name);
-    if (setting.has_value()) return ReadValue(*setting, key, value);
-    if (!IsGroup(name, key.Scalar())) {
-      return Error(key, UnknownSettingText(name, NamesLike(settings_, name)));
-    }
-    if (value.IsNull()) return absl::OkStatus();  // A group without settings.
-    if (!value.IsMap()) return Error(key, absl::StrCat(name, " holds settings, not a value"));
-    return ReadMap(value, name);
-  }
-
-  absl::Status ReadValue(const SettingField& setting, const YAML::Node& key,
-                         const YAML::Node& value) {
-    FileValue result{.setting = setting, .elements = {}, .line = key.Mark().line + 1};
-    const bool is_map = setting.field().is_map();
-    const bool is_list = setting.field().is_repeated() && !is_map;
-    if (value.IsScalar() && !setting.field().is_repeated()) {
-      result.elements.push_back(value.Scalar());
-    } else if (value.IsSequence() && is_list) {
-      for (const YAML::Node& element : value) {
-        if (!element.IsScalar())
-          return Error(element, absl::StrCat(setting.name, " must be a list of scalars"));
-        result.elements.push_back(element.Scalar());
-      }
-    } else if (value.IsMap() && is_map) {
-      for (const auto& entry : value) {
-        if (!entry.second.IsScalar()) {
-          return Error(entry.first, absl::StrCat(setting.name, " must be a map of scalars"));
-        }
-        result.elements.push_back(absl::StrCat(entry.first.Scalar(), "=", entry.second.Scalar()));
-      }
-    } else {
-      return Error(key, absl::StrCat(setting.name, ": expected ",
-                                     is_map    ? "a map"
-                                     : is_list ? "a list"
-                                               : "one value"));
-    }
-    values_.push_back(std::move(result));
-    return absl::OkStatus();
-  }
-
-  // Returns whether `name` is a prefix of settings. `key`, its last part, may be an entry of a map.
-  bool IsGroup(const std::string& name, const std::string& key) const {
-    for (const SettingField& setting : settings_) {
-      if (absl::StartsWith(setting.ForEntry(key).name, name + ".")) return true;
-    }
-    return false;
-  }
-
-  const std::string& path_;
-  const std::vector<SettingField>& settings_;
-  std::vector<FileValue> values_;
-};
+// Limit on the values of one reader together. Aliases can make a small file expand without bound.
+constexpr size_t kValueBytesMax = 4 << 20;
 
 }  // namespace
+
+// The mark of an empty document has no line.
+int LineOf(const YAML::Node& node) { return std::max(node.Mark().line, 0) + 1; }
+
+absl::Status YamlReader::Error(int line, absl::string_view problem) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(options_.path, ":", line, ": ", options_.subject, problem));
+}
+
+absl::Status YamlReader::Error(const YAML::Node& node, absl::string_view problem) const {
+  return Error(LineOf(node), problem);
+}
+
+absl::Status YamlReader::ReadMap(const YAML::Node& map, const std::string& prefix) {
+  std::set<std::string> seen;
+  for (const auto& entry : map) {
+    const std::string key = entry.first.Scalar();
+    const std::string name = prefix.empty() ? key : absl::StrCat(prefix, ".", key);
+    if (!seen.insert(key).second) return Error(entry.first, absl::StrCat(name, " is duplicated"));
+    RETURN_IF_ERROR(ReadEntry(entry.first, entry.second, name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status YamlReader::ReadEntry(const YAML::Node& key, const YAML::Node& value,
+                                   const std::string& name) {
+  const std::optional<SettingField> setting = FindSetting(settings_, name);
+  const bool is_group = IsGroup(name, key.Scalar());
+  // A setting may be one value or a group, as in `catch_up: latest` and `catch_up: {all: 5}`.
+  if (setting.has_value() && !(is_group && value.IsMap())) return ReadValue(*setting, key, value);
+  if (!is_group) return Error(key, options_.unknown_key(name, NamesLike(settings_, name)));
+  if (value.IsNull()) return absl::OkStatus();
+  if (!value.IsMap()) return Error(key, absl::StrCat(name, " holds settings, not a value"));
+  return ReadMap(value, name);
+}
+
+absl::Status YamlReader::ReadValue(const SettingField& setting, const YAML::Node& key,
+                                   const YAML::Node& value) {
+  if (value.IsNull()) return absl::OkStatus();
+  const auto& field = setting.field();
+  const bool is_map = field.is_map();
+  const bool is_list = field.is_repeated() && !is_map;
+  // The flag of a setting separates the elements of a list by commas, so a single value in a file
+  // would be ambiguous. Other fields have no flag.
+  const bool is_setting = field.options().HasExtension(v1::setting);
+  FileValue result = {.setting = setting, .elements = {}, .line = LineOf(key)};
+  if (value.IsScalar() && (!field.is_repeated() || (is_list && !is_setting))) {
+    RETURN_IF_ERROR(AddElement(key, value, "", result));
+  } else if (value.IsSequence() && is_list) {
+    for (const YAML::Node& element : value) {
+      RETURN_IF_ERROR(AddElement(element, element, "", result));
+    }
+  } else if (value.IsMap() && is_map) {
+    std::set<std::string> seen;
+    for (const auto& entry : value) {
+      const std::string name = entry.first.Scalar();
+      if (!seen.insert(name).second) {
+        return Error(entry.first,
+                     absl::StrCat(setting.name, ".", base::EscapeForError(name), " is duplicated"));
+      }
+      RETURN_IF_ERROR(AddElement(entry.first, entry.second, name, result));
+    }
+  } else {
+    return Error(key, absl::StrCat(setting.name, ": expected ",
+                                   is_map    ? "a map"
+                                   : is_list ? "a list"
+                                             : "one value"));
+  }
+  values_.push_back(std::move(result));
+  return absl::OkStatus();
+}
+
+absl::Status YamlReader::AddElement(const YAML::Node& place, const YAML::Node& value,
+                                    std::string key, FileValue& to) {
+  const bool is_map = to.setting.field().is_map();
+  if (is_map && key.empty()) {
+    return Error(place, absl::StrCat(to.setting.name, " has an entry without a key"));
+  }
+  if (!value.IsScalar()) {
+    return Error(place, absl::StrCat(to.setting.name, is_map ? "." : "", base::EscapeForError(key),
+                                     ": expected one value"));
+  }
+  bytes_ += key.size() + value.Scalar().size();
+  if (bytes_ > kValueBytesMax) return Error(place, "the values are too large");
+  to.elements.push_back({std::move(key), value.Scalar(), LineOf(place)});
+  return absl::OkStatus();
+}
+
+// Returns whether `name` is a prefix of settings. `key`, its last part, may be an entry of a map.
+bool YamlReader::IsGroup(const std::string& name, const std::string& key) const {
+  const std::string prefix = name + ".";
+  return std::any_of(settings_.begin(), settings_.end(), [&](const SettingField& setting) {
+    const bool has_entry = setting.entry == kAnyEntry;
+    return absl::StartsWith(has_entry ? setting.ForEntry(key).name : setting.name, prefix);
+  });
+}
 
 absl::StatusOr<std::vector<FileValue>> ReadYamlFile(const std::string& path,
                                                     const std::vector<SettingField>& settings) {
@@ -262,7 +281,7 @@ absl::StatusOr<std::vector<FileValue>> ReadYamlFile(const std::string& path,
     return absl::InvalidArgumentError(absl::StrCat("config: cannot read '", path, "'"));
   }
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  Reader reader(path, settings);
+  YamlReader reader({.path = path}, settings);
   // yaml-cpp throws exceptions; they are converted to a Status here.
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
@@ -272,12 +291,11 @@ absl::StatusOr<std::vector<FileValue>> ReadYamlFile(const std::string& path,
     const YAML::Node document = documents.empty() ? YAML::Node() : documents[0];
     if (document.IsNull()) return std::vector<FileValue>();
     if (!document.IsMap()) return reader.Error(document, "expected a map of settings");
-    RETURN_IF_ERROR(reader.ReadMap(document, ""));
+    RETURN_IF_ERROR(reader.ReadMap(document));
   } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
+    return reader.Error(error.mark.line + 1, error.msg);
   }
-  return reader.TakeValues();
+  return reader.values();
 }
 
 }  // namespace callboard::config

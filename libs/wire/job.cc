@@ -1,7 +1,6 @@
 #include "libs/wire/job.h"
 
 #include "libs/base/check.h"
-#include "libs/wire/enums.h"
 
 namespace callboard::wire {
 namespace {

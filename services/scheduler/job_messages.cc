@@ -21,18 +21,6 @@ namespace {
 
 constexpr int kPreviewLimitDefault = 10;
 
-v1::Job::CatchUp ToProto(core::CatchUp::Kind kind) {
-  switch (kind) {
-    case core::CatchUp::Kind::kLatest:
-      return v1::Job::CATCH_UP_LATEST;
-    case core::CatchUp::Kind::kNone:
-      return v1::Job::CATCH_UP_NONE;
-    case core::CatchUp::Kind::kAll:
-      return v1::Job::CATCH_UP_ALL;
-  }
-  return v1::Job::CATCH_UP_UNSPECIFIED;
-}
-
 v1::Firing::Outcome PreviewMark(core::Occurrence::Kind kind) {
   switch (kind) {
     case core::Occurrence::Kind::kPlain:
@@ -54,7 +42,7 @@ void WriteJob(const core::Job& job, v1::Job& proto) {
   proto.set_time_zone(job.time_zone.empty() ? "UTC" : job.time_zone);
   proto.set_seconds(job.text.seconds);
   proto.set_overlap(wire::ToProto(wire::kOverlapPolicies, job.overlap));
-  proto.set_catch_up(ToProto(job.catch_up.kind));
+  proto.set_catch_up(wire::ToProto(wire::kCatchUps, job.catch_up.kind));
   proto.set_catch_up_max(job.catch_up.count);
   if (job.queue_full_wait > absl::ZeroDuration()) {
     *proto.mutable_queue_full_wait() = wire::ToProto(job.queue_full_wait);
