@@ -7,8 +7,8 @@ def callboard_grpc_proto(name, messages = [], services = [], deps = [], visibili
     "callboard/v1/queue.pb.h".
 
     Args:
-      name: of the C++ library. With services, it holds their gRPC code, and <name>_messages holds
-        all messages, for code that needs no gRPC.
+      name: of the C++ library. With services, it holds their gRPC code. <name>_messages holds all
+        messages, for code that needs no gRPC; without services it is the same library.
       messages: .proto files without services.
       services: .proto files with services.
       deps: other callboard_grpc_proto targets whose files are imported.
@@ -39,10 +39,13 @@ def callboard_grpc_proto(name, messages = [], services = [], deps = [], visibili
         message = "Generating C++ from protos of",
     )
     messages_name = name + "_messages" if services else name
-    _generated_library(messages_name, stems, ".pb", deps + ["//bazel/system:protobuf"], visibility)
+    message_deps = [dep + "_messages" for dep in deps] + ["//bazel/system:protobuf"]
+    _generated_library(messages_name, stems, ".pb", message_deps, visibility)
     if services:
         service_deps = [":" + messages_name, "//bazel/system:grpc"]
         _generated_library(name, service_stems, ".grpc.pb", service_deps, visibility)
+    else:
+        native.alias(name = name + "_messages", actual = name, visibility = visibility)
 
 def _generated_library(name, stems, end, deps, visibility):
     native.cc_library(

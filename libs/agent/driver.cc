@@ -36,7 +36,7 @@ AgentDriver::AgentDriver(EngineOptions options, const JournalState& journal, con
       engine_(
           [&] {
             // Called only during a turn, and no turn runs before `runner_` is set.
-            options.check = [this](const core::TaskSpec& spec) { return CheckTask(spec); };
+            options.check = [this](const core::RunSpec& spec) { return CheckTask(spec); };
             return std::move(options);
           }(),
           journal) {}
@@ -156,17 +156,16 @@ void AgentDriver::GetSnapshot(Reply<AgentSnapshot> reply) {
       reply);
 }
 
-void AgentDriver::StartDirect(core::SpecPtr spec, const core::SpanContext& trace,
-                              Reply<DirectStartResult> reply) {
+void AgentDriver::StartDirect(DirectStart start, Reply<DirectStartResult> reply) {
   PostCall(
-      [this, spec = std::move(spec), trace, reply](absl::Duration) {
+      [this, start = std::move(start), reply](absl::Duration) {
         const core::Ulid ulid =
             core::Ulid::At(deps_.clock.WallNow(), {deps_.random.Next(), deps_.random.Next()});
-        const absl::StatusOr<DirectStartResult> start = engine_.StartDirect(
-            {.queue_id = core::QueueId(ulid), .dispatch = core::DispatchNumber(1)}, spec, trace);
+        const absl::StatusOr<DirectStartResult> result = engine_.StartDirect(
+            {.queue_id = core::QueueId(ulid), .dispatch = core::DispatchNumber(1)}, start);
         ApplyOutcome();
         if (!failure_.ok()) return reply(failure_);
-        reply(start);
+        reply(result);
       },
       reply);
 }
@@ -220,7 +219,7 @@ bool AgentDriver::WaitUntil(const bool& reached, absl::Duration timeout) {
   return true;
 }
 
-absl::Status AgentDriver::CheckTask(const core::TaskSpec& spec) const {
+absl::Status AgentDriver::CheckTask(const core::RunSpec& spec) const {
   absl::Status status = runner_->Check(spec);
   const core::AnswerMeaning meaning = core::ClassifyStartAnswer(status);
   const bool is_agents_fault =

@@ -100,8 +100,7 @@ class AgentDriver final : public ports::RunObserver {
 
   void GetSnapshot(Reply<AgentSnapshot> reply);
   // See AgentEngine::StartDirect(). Replies after the runner has received the run.
-  void StartDirect(core::SpecPtr spec, const core::SpanContext& trace,
-                   Reply<DirectStartResult> reply);
+  void StartDirect(DirectStart start, Reply<DirectStartResult> reply);
   // See RunTable::Find().
   void GetRun(std::string task_id, Reply<RunView> reply);
 
@@ -162,7 +161,7 @@ class AgentDriver final : public ports::RunObserver {
   void Flush();
   void NotifyObserver() const;
   void Execute(const RunnerCommand& command);
-  absl::Status CheckTask(const core::TaskSpec& spec) const;
+  absl::Status CheckTask(const core::RunSpec& spec) const;
   bool WaitUntil(const bool& reached, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendOutput(const core::FenceToken& token, core::OutputChunk chunk);
   void OnOutputAcknowledged(const core::OutputAck& acknowledged);

@@ -33,10 +33,9 @@ core::FenceToken Token(uint64_t task) {
 }
 
 core::DirectorMessage Start(uint64_t task, absl::Duration agent_time) {
-  core::TaskSpec spec;
-  spec.prompt = "echo";
-  return core::DirectorItem(core::StartRun{
-      Token(task), std::make_shared<const core::TaskSpec>(std::move(spec)), agent_time});
+  return core::StartRun{.token = Token(task),
+                        .run = std::make_shared<const core::RunSpec>(),
+                        .agent_time = agent_time};
 }
 
 // Keeps the records in memory. Can be made to fail.
@@ -85,19 +84,12 @@ class FakeSessionStream final : public SessionStream {
     messages_.pop_front();
     return message;
   }
-  // Waits for the next item of that type and skips all other messages.
-  template <class Item>
-  Item NextItem() {
+  // Waits for the next message of that type and skips all others.
+  template <class Message>
+  Message NextMessage() {
     while (true) {
       const core::AgentMessage message = Next();
-      const auto* item = std::get_if<core::AgentItem>(&message);
-      if (item != nullptr && std::holds_alternative<Item>(*item)) return std::get<Item>(*item);
-    }
-  }
-  core::RunOutput NextOutput() {
-    while (true) {
-      const core::AgentMessage message = Next();
-      if (const auto* output = std::get_if<core::RunOutput>(&message)) return *output;
+      if (const auto* found = std::get_if<Message>(&message)) return *found;
     }
   }
   absl::Status WaitForEnd() {
@@ -126,7 +118,7 @@ class FakeSessionStream final : public SessionStream {
 class QuickRunner final : public ports::TaskRunner {
  public:
   explicit QuickRunner(ports::RunObserver& observer) : observer_(observer) {}
-  absl::Status Check(const core::TaskSpec&) const override { return absl::OkStatus(); }
+  absl::Status Check(const core::RunSpec&) const override { return absl::OkStatus(); }
   void Start(ports::RunRequest request) override {
     observer_.OnEnded(request.token, {.exit_code = 0});
   }
@@ -195,10 +187,11 @@ class AgentDriverTest : public testing::Test {
 
   // Returns once the runner has received the run.
   core::FenceToken StartDirect() {
-    core::TaskSpec spec;
-    spec.request_id = "r";
     std::promise<absl::StatusOr<DirectStartResult>> answer;
-    driver_->StartDirect(std::make_shared<const core::TaskSpec>(std::move(spec)), {},
+    driver_->StartDirect({.run = std::make_shared<const core::RunSpec>(),
+                          .request_id = "r",
+                          .fingerprint = {},
+                          .required_labels = {}},
                          [&](auto start) { answer.set_value(std::move(start)); });
     return answer.get_future().get()->token;
   }
@@ -229,14 +222,14 @@ TEST_F(AgentDriverTest, StartIsJournaledAndRunningWhenItIsAnswered) {
   const std::shared_ptr<FakeSessionStream> stream = OpenSession();
   EXPECT_EQ(std::get<core::SessionOpened>(stream->Next()).name, "agent-1");
   Handle(Start(1, clock_.MonotonicNow()));
-  EXPECT_THAT(stream->NextItem<core::StartAnswer>().answer, IsOk());
+  EXPECT_THAT(stream->NextMessage<core::StartAnswer>().answer, IsOk());
   EXPECT_THAT(journal_.state().accepted, ElementsAre(Token(1)));
   EXPECT_THAT(runner_->running(), ElementsAre(Token(1)));
   runner_->End(Token(1), {.exit_code = 0, .result = "42"});
-  EXPECT_EQ(stream->NextItem<core::RunEnded>().result.result, "42");
+  EXPECT_EQ(stream->NextMessage<core::RunEnded>().result.result, "42");
   EXPECT_EQ(journal_.state().results.size(), 1u);
   EXPECT_FALSE(driver_->WaitUntilIdle(absl::ZeroDuration())) << "it is not acknowledged yet";
-  Handle(core::DirectorItem(core::ResultAck{Token(1)}));
+  Handle(core::ResultAck{Token(1)});
   EXPECT_TRUE(driver_->WaitUntilIdle(absl::Hours(1)));
   EXPECT_THAT(journal_.state().results, IsEmpty());
 }
@@ -250,8 +243,8 @@ TEST_F(AgentDriverTest, RunThatEndsImmediatelyIsReportedWithItsStartAnswer) {
   const std::shared_ptr<FakeSessionStream> stream = OpenSession();
   stream->Next();
   Handle(Start(1, clock_.MonotonicNow()));
-  EXPECT_THAT(stream->NextItem<core::StartAnswer>().answer, IsOk());
-  EXPECT_EQ(stream->NextItem<core::RunEnded>().token, Token(1));
+  EXPECT_THAT(stream->NextMessage<core::StartAnswer>().answer, IsOk());
+  EXPECT_EQ(stream->NextMessage<core::RunEnded>().token, Token(1));
   EXPECT_EQ(stream->sends(), 2u) << "the opening message and this one";
 }
 
@@ -259,11 +252,11 @@ TEST_F(AgentDriverTest, TaskThatTheRunnerCannotRunIsRejected) {
   const std::shared_ptr<FakeSessionStream> stream = OpenSession();
   runner_->SetCheck(absl::FailedPreconditionError("no shell"));
   Handle(Start(1, clock_.MonotonicNow()));
-  EXPECT_TRUE(absl::IsFailedPrecondition(stream->NextItem<core::StartAnswer>().answer));
+  EXPECT_TRUE(absl::IsFailedPrecondition(stream->NextMessage<core::StartAnswer>().answer));
   EXPECT_THAT(observer_.events(), IsEmpty()) << "the task is at fault";
   runner_->SetCheck(absl::ResourceExhaustedError("no space"));
   Handle(Start(2, clock_.MonotonicNow()));
-  EXPECT_TRUE(absl::IsResourceExhausted(stream->NextItem<core::StartAnswer>().answer));
+  EXPECT_TRUE(absl::IsResourceExhausted(stream->NextMessage<core::StartAnswer>().answer));
   EXPECT_THAT(observer_.events(), ElementsAre("cannot run: no space"));
 }
 
@@ -283,12 +276,12 @@ TEST_F(AgentDriverTest, ObserverIsNotifiedOfEveryStepOfARun) {
 TEST_F(AgentDriverTest, KillRunsWaitsUntilTheRunsAreAcknowledged) {
   const std::shared_ptr<FakeSessionStream> stream = OpenSession();
   Handle(Start(1, clock_.MonotonicNow()));
-  stream->NextItem<core::StartAnswer>();
+  stream->NextMessage<core::StartAnswer>();
   std::thread director([&] {
     while (!runner_->run(Token(1))->killed) std::this_thread::yield();
     runner_->End(Token(1), {.end = core::RunResult::End::kCancelled});
-    EXPECT_EQ(stream->NextItem<core::RunEnded>().token, Token(1));
-    Handle(core::DirectorItem(core::ResultAck{Token(1)}));
+    EXPECT_EQ(stream->NextMessage<core::RunEnded>().token, Token(1));
+    Handle(core::ResultAck{Token(1)});
   });
   EXPECT_TRUE(driver_->KillRuns(absl::Hours(1)));
   director.join();
@@ -313,11 +306,11 @@ TEST_F(AgentDriverTest, SessionOpensWithTheUrl) {
 TEST_F(AgentDriverTest, OutputIsSentAndAcknowledgementsReachTheRunner) {
   const std::shared_ptr<FakeSessionStream> stream = OpenSession();
   Handle(Start(1, clock_.MonotonicNow()));
-  stream->NextItem<core::StartAnswer>();
+  stream->NextMessage<core::StartAnswer>();
   runner_->Write(Token(1), {.number = 1, .data = "hello"});
   runner_->Write(Token(1), {.number = 2, .data = "world!"});
-  EXPECT_EQ(stream->NextOutput().chunks.at(0).data, "hello");
-  EXPECT_EQ(stream->NextOutput().chunks.at(0).data, "world!");
+  EXPECT_EQ(stream->NextMessage<core::RunOutput>().chunks.at(0).data, "hello");
+  EXPECT_EQ(stream->NextMessage<core::RunOutput>().chunks.at(0).data, "world!");
   Handle(core::OutputAck{Token(1), 2});
   while (runner_->run(Token(1))->delivered_bytes < 11) std::this_thread::yield();
   EXPECT_EQ(runner_->run(Token(1))->delivered_bytes, 11u);
@@ -330,18 +323,18 @@ TEST_F(AgentDriverTest, UnacknowledgedOutputIsSentAgainInTheNextSession) {
   runner_->Write(Token(1), {.number = 1, .data = "hello"});
   driver_->OnSessionClosed(session_);
   const std::shared_ptr<FakeSessionStream> next = OpenSession();
-  EXPECT_EQ(next->NextOutput().chunks.at(0).data, "hello");
+  EXPECT_EQ(next->NextMessage<core::RunOutput>().chunks.at(0).data, "hello");
 }
 
 TEST_F(AgentDriverTest, WaitsForOutputOnlyWhileADirectorIsConnected) {
   for (const uint64_t task : {1, 2}) {
     const std::shared_ptr<FakeSessionStream> stream = OpenSession();
     Handle(Start(task, clock_.MonotonicNow()));
-    stream->NextItem<core::StartAnswer>();
+    stream->NextMessage<core::StartAnswer>();
     runner_->Write(Token(task), {.number = 1, .data = "hello"});
     runner_->End(Token(task));
-    stream->NextItem<core::RunEnded>();
-    Handle(core::DirectorItem(core::ResultAck{Token(task)}));
+    stream->NextMessage<core::RunEnded>();
+    Handle(core::ResultAck{Token(task)});
     EXPECT_THAT(GetRun(Token(task)), IsOk()) << "all commands before this call were processed";
     // Checks often: it must not become idle a moment later either.
     for (int i = 0; i < 10'000; ++i) {
@@ -382,7 +375,7 @@ TEST_F(AgentDriverTest, NothingIsExecutedOrSentThatIsNotInTheJournal) {
 TEST_F(AgentDriverTest, ViewListsCurrentRuns) {
   const std::shared_ptr<FakeSessionStream> stream = OpenSession();
   Handle(Start(1, clock_.MonotonicNow()));
-  stream->NextItem<core::StartAnswer>();
+  stream->NextMessage<core::StartAnswer>();
   driver_->BeginDrain();
   std::promise<absl::StatusOr<AgentSnapshot>> answer;
   driver_->GetSnapshot([&](auto snapshot) { answer.set_value(std::move(snapshot)); });
@@ -400,11 +393,11 @@ TEST_F(AgentDriverTest, ObserverSeesATurnBeforeTheDirectorDoes) {
   EXPECT_EQ(observer_.gauges(), idle);
   const std::shared_ptr<FakeSessionStream> stream = OpenSession();
   Handle(Start(1, clock_.MonotonicNow()));
-  stream->NextItem<core::StartAnswer>();
+  stream->NextMessage<core::StartAnswer>();
   const AgentGauges busy = {.lanes = {{"default", {.slots = 1, .used = 1}}}, .connected = true};
   EXPECT_EQ(observer_.gauges(), busy);
   runner_->End(Token(1), {.end = core::RunResult::End::kFailed});
-  stream->NextItem<core::RunEnded>();
+  stream->NextMessage<core::RunEnded>();
   EXPECT_THAT(observer_.ends(), ElementsAre(core::RunResult::End::kFailed));
   const AgentGauges reported = {
       .lanes = {{"default", {.slots = 1}}}, .unacknowledged_results = 1, .connected = true};
@@ -431,7 +424,7 @@ TEST_F(AgentDriverTest, DirectRunIsRunningWhenAnsweredAndItsResultIsKept) {
 TEST_F(AgentDriverTest, DispatchedRunCanBeRead) {
   const std::shared_ptr<FakeSessionStream> stream = OpenSession();
   Handle(Start(1, clock_.MonotonicNow()));
-  stream->NextItem<core::StartAnswer>();
+  stream->NextMessage<core::StartAnswer>();
   EXPECT_EQ(GetRun(Token(1))->result, std::nullopt);
 }
 

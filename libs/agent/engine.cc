@@ -16,11 +16,6 @@ namespace {
 using core::FenceToken;
 using core::RunResult;
 
-const std::string& LaneOf(const core::TaskSpec& spec) {
-  static const std::string* const default_lane = new std::string(core::kDefaultLane);
-  return spec.lane.empty() ? *default_lane : spec.lane;
-}
-
 absl::Status Busy(absl::string_view lane) {
   return base::WithReason(
       absl::AbortedError(absl::StrCat("lane ", base::EscapeForError(lane),
@@ -83,7 +78,7 @@ void AgentEngine::EndTurn() {
   const bool has_changed = load_ != reported_load_.lanes || draining_ != reported_load_.leaving;
   if (!std::exchange(must_report_load_, false) && !has_changed) return;
   reported_load_ = {load_, draining_};
-  Send(core::AgentItem(reported_load_));
+  Send(reported_load_);
 }
 
 Outcome AgentEngine::TakeOutcome() { return std::exchange(outcome_, {}); }
@@ -139,7 +134,6 @@ void AgentEngine::Handle(core::AgentSessionId session, const core::DirectorMessa
   if (!IsOpen(session)) return;
   struct Step {
     void operator()(const core::SessionTerms&) const {}
-    void operator()(const core::DirectorItem& item) const { std::visit(*this, item); }
     void operator()(const core::StartRun& start) const { engine.OnStart(start, now); }
     void operator()(const core::CancelRun& cancel) const { engine.OnCancel(cancel.token, now); }
     void operator()(const core::ResultAck& acknowledged) const {
@@ -171,16 +165,16 @@ void AgentEngine::OnSessionClosed(core::AgentSessionId session) {
 void AgentEngine::OnStart(const core::StartRun& start, absl::Duration now) {
   const FenceToken& token = start.token;
   if (const auto result = results_.find(token); result != results_.end()) {
-    Send(core::AgentItem(core::StartAnswer{token, absl::OkStatus()}));
-    Send(core::AgentItem(core::RunEnded{token, result->second}));
+    Send(core::StartAnswer{token, absl::OkStatus()});
+    Send(core::RunEnded{token, result->second});
     return;
   }
   if (runs_.contains(token)) {
-    Send(core::AgentItem(core::StartAnswer{token, absl::OkStatus()}));
+    Send(core::StartAnswer{token, absl::OkStatus()});
     return;
   }
   if (const auto rejection = rejections_.find(token); rejection != rejections_.end()) {
-    Send(core::AgentItem(core::StartAnswer{token, rejection->second.answer}));
+    Send(core::StartAnswer{token, rejection->second.answer});
     must_report_load_ = true;
     return;
   }
@@ -189,28 +183,27 @@ void AgentEngine::OnStart(const core::StartRun& start, absl::Duration now) {
   if (now > fence_at || lost_.contains(token) || settled_.contains(token)) {
     return Reject(token, TooLate(), now);
   }
-  if (absl::Status answer = CheckStart(*start.spec); !answer.ok()) {
+  if (absl::Status answer = CheckStart(*start.run); !answer.ok()) {
     return Reject(token, std::move(answer), now);
   }
-  BeginRun(token, start.spec, start.trace, fence_at);
-  Send(core::AgentItem(core::StartAnswer{token, absl::OkStatus()}));
+  BeginRun(token, start.run, start.trace, fence_at);
+  Send(core::StartAnswer{token, absl::OkStatus()});
 }
 
-absl::Status AgentEngine::CheckStart(const core::TaskSpec& spec) const {
-  const std::string& lane = LaneOf(spec);
-  const auto load = load_.find(lane);
+absl::Status AgentEngine::CheckStart(const core::RunSpec& spec) const {
+  const auto load = load_.find(spec.lane);
   // A lane that does not exist counts as full. The load report names the lanes that exist.
   if (draining_ || load == load_.end() || load->second.used >= load->second.slots) {
-    return Busy(lane);
+    return Busy(spec.lane);
   }
   return options_.check == nullptr ? absl::OkStatus() : options_.check(spec);
 }
 
-AgentEngine::Run& AgentEngine::BeginRun(const FenceToken& token, core::SpecPtr spec,
+AgentEngine::Run& AgentEngine::BeginRun(const FenceToken& token, core::RunSpecPtr spec,
                                         const core::SpanContext& trace, absl::Duration fence_at) {
   Run& run = runs_[token];
-  run = {.lane = LaneOf(*spec), .fence_at = fence_at};
-  ++load_[LaneOf(*spec)].used;
+  run = {.lane = spec->lane, .fence_at = fence_at};
+  ++load_[spec->lane].used;
   if (token.director_epoch != 0) outcome_.journal.emplace_back(RunAccepted{token});
   outcome_.runner_commands.emplace_back(
       ports::RunRequest{.token = token,
@@ -223,21 +216,21 @@ AgentEngine::Run& AgentEngine::BeginRun(const FenceToken& token, core::SpecPtr s
 }
 
 void AgentEngine::Reject(const FenceToken& token, absl::Status answer, absl::Duration now) {
-  Send(core::AgentItem(core::StartAnswer{token, answer}));
+  Send(core::StartAnswer{token, answer});
   must_report_load_ = true;
   rejections_[token] = {std::move(answer), now + lease_.redispatch_after};
 }
 
 void AgentEngine::OnCancel(const FenceToken& token, absl::Duration now) {
   if (const auto result = results_.find(token); result != results_.end()) {
-    Send(core::AgentItem(core::RunEnded{token, result->second}));
+    Send(core::RunEnded{token, result->second});
   } else if (const auto run = runs_.find(token); run != runs_.end()) {
     RequestStop(token, run->second, Run::StopReason::kCancelled);
   } else {
     rejections_.try_emplace(
         token, Rejection{absl::CancelledError("the task was cancelled before it started"),
                          now + lease_.redispatch_after});
-    Send(core::AgentItem(core::RunEnded{token, {.end = RunResult::End::kCancelled}}));
+    Send(core::RunEnded{token, {.end = RunResult::End::kCancelled}});
   }
 }
 
@@ -309,7 +302,7 @@ void AgentEngine::OnEnded(const FenceToken& token, RunResult result) {
     if (is_connected()) unreported_losses_[token] = {std::move(result), fence_at};
   } else {
     outcome_.journal.emplace_back(ResultStored{token, result});
-    Send(core::AgentItem(core::RunEnded{token, result}));
+    Send(core::RunEnded{token, result});
     results_[token] = std::move(result);
   }
 }
@@ -326,26 +319,25 @@ void AgentEngine::ForgetRun(const FenceToken& token) {
 // ---- Direct starts ------------------------------------------------------------------------------
 
 absl::StatusOr<DirectStartResult> AgentEngine::StartDirect(const FenceToken& token,
-                                                           core::SpecPtr spec,
-                                                           const core::SpanContext& trace) {
+                                                           const DirectStart& start) {
   CHECK_EQ(token.director_epoch, 0u);
-  CHECK(!spec->request_id.empty());
+  CHECK(!start.request_id.empty());
   if (!options_.allow_direct) return DirectDisabled();
-  const core::Fingerprint fingerprint = core::ComputeFingerprint(*spec);
-  if (const auto known = direct_requests_.find(spec->request_id); known != direct_requests_.end()) {
+  if (const auto known = direct_requests_.find(start.request_id); known != direct_requests_.end()) {
     const DirectRequest& request = known->second;
-    if (request.fingerprint != fingerprint) return RequestIdReused(known->first, request.token);
+    if (request.fingerprint != start.fingerprint)
+      return RequestIdReused(known->first, request.token);
     return DirectStartResult{.token = request.token, .deduplicated = true};
   }
   if (draining_) return Draining();
   // The director would not choose this agent for the task.
-  for (const auto& [label, value] : spec->required_labels) {
+  for (const auto& [label, value] : start.required_labels) {
     const auto found = options_.labels.find(label);
     if (found == options_.labels.end() || found->second != value) return LabelMissing(label, value);
   }
-  RETURN_IF_ERROR(CheckStart(*spec));
-  direct_requests_[spec->request_id] = {token, fingerprint};
-  BeginRun(token, spec, trace, absl::InfiniteDuration()).request_id = spec->request_id;
+  RETURN_IF_ERROR(CheckStart(*start.run));
+  direct_requests_[start.request_id] = {token, start.fingerprint};
+  BeginRun(token, start.run, start.trace, absl::InfiniteDuration()).request_id = start.request_id;
   return DirectStartResult{.token = token};
 }
 
@@ -377,7 +369,7 @@ void AgentEngine::SendHeartbeat(absl::Duration now) {
   unacknowledged_heartbeats_.erase(unacknowledged_heartbeats_.begin(),
                                    unacknowledged_heartbeats_.lower_bound(now - lease_.self_fence));
   unacknowledged_heartbeats_[now] = heartbeat.running;
-  Send(core::AgentItem(std::move(heartbeat)));
+  Send(std::move(heartbeat));
   must_report_load_ = true;
   SendResults();
 }
@@ -386,14 +378,14 @@ void AgentEngine::SendLosses(absl::Duration now) {
   for (auto& [token, loss] : unreported_losses_) {
     if (now >= loss.fence_at) continue;
     reported_losses_.insert(token);
-    Send(core::AgentItem(core::RunEnded{token, std::move(loss.result)}));
+    Send(core::RunEnded{token, std::move(loss.result)});
   }
   unreported_losses_.clear();
 }
 
 void AgentEngine::SendResults() {
   for (const auto& [token, result] : results_) {
-    Send(core::AgentItem(core::RunEnded{token, result}));
+    Send(core::RunEnded{token, result});
   }
 }
 

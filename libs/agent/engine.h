@@ -16,7 +16,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/agent/run_table.h"
-#include "libs/core/fingerprint.h"
 #include "libs/core/ids.h"
 #include "libs/core/session.h"
 #include "libs/core/task.h"
@@ -38,7 +37,7 @@ struct EngineOptions {
   // Whether callers may start tasks on this agent directly, without the director's queue.
   bool allow_direct = false;
   // Returns whether a task can be run at all. Every task can when null.
-  std::function<absl::Status(const core::TaskSpec&)> check = {};
+  std::function<absl::Status(const core::RunSpec&)> check = {};
 };
 
 // Commands to the runner, next to ports::RunRequest, which starts a run.
@@ -62,6 +61,15 @@ struct Outcome {
   std::vector<core::AgentMessage> messages = {};
 
   bool empty() const { return journal.empty() && runner_commands.empty() && messages.empty(); }
+};
+
+// A request to start a task without the director.
+struct DirectStart {
+  core::RunSpecPtr run;
+  std::string request_id;
+  core::Fingerprint fingerprint;
+  std::map<std::string, std::string> required_labels;
+  core::SpanContext trace = {};
 };
 
 struct DirectStartResult {
@@ -125,9 +133,9 @@ class AgentEngine {
   // Errors: ALREADY_EXISTS/REQUEST_ID_REUSED when the content differs,
   // FAILED_PRECONDITION/DIRECT_DISABLED or LABEL_MISSING, UNAVAILABLE/AGENT_DRAINING,
   // ABORTED/AGENT_BUSY, or the error of EngineOptions::check. A rejected start is not remembered.
-  // REQUIRES: the token is new and of epoch 0; the spec has a request id.
-  absl::StatusOr<DirectStartResult> StartDirect(const core::FenceToken& token, core::SpecPtr spec,
-                                                const core::SpanContext& trace);
+  // REQUIRES: the token is new and of epoch 0; there is a request id.
+  absl::StatusOr<DirectStartResult> StartDirect(const core::FenceToken& token,
+                                                const DirectStart& start);
 
   // ---- Time, drain, shutdown ----
 
@@ -196,9 +204,9 @@ class AgentEngine {
   void OnHeartbeatAcknowledged(absl::Duration sent_at);
 
   // Returns OK when the task can be started now.
-  absl::Status CheckStart(const core::TaskSpec& spec) const;
-  Run& BeginRun(const core::FenceToken& token, core::SpecPtr spec, const core::SpanContext& trace,
-                absl::Duration fence_at);
+  absl::Status CheckStart(const core::RunSpec& spec) const;
+  Run& BeginRun(const core::FenceToken& token, core::RunSpecPtr spec,
+                const core::SpanContext& trace, absl::Duration fence_at);
   void OnDirectRunEnded(std::string request_id);
   void Reject(const core::FenceToken& token, absl::Status answer, absl::Duration now);
   void RequestStop(const core::FenceToken& token, Run& run, Run::StopReason reason);

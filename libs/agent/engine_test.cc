@@ -33,11 +33,11 @@ FenceToken Token(uint64_t task, uint64_t epoch = 3) {
   return {core::QueueId(core::Ulid(0, task)), core::DispatchNumber(1), epoch};
 }
 
-core::SpecPtr Spec(const std::string& lane = "") {
-  core::TaskSpec spec;
+core::RunSpecPtr Spec(const std::string& lane = "default") {
+  core::RunSpec spec;
   spec.prompt = "echo";
   spec.lane = lane;
-  return std::make_shared<const core::TaskSpec>(std::move(spec));
+  return std::make_shared<const core::RunSpec>(std::move(spec));
 }
 
 // An agent with one slot, an open Session and a clock.
@@ -61,12 +61,12 @@ class AgentEngineTest : public testing::Test {
   void TakeOpening() {
     const Outcome outcome = TakeTurnOutcome();
     opened_ = std::get<core::SessionOpened>(outcome.messages.at(0));
-    results_ = Items<core::RunEnded>(outcome);
+    results_ = Messages<core::RunEnded>(outcome);
   }
 
-  void Handle(core::DirectorItem item) { engine_->Handle(session_, std::move(item), now_); }
-  void HandleStart(uint64_t task, const std::string& lane = "") {
-    Handle(core::StartRun{Token(task), Spec(lane), now_});
+  void Handle(const core::DirectorMessage& message) { engine_->Handle(session_, message, now_); }
+  void HandleStart(uint64_t task, const std::string& lane = "default") {
+    Handle(core::StartRun{.token = Token(task), .run = Spec(lane), .agent_time = now_});
   }
   // Starts the task and expects the agent to accept it.
   void RunTask(uint64_t task) {
@@ -79,7 +79,7 @@ class AgentEngineTest : public testing::Test {
   }
   // Acknowledges all heartbeats in the outcome.
   void Acknowledge(const Outcome& outcome) {
-    for (const core::Heartbeat& heartbeat : Items<core::Heartbeat>(outcome)) {
+    for (const core::Heartbeat& heartbeat : Messages<core::Heartbeat>(outcome)) {
       engine_->Handle(session_, core::HeartbeatAck{heartbeat.agent_time}, now_);
     }
   }
@@ -88,16 +88,13 @@ class AgentEngineTest : public testing::Test {
     engine_->EndTurn();
     return engine_->TakeOutcome();
   }
-  template <class Item>
-  static std::vector<Item> Items(const Outcome& outcome) {
-    std::vector<Item> items;
+  template <class Message>
+  static std::vector<Message> Messages(const Outcome& outcome) {
+    std::vector<Message> messages;
     for (const core::AgentMessage& message : outcome.messages) {
-      const auto* item = std::get_if<core::AgentItem>(&message);
-      if (item != nullptr && std::holds_alternative<Item>(*item)) {
-        items.push_back(std::get<Item>(*item));
-      }
+      if (const auto* found = std::get_if<Message>(&message)) messages.push_back(*found);
     }
-    return items;
+    return messages;
   }
   template <class Command>
   static std::vector<Command> Commands(const Outcome& outcome) {
@@ -110,7 +107,7 @@ class AgentEngineTest : public testing::Test {
   // Returns the answers to starts since the last call: OK, or the reason.
   std::vector<std::string> Answers() {
     std::vector<std::string> answers;
-    for (const core::StartAnswer& answered : Items<core::StartAnswer>(TakeTurnOutcome())) {
+    for (const core::StartAnswer& answered : Messages<core::StartAnswer>(TakeTurnOutcome())) {
       answers.push_back(answered.answer.ok() ? "OK"
                                              : base::GetErrorDetails(answered.answer).reason);
     }
@@ -140,25 +137,25 @@ TEST_F(AgentEngineTest, AcceptedStartIsJournaledRunAndAnswered) {
   EXPECT_EQ(commands[0].token, Token(1));
   EXPECT_EQ(commands[0].fence_at, now_ + absl::Seconds(50));
   EXPECT_EQ(commands[0].kill_grace, absl::Seconds(10));
-  EXPECT_EQ(Items<core::StartAnswer>(outcome).size(), 1u);
-  EXPECT_EQ(Items<core::LoadReport>(outcome).at(0).lanes.at("default").used, 1u);
+  EXPECT_EQ(Messages<core::StartAnswer>(outcome).size(), 1u);
+  EXPECT_EQ(Messages<core::LoadReport>(outcome).at(0).lanes.at("default").used, 1u);
 }
 
 TEST_F(AgentEngineTest, RunWithinOneTurnDoesNotChangeTheLoad) {
   HandleStart(1);
   engine_->OnEnded(Token(1), kCompleted);
   const Outcome outcome = TakeTurnOutcome();
-  EXPECT_EQ(Items<core::StartAnswer>(outcome).size(), 1u);
-  EXPECT_EQ(Items<core::RunEnded>(outcome).size(), 1u);
-  EXPECT_THAT(Items<core::LoadReport>(outcome), IsEmpty());
+  EXPECT_EQ(Messages<core::StartAnswer>(outcome).size(), 1u);
+  EXPECT_EQ(Messages<core::RunEnded>(outcome).size(), 1u);
+  EXPECT_THAT(Messages<core::LoadReport>(outcome), IsEmpty());
 }
 
 TEST_F(AgentEngineTest, FullLaneAnswersBusyAndReportsTheLoad) {
   RunTask(1);
   HandleStart(2);
   const Outcome outcome = TakeTurnOutcome();
-  EXPECT_THAT(Items<core::StartAnswer>(outcome).at(0).answer, HasReason("AGENT_BUSY"));
-  EXPECT_EQ(Items<core::LoadReport>(outcome).size(), 1u);
+  EXPECT_THAT(Messages<core::StartAnswer>(outcome).at(0).answer, HasReason("AGENT_BUSY"));
+  EXPECT_EQ(Messages<core::LoadReport>(outcome).size(), 1u);
   EXPECT_THAT(outcome.runner_commands, IsEmpty());
 }
 
@@ -179,7 +176,7 @@ TEST_F(AgentEngineTest, RepeatedStartGetsTheSameAnswer) {
   HandleStart(2);
   const Outcome outcome = TakeTurnOutcome();
   EXPECT_EQ(Commands<ports::RunRequest>(outcome).size(), 1u);
-  const auto answers = Items<core::StartAnswer>(outcome);
+  const auto answers = Messages<core::StartAnswer>(outcome);
   ASSERT_EQ(answers.size(), 4u);
   EXPECT_THAT(answers[1].answer, IsOk());
   engine_->OnEnded(Token(1), kCompleted);
@@ -194,8 +191,8 @@ TEST_F(AgentEngineTest, RepeatedStartOfAnEndedRunGetsTheResult) {
   TakeTurnOutcome();
   HandleStart(1);
   const Outcome outcome = TakeTurnOutcome();
-  EXPECT_THAT(Items<core::StartAnswer>(outcome).at(0).answer, IsOk());
-  EXPECT_EQ(Items<core::RunEnded>(outcome).at(0).result, kCompleted);
+  EXPECT_THAT(Messages<core::StartAnswer>(outcome).at(0).answer, IsOk());
+  EXPECT_EQ(Messages<core::RunEnded>(outcome).at(0).result, kCompleted);
   EXPECT_THAT(outcome.runner_commands, IsEmpty());
 }
 
@@ -223,12 +220,12 @@ TEST_F(AgentEngineTest, StartAfterItsLeaseIsRejected) {
   const absl::Duration sent = now_;
   Advance(absl::Seconds(51));
   TakeTurnOutcome();
-  Handle(core::StartRun{Token(1), Spec(), sent});
+  Handle(core::StartRun{.token = Token(1), .run = Spec(), .agent_time = sent});
   EXPECT_THAT(Answers(), ElementsAre("START_TOO_LATE"));
 }
 
 TEST_F(AgentEngineTest, TaskThatCannotBeRunIsRejectedWithTheRunnersReason) {
-  CreateEngine({.name = "a", .instance_id = "i", .check = [](const core::TaskSpec&) {
+  CreateEngine({.name = "a", .instance_id = "i", .check = [](const core::RunSpec&) {
                   return base::WithReason(absl::FailedPreconditionError("no shell"),
                                           "SHELL_DISABLED");
                 }});
@@ -254,14 +251,14 @@ TEST_F(AgentEngineTest, ResultIsJournaledAndSentUntilAcknowledged) {
   engine_->OnEnded(Token(1), kCompleted);
   const Outcome outcome = TakeTurnOutcome();
   EXPECT_EQ(std::get<ResultStored>(outcome.journal.at(0)).result, kCompleted);
-  EXPECT_EQ(Items<core::RunEnded>(outcome).size(), 1u);
-  EXPECT_EQ(Items<core::LoadReport>(outcome).at(0).lanes.at("default").used, 0u);
+  EXPECT_EQ(Messages<core::RunEnded>(outcome).size(), 1u);
+  EXPECT_EQ(Messages<core::LoadReport>(outcome).at(0).lanes.at("default").used, 0u);
   Advance(absl::Seconds(15));
-  EXPECT_EQ(Items<core::RunEnded>(TakeTurnOutcome()).size(), 1u) << "with every heartbeat";
+  EXPECT_EQ(Messages<core::RunEnded>(TakeTurnOutcome()).size(), 1u) << "with every heartbeat";
   Handle(core::ResultAck{Token(1)});
   EXPECT_EQ(std::get<RunForgotten>(TakeTurnOutcome().journal.at(0)).token, Token(1));
   Advance(absl::Seconds(15));
-  EXPECT_THAT(Items<core::RunEnded>(TakeTurnOutcome()), IsEmpty());
+  EXPECT_THAT(Messages<core::RunEnded>(TakeTurnOutcome()), IsEmpty());
 }
 
 TEST_F(AgentEngineTest, CancelledRunIsStoppedAndReported) {
@@ -270,15 +267,16 @@ TEST_F(AgentEngineTest, CancelledRunIsStoppedAndReported) {
   Handle(core::CancelRun{Token(1)});
   EXPECT_EQ(Commands<StopRun>(TakeTurnOutcome()).size(), 1u);
   engine_->OnEnded(Token(1), kKilled);
-  EXPECT_EQ(Items<core::RunEnded>(TakeTurnOutcome()).at(0).result, kKilled);
+  EXPECT_EQ(Messages<core::RunEnded>(TakeTurnOutcome()).at(0).result, kKilled);
 }
 
 TEST_F(AgentEngineTest, CancelOfAnUnknownDispatchIsConfirmedAndItsStartRejected) {
   Handle(core::CancelRun{Token(1)});
-  EXPECT_EQ(Items<core::RunEnded>(TakeTurnOutcome()).at(0).result.end, RunResult::End::kCancelled);
+  EXPECT_EQ(Messages<core::RunEnded>(TakeTurnOutcome()).at(0).result.end,
+            RunResult::End::kCancelled);
   HandleStart(1);
   const Outcome outcome = TakeTurnOutcome();
-  EXPECT_FALSE(Items<core::StartAnswer>(outcome).at(0).answer.ok());
+  EXPECT_FALSE(Messages<core::StartAnswer>(outcome).at(0).answer.ok());
   EXPECT_THAT(outcome.runner_commands, IsEmpty());
 }
 
@@ -287,7 +285,7 @@ TEST_F(AgentEngineTest, CancelAfterTheEndIsAnsweredWithTheResult) {
   engine_->OnEnded(Token(1), kCompleted);
   TakeTurnOutcome();
   Handle(core::CancelRun{Token(1)});
-  EXPECT_EQ(Items<core::RunEnded>(TakeTurnOutcome()).at(0).result, kCompleted);
+  EXPECT_EQ(Messages<core::RunEnded>(TakeTurnOutcome()).at(0).result, kCompleted);
 }
 
 TEST_F(AgentEngineTest, FencedOffRunIsStoppedAndNotReported) {
@@ -296,7 +294,7 @@ TEST_F(AgentEngineTest, FencedOffRunIsStoppedAndNotReported) {
   EXPECT_EQ(Commands<StopRun>(TakeTurnOutcome()).size(), 1u);
   engine_->OnEnded(Token(1), kCompleted);
   const Outcome outcome = TakeTurnOutcome();
-  EXPECT_THAT(Items<core::RunEnded>(outcome), IsEmpty());
+  EXPECT_THAT(Messages<core::RunEnded>(outcome), IsEmpty());
   EXPECT_EQ(std::get<RunForgotten>(outcome.journal.at(0)).token, Token(1));
   EXPECT_THAT(Reopen().running, IsEmpty());
 }
@@ -307,8 +305,8 @@ TEST_F(AgentEngineTest, AcknowledgedHeartbeatMovesTheFencesOfListedRuns) {
   RunTask(1);
   Advance(absl::Seconds(15));
   const Outcome heartbeat = TakeTurnOutcome();
-  ASSERT_EQ(Items<core::Heartbeat>(heartbeat).size(), 1u);
-  EXPECT_THAT(Items<core::Heartbeat>(heartbeat)[0].running, ElementsAre(Token(1)));
+  ASSERT_EQ(Messages<core::Heartbeat>(heartbeat).size(), 1u);
+  EXPECT_THAT(Messages<core::Heartbeat>(heartbeat)[0].running, ElementsAre(Token(1)));
   const absl::Duration sent = now_;
   now_ += absl::Seconds(3);
   Acknowledge(heartbeat);
@@ -337,7 +335,7 @@ TEST_F(AgentEngineTest, SessionsShorterThanAHeartbeatPeriodRenewRuns) {
 TEST_F(AgentEngineTest, SessionOfAnIdleAgentOpensWithoutAHeartbeat) {
   Reopen();
   engine_->FireTimers(now_);
-  EXPECT_THAT(Items<core::Heartbeat>(TakeTurnOutcome()), IsEmpty());
+  EXPECT_THAT(Messages<core::Heartbeat>(TakeTurnOutcome()), IsEmpty());
 }
 
 TEST_F(AgentEngineTest, HeartbeatDoesNotRenewUnlistedRuns) {
@@ -353,7 +351,7 @@ TEST_F(AgentEngineTest, RunThatEndsWithoutACancelIsReportedImmediatelyAndLost) {
   engine_->OnEnded(Token(1), kKilled);
   EXPECT_EQ(engine_->TimeUntilNextTimer(now_), absl::ZeroDuration());
   Advance(absl::ZeroDuration());
-  EXPECT_EQ(Items<core::RunEnded>(TakeTurnOutcome()).at(0).result, kKilled);
+  EXPECT_EQ(Messages<core::RunEnded>(TakeTurnOutcome()).at(0).result, kKilled);
   EXPECT_FALSE(engine_->is_idle()) << "it is not acknowledged";
   Handle(core::ResultAck{Token(1)});
   EXPECT_TRUE(engine_->is_idle());
@@ -366,7 +364,8 @@ TEST_F(AgentEngineTest, RunStoppedAtItsFenceIsLostWithoutAResult) {
   now_ += absl::Seconds(50);
   engine_->OnEnded(Token(1), kKilled);
   Advance(absl::ZeroDuration());
-  EXPECT_THAT(Items<core::RunEnded>(TakeTurnOutcome()), IsEmpty()) << "it may run on another agent";
+  EXPECT_THAT(Messages<core::RunEnded>(TakeTurnOutcome()), IsEmpty())
+      << "it may run on another agent";
   const core::SessionOpened opened = Reopen();
   EXPECT_THAT(opened.lost, ElementsAre(Token(1)));
   EXPECT_THAT(opened.ended, IsEmpty());
@@ -381,7 +380,7 @@ TEST_F(AgentEngineTest, LongResultIsTruncatedToItsEndAndFlagged) {
   large.error = std::string(core::kErrorBytesMax - 1, 'x') + "\xc3\xa4";
   engine_->OnEnded(Token(1), large);
   const Outcome outcome = TakeTurnOutcome();
-  const RunResult sent = Items<core::RunEnded>(outcome).at(0).result;
+  const RunResult sent = Messages<core::RunEnded>(outcome).at(0).result;
   EXPECT_EQ(sent.result.size(), core::kResultBytesMax);
   EXPECT_TRUE(sent.result.ends_with("xend"));
   EXPECT_TRUE(sent.result_truncated);
@@ -474,7 +473,7 @@ TEST_F(AgentEngineTest, ResultsFollowTheOpeningMessageUntilAcknowledged) {
 TEST_F(AgentEngineTest, DrainingAgentAcceptsNothingAndReportsIt) {
   RunTask(1);
   engine_->BeginDrain();
-  EXPECT_TRUE(Items<core::LoadReport>(TakeTurnOutcome()).at(0).leaving);
+  EXPECT_TRUE(Messages<core::LoadReport>(TakeTurnOutcome()).at(0).leaving);
   HandleStart(2);
   EXPECT_THAT(Answers(), ElementsAre("AGENT_BUSY"));
   EXPECT_TRUE(Reopen().leaving) << "from the opening message on";

@@ -24,7 +24,7 @@ class TracedRunner final : public ports::TaskRunner, private ports::RunObserver 
       ports::RunObserver& observer);
   ~TracedRunner() override;
 
-  absl::Status Check(const core::TaskSpec& spec) const override { return runner_->Check(spec); }
+  absl::Status Check(const core::RunSpec& spec) const override { return runner_->Check(spec); }
   void Start(ports::RunRequest request) override;
   void Stop(const core::FenceToken& token) override;
   void Kill(const core::FenceToken& token) override;

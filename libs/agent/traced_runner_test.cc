@@ -42,7 +42,7 @@ struct TracedHarness {
 
   ports::TaskRunner& runner() { return *fixture.runner; }
   void Destroy() { fixture.runner.reset(); }
-  core::TaskSpec Spec() { return test::SpecOf("prompt"); }
+  core::RunSpec Spec() { return test::SpecOf("prompt"); }
   void Finish(const core::FenceToken& run) { fixture.fake->End(run); }
   void ApplyStop(const core::FenceToken& run) {
     fixture.fake->End(run, {.end = RunResult::End::kCancelled});
@@ -58,7 +58,7 @@ class TracedRunnerTest : public testing::Test {
   const core::FenceToken token_ = test::RunToken(1);
 
   void Start(const core::SpanContext& trace, absl::Duration timeout = absl::Hours(1)) {
-    core::TaskSpec spec = test::SpecOf("canary");
+    core::RunSpec spec = test::SpecOf("canary");
     spec.timeout = timeout;
     ports::RunRequest request = test::MakeRunRequest(token_, spec);
     request.trace = trace;

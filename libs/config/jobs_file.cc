@@ -38,7 +38,7 @@
 #include "libs/core/limits.h"
 #include "libs/wire/enums.h"
 #include "libs/wire/job.h"
-#include "libs/wire/task.h"
+#include "libs/wire/spec.h"
 #include "libs/wire/time.h"
 
 namespace callboard::config {
@@ -114,8 +114,9 @@ std::vector<SettingField> ListJobKeys() {
 std::string UnknownKeyText(absl::string_view key, const std::vector<std::string>& known) {
   const std::string nearest = base::Nearest(key, known);
   return absl::StrCat("there is no key '", base::EscapeForError(key), "'; ",
-                      nearest.empty() ? absl::StrCat("keys are ", absl::StrJoin(known, ", "))
-                                      : absl::StrCat("did you mean '", nearest, "'?"));
+                      known.empty()     ? "write a map in the key before the dot"
+                      : nearest.empty() ? absl::StrCat("keys are ", absl::StrJoin(known, ", "))
+                                        : absl::StrCat("did you mean '", nearest, "'?"));
 }
 
 // ---- A job --------------------------------------------------------------------------------------
@@ -130,8 +131,7 @@ std::string ErrorField(const absl::Status& error) {
 
 // Checks a submit as the director does.
 absl::Status CheckSubmit(const SubmitProto& request) {
-  ASSIGN_OR_RETURN(const auto submission, wire::FromProto(request));
-  return core::CheckSupported(submission.spec);
+  return wire::ReadSubmit(SubmitProto(request), core::QueueOptions().max_attempts).status();
 }
 
 // One job of the file. Reads its keys into messages and makes a core::Job of them.
@@ -144,6 +144,11 @@ class JobReader {
         reader_({path, SubjectOf(node["name"]), UnknownKeyText}, keys) {}
 
   absl::StatusOr<core::Job> Read(const YAML::Node& node) {
+    for (const auto& entry : node) {
+      // To the reader, `catch_up.all` is the key `all` in the map `catch_up`.
+      const std::string key = entry.first.Scalar();
+      if (absl::StrContains(key, '.')) return reader_.Error(entry.first, UnknownKeyText(key, {}));
+    }
     RETURN_IF_ERROR(reader_.ReadMap(node));
     for (const FileValue& value : reader_.values()) RETURN_IF_ERROR(Assign(value));
     for (const char* key : {"name", "schedule"}) {

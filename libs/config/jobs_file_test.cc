@@ -469,6 +469,13 @@ TEST(JobReaderTest, InvalidScheduleIsAnErrorWithFieldAndColumn) {
                ::testing::StartsWith("f:6: job a: schedule: hour: 25 is not in 0-23")));
 }
 
+TEST(JobReaderTest, KeyWithADotIsAnErrorWithAdvice) {
+  EXPECT_THAT(
+      ReadJobs("jobs:\n- {name: a, schedule: '@daily', prompt: p, catch_up.all: 5}\n", "f"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::HasSubstr("'catch_up.all'; write a map in the key before the dot")));
+}
+
 TEST(JobReaderTest, InvalidElementIsAnErrorWithItsLine) {
   const std::pair<const char*, const char*> wrong[] = {
       {"retry_on:\n  - exit:7\n  - timeout\n  - never",

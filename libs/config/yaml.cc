@@ -189,11 +189,11 @@ absl::Status YamlReader::Error(const YAML::Node& node, absl::string_view problem
 }
 
 absl::Status YamlReader::ReadMap(const YAML::Node& map, const std::string& prefix) {
-  std::set<std::string> seen;
   for (const auto& entry : map) {
     const std::string key = entry.first.Scalar();
     const std::string name = prefix.empty() ? key : absl::StrCat(prefix, ".", key);
-    if (!seen.insert(key).second) return Error(entry.first, absl::StrCat(name, " is duplicated"));
+    if (!names_.insert(name).second)
+      return Error(entry.first, absl::StrCat(name, " is duplicated"));
     RETURN_IF_ERROR(ReadEntry(entry.first, entry.second, name));
   }
   return absl::OkStatus();

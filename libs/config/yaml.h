@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,6 +92,8 @@ class YamlReader {
   const Options options_;
   const std::vector<SettingField>& settings_;
   std::vector<FileValue> values_;
+  // The full names of all keys, which may not repeat.
+  std::set<std::string> names_;
   size_t bytes_ = 0;
 };
 

@@ -9,7 +9,6 @@
 #include <variant>
 
 #include "absl/time/time.h"
-#include "libs/core/fingerprint.h"
 #include "libs/core/ids.h"
 #include "libs/core/queue.h"
 #include "libs/core/task.h"
@@ -19,9 +18,8 @@ namespace callboard::core {
 
 // The first record of a task, and the only one with its spec.
 struct TaskAdmitted {
-  // The spec, with the queue's defaults filled in. Never null.
+  // Never null.
   SpecPtr spec = {};
-  // Fingerprint of the spec before the defaults were filled in.
   Fingerprint fingerprint = {};
   std::optional<QueuePolicy> policy = {};
   // Identity of the submitter.

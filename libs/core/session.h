@@ -1,6 +1,6 @@
-// The messages that a director and an agent exchange in a Session, as value types. A Session may
-// break after any message, so each side must tolerate messages that are lost, late, repeated or out
-// of order.
+// The messages that a director and an agent exchange in a Session, as value types. On the wire, a
+// message is one item of a SessionRequest or a SessionResponse. A Session may break after any
+// message, so each side must tolerate messages that are lost, late, repeated or out of order.
 
 #ifndef CALLBOARD_LIBS_CORE_SESSION_H_
 #define CALLBOARD_LIBS_CORE_SESSION_H_
@@ -99,13 +99,14 @@ struct LoadReport {
   bool leaving = false;
 };
 
-using AgentItem = std::variant<StartAnswer, RunEnded, Heartbeat, LoadReport>;
-
 // Starts a task on the agent.
 struct StartRun {
   FenceToken token;
-  // Null if the engine does not hold the spec in memory. The sender then reads it from the store.
-  SpecPtr spec;
+  // At the director: null if the engine does not hold the spec in memory. The sender then reads it
+  // from the store.
+  SpecBytes spec = {};
+  // At the agent: what it needs of the spec. Never null there.
+  RunSpecPtr run = {};
   // The time of the agent's clock at which the lease starts.
   absl::Duration agent_time;
   // The parent span of the run; SpanContext() if the run is not traced.
@@ -132,8 +133,6 @@ struct FenceOff {
 struct GoingAway {
   absl::Duration extension;
 };
-
-using DirectorItem = std::variant<StartRun, CancelRun, ResultAck, FenceOff, GoingAway>;
 
 // ---- Messages that do not reach the director's engine ----
 
@@ -186,10 +185,11 @@ struct OutputAck {
 // An item that this version does not know. The receiver ignores and counts it.
 struct UnknownItem {};
 
-// All messages of an agent, and all messages of a director.
-using AgentMessage = std::variant<SessionOpened, AgentItem, RunOutput, UnknownItem>;
-using DirectorMessage =
-    std::variant<SessionTerms, DirectorItem, HeartbeatAck, OutputAck, UnknownItem>;
+// A message of an agent, and a message of a director.
+using AgentMessage = std::variant<SessionOpened, StartAnswer, RunEnded, Heartbeat, LoadReport,
+                                  RunOutput, UnknownItem>;
+using DirectorMessage = std::variant<SessionTerms, StartRun, CancelRun, ResultAck, FenceOff,
+                                     GoingAway, HeartbeatAck, OutputAck, UnknownItem>;
 
 }  // namespace callboard::core
 

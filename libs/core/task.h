@@ -1,4 +1,5 @@
 // Value types of a task: its spec, its state and its events.
+
 #ifndef CALLBOARD_LIBS_CORE_TASK_H_
 #define CALLBOARD_LIBS_CORE_TASK_H_
 
@@ -7,9 +8,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/core/dispatch_rules.h"
@@ -36,25 +37,17 @@ constexpr absl::string_view Name(TaskSource source) {
   return "";
 }
 
-enum class Priority { kLow, kNormal, kHigh };
-enum class Constraint { kCpuHeavy, kDiskWriteHeavy, kNetworkHeavy };
-enum class RunWhen { kAnytime, kQuiet };
+// Defaults of fields of a submit.
+inline constexpr absl::string_view kDefaultLane = "default";
+inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(1800);
+
 enum class OnAgentLost { kFail, kRequeue };
 enum class OverlapPolicy { kSkip, kQueueOne, kAllow };
-
-// The project that a task works in.
-struct Project {
-  std::string name;
-  // Folder on the agent.
-  std::string path;
-
-  friend bool operator==(const Project&, const Project&) = default;
-};
 
 // Limits how many tasks with the same key are live at a time.
 struct Overlap {
   std::string key;
-  std::optional<OverlapPolicy> policy;
+  OverlapPolicy policy = OverlapPolicy::kSkip;
   // Number of live tasks of the key from which on the policy applies; 0 means 1.
   uint32_t n = 0;
 
@@ -63,49 +56,90 @@ struct Overlap {
   friend bool operator==(const Overlap&, const Overlap&) = default;
 };
 
-// Defaults of TaskSpec fields.
-inline constexpr absl::string_view kDefaultLane = "default";
-inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(1800);
+// ---- The spec of a task, as the director sees it ----
 
-// The contents of a submit. An absent, empty or zero field means the queue's default.
-struct TaskSpec {
-  std::string prompt;
-  std::string payload;
-  std::string model;
-  absl::Duration timeout;
-  std::string session_id;
-  std::optional<Project> project;
-  std::map<std::string, std::string> env;
-  std::optional<bool> thinking;
-  std::string request_id;
-  std::optional<TaskSource> source;
+// A serialized callboard.v1.TaskSpec, validated and with the defaults filled in. Stored, sent and
+// shown without being changed. Shared instead of copied.
+using SpecBytes = std::shared_ptr<const std::string>;
+
+// The part of a spec that the director schedules by. Many tasks have equal terms.
+struct PlacementTerms {
+  // Identity of the submitter; set at admission.
+  std::string identity;
+  TaskSource source = TaskSource::kApi;
   std::string source_job;
   std::string job_type;
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> required_labels;
-  std::string lane;
-  std::optional<Priority> priority;
+  std::string lane = std::string(kDefaultLane);
   std::string fairness_key;
-  uint32_t cost_units = 0;
-  std::vector<Constraint> constraints;
-  std::optional<RunWhen> run_when;
-  bool time_sensitive = false;
-  std::optional<absl::Time> earliest_start_at;
-  std::optional<absl::Time> deadline_at;
-  absl::Duration expected_duration;
+  absl::Duration timeout = kDefaultTimeout;
   uint32_t max_attempts = 0;
   std::vector<RetryRule> retry_on;
-  std::optional<OnAgentLost> on_agent_lost;
+  OnAgentLost on_agent_lost = OnAgentLost::kFail;
   std::optional<Overlap> overlap;
 
-  friend bool operator==(const TaskSpec&, const TaskSpec&) = default;
+  friend bool operator==(const PlacementTerms&, const PlacementTerms&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const PlacementTerms& terms) {
+    // The other fields seldom differ between terms that are equal in these.
+    return H::combine(std::move(h), terms.identity, terms.source_job, terms.labels, terms.lane,
+                      terms.fairness_key, terms.timeout, terms.max_attempts);
+  }
+};
+
+// The spec of a task: its bytes, and what the director decides by, which is read from them.
+struct TaskSpec {
+  // Null only in an empty spec.
+  SpecBytes bytes;
+  std::string request_id;
+  std::string session_id;
+  absl::Time earliest_start_at = absl::InfinitePast();
+  absl::Time deadline_at = absl::InfiniteFuture();
+  PlacementTerms terms;
+
+  // Compares the contents of `bytes`.
+  friend bool operator==(const TaskSpec& a, const TaskSpec& b) {
+    const bool same_bytes =
+        a.bytes == nullptr || b.bytes == nullptr ? a.bytes == b.bytes : *a.bytes == *b.bytes;
+    return same_bytes && a.request_id == b.request_id && a.session_id == b.session_id &&
+           a.earliest_start_at == b.earliest_start_at && a.deadline_at == b.deadline_at &&
+           a.terms == b.terms;
+  }
 };
 // An immutable spec that is shared instead of copied.
 using SpecPtr = std::shared_ptr<const TaskSpec>;
 
+// A hash of the contents of a submit. Two submits with the same request id are the same submit if
+// their fingerprints are equal.
+//
+// A field that has its default value adds nothing, so an absent value and an explicit default are
+// equal, and so are requests from before and after a field was added to the API. The fields
+// request_id, policy, ticket and validate_only are left out.
+struct Fingerprint {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  // max_attempts of the submit; 0 if absent. Not part of the hash, because its default is a setting
+  // that may change.
+  uint32_t max_attempts = 0;
+
+  // Returns true if both are fingerprints of the same submit. `max_attempts_default` is the current
+  // default.
+  bool Matches(const Fingerprint& other, uint32_t max_attempts_default) const {
+    const auto attempts = [=](uint32_t sent) { return sent == 0 ? max_attempts_default : sent; };
+    return high == other.high && low == other.low &&
+           (max_attempts == other.max_attempts ||
+            attempts(max_attempts) == attempts(other.max_attempts));
+  }
+
+  friend auto operator<=>(const Fingerprint&, const Fingerprint&) = default;
+};
+
 // A submit: the spec of a task, and options of its admission.
 struct Submission {
   TaskSpec spec;
+  // Computed only if the spec has a request id.
+  Fingerprint fingerprint;
   // The policy of the queue if absent.
   std::optional<QueuePolicy> policy;
   // A ticket that reserves a place; empty for none.
@@ -116,6 +150,36 @@ struct Submission {
 
   friend bool operator==(const Submission&, const Submission&) = default;
 };
+
+// ---- The spec of a task, as an agent sees it ----
+
+// The project that a task works in.
+struct Project {
+  std::string name;
+  // Folder on the agent.
+  std::string path;
+
+  friend bool operator==(const Project&, const Project&) = default;
+};
+
+// The part of a spec that an agent needs to run the task.
+struct RunSpec {
+  std::string prompt;
+  std::string payload;
+  std::string model;
+  // Zero for the agent's default.
+  absl::Duration timeout;
+  std::string session_id;
+  Project project;
+  std::map<std::string, std::string> env;
+  std::optional<bool> thinking;
+  std::string lane = std::string(kDefaultLane);
+
+  friend bool operator==(const RunSpec&, const RunSpec&) = default;
+};
+using RunSpecPtr = std::shared_ptr<const RunSpec>;
+
+// ---- A task and its events, as users see them ----
 
 // pending → dispatching → working → completed | failed | cancelled.
 enum class LifecycleState { kPending, kDispatching, kWorking, kCompleted, kFailed, kCancelled };
@@ -136,7 +200,8 @@ enum class FailureReason {
 // A snapshot of a task.
 struct Task {
   QueueId queue_id;
-  TaskSpec spec;
+  // Null if the task was deleted, and only its id and state are known.
+  SpecBytes spec;
   std::optional<QueuePolicy> policy;
   LifecycleState state = LifecycleState::kPending;
   // Present if the task failed.
@@ -165,8 +230,6 @@ struct Task {
   std::optional<TraceId> trace_id;
   std::optional<QueueId> redrive_of;
   std::optional<QueueId> redriven_as;
-
-  friend bool operator==(const Task&, const Task&) = default;
 };
 
 enum class TaskEventKind {
@@ -212,11 +275,6 @@ struct TaskEvent {
 
   friend bool operator==(const TaskEvent&, const TaskEvent&) = default;
 };
-
-// Returns UNIMPLEMENTED with the reason FIELD_NOT_SUPPORTED, naming the field, if `spec` uses a
-// field that is part of the API but not implemented yet. Values that mean the default are accepted.
-// The director checks every submit, and the scheduler every job when it reads the jobs file.
-absl::Status CheckSupported(const TaskSpec& spec);
 
 }  // namespace callboard::core
 

@@ -12,23 +12,6 @@
 namespace callboard::core {
 namespace {
 
-PlacementTerms MakeTerms(const TaskAdmitted& admitted) {
-  const TaskSpec& spec = *admitted.spec;
-  return {.identity = admitted.identity,
-          .source = spec.source.value_or(TaskSource::kApi),
-          .source_job = spec.source_job,
-          .job_type = spec.job_type,
-          .labels = spec.labels,
-          .required_labels = spec.required_labels,
-          .lane = spec.lane,
-          .fairness_key = spec.fairness_key,
-          .timeout = spec.timeout,
-          .max_attempts = spec.max_attempts,
-          .retry_on = spec.retry_on,
-          .on_agent_lost = spec.on_agent_lost.value_or(OnAgentLost::kFail),
-          .overlap = spec.overlap};
-}
-
 // Checks that a change may happen to a task. Returns an empty text, or what is wrong.
 struct TransitionChecker {
   const TaskState& task;
@@ -95,19 +78,20 @@ struct TransitionApplier {
   void operator()(const TaskAdmitted& change) const {
     const TaskSpec& spec = *change.spec;
     task.queue_id = record.queue_id;
-    task.terms = pool.Get(MakeTerms(change));
+    PlacementTerms terms = spec.terms;
+    terms.identity = change.identity;
+    task.terms = pool.Get(std::move(terms));
     task.request_id = spec.request_id;
     task.session_id = spec.session_id;
-    task.earliest_start_at = spec.earliest_start_at.value_or(absl::InfinitePast());
-    task.deadline_at = spec.deadline_at.value_or(absl::InfiniteFuture());
+    task.earliest_start_at = spec.earliest_start_at;
+    task.deadline_at = spec.deadline_at;
     task.fingerprint = change.fingerprint;
     task.submitted_at = change.submitted_at;
     task.created_at = record.event.at;
     task.state = LifecycleState::kPending;
     task.sequence = change.sequence;
     task.admitted_sequence = change.sequence;
-    // Records of versions without tracing have no trace.
-    task.trace = change.trace == SpanContext() ? SubmitSpan(record.queue_id) : change.trace;
+    task.trace = change.trace;
   }
 
   void operator()(const TaskDispatched& change) const {
@@ -233,8 +217,7 @@ void Apply(const TaskRecord& record, PlacementTermsPool& pool, TaskState& task) 
   CHECK(error.empty()) << ToString(record.queue_id) << ": record " << record.number << " " << error;
   std::visit(TransitionApplier{record, pool, task}, record.change);
   task.last_record = record.number;
-  // Versions without event numbers may have written records in between. The numbers still increase.
-  task.last_event_number = std::max(task.last_event_number + 1, record.event.number);
+  task.last_event_number = record.event.number;
   task.last_event_kind = record.event.kind;
   if (record.event.kind == TaskEventKind::kBusy) {
     task.history.Mutable().last_busy = record.number;
@@ -251,7 +234,7 @@ Task BuildTask(absl::Span<const TaskRecord> records) {
   for (const TaskRecord& record : records) {
     Apply(record, pool, state);
     if (const auto* admitted = std::get_if<TaskAdmitted>(&record.change)) {
-      task.spec = *admitted->spec;
+      task.spec = admitted->spec->bytes;
       task.policy = admitted->policy;
       task.redrive_of = admitted->redrive_of;
     } else if (const auto* ended = std::get_if<TaskEnded>(&record.change)) {

@@ -26,31 +26,6 @@ namespace callboard::core {
 // (DirectorEngine::HandleBusy()).
 inline constexpr uint32_t kKeepsPlaceFromBusyAnswer = 5;
 
-// The part of a task's spec that the director schedules by. Many tasks have equal terms.
-struct PlacementTerms {
-  std::string identity;
-  TaskSource source = TaskSource::kApi;
-  std::string source_job;
-  std::string job_type;
-  std::map<std::string, std::string> labels;
-  std::map<std::string, std::string> required_labels;
-  std::string lane;
-  std::string fairness_key;
-  absl::Duration timeout;
-  uint32_t max_attempts = 0;
-  std::vector<RetryRule> retry_on;
-  OnAgentLost on_agent_lost = OnAgentLost::kFail;
-  std::optional<Overlap> overlap;
-
-  friend bool operator==(const PlacementTerms&, const PlacementTerms&) = default;
-  template <class H>
-  friend H AbslHashValue(H h, const PlacementTerms& terms) {
-    // The other fields seldom differ between terms that are equal in these.
-    return H::combine(std::move(h), terms.identity, terms.source_job, terms.labels, terms.lane,
-                      terms.fairness_key, terms.timeout, terms.max_attempts);
-  }
-};
-
 // Returns the Session features that an agent must announce to run such a task. Session version 1
 // supports all current fields; a field that needs more adds its feature here.
 std::set<std::string> RequiredFeatures(const PlacementTerms& terms);

@@ -16,8 +16,8 @@ class TaskFixture {
  public:
   TaskFixture() {
     TaskSpec spec;
-    spec.prompt = "echo hello";
-    spec.max_attempts = 3;
+    spec.bytes = std::make_shared<const std::string>("a spec");
+    spec.terms.max_attempts = 3;
     TaskRecord admission = {.queue_id = kId, .number = 1};
     admission.event.number = 2;
     admission.change = TaskAdmitted{.spec = std::make_shared<const TaskSpec>(spec),
@@ -219,10 +219,6 @@ TEST(TaskStateTest, BusyAnswerClearsBeginsTrace) {
   EXPECT_TRUE(fixture.state().history->begins_trace);
   fixture.Apply(StartAnsweredBusy{.dispatched = {.dispatch = DispatchNumber(2)}});
   EXPECT_FALSE(fixture.state().history->begins_trace);
-}
-
-TEST(TaskStateTest, TaskWithoutAStoredTraceGetsOne) {
-  EXPECT_TRUE(TaskFixture().state().trace == SubmitSpan(kId));
 }
 
 TEST(TaskStateDeathTest, NothingLeavesATerminalState) {

@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 
 AgentView ViewAgent(EngineFixture& director, const std::string& name) {
-  return *director.engine().FindAgent(name, director.now());
+  return *director.engine().views().FindAgent(name, director.now());
 }
 
 TEST(AgentViewTest, IdleAgentIsShownWithTheDataOfItsSession) {
@@ -152,8 +152,9 @@ TEST(AgentViewTest, SessionReplacesTheAnnouncedLabelsAndLanes) {
   EXPECT_THAT(ViewAgent(director, "a").labels, ElementsAre(Pair("gpu", "yes")));
   EXPECT_EQ(ViewAgent(director, "a").lanes, announced.lanes);
   director.Add();
-  EXPECT_EQ(director.engine().Status(director.now()).in_flight(), 0u);
-  EXPECT_EQ(director.engine().Status(director.now()).max_in_flight, 0u) << "it is not connected";
+  EXPECT_EQ(director.engine().views().Status(director.now()).in_flight(), 0u);
+  EXPECT_EQ(director.engine().views().Status(director.now()).max_in_flight, 0u)
+      << "it is not connected";
 
   core::SessionOpened opened = EngineFixture::IdleAgent("a");
   opened.labels = {{"gpu", "no"}};
@@ -165,7 +166,8 @@ TEST(AgentViewTest, SessionReplacesTheAnnouncedLabelsAndLanes) {
 
 TEST(AgentViewTest, UnknownAgentIsNotFound) {
   EngineFixture director;
-  EXPECT_THAT(director.engine().FindAgent("a", director.now()), HasReason("AGENT_NOT_FOUND"));
+  EXPECT_THAT(director.engine().views().FindAgent("a", director.now()),
+              HasReason("AGENT_NOT_FOUND"));
 }
 
 TEST(AgentViewTest, AgentsAreListedByNamePageByPage) {
@@ -174,7 +176,7 @@ TEST(AgentViewTest, AgentsAreListedByNamePageByPage) {
   const auto names = [&](const std::string& after) {
     std::vector<std::string> names;
     const AgentPage page =
-        director.engine().ListAgents({.after = after, .page_size = 2}, director.now());
+        director.engine().views().ListAgents({.after = after, .page_size = 2}, director.now());
     for (const AgentView& agent : page.agents) names.push_back(agent.name);
     names.push_back(page.has_more ? "more" : "end");
     return names;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/memory/memory.h"
 #include "libs/base/check.h"
 #include "libs/base/error.h"
 
@@ -136,7 +135,7 @@ void Director::Decide(absl::Span<CommandPtr> commands, Moment now) {
         replies_.push_back(std::move(command));
         break;
       case Command::DecideResult::kWait:
-        waiters_.Add(absl::WrapUnique(static_cast<AdmissionCommand*>(command.release())));
+        waiters_.Add(std::move(command));
         break;
       case Command::DecideResult::kNoReply:
         break;
@@ -164,9 +163,9 @@ void Director::BeginShutdown(Moment now) {
 void Director::CollectAnswers() {
   if (engine_ == nullptr || engine_->outcome().answers.empty()) return;
   for (Outcome::Answer& answer : engine_->TakeAnswers()) {
-    std::unique_ptr<AdmissionCommand> command = waiters_.Remove(answer.waiter);
+    CommandPtr command = waiters_.Remove(answer.waiter);
     if (command == nullptr) continue;
-    command->SetDecision(std::move(answer.decision));
+    *command->decision() = std::move(answer.decision);
     calls_in_turn_ += command->weight();
     replies_.push_back(std::move(command));
   }
@@ -208,20 +207,20 @@ absl::Status Director::Flush(Turn turn) {
 }
 
 absl::Status Director::SendToAgents(std::vector<Outcome::Message> messages) {
-  // All items for one agent are sent as one message.
+  // All messages for one agent are sent together.
   std::stable_sort(messages.begin(), messages.end(), [](const auto& left, const auto& right) {
     return left.session < right.session;
   });
-  std::vector<core::DirectorItem> items;
+  std::vector<core::DirectorMessage> together;
   for (size_t i = 0; i < messages.size(); ++i) {
-    if (auto* start = std::get_if<core::StartRun>(&messages[i].item);
+    if (auto* start = std::get_if<core::StartRun>(&messages[i].message);
         start != nullptr && !start->spec) {
-      ASSIGN_OR_RETURN(start->spec, store_->TaskSpec(start->token.queue_id));
+      ASSIGN_OR_RETURN(start->spec, store_->Spec(start->token.queue_id));
       CHECK(start->spec != nullptr) << ToString(start->token.queue_id);
     }
-    items.push_back(std::move(messages[i].item));
+    together.push_back(std::move(messages[i].message));
     const bool is_last = i + 1 == messages.size() || messages[i + 1].session != messages[i].session;
-    if (is_last) deps_.agents.Send(messages[i].session, std::exchange(items, {}));
+    if (is_last) deps_.agents.Send(messages[i].session, std::exchange(together, {}));
   }
   return absl::OkStatus();
 }

@@ -38,8 +38,8 @@ class DirectorTest : public testing::Test {
 
   // A submit that waits if there is no place.
   CommandPtr Submit(uint64_t call, const std::string& prompt = "echo") {
-    core::Submission submission;
-    submission.spec.prompt = prompt;
+    core::Submission submission = test::SubmissionOf("echo");
+    submission.spec.bytes = test::SpecBytesOf(prompt);
     submission.policy = core::QueuePolicy::kBlock;
     return SubmitCommand(CallId(call), "me", std::move(submission), clock_.WallNow(),
                          [this, call](const Decision& decision) {
@@ -48,22 +48,24 @@ class DirectorTest : public testing::Test {
                          });
   }
   CommandPtr GetStatus() {
-    return CallCommand<core::QueueStatus>(
-        Command::Access::kRead,
-        [](DirectorEngine& engine, Moment now) { return engine.Status(now); },
+    return MakeCommand(
+        {.access = Command::Access::kRead},
+        [](DirectorEngine& engine, Moment now) { return engine.views().Status(now); },
         [this](absl::StatusOr<core::QueueStatus> status) { status_ = std::move(status); });
   }
   CommandPtr Open(uint64_t session) {
     core::SessionOpened opened = {.name = "a", .instance_id = "a/1", .url = "grpc://a"};
     opened.lanes = {{"default", {.slots = 1, .used = 0}}};
-    return AgentCommand([session, opened](DirectorEngine& engine, Moment now) {
-      CHECK_OK(engine.OnSessionOpened(core::AgentSessionId(session), opened, now));
-    });
+    return MakeCommand(
+        {.origin = Command::Origin::kAgent}, [session, opened](DirectorEngine& engine, Moment now) {
+          CHECK_OK(engine.OnSessionOpened(core::AgentSessionId(session), opened, now));
+        });
   }
-  CommandPtr Send(uint64_t session, core::AgentItem item) {
-    return AgentCommand([session, item](DirectorEngine& engine, Moment now) {
-      engine.OnItems(core::AgentSessionId(session), {item}, now);
-    });
+  CommandPtr Send(uint64_t session, core::AgentMessage message) {
+    return MakeCommand({.origin = Command::Origin::kAgent},
+                       [session, message](DirectorEngine& engine, Moment now) {
+                         engine.OnMessages(core::AgentSessionId(session), {message}, now);
+                       });
   }
   template <class... Commands>
   static std::vector<CommandPtr> ToVector(Commands... commands) {
@@ -155,12 +157,13 @@ TEST_F(DirectorTest, HeartbeatNeedsNoCommit) {
 
 TEST_F(DirectorTest, ArrivedHeartbeatRenewsTheLeaseBeforeTimersFire) {
   Turn(Open(1), Submit(1));
-  const core::FenceToken token = std::get<core::StartRun>(link_.TakeSent().front().item).token;
+  const core::FenceToken token = std::get<core::StartRun>(link_.TakeSent().front().message).token;
   Turn(Send(1, core::StartAnswer{token, absl::OkStatus()}));
   // The disk was slow: the lease ended long ago, and a heartbeat is waiting.
   clock_.Advance(absl::Minutes(2));
   Turn(Send(1, core::Heartbeat{absl::Minutes(2), {token}}));
-  EXPECT_EQ(director_.engine()->Summarize(token.queue_id)->state, core::LifecycleState::kWorking);
+  EXPECT_EQ(director_.engine()->views().Summarize(token.queue_id)->state,
+            core::LifecycleState::kWorking);
 }
 
 TEST_F(DirectorTest, FailedCommitRepliesOutcomeUnknown) {
@@ -182,7 +185,8 @@ TEST_F(DirectorTest, FailedCommitFailsWaiters) {
   Turn(Submit(1), Submit(2));
   ASSERT_FALSE(answers_.contains(2));
   commit_result_ = kFails;
-  Turn(Submit(3), AgentCommand([](auto& engine, auto now) { engine.Pause("me", "", now); }));
+  Turn(Submit(3), MakeCommand({.origin = Command::Origin::kAgent},
+                              [](auto& engine, auto now) { engine.Pause("me", "", now); }));
   EXPECT_THAT(ErrorOf(2), HasReason("STORE_UNAVAILABLE"));
   EXPECT_THAT(ErrorOf(3), HasReason("STORE_UNAVAILABLE"));
 }
@@ -208,8 +212,9 @@ TEST_F(DirectorTest, ReopenedStoreIsARestart) {
   EXPECT_GT(director_.engine()->epoch(), epoch);
   EXPECT_THAT(link_.epochs(), ElementsAre(epoch, director_.engine()->epoch()));
   // The record was written, although its caller got an error.
-  EXPECT_EQ(director_.engine()->Status({clock_.WallNow(), clock_.MonotonicNow()}).counts.pending,
-            1u);
+  EXPECT_EQ(
+      director_.engine()->views().Status({clock_.WallNow(), clock_.MonotonicNow()}).counts.pending,
+      1u);
   EXPECT_FALSE(director_.engine()->fleet().agents().at("a").is_connected());
 }
 
@@ -267,7 +272,7 @@ TEST_F(DirectorTest, ObserverSeesTaskChangesAndThePreviousStates) {
   Turn(Submit(1));
   clock_.Advance(absl::Seconds(2));
   Turn(Open(1));
-  const core::FenceToken token = std::get<core::StartRun>(link_.TakeSent().front().item).token;
+  const core::FenceToken token = std::get<core::StartRun>(link_.TakeSent().front().message).token;
   clock_.Advance(absl::Seconds(3));
   Turn(Send(1, core::StartAnswer{token, absl::UnavailableError("down")}));
   std::vector<core::TaskEventKind> kinds;
@@ -330,12 +335,12 @@ TEST_F(DirectorTest, NextTurnTimeIsStable) {
 
 TEST_F(DirectorTest, ResultIsNotAcknowledgedWhileTheDiskIsFull) {
   Turn(Open(1), Submit(1));
-  const core::FenceToken token = std::get<core::StartRun>(link_.TakeSent().front().item).token;
+  const core::FenceToken token = std::get<core::StartRun>(link_.TakeSent().front().message).token;
   commit_result_ = kDiskIsFull;
   Turn(Send(1, core::RunEnded{token, {}}));
   Turn(Send(1, core::RunEnded{token, {}}));
   EXPECT_THAT(link_.TakeSent(), IsEmpty());
-  EXPECT_EQ(director_.engine()->Summarize(token.queue_id)->state,
+  EXPECT_EQ(director_.engine()->views().Summarize(token.queue_id)->state,
             core::LifecycleState::kDispatching);
 }
 
@@ -344,7 +349,8 @@ TEST_F(DirectorTest, ShutdownOutlivesAReopenedStore) {
   Turn(Submit(1));
   EXPECT_THAT(ErrorOf(1), HasReason("QUEUE_DRAINING"));
   commit_result_ = kFails;
-  Turn(AgentCommand([](auto& engine, auto now) { engine.Pause("me", "", now); }));
+  Turn(MakeCommand({.origin = Command::Origin::kAgent},
+                   [](auto& engine, auto now) { engine.Pause("me", "", now); }));
   commit_result_ = {};
   clock_.Advance(absl::Seconds(1));
   Turn(Submit(2));
@@ -389,7 +395,7 @@ TEST_F(DirectorTest, StartReadsItsSpecFromDisk) {
   Turn(Open(1));
   const auto sent = link_.TakeSent();
   ASSERT_THAT(sent, SizeIs(1));
-  EXPECT_EQ(std::get<core::StartRun>(sent[0].item).spec->prompt.size(), 20u << 20);
+  EXPECT_GT(std::get<core::StartRun>(sent[0].message).spec->size(), 20u << 20);
 }
 
 TEST_F(DirectorTest, StoreListenerSeesTheStoreWhileItIsOpen) {
@@ -462,9 +468,10 @@ TEST_F(DirectorTest, FeedHasCommittedChangesAndResetsWithTheStore) {
   EXPECT_GT(changes, 0u);
   const auto cancel = [this] {
     const core::QueueId id = std::get<SubmitResult>(answers_.at(1)).queue_id;
-    return AgentCommand([id](DirectorEngine& engine, Moment now) {
-      CHECK_OK(engine.Cancel(id, "me", "", now).status());
-    });
+    return MakeCommand({.origin = Command::Origin::kAgent},
+                       [id](DirectorEngine& engine, Moment now) {
+                         CHECK_OK(engine.Cancel(id, "me", "", now).status());
+                       });
   };
   commit_result_ = kFails;
   Turn(cancel());
@@ -482,8 +489,7 @@ TEST_F(DirectorTest, FeedHasCommittedChangesAndResetsWithTheStore) {
 TEST_F(DirectorTest, AgentsGetMessagesBeforeCallersGetReplies) {
   Turn(Open(1));
   size_t messages_before_reply = 0;
-  core::Submission submission;
-  submission.spec.prompt = "echo";
+  core::Submission submission = test::SubmissionOf("echo");
   Turn(SubmitCommand(CallId(1), "me", std::move(submission), clock_.WallNow(),
                      [&](const Decision&) { messages_before_reply = link_.TakeSent().size(); }));
   EXPECT_EQ(messages_before_reply, 1u);
@@ -491,14 +497,14 @@ TEST_F(DirectorTest, AgentsGetMessagesBeforeCallersGetReplies) {
 
 TEST_F(DirectorTest, TurnSendsOneMessagePerAgent) {
   Turn(Open(1), Submit(1));
-  const core::FenceToken first = std::get<core::StartRun>(link_.TakeSent().front().item).token;
+  const core::FenceToken first = std::get<core::StartRun>(link_.TakeSent().front().message).token;
   Turn(Submit(2));
   Turn(Send(1, core::StartAnswer{first, absl::OkStatus()}), Send(1, core::RunEnded{first, {}}));
   const auto sent = link_.TakeSent();
   ASSERT_THAT(sent, SizeIs(2));
-  EXPECT_TRUE(std::holds_alternative<core::ResultAck>(sent[0].item));
-  EXPECT_TRUE(std::holds_alternative<core::StartRun>(sent[1].item));
-  EXPECT_EQ(sent[0].message, sent[1].message);
+  EXPECT_TRUE(std::holds_alternative<core::ResultAck>(sent[0].message));
+  EXPECT_TRUE(std::holds_alternative<core::StartRun>(sent[1].message));
+  EXPECT_EQ(sent[0].batch, sent[1].batch);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ bool Read(StoreReader& reader, flow::Lane& lane, const DirectorDriver::Reply<T>&
 
 // Returns a function that finds the task in the engine.
 auto FindById(core::QueueId id) {
-  return [id](DirectorEngine& engine, Moment) { return engine.Summarize(id); };
+  return [id](DirectorEngine& engine, Moment) { return engine.views().Summarize(id); };
 }
 
 // Returns the task; if it was deleted, a task that has only its id and its state.
@@ -185,16 +185,10 @@ bool DirectorDriver::Post(CommandPtr&& command) {
   return false;
 }
 
-void DirectorDriver::GetQueueStatus(Reply<core::QueueStatus> reply) {
-  PostCall<core::QueueStatus>(
-      Command::Access::kRead, [](DirectorEngine& engine, Moment now) { return engine.Status(now); },
-      std::move(reply));
-}
-
 template <class T, class FindFn, class ReadFn>
 void DirectorDriver::FindAndRead(FindFn find_fn, Reply<T> reply, ReadFn read_fn) {
-  Post(CallCommand<TaskSummary>(
-      Command::Access::kRead, std::move(find_fn),
+  Post(MakeCommand(
+      {.access = Command::Access::kRead}, std::move(find_fn),
       [this, reply = std::move(reply), read_fn](const absl::StatusOr<TaskSummary>& summary) {
         if (!summary.ok()) return reply(summary.status());
         const auto read = [summary = *summary, read_fn](const ports::EventStore& store) {
@@ -212,7 +206,7 @@ void DirectorDriver::GetTaskByRequestId(const std::string& identity, const std::
                                         Reply<core::Task> reply) {
   FindAndRead<core::Task>(
       [identity, request_id](DirectorEngine& engine, Moment now) {
-        return engine.FindByRequestId(identity, request_id, now);
+        return engine.views().FindByRequestId(identity, request_id, now);
       },
       std::move(reply), ReadTaskOrSummary);
 }
@@ -224,25 +218,10 @@ void DirectorDriver::ListTaskEvents(const EventQuery& query, Reply<EventPage> re
                          });
 }
 
-void DirectorDriver::ExplainTask(core::QueueId id, Reply<Explanation> reply) {
-  PostCall<Explanation>(
-      Command::Access::kRead,
-      [id](DirectorEngine& engine, Moment now) { return engine.Explain(id, now); },
-      std::move(reply));
-}
-
-void DirectorDriver::KickDispatcher(Reply<KickResult> reply) {
-  PostCall<KickResult>(
-      Command::Access::kWrite, [](DirectorEngine& engine, Moment now) { return engine.Kick(now); },
-      std::move(reply));
-}
-
 void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
-  Post(CallCommand<ListPage>(
-      Command::Access::kRead,
-      [query](DirectorEngine& engine, Moment) -> absl::StatusOr<ListPage> {
-        return engine.List(query);
-      },
+  Post(MakeCommand(
+      {.access = Command::Access::kRead},
+      [query](DirectorEngine& engine, Moment) { return engine.views().List(query); },
       [this, reply](const absl::StatusOr<ListPage>& page) {
         if (!page.ok()) return reply(page.status());
         const auto read = [page = *page](const ports::EventStore& store) {
@@ -252,23 +231,10 @@ void DirectorDriver::ListTasks(const ListQuery& query, Reply<TaskPage> reply) {
       }));
 }
 
-void DirectorDriver::CancelTask(core::QueueId id, const std::string& who, const std::string& why,
-                                Reply<CancelResult> reply) {
-  PostCall<CancelResult>(
-      Command::Access::kWrite,
-      [id, who, why](DirectorEngine& engine, Moment now) {
-        return engine.Cancel(id, who, why, now);
-      },
-      std::move(reply));
-}
-
 std::function<void(Redrive::ReadCallback)> DirectorDriver::ReadFunction(flow::Lane& lane) {
   return [this, &lane](const Redrive::ReadCallback& callback) {
-    const auto run = [callback](const ports::EventStore* store) {
-      if (store == nullptr) return callback(StoreUnavailable(kOverloadedRetryAfter));
-      callback(store);
-    };
-    if (!reader_.Post(lane, run)) callback(Overloaded(options_.calls_max));
+    const auto itself = [](const ports::EventStore& store) { return &store; };
+    if (!Read(reader_, lane, callback, itself)) callback(Overloaded(options_.calls_max));
   };
 }
 
@@ -277,9 +243,9 @@ std::function<void(CommandPtr)> DirectorDriver::PostFunction() {
 }
 
 void DirectorDriver::RedriveTasks(std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
-                                  Redrive::Reply reply) {
+                                  Redrive::MakeSubmission make_submission, Redrive::Reply reply) {
   std::make_shared<Redrive>(Redrive::Deps{ReadFunction(reads_), PostFunction()}, std::move(tasks),
-                            std::move(who), std::move(reply))
+                            std::move(who), std::move(make_submission), std::move(reply))
       ->ReadGroup();
 }
 
@@ -310,18 +276,18 @@ void DirectorDriver::GoAway(absl::Duration patience) {
     bool is_done ABSL_GUARDED_BY(mutex) = false;
   };
   const auto wait = std::make_shared<Wait>();
-  const auto end = [wait](const absl::StatusOr<bool>&) {
+  const auto end = [wait](const absl::Status&) {
     base::MutexLock lock(wait->mutex);
     wait->is_done = true;
     wait->changed.NotifyAll();
   };
-  PostCall<bool>(
-      Command::Access::kWrite,
-      [](DirectorEngine& engine, Moment now) -> absl::StatusOr<bool> {
+  Post(MakeCommand(
+      {},
+      [](DirectorEngine& engine, Moment now) {
         engine.GoAway(now);
-        return true;
+        return absl::OkStatus();
       },
-      end);
+      end));
   base::MutexLock lock(wait->mutex);
   wait->changed.WaitFor(wait->mutex, patience,
                         [&wait]()

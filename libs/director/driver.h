@@ -159,18 +159,14 @@ class DirectorDriver {
   // again. Uses at most half of the inbox; the other half is left to callers that cannot wait.
   bool PostOrWait(CommandPtr& command, std::function<void()> on_room);
 
+  // ---- Calls that take more than one command ----
+
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
-  // Runs `decide` in a turn and replies with its result.
-  template <class T>
-  void PostCall(Command::Access access,
-                std::function<absl::StatusOr<T>(DirectorEngine&, Moment)> decide, Reply<T> reply) {
-    Post(CallCommand<T>(access, std::move(decide), std::move(reply)));
-  }
+  // max_attempts of a submit that leaves it out.
+  uint32_t default_max_attempts() const { return options_.engine.queue.max_attempts; }
 
-  // Replies with the status as of its turn.
-  void GetQueueStatus(Reply<core::QueueStatus> reply);
   // Error: NOT_FOUND/TASK_NOT_FOUND.
   void GetTask(core::QueueId id, Reply<core::Task> reply);
   // Finds the task as DirectorEngine::FindByRequestId() does. A deleted task has only its id and
@@ -180,13 +176,9 @@ class DirectorDriver {
   void ListTasks(const ListQuery& query, Reply<TaskPage> reply);
   // Error: NOT_FOUND/TASK_NOT_FOUND.
   void ListTaskEvents(const EventQuery& query, Reply<EventPage> reply);
-  void ExplainTask(core::QueueId id, Reply<Explanation> reply);
-  void KickDispatcher(Reply<KickResult> reply);
-  void CancelTask(core::QueueId id, const std::string& who, const std::string& why,
-                  Reply<CancelResult> reply);
   // Calls DirectorEngine::Redrive() for each task, in order.
   void RedriveTasks(std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
-                    Redrive::Reply reply);
+                    Redrive::MakeSubmission make_submission, Redrive::Reply reply);
   // Returns a new stream of submits. Its submits are decided in turns like all others.
   std::shared_ptr<SubmitStream> SubmitTasks(SubmitStream::Callbacks callbacks);
   // Returns a new watch; the caller starts it with TaskWatch::Begin(). A watch shows only what is

@@ -35,8 +35,7 @@ class DirectorDriverTest : public testing::Test {
 
   Decision Submit(DirectorDriver& driver, const std::string& prompt,
                   const std::string& request_id = "") {
-    core::Submission submission;
-    submission.spec.prompt = prompt;
+    core::Submission submission = test::SubmissionOf(prompt);
     submission.spec.request_id = request_id;
     std::promise<Decision> answer;
     driver.Post(SubmitCommand(driver.NewCallId(), "me", std::move(submission), clock_.WallNow(),
@@ -69,7 +68,7 @@ class DirectorDriverTest : public testing::Test {
 class HeldTurn {
  public:
   explicit HeldTurn(DirectorDriver& driver) {
-    driver.Post(AgentCommand([this](DirectorEngine&, Moment) {
+    driver.Post(MakeCommand({.origin = Command::Origin::kAgent}, [this](DirectorEngine&, Moment) {
       std::future<void> released = release_.get_future();
       entered_.set_value();
       released.wait();
@@ -105,7 +104,8 @@ class BusyDiskTest : public DirectorDriverTest {
     busy.get_future().wait();
     for (int i = 0; i < kCalls; ++i) Post(driver);
     std::promise<void> decided;
-    driver.Post(AgentCommand([&decided](DirectorEngine&, Moment) { decided.set_value(); }));
+    driver.Post(MakeCommand({.origin = Command::Origin::kAgent},
+                            [&decided](DirectorEngine&, Moment) { decided.set_value(); }));
     decided.get_future().wait();
   }
   void Release() { released_.set_value(); }
@@ -121,7 +121,8 @@ class BusyDiskTest : public DirectorDriverTest {
  private:
   void Post(DirectorDriver& driver) {
     std::promise<Decision>& answer = answers_.emplace_back();
-    driver.Post(SubmitCommand(driver.NewCallId(), "me", {}, clock_.WallNow(),
+    driver.Post(SubmitCommand(driver.NewCallId(), "me", test::SubmissionOf("echo"),
+                              clock_.WallNow(),
                               [&answer](const Decision& decision) { answer.set_value(decision); }));
   }
 
@@ -129,9 +130,17 @@ class BusyDiskTest : public DirectorDriverTest {
   std::deque<std::promise<Decision>> answers_;
 };
 
+template <class Reply>
+void PostStatus(DirectorDriver& driver, Reply reply) {
+  driver.Post(MakeCommand(
+      {.access = Command::Access::kRead},
+      [](DirectorEngine& engine, Moment now) { return engine.views().Status(now); },
+      std::move(reply)));
+}
+
 absl::StatusOr<core::QueueStatus> StatusFrom(DirectorDriver& driver) {
   std::promise<absl::StatusOr<core::QueueStatus>> answer;
-  driver.GetQueueStatus([&answer](auto status) { answer.set_value(std::move(status)); });
+  PostStatus(driver, [&answer](auto status) { answer.set_value(std::move(status)); });
   return answer.get_future().get();
 }
 
@@ -162,15 +171,16 @@ TEST_F(DirectorDriverTest, StatusAfterADrainShowsIt) {
 
 TEST_F(DirectorDriverTest, GoAwayReturnsAfterAgentsWereInformed) {
   const auto driver = Open();
-  ASSERT_TRUE(driver->Post(AgentCommand([](DirectorEngine& engine, Moment now) {
-    EXPECT_THAT(engine.OnSessionOpened(core::AgentSessionId(1),
-                                       {.name = "agent-1", .instance_id = "i"}, now),
-                IsOk());
-  })));
+  ASSERT_TRUE(driver->Post(
+      MakeCommand({.origin = Command::Origin::kAgent}, [](DirectorEngine& engine, Moment now) {
+        EXPECT_THAT(engine.OnSessionOpened(core::AgentSessionId(1),
+                                           {.name = "agent-1", .instance_id = "i"}, now),
+                    IsOk());
+      })));
   driver->GoAway(absl::Minutes(1));
-  const std::vector<test::FakeAgentLink::SentItem> sent = link_.TakeSent();
+  const std::vector<test::FakeAgentLink::SentMessage> sent = link_.TakeSent();
   ASSERT_FALSE(sent.empty());
-  EXPECT_TRUE(std::holds_alternative<core::GoingAway>(sent.back().item));
+  EXPECT_TRUE(std::holds_alternative<core::GoingAway>(sent.back().message));
 }
 
 TEST_F(DirectorDriverTest, DrainIsAcceptedWhenTheInboxIsFull) {
@@ -178,7 +188,7 @@ TEST_F(DirectorDriverTest, DrainIsAcceptedWhenTheInboxIsFull) {
   std::promise<absl::StatusOr<core::QueueStatus>> answered;
   {
     HeldTurn held(*driver);
-    driver->GetQueueStatus([&](auto status) { answered.set_value(std::move(status)); });
+    PostStatus(*driver, [&](auto status) { answered.set_value(std::move(status)); });
     driver->BeginDrain();
   }
   EXPECT_TRUE(answered.get_future().get()->draining);
@@ -190,8 +200,8 @@ TEST_F(DirectorDriverTest, CallBeyondTheBoundFailsWithRetryInfo) {
   std::promise<absl::StatusOr<core::QueueStatus>> answered;
   {
     HeldTurn held(*driver);
-    driver->GetQueueStatus([&](auto status) { answered.set_value(std::move(status)); });
-    driver->GetQueueStatus([&](auto status) { error = std::move(status); });
+    PostStatus(*driver, [&](auto status) { answered.set_value(std::move(status)); });
+    PostStatus(*driver, [&](auto status) { error = std::move(status); });
     ASSERT_TRUE(error.has_value());
   }
   EXPECT_THAT(*error, StatusIs(absl::StatusCode::kUnavailable));
@@ -202,9 +212,11 @@ TEST_F(DirectorDriverTest, CallBeyondTheBoundFailsWithRetryInfo) {
 
 TEST_F(DirectorDriverTest, AgentMessagesHaveTheirOwnBound) {
   const auto driver = Open({.calls_max = 1, .agent_messages_max = 1});
-  const auto message = [] { return AgentCommand([](DirectorEngine&, Moment) {}); };
+  const auto message = [] {
+    return MakeCommand({.origin = Command::Origin::kAgent}, [](DirectorEngine&, Moment) {});
+  };
   HeldTurn held(*driver);
-  driver->GetQueueStatus([](const auto&) {});
+  PostStatus(*driver, [](const auto&) {});
   EXPECT_TRUE(driver->Post(message()));
   EXPECT_FALSE(driver->Post(message())) << "the Session stops reading";
 }
@@ -214,7 +226,7 @@ TEST_F(DirectorDriverTest, DestructorAnswersCallsInTheInbox) {
   {
     const auto driver = Open();
     HeldTurn held(*driver);
-    for (int i = 0; i < 3; ++i) driver->GetQueueStatus([&](const auto&) { ++answered; });
+    for (int i = 0; i < 3; ++i) PostStatus(*driver, [&](const auto&) { ++answered; });
   }
   EXPECT_EQ(answered, 3);
 }
@@ -230,7 +242,7 @@ TEST_F(DirectorDriverTest, BothThreadsAnswerCalls) {
       std::atomic<int> unanswered = calls;
       std::promise<void> answered;
       for (int i = 0; i < calls; ++i) {
-        driver->GetQueueStatus([&](const auto&) {
+        PostStatus(*driver, [&](const auto&) {
           if (--unanswered == 0) answered.set_value();
         });
       }
@@ -281,7 +293,7 @@ TEST_F(DirectorDriverTest, DestructorAnswersWaiters) {
   int answered = 0;
   {
     const auto driver = Open({.engine = {.queue = {.max_size = 1}}});
-    core::Submission submission;
+    core::Submission submission = test::SubmissionOf("echo");
     submission.policy = core::QueuePolicy::kBlock;
     for (int i = 0; i < 2; ++i) {
       driver->Post(SubmitCommand(driver->NewCallId(), "me", core::Submission(submission),
@@ -296,7 +308,8 @@ TEST_F(DirectorDriverTest, CommandsOfTheLinkAreAlwaysAccepted) {
   const auto driver = Open({.calls_max = 1, .agent_messages_max = 1});
   HeldTurn held(*driver);
   for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(driver->Post(AgentCommand([](DirectorEngine&, Moment) {}, Command::Origin::kLink)));
+    EXPECT_TRUE(driver->Post(
+        MakeCommand({.origin = Command::Origin::kLink}, [](DirectorEngine&, Moment) {})));
   }
 }
 
@@ -307,7 +320,7 @@ TEST_F(DirectorDriverTest, TaskIsReadWithItsPositionAndItsRecords) {
   const absl::StatusOr<core::Task> read =
       Answer<core::Task>([&](auto reply) { driver->GetTask(task, std::move(reply)); });
   ASSERT_THAT(read, IsOk());
-  EXPECT_EQ(read->spec.prompt, "second");
+  EXPECT_EQ(test::ParseSpec(read->spec).prompt(), "second");
   EXPECT_EQ(read->position, 2u);
 }
 
@@ -330,13 +343,20 @@ TEST_F(DirectorDriverTest, RequestIdFindsItsTaskAndARememberedId) {
   ASSERT_THAT(find(), IsOk());
   EXPECT_EQ(find()->queue_id, task);
   EXPECT_EQ(find()->position, 1u);
-  EXPECT_EQ(find()->spec.prompt, "first");
-  ASSERT_THAT(Answer<CancelResult>([&](auto reply) { driver->CancelTask(task, "me", "", reply); }),
+  EXPECT_EQ(test::ParseSpec(find()->spec).prompt(), "first");
+  ASSERT_THAT(Answer<CancelResult>([&](auto reply) {
+                driver->Post(MakeCommand(
+                    {},
+                    [task](DirectorEngine& engine, Moment now) {
+                      return engine.Cancel(task, "me", "", now);
+                    },
+                    reply));
+              }),
               IsOk());
   ASSERT_THAT(find(), IsOk());
   EXPECT_EQ(find()->queue_id, task);
   EXPECT_EQ(find()->state, core::LifecycleState::kCancelled);
-  EXPECT_EQ(find()->spec.prompt, "") << "the task is deleted";
+  EXPECT_EQ(find()->spec, nullptr) << "the task is deleted";
 }
 
 TEST_F(DirectorDriverTest, TasksAreListedPageByPage) {
@@ -348,7 +368,8 @@ TEST_F(DirectorDriverTest, TasksAreListedPageByPage) {
     const absl::StatusOr<TaskPage> answer =
         Answer<TaskPage>([&](auto reply) { driver->ListTasks(query, std::move(reply)); });
     ASSERT_THAT(answer, IsOk());
-    for (const auto& item : answer->tasks) prompts.push_back(item.task.spec.prompt);
+    for (const auto& item : answer->tasks)
+      prompts.push_back(test::ParseSpec(item.task.spec).prompt());
     query.after = answer->next;
   }
   EXPECT_THAT(prompts, testing::ElementsAre("1", "2", "3"));
@@ -359,7 +380,10 @@ TEST_F(DirectorDriverTest, EventsOfATaskAreReadPageByPage) {
   const auto driver = Open();
   const core::QueueId task = Add(*driver, "first");
   Answer<CancelResult>([&](auto reply) {
-    driver->CancelTask(task, "me", "", reply);
+    driver->Post(MakeCommand(
+        {},
+        [task](DirectorEngine& engine, Moment now) { return engine.Cancel(task, "me", "", now); },
+        reply));
   }).IgnoreError();
   const auto page = [&](size_t first) {
     return *Answer<EventPage>([&](auto reply) {
@@ -384,14 +408,21 @@ TEST_F(DirectorDriverTest, TaskIsExplained) {
   const auto driver = Open();
   Add(*driver, "first");
   const core::QueueId task = Add(*driver, "second");
-  const absl::StatusOr<Explanation> explanation =
-      Answer<Explanation>([&](auto reply) { driver->ExplainTask(task, std::move(reply)); });
+  const absl::StatusOr<Explanation> explanation = Answer<Explanation>([&](auto reply) {
+    driver->Post(MakeCommand(
+        {.access = Command::Access::kRead},
+        [task](DirectorEngine& engine, Moment now) { return engine.views().Explain(task, now); },
+        std::move(reply)));
+  });
   ASSERT_THAT(explanation, IsOk());
   EXPECT_EQ(explanation->position, 2u);
   EXPECT_EQ(explanation->ready_ahead, 0u) << "no agent serves the first one";
-  EXPECT_EQ(
-      Answer<KickResult>([&](auto reply) { driver->KickDispatcher(std::move(reply)); })->backoffs,
-      0u);
+  EXPECT_EQ(Answer<KickResult>([&](auto reply) {
+              driver->Post(MakeCommand(
+                  {}, [](DirectorEngine& engine, Moment now) { return engine.Kick(now); },
+                  std::move(reply)));
+            })->backoffs,
+            0u);
 }
 
 TEST_F(DirectorDriverTest, CheckpointIsTakenDuringTurns) {
@@ -421,11 +452,11 @@ TEST_F(DirectorDriverTest, FailedCommitReopensTheStore) {
 TEST_F(DirectorDriverTest, CallerThatWaitsForRoomIsNotifiedOnce) {
   const auto driver = Open({.calls_max = 1});
   std::promise<void> room;
-  CommandPtr command =
-      SubmitCommand(driver->NewCallId(), "me", {}, clock_.WallNow(), [](const Decision&) {});
+  CommandPtr command = SubmitCommand(driver->NewCallId(), "me", test::SubmissionOf("echo"),
+                                     clock_.WallNow(), [](const Decision&) {});
   {
     HeldTurn held(*driver);
-    driver->GetQueueStatus([](const auto&) {});
+    PostStatus(*driver, [](const auto&) {});
     EXPECT_FALSE(driver->PostOrWait(command, [&room] { room.set_value(); }));
     EXPECT_NE(command, nullptr) << "it is unchanged";
   }
@@ -436,7 +467,8 @@ TEST_F(DirectorDriverTest, CallerThatWaitsForRoomIsNotifiedOnce) {
 TEST_F(DirectorDriverTest, CallersThatCanWaitUseHalfOfTheInbox) {
   const auto driver = Open({.calls_max = 4});
   const auto submit = [&] {
-    return SubmitCommand(driver->NewCallId(), "me", {}, clock_.WallNow(), [](const Decision&) {});
+    return SubmitCommand(driver->NewCallId(), "me", test::SubmissionOf("echo"), clock_.WallNow(),
+                         [](const Decision&) {});
   };
   std::promise<absl::StatusOr<core::QueueStatus>> status;
   {
@@ -447,7 +479,7 @@ TEST_F(DirectorDriverTest, CallersThatCanWaitUseHalfOfTheInbox) {
     EXPECT_TRUE(driver->PostOrWait(second, [] {}));
     CommandPtr third = submit();
     EXPECT_FALSE(driver->PostOrWait(third, [] {}));
-    driver->GetQueueStatus([&](auto answer) { status.set_value(std::move(answer)); });
+    PostStatus(*driver, [&](auto answer) { status.set_value(std::move(answer)); });
   }
   EXPECT_TRUE(status.get_future().get().ok()) << "it is accepted";
 }
@@ -468,7 +500,7 @@ TEST_F(DirectorDriverTest, SubmitStreamIsAnsweredInOrder) {
   for (int i = 0, waits = 0; i < 100; i += 4) {
     std::vector<SubmitStream::Item> items;
     for (int item = 0; item < 4; ++item)
-      items.push_back(MakeSubmitRequest("me", {}, clock_.WallNow()));
+      items.push_back(MakeSubmitRequest("me", test::SubmissionOf("echo"), clock_.WallNow()));
     if (stream->Submit(std::move(items))) continue;
     ++waits;
     while (rooms < waits) {

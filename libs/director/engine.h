@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "libs/core/fingerprint.h"
 #include "libs/core/queue.h"
 #include "libs/core/record.h"
 #include "libs/core/session.h"
@@ -69,9 +68,9 @@ class DirectorEngine {
   // Idempotent. Error: NOT_FOUND/TASK_NOT_FOUND.
   absl::StatusOr<CancelResult> Cancel(core::QueueId id, const std::string& who,
                                       const std::string& why, Moment now);
-  // Submits a failed or cancelled task again, as a new task. `spec` is the spec of the old task;
-  // `who` requested the redrive.
-  Decision Redrive(core::QueueId id, const core::TaskSpec& spec, const std::string& who,
+  // Submits a failed or cancelled task again, as a new task with that submission; `who` requested
+  // the redrive.
+  Decision Redrive(core::QueueId id, core::Submission&& submission, const std::string& who,
                    Moment now);
 
   // ---- Operators ----
@@ -102,8 +101,9 @@ class DirectorEngine {
   // the caller ends the Session. REQUIRES: the Session was not opened before.
   absl::Status OnSessionOpened(core::AgentSessionId session, const core::SessionOpened& opened,
                                Moment now);
-  // Handles the items of one message. Ignored when the Session has ended or was replaced.
-  void OnItems(core::AgentSessionId session, absl::Span<const core::AgentItem> items, Moment now);
+  // Handles messages that arrived together. Ignored when the Session has ended or was replaced.
+  void OnMessages(core::AgentSessionId session, absl::Span<const core::AgentMessage> messages,
+                  Moment now);
   // An open Session has ended; `why` may have the reason ports::kMessageTooLarge.
   void OnSessionClosed(core::AgentSessionId session, const absl::Status& why, Moment now);
   // A Session could not be opened.
@@ -119,29 +119,21 @@ class DirectorEngine {
   // timer depends on the wall clock, which may jump.
   absl::Duration TimeUntilNextTimer(Moment now) const;
 
-  // ---- Reads (QueueViews) ----
+  // ---- Reads ----
 
-  core::QueueStatus Status(Moment now) const { return views().Status(now); }
-  bool IsReady(core::QueueId id) const { return views().IsReady(id); }
-  absl::StatusOr<TaskSummary> Summarize(core::QueueId id) const { return views().Summarize(id); }
-  absl::StatusOr<TaskSummary> FindByRequestId(const std::string& identity,
-                                              const std::string& request_id, Moment now) const {
-    return views().FindByRequestId(identity, request_id, now);
+  // The state as users see it, as of now.
+  QueueViews views() const {
+    return QueueViews({.options = options_,
+                       .tasks = tasks_,
+                       .fleet = fleet_,
+                       .matcher = matcher_,
+                       .waiter_queue = waiter_queue_,
+                       .tickets = tickets_,
+                       .drain_rate = drain_rate_,
+                       .delayed = delayed_,
+                       .is_draining = is_draining(),
+                       .can_dispatch = can_dispatch()});
   }
-  ListPage List(const ListQuery& query) const { return views().List(query); }
-  absl::StatusOr<Explanation> Explain(core::QueueId id, Moment now) const {
-    return views().Explain(id, now);
-  }
-  TaskSessionPage ListTaskSessions(const TaskSessionQuery& query) const {
-    return views().ListTaskSessions(query);
-  }
-  absl::StatusOr<AgentView> FindAgent(const std::string& name, Moment now) const {
-    return views().FindAgent(name, now);
-  }
-  AgentPage ListAgents(const AgentQuery& query, Moment now) const {
-    return views().ListAgents(query, now);
-  }
-
   const TaskTable& tasks() const { return tasks_; }
   const Fleet& fleet() const { return fleet_; }
   const WaiterQueue& waiter_queue() const { return waiter_queue_; }
@@ -173,21 +165,7 @@ class DirectorEngine {
     std::optional<core::RunResult> run = {};
   };
 
-  // ---- Reads ----
-
   bool can_dispatch() const { return !tasks_.switches().paused && !is_going_away(); }
-  QueueViews views() const {
-    return QueueViews({.options = options_,
-                       .tasks = tasks_,
-                       .fleet = fleet_,
-                       .matcher = matcher_,
-                       .waiter_queue = waiter_queue_,
-                       .tickets = tickets_,
-                       .drain_rate = drain_rate_,
-                       .delayed = delayed_,
-                       .is_draining = is_draining(),
-                       .can_dispatch = can_dispatch()});
-  }
 
   // ---- State changes (engine.cc) ----
 
@@ -232,8 +210,6 @@ class DirectorEngine {
   struct AdmissionPlan;
   Decision Admit(AdmissionRequest& request, bool arriving, Moment now);
   std::optional<Decision> FindDuplicate(const AdmissionRequest& request, Moment now);
-  // Returns whether the request submits the task that `known` was computed from.
-  bool IsSameRequest(const core::Fingerprint& known, const AdmissionRequest& request) const;
   absl::Status CheckOverlap(const AdmissionRequest& request, AdmissionPlan& plan) const;
   // The reason why there is no place. The error is built only when it is sent, because most callers
   // wait.
@@ -304,8 +280,8 @@ class DirectorEngine {
   // Returns the task of the dispatch that `token` names if it is under way on that agent; else
   // null.
   Entry* FindDispatch(const Agent& agent, const core::FenceToken& token);
-  void Send(const Agent& agent, core::DirectorItem item);
-  void SendTo(const std::string& agent, core::DirectorItem item);
+  void Send(const Agent& agent, core::DirectorMessage message);
+  void SendTo(const std::string& agent, core::DirectorMessage message);
   void CountInfrastructureError(Agent& agent, core::QueueId task);
   void OnMessageTooLarge(Agent& agent);
   void MarkAgent(Agent& agent, bool draining, bool cordoned, const std::string& why);

@@ -41,7 +41,7 @@ Decision DirectorEngine::Submit(AdmissionRequest&& request, Moment now) {
   return decision;
 }
 
-Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec,
+Decision DirectorEngine::Redrive(core::QueueId id, core::Submission&& submission,
                                  const std::string& who, Moment now) {
   const Entry* entry = tasks_.Find(id);
   if (entry == nullptr) return TaskNotFound(id);
@@ -55,11 +55,6 @@ Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec,
   if (const std::optional<core::QueueId> successor = tasks_.RedrivenAs(id)) {
     if (const Entry* found = tasks_.Find(*successor)) return DuplicateResult(*found);
   }
-  core::Submission submission = {.spec = spec, .policy = QueuePolicy::kReject, .ticket = {}};
-  submission.spec.request_id = absl::StrCat("redrive/", ToString(id));
-  submission.spec.overlap.reset();
-  submission.spec.deadline_at.reset();
-  submission.spec.earliest_start_at.reset();
   // Submitted in the name of the original caller, so that a task has one successor regardless of
   // who redrives it.
   AdmissionRequest request =
@@ -80,7 +75,6 @@ Decision DirectorEngine::Redrive(core::QueueId id, const core::TaskSpec& spec,
 Decision DirectorEngine::Admit(AdmissionRequest& request, bool arriving, Moment now) {
   if (request.wants_ticket()) return AdmitTicket(request, arriving, now);
   const core::Submission& submission = *request.submission;
-  if (absl::Status status = core::CheckSupported(submission.spec); !status.ok()) return status;
   const QueuePolicy policy = PolicyOf(submission);
   if (policy == QueuePolicy::kDropOldest && policy != options_.queue.policy &&
       !options_.queue.allow_evict) {
@@ -108,7 +102,7 @@ std::optional<Decision> DirectorEngine::FindDuplicate(const AdmissionRequest& re
   const std::optional<KnownRequest> known =
       tasks_.FindRequest(request.identity, request_id, now.wall);
   if (!known.has_value()) return std::nullopt;
-  if (!IsSameRequest(known->fingerprint, request)) {
+  if (!known->fingerprint.Matches(submission.fingerprint, options_.queue.max_attempts)) {
     return WithReason(
         absl::AlreadyExistsError(absl::StrCat(
             "request_id ", base::EscapeForError(request_id), " was used for another task, ",
@@ -124,22 +118,6 @@ std::optional<Decision> DirectorEngine::FindDuplicate(const AdmissionRequest& re
   return SubmitResult{.queue_id = known->queue_id, .state = known->state, .deduplicated = true};
 }
 
-bool DirectorEngine::IsSameRequest(const core::Fingerprint& known,
-                                   const AdmissionRequest& request) const {
-  const core::TaskSpec& spec = request.submission->spec;
-  if (core::IsSameSubmit(known, request.fingerprint, spec)) return true;
-  // A default value and the same value sent explicitly mean the same request.
-  core::TaskSpec same = spec;
-  if (spec.max_attempts == 0) {
-    same.max_attempts = options_.queue.max_attempts;
-  } else if (spec.max_attempts == options_.queue.max_attempts) {
-    same.max_attempts = 0;
-  } else {
-    return false;
-  }
-  return core::IsSameSubmit(known, core::ComputeFingerprint(same), same);
-}
-
 SubmitResult DirectorEngine::DuplicateResult(const Entry& entry) const {
   return {.queue_id = entry.task.queue_id,
           .state = entry.task.state,
@@ -149,7 +127,7 @@ SubmitResult DirectorEngine::DuplicateResult(const Entry& entry) const {
 
 absl::Status DirectorEngine::CheckOverlap(const AdmissionRequest& request,
                                           AdmissionPlan& plan) const {
-  const std::optional<core::Overlap>& overlap = request.submission->spec.overlap;
+  const std::optional<core::Overlap>& overlap = request.submission->spec.terms.overlap;
   if (!overlap.has_value() || overlap->policy == core::OverlapPolicy::kAllow) {
     return absl::OkStatus();
   }
@@ -245,20 +223,15 @@ void DirectorEngine::EndDisplacedTasks(const AdmissionPlan& plan, const std::str
 
 SubmitResult DirectorEngine::AddTask(AdmissionRequest& request, const AdmissionPlan& plan,
                                      Moment now) {
-  core::Submission& submission = *request.submission;
+  const core::Submission& submission = *request.submission;
   // Ids grow in the order of admission, which is also the cheapest order for the store.
   last_id_ = core::Ulid::After(last_id_, now.wall, {random_.Next(), random_.Next()});
   const core::QueueId id = core::QueueId(last_id_);
   EndDisplacedTasks(plan, request.identity, id, now);
   if (!submission.ticket.empty()) tickets_.Release(submission.ticket);
 
-  core::TaskSpec& spec = submission.spec;
-  if (spec.lane.empty()) spec.lane = std::string(core::kDefaultLane);
-  if (spec.timeout == absl::ZeroDuration()) spec.timeout = core::kDefaultTimeout;
-  if (spec.max_attempts == 0) spec.max_attempts = options_.queue.max_attempts;
-  if (!spec.source.has_value()) spec.source = core::TaskSource::kApi;
-  core::TaskAdmitted admitted = {.spec = core::SpecPtr(request.submission, &spec),
-                                 .fingerprint = request.fingerprint,
+  core::TaskAdmitted admitted = {.spec = core::SpecPtr(request.submission, &submission.spec),
+                                 .fingerprint = submission.fingerprint,
                                  .policy = submission.policy,
                                  .identity = request.identity,
                                  .submitted_at = request.arrived,
@@ -281,7 +254,7 @@ SubmitResult DirectorEngine::AddTask(AdmissionRequest& request, const AdmissionP
                   .place_after = tasks_.counts().pending + 1};
   outcome_.steps.push_back({.record = outcome_.records.size(),
                             .submitted_at = request.arrived,
-                            .max_attempts = spec.max_attempts,
+                            .max_attempts = submission.spec.terms.max_attempts,
                             .trace = trace});
   const core::TaskRecord& written = std::get<core::TaskRecord>(Write(std::move(record)));
   Entry& entry = *tasks_.Find(written.queue_id);

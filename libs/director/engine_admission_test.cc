@@ -31,7 +31,7 @@ core::Submission WithPolicy(QueuePolicy policy) {
 
 core::Submission FromScheduler(std::optional<QueuePolicy> policy = {}) {
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.source = core::TaskSource::kScheduler;
+  submission.spec.terms.source = core::TaskSource::kScheduler;
   submission.policy = policy;
   return submission;
 }
@@ -167,7 +167,7 @@ TEST(EngineAdmissionTest, WaiterBoundsAreInNumberAndInBytes) {
   small.Add();
   small.AddWaiter(EngineFixture::Prompt(std::string(900'000, 'x')));
   core::Submission large = WithPolicy(QueuePolicy::kBlock);
-  large.spec.prompt = std::string(200'000, 'x');
+  large.spec.bytes = test::SpecBytesOf(std::string(200'000, 'x'));
   const absl::Status too_large = small.TrySubmit(large);
   EXPECT_THAT(too_large, HasReason("TOO_MANY_WAITERS"));
   EXPECT_EQ(base::GetErrorDetails(too_large).metadata.at("bound"), "queue.max_waiting_bytes");
@@ -340,33 +340,6 @@ TEST(EngineAdmissionTest, ResumeDoesNotEndTheDrainOfAShutdown) {
   EXPECT_THAT(director.TrySubmit(EngineFixture::Prompt()), HasReason("QUEUE_DRAINING"));
   director.Restart();
   EXPECT_THAT(director.TrySubmit(EngineFixture::Prompt()), IsOk());
-}
-
-// ---- Unsupported fields ----
-
-TEST(EngineAdmissionTest, UnsupportedOptInFieldsAreRejected) {
-  EngineFixture director;
-  std::vector<core::Submission> submissions(6, EngineFixture::Prompt());
-  submissions[0].spec.priority = core::Priority::kHigh;
-  submissions[1].spec.fairness_key = "team";
-  submissions[2].spec.cost_units = 1;
-  submissions[3].spec.constraints = {core::Constraint::kCpuHeavy};
-  submissions[4].spec.run_when = core::RunWhen::kQuiet;
-  submissions[5].spec.time_sensitive = true;
-  for (const core::Submission& submission : submissions) {
-    EXPECT_THAT(director.TrySubmit(submission), StatusIs(absl::StatusCode::kUnimplemented));
-  }
-}
-
-TEST(EngineAdmissionTest, NeutralValuesOfOptInFieldsAreAccepted) {
-  EngineFixture director;
-  core::Submission submission = EngineFixture::Prompt();
-  submission.spec.priority = core::Priority::kNormal;
-  submission.spec.run_when = core::RunWhen::kAnytime;
-  submission.spec.cost_units = 0;
-  EXPECT_THAT(director.TrySubmit(submission), IsOk());
-  submission.spec.priority = core::Priority::kLow;
-  EXPECT_THAT(director.TrySubmit(submission), StatusIs(absl::StatusCode::kUnimplemented));
 }
 
 TEST(EngineAdmissionTest, WaiterWhoseDeadlineHasPassedIsNotStarted) {

@@ -215,8 +215,8 @@ void DirectorEngine::ReconcileAbsent(Entry& entry, Agent& agent, bool was_lost, 
   }
 }
 
-void DirectorEngine::OnItems(core::AgentSessionId session, absl::Span<const core::AgentItem> items,
-                             Moment now) {
+void DirectorEngine::OnMessages(core::AgentSessionId session,
+                                absl::Span<const core::AgentMessage> messages, Moment now) {
   Agent* agent = fleet_.FindBySession(session);
   if (agent == nullptr) return;
   struct Step {
@@ -228,11 +228,17 @@ void DirectorEngine::OnItems(core::AgentSessionId session, absl::Span<const core
       engine.OnHeartbeat(agent, heartbeat, now);
     }
     void operator()(const core::LoadReport& load) const { engine.OnLoad(agent, load); }
+    // These do not reach the engine.
+    void operator()(const core::SessionOpened&) const {}
+    void operator()(const core::RunOutput&) const {}
+    void operator()(const core::UnknownItem&) const {}
     DirectorEngine& engine;
     Agent& agent;
     Moment now;
   };
-  for (const core::AgentItem& item : items) std::visit(Step{*this, *agent, now}, item);
+  for (const core::AgentMessage& message : messages) {
+    std::visit(Step{*this, *agent, now}, message);
+  }
   Settle(now);
 }
 
@@ -434,12 +440,12 @@ void DirectorEngine::OnStartNotSent(const FenceToken& token, Moment now) {
   Settle(now);
 }
 
-void DirectorEngine::Send(const Agent& agent, core::DirectorItem item) {
-  if (agent.is_connected()) outcome_.messages.push_back({agent.session, std::move(item)});
+void DirectorEngine::Send(const Agent& agent, core::DirectorMessage message) {
+  if (agent.is_connected()) outcome_.messages.push_back({agent.session, std::move(message)});
 }
 
-void DirectorEngine::SendTo(const std::string& agent, core::DirectorItem item) {
-  Send(fleet_.Get(agent), std::move(item));
+void DirectorEngine::SendTo(const std::string& agent, core::DirectorMessage message) {
+  Send(fleet_.Get(agent), std::move(message));
 }
 
 void DirectorEngine::CountInfrastructureError(Agent& agent, core::QueueId task) {

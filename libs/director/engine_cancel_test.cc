@@ -26,9 +26,10 @@ class CancelledInFlight : public EngineFixture {
   explicit CancelledInFlight(bool working, core::OnAgentLost on_lost = core::OnAgentLost::kFail) {
     Connect("a");
     core::Submission submission = Prompt();
-    submission.spec.on_agent_lost = on_lost;
-    submission.spec.retry_on = {*core::ParseRetryRule("exit:*"), *core::ParseRetryRule("timeout")};
-    submission.spec.timeout = absl::Seconds(10);
+    submission.spec.terms.on_agent_lost = on_lost;
+    submission.spec.terms.retry_on = {*core::ParseRetryRule("exit:*"),
+                                      *core::ParseRetryRule("timeout")};
+    submission.spec.terms.timeout = absl::Seconds(10);
     task = Add(submission);
     if (working) AcceptStart(task);
     TakeSent<core::StartRun>();

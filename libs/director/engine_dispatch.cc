@@ -61,8 +61,10 @@ void DirectorEngine::SendStart(Entry& entry) {
   const Agent& agent = fleet_.Get(entry.task.history->agent);
   if (!agent.is_connected()) return;
   ++entry.timers.starts_sent;
-  Send(agent, core::StartRun{entry.task.token(), entry.spec, entry.timers.agent_time,
-                             entry.task.dispatch_trace()});
+  Send(agent, core::StartRun{.token = entry.task.token(),
+                             .spec = entry.spec,
+                             .agent_time = entry.timers.agent_time,
+                             .trace = entry.task.dispatch_trace()});
 }
 
 void DirectorEngine::MarkRunning(Entry& entry, Moment now) {

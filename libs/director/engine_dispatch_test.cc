@@ -23,7 +23,7 @@ core::Submission InSession(const std::string& session_id) {
 
 core::Submission InLane(const std::string& lane) {
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.lane = lane;
+  submission.spec.terms.lane = lane;
   return submission;
 }
 
@@ -104,7 +104,7 @@ TEST(EngineDispatchTest, StartCarriesTheTokenAndTheLatestAgentTime) {
   ASSERT_THAT(starts, SizeIs(1));
   EXPECT_EQ(starts[0].token,
             (core::FenceToken{task, core::DispatchNumber(1), director.engine().epoch()}));
-  EXPECT_EQ(starts[0].spec->prompt, "work");
+  EXPECT_EQ(test::ParseSpec(starts[0].spec).prompt(), "work");
   EXPECT_EQ(starts[0].agent_time, last_heartbeat);
 }
 
@@ -169,9 +169,9 @@ TEST(EngineDispatchTest, EveryRequiredLabelMustMatch) {
   agent.labels = {{"gpu", "yes"}, {"zone", "north"}};
   director.Connect(agent);
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.required_labels = {{"gpu", "yes"}, {"zone", "south"}};
+  submission.spec.terms.required_labels = {{"gpu", "yes"}, {"zone", "south"}};
   EXPECT_EQ(director.State(director.Add(submission)), LifecycleState::kPending);
-  submission.spec.required_labels = {{"gpu", "yes"}, {"zone", "north"}};
+  submission.spec.terms.required_labels = {{"gpu", "yes"}, {"zone", "north"}};
   EXPECT_EQ(director.State(director.Add(submission)), LifecycleState::kDispatching);
 }
 
@@ -444,7 +444,7 @@ TEST(EngineDispatchTest, SessionDoesNotWaitForAnAgentThatCannotTakeIt) {
     if (cordoned) {
       director.AnswerStart(director.Add(), absl::UnauthenticatedError(""));
     } else {
-      submission.spec.required_labels = {{"os", "linux"}};
+      submission.spec.terms.required_labels = {{"os", "linux"}};
     }
     const core::QueueId second = director.Add(submission);
     core::SessionOpened b = EngineFixture::IdleAgent("b");

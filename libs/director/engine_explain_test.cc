@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 Explanation Explain(EngineFixture& director, core::QueueId task) {
-  return *director.engine().Explain(task, director.now());
+  return *director.engine().views().Explain(task, director.now());
 }
 
 std::vector<TaskEventKind> KindsOf(const EngineFixture& director, core::QueueId task) {
@@ -50,7 +50,7 @@ std::string WhyNot(EngineFixture& director, core::QueueId task, const std::strin
 
 TEST(EngineExplainTest, UnknownTaskIsNotFound) {
   EngineFixture director;
-  EXPECT_THAT(director.engine().Explain(core::QueueId(), director.now()),
+  EXPECT_THAT(director.engine().views().Explain(core::QueueId(), director.now()),
               HasReason("TASK_NOT_FOUND"));
 }
 
@@ -73,9 +73,9 @@ TEST(EngineExplainTest, EveryAgentIsExplained) {
     director.SendHeartbeat(name, {});
   }
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.required_labels = {{"is", "suspect"}};
+  submission.spec.terms.required_labels = {{"is", "suspect"}};
   director.FailStartWrite(director.Add(submission));
-  submission.spec.required_labels = {{"gpu", "yes"}};
+  submission.spec.terms.required_labels = {{"gpu", "yes"}};
   const core::QueueId task = director.Add(submission);
   EXPECT_EQ(WhyNot(director, task, "lane"), "has no lane default");
   EXPECT_EQ(WhyNot(director, task, "label"), "lacks the label gpu=yes");
@@ -159,7 +159,7 @@ TEST(EngineExplainTest, EstimateComesFromTheMeasuredRate) {
   const core::QueueId task = director.Add();
   EXPECT_FALSE(Explain(director, task).estimated_start_at.has_value()) << "no rate was measured";
   director.Connect("a");
-  const double rate = director.engine().Status(director.now()).drain_rate_per_second;
+  const double rate = director.engine().views().Status(director.now()).drain_rate_per_second;
   ASSERT_GT(rate, 0);
   EXPECT_EQ(Explain(director, task).estimated_start_at,
             director.now().wall + absl::Seconds(1 / rate));
@@ -185,7 +185,7 @@ TEST(EngineExplainTest, StatusCountsEverything) {
   director.AcceptStart(director.Add());
   core::Submission later = EngineFixture::Prompt();
   later.spec.earliest_start_at = director.now().wall + absl::Hours(1);
-  later.spec.source = core::TaskSource::kScheduler;
+  later.spec.terms.source = core::TaskSource::kScheduler;
   director.Add(later);
   director.Advance(absl::Seconds(3));
   director.Add();
@@ -193,7 +193,7 @@ TEST(EngineExplainTest, StatusCountsEverything) {
   director.GrantTicket();
   director.AddWaiter();
   director.Call(&DirectorEngine::Pause);
-  const core::QueueStatus status = director.engine().Status(director.now());
+  const core::QueueStatus status = director.engine().views().Status(director.now());
   EXPECT_EQ(status.counts, (core::StateCounts{.pending = 3, .working = 1, .completed = 1}));
   EXPECT_EQ(status.ready, 0u) << "nothing starts while the queue is paused";
   EXPECT_EQ(status.delayed, 1u);
@@ -214,9 +214,9 @@ TEST(EngineExplainTest, TaskIsReadyWhenItStartsWithTheNextFreeSlot) {
   director.AcceptStart(director.Add());
   const core::QueueId task = director.Add();
   const auto ready = [&] {
-    const core::QueueStatus status = director.engine().Status(director.now());
-    EXPECT_EQ(status.ready, director.engine().IsReady(task) ? 1u : 0u);
-    EXPECT_EQ(director.engine().List({.ready = true}).tasks.size(), status.ready);
+    const core::QueueStatus status = director.engine().views().Status(director.now());
+    EXPECT_EQ(status.ready, director.engine().views().IsReady(task) ? 1u : 0u);
+    EXPECT_EQ(director.engine().views().List({.ready = true}).tasks.size(), status.ready);
     return status.ready == 1;
   };
   EXPECT_TRUE(ready());
@@ -237,12 +237,12 @@ TEST(EngineExplainTest, TasksWithoutAnAgentAreNotReadyAndHaveNoEstimate) {
   director.FinishRun(director.Add());
   director.AcceptStart(director.Add());
   core::Submission elsewhere = EngineFixture::Prompt();
-  elsewhere.spec.lane = "gpu";
+  elsewhere.spec.terms.lane = "gpu";
   const core::QueueId unserved = director.Add(elsewhere);
   const core::QueueId next = director.Add();
-  EXPECT_EQ(director.engine().Status(director.now()).ready, 1u);
+  EXPECT_EQ(director.engine().views().Status(director.now()).ready, 1u);
   const auto explain = [&](core::QueueId id) {
-    return *director.engine().Explain(id, director.now());
+    return *director.engine().views().Explain(id, director.now());
   };
   EXPECT_EQ(explain(unserved).summary, "no connected agent serves the lane and labels of the task");
   EXPECT_EQ(explain(unserved).estimated_start_at, std::nullopt);
@@ -255,7 +255,7 @@ TEST(EngineExplainTest, TasksWithoutAnAgentAreNotReadyAndHaveNoEstimate) {
 
 TEST(EngineExplainTest, DelayedCountsTasksBeforeTheirTime) {
   EngineFixture director;
-  const auto delayed = [&] { return director.engine().Status(director.now()).delayed; };
+  const auto delayed = [&] { return director.engine().views().Status(director.now()).delayed; };
   core::Submission of_session = EngineFixture::Prompt();
   of_session.spec.session_id = "s";
   const core::QueueId first = director.Add(of_session);
@@ -284,11 +284,13 @@ TEST(EngineExplainTest, DispatchCountSurvivesForgottenTasksAndRestarts) {
   const core::QueueId task = director.Add();
   director.AnswerBusy(task);
   director.ReportLoad("a", 0);
-  const auto total = [&] { return director.engine().Status(director.now()).dispatches_total; };
+  const auto total = [&] {
+    return director.engine().views().Status(director.now()).dispatches_total;
+  };
   EXPECT_EQ(total(), 5u);
   director.Restart();
   EXPECT_EQ(total(), 5u);
-  EXPECT_EQ(director.engine().Status(director.now()).in_flight(), 1u);
+  EXPECT_EQ(director.engine().views().Status(director.now()).in_flight(), 1u);
 }
 
 // ---- Events ----
@@ -410,7 +412,7 @@ TEST(EngineExplainTest, DenialIsRecordedForTheFirstTaskOfAGroupOnly) {
   const core::QueueId head = director.Add();
   const core::QueueId behind = director.Add();
   core::Submission build = EngineFixture::Prompt();
-  build.spec.lane = "build";
+  build.spec.terms.lane = "build";
   const core::QueueId other_group = director.Add(build);
   EXPECT_THAT(Denials(director, head), SizeIs(1));
   EXPECT_THAT(Denials(director, behind), IsEmpty());

@@ -86,7 +86,7 @@ TEST(EngineFailureTest, RequeuedLostTaskKeepsItsPosition) {
 TEST(EngineFailureTest, LostTwiceOnTheLastAttemptsIsAgentLost) {
   EngineFixture director;
   core::Submission submission = EngineFixture::RequeueOnLoss();
-  submission.spec.max_attempts = 1;
+  submission.spec.terms.max_attempts = 1;
   director.Connect("a");
   const core::QueueId task = director.Add(submission);
   director.AcceptStart(task);
@@ -109,7 +109,7 @@ TEST(EngineFailureTest, AnnouncementAloneDoesNotEndARun) {
 TEST(EngineFailureTest, TaskThatLostTwoAgentsIsPoison) {
   EngineFixture director;
   core::Submission submission = EngineFixture::RequeueOnLoss();
-  submission.spec.max_attempts = 10;
+  submission.spec.terms.max_attempts = 10;
   const core::QueueId task = director.Add(submission);
   for (const std::string agent : {"a", "b"}) {
     director.Connect(agent);
@@ -397,8 +397,8 @@ TEST(EngineFailureTest, DirectorEndsARunBeyondItsTimeoutWithoutRetry) {
   EngineFixture director;
   director.Connect("a");
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.timeout = absl::Seconds(100);
-  submission.spec.retry_on = {*core::ParseRetryRule("timeout")};
+  submission.spec.terms.timeout = absl::Seconds(100);
+  submission.spec.terms.retry_on = {*core::ParseRetryRule("timeout")};
   const core::QueueId task = director.Add(submission);
   director.AdvanceWithHeartbeats(absl::Seconds(20));
   director.AcceptStart(task);
@@ -418,7 +418,7 @@ TEST(EngineFailureTest, SlotOfAGuardedRunIsUsedUntilTheAgentReportsItFree) {
   EngineFixture director;
   director.Connect("a");
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.timeout = absl::Seconds(10);
+  submission.spec.terms.timeout = absl::Seconds(10);
   const core::QueueId task = director.Add(submission);
   director.AcceptStart(task);
   const core::QueueId next = director.Add();

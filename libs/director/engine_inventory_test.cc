@@ -260,9 +260,9 @@ TEST(EngineInventoryTest, MessagesOfAReplacedSessionAreIgnored) {
   director.Connect("a");
   const core::QueueId task = director.Add();
   director.Connect("a");
-  director.engine().OnItems(core::AgentSessionId(1),
-                            {core::StartAnswer{director.Token(task), absl::OkStatus()}},
-                            director.now());
+  director.engine().OnMessages(core::AgentSessionId(1),
+                               {core::StartAnswer{director.Token(task), absl::OkStatus()}},
+                               director.now());
   EXPECT_EQ(director.State(task), LifecycleState::kDispatching);
   director.engine().OnSessionClosed(core::AgentSessionId(1), absl::UnavailableError(""),
                                     director.now());
@@ -287,7 +287,7 @@ TEST(EngineInventoryTest, RepeatedResultIsAcknowledgedAgainAfterARestart) {
 
 TEST(EngineInventoryTest, RepeatedResultOfAnEarlierAttemptIsAcknowledgedAgain) {
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.retry_on = {*core::ParseRetryRule("exit:*")};
+  submission.spec.terms.retry_on = {*core::ParseRetryRule("exit:*")};
   InFlight director(/*working=*/true, submission);
   const RunResult failed = {.end = RunResult::End::kFailed, .exit_code = 1};
   director.FinishRun(director.task, failed);

@@ -21,7 +21,7 @@ std::vector<core::QueueId> Ids(const ListPage& page) {
 }
 
 std::vector<core::QueueId> List(EngineFixture& director, const ListQuery& query = {}) {
-  return Ids(director.engine().List(query));
+  return Ids(director.engine().views().List(query));
 }
 
 TEST(EngineListTest, LiveTasksComeInQueueOrderThenEndedTasks) {
@@ -48,7 +48,7 @@ TEST(EngineListTest, PagesCoverTheWholeList) {
     std::vector<core::QueueId> together;
     ListQuery query = {.page_size = page_size};
     do {
-      const ListPage page = director.engine().List(query);
+      const ListPage page = director.engine().views().List(query);
       EXPECT_LE(page.tasks.size(), page_size);
       for (const core::QueueId id : Ids(page)) together.push_back(id);
       query.after = page.next;
@@ -62,7 +62,7 @@ TEST(EngineListTest, TaskThatEndsBetweenTwoPagesIsListed) {
   const core::QueueId first = director.Add();
   const core::QueueId second = director.Add();
   const core::QueueId third = director.Add();
-  const ListPage page = director.engine().List({.page_size = 1});
+  const ListPage page = director.engine().views().List({.page_size = 1});
   EXPECT_THAT(Ids(page), ElementsAre(first));
   director.Cancel(second);
   EXPECT_THAT(List(director, {.after = page.next}), ElementsAre(third, second));
@@ -74,17 +74,17 @@ TEST(EngineListTest, EveryFilterSelectsMatchingTasks) {
   busy.lanes["default"].used = 1;
   director.Connect(busy);
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.source = core::TaskSource::kCli;
+  submission.spec.terms.source = core::TaskSource::kCli;
   const core::QueueId cli = director.Add(submission);
   submission = EngineFixture::Prompt();
-  submission.spec.source_job = "nightly";
-  submission.spec.job_type = "report";
+  submission.spec.terms.source_job = "nightly";
+  submission.spec.terms.job_type = "report";
   const core::QueueId nightly = director.Add(submission);
   submission = EngineFixture::Prompt();
   submission.spec.session_id = "s";
   const core::QueueId session = director.Add(submission);
   submission = EngineFixture::Prompt();
-  submission.spec.labels = {{"team", "a"}};
+  submission.spec.terms.labels = {{"team", "a"}};
   const core::QueueId labelled = director.Add(submission);
   submission = EngineFixture::Prompt();
   submission.spec.earliest_start_at = director.now().wall + absl::Hours(1);
@@ -110,7 +110,7 @@ TEST(EngineListTest, PageExaminesABoundedNumberOfTasks) {
   for (int i = 0; i < 10'001; ++i) director.Add();
   submission.spec.session_id = "s";
   const core::QueueId last = director.Add(submission);
-  const ListPage page = director.engine().List({.session_id = "s"});
+  const ListPage page = director.engine().views().List({.session_id = "s"});
   EXPECT_THAT(page.tasks, IsEmpty());
   ASSERT_TRUE(page.next.has_value());
   EXPECT_THAT(List(director, {.session_id = "s", .after = page.next}), ElementsAre(last));

@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 
 core::Submission WithRetryOn(const std::string& rule) {
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.retry_on = {*core::ParseRetryRule(rule)};
+  submission.spec.terms.retry_on = {*core::ParseRetryRule(rule)};
   return submission;
 }
 
@@ -84,7 +84,7 @@ TEST(EngineOutcomeTest, BusyLaneIsFullUntilTheAgentsNextLoadReport) {
   director.SendHeartbeat("a", {});
   EXPECT_EQ(director.State(task), LifecycleState::kPending);
   core::Submission build = EngineFixture::Prompt();
-  build.spec.lane = "build";
+  build.spec.terms.lane = "build";
   EXPECT_EQ(director.State(director.Add(build)), LifecycleState::kDispatching)
       << "only the other lane is busy";
   director.ReportLoad("a", /*used=*/0);
@@ -97,7 +97,7 @@ TEST(EngineOutcomeTest, TaskKeepsItsPositionFromTheFifthBusyAnswerOn) {
   director.Connect("a");
   const core::QueueId task = director.Add();
   core::Submission unplaceable = EngineFixture::Prompt();
-  unplaceable.spec.lane = "nowhere";
+  unplaceable.spec.terms.lane = "nowhere";
   core::QueueId last = director.Add(unplaceable);
   for (int busy_answer = 1; busy_answer <= 7; ++busy_answer) {
     director.AnswerBusy(task);
@@ -432,7 +432,7 @@ TEST(EngineOutcomeTest, LastRunFailsWithItsOwnReason) {
   EngineFixture director;
   director.Connect("a");
   core::Submission submission = WithRetryOn("timeout");
-  submission.spec.max_attempts = 2;
+  submission.spec.terms.max_attempts = 2;
   const core::QueueId task = director.Add(submission);
   director.FinishRun(task, kTimeout);
   director.AdvanceWithHeartbeats(absl::Seconds(5));
@@ -446,7 +446,7 @@ TEST(EngineOutcomeTest, SubmitMaySetMaxAttempts) {
   EngineFixture director;
   director.Connect("a");
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.max_attempts = 1;
+  submission.spec.terms.max_attempts = 1;
   const core::QueueId task = director.Add(submission);
   director.AnswerStart(task, absl::UnavailableError("down"));
   EXPECT_EQ(director.Reason(task), FailureReason::kMaxAttempts);

@@ -23,7 +23,7 @@ using ::testing::SizeIs;
 
 core::Submission WithRetryOn() {
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.retry_on = {*core::ParseRetryRule("exit:*")};
+  submission.spec.terms.retry_on = {*core::ParseRetryRule("exit:*")};
   return submission;
 }
 
@@ -188,7 +188,7 @@ TEST(EngineRecoveryTest, EpochOfANewStoreIsTheUnixTime) {
 
 TEST(EngineRecoveryTest, SwitchKeepsActorReasonAndTime) {
   EngineFixture director;
-  const auto status = [&director] { return director.engine().Status(director.now()); };
+  const auto status = [&director] { return director.engine().views().Status(director.now()); };
   EXPECT_EQ(status().pause, std::nullopt);
   director.Call(&DirectorEngine::Pause, "the disk is full");
   const core::SwitchCause paused = {"me", "the disk is full", director.now().wall};
@@ -394,7 +394,7 @@ TEST(EngineRecoveryTest, RestartResetsTheGuardOfARun) {
   EngineFixture director;
   director.Connect("a");
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.timeout = absl::Seconds(10);
+  submission.spec.terms.timeout = absl::Seconds(10);
   const core::QueueId task = director.Add(submission);
   director.AcceptStart(task);
   director.AdvanceWithHeartbeats(absl::Seconds(70));
@@ -416,8 +416,8 @@ TEST(EngineRecoveryTest, EndedTasksAreLimitedInNumber) {
     director.Advance(absl::Seconds(1));
     director.Cancel(tasks.back());
   }
-  EXPECT_THAT(director.engine().Summarize(tasks[0]), HasReason("TASK_NOT_FOUND"));
-  EXPECT_THAT(director.engine().Summarize(tasks[1]), IsOk());
+  EXPECT_THAT(director.engine().views().Summarize(tasks[0]), HasReason("TASK_NOT_FOUND"));
+  EXPECT_THAT(director.engine().views().Summarize(tasks[1]), IsOk());
   EXPECT_THAT(director.Events(tasks[0]), IsEmpty());
   EXPECT_EQ(director.TaskStates(), director.ReloadedTaskStates());
 }
@@ -428,10 +428,10 @@ TEST(EngineRecoveryTest, EndedTasksAreLimitedInTime) {
   const core::QueueId live = director.Add();
   director.Cancel(ended);
   director.Advance(absl::Hours(1) - absl::Seconds(1));
-  EXPECT_THAT(director.engine().Summarize(ended), IsOk());
+  EXPECT_THAT(director.engine().views().Summarize(ended), IsOk());
   director.Advance(absl::Seconds(1));
-  EXPECT_THAT(director.engine().Summarize(ended), HasReason("TASK_NOT_FOUND"));
-  EXPECT_THAT(director.engine().Summarize(live), IsOk());
+  EXPECT_THAT(director.engine().views().Summarize(ended), HasReason("TASK_NOT_FOUND"));
+  EXPECT_THAT(director.engine().views().Summarize(live), IsOk());
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ core::Submission WithRequestId(const std::string& request_id, const std::string&
 
 core::Submission WithOverlap(OverlapPolicy policy, uint32_t n = 0) {
   core::Submission submission = EngineFixture::Prompt();
-  submission.spec.overlap = {.key = "k", .policy = policy, .n = n};
+  submission.spec.terms.overlap = {.key = "k", .policy = policy, .n = n};
   return submission;
 }
 
@@ -53,11 +53,11 @@ TEST(EngineRequestTest, DefaultValueEqualsTheSameValueSent) {
   EngineFixture director({.queue = {.max_attempts = 3}});
   const core::Submission absent = WithRequestId("absent");
   core::Submission sent = WithRequestId("sent");
-  sent.spec.max_attempts = 3;
+  sent.fingerprint.max_attempts = 3;
   director.Add(absent);
   director.Add(sent);
   const auto with = [](core::Submission submission, uint32_t max_attempts) {
-    submission.spec.max_attempts = max_attempts;
+    submission.fingerprint.max_attempts = max_attempts;
     return submission;
   };
   EXPECT_TRUE(SubmitAgain(director, with(absent, 3)).deduplicated);
@@ -84,7 +84,7 @@ TEST(EngineRequestTest, LookupOfARequestIdReturnsItsTask) {
   const absl::Status known = director.TrySubmit(question);
   EXPECT_THAT(known, HasReason("REQUEST_ID_REUSED"));
   EXPECT_EQ(base::GetErrorDetails(known).metadata.at("queue_id"), ToString(task));
-  question.spec.prompt = "echo";
+  question.spec.bytes = EngineFixture::Prompt("echo").spec.bytes;
   EXPECT_EQ(SubmitAgain(director, question).queue_id, task);
   // The lookup of an unknown id runs before a full or draining queue rejects the call.
   question.spec.request_id = "other";
@@ -150,7 +150,7 @@ TEST(EngineRequestTest, IdOutlivesItsForgottenTask) {
   EngineFixture director({.retention = {.count = 0}});
   const core::QueueId task = director.Add(WithRequestId("r", "one"));
   director.Cancel(task);
-  ASSERT_FALSE(director.engine().Summarize(task).ok());
+  ASSERT_FALSE(director.engine().views().Summarize(task).ok());
   for (int restart = 0; restart < 2; ++restart) {
     const SubmitResult again = SubmitAgain(director, WithRequestId("r", "one"));
     EXPECT_TRUE(again.deduplicated);
@@ -165,7 +165,7 @@ TEST(EngineRequestTest, IdOutlivesItsForgottenTask) {
 
 absl::StatusOr<TaskSummary> Find(EngineFixture& director, const std::string& request_id,
                                  const std::string& identity = "me") {
-  return director.engine().FindByRequestId(identity, request_id, director.now());
+  return director.engine().views().FindByRequestId(identity, request_id, director.now());
 }
 
 TEST(EngineRequestTest, RequestIdFindsItsTaskUntilTheIdIsForgotten) {
@@ -183,7 +183,7 @@ TEST(EngineRequestTest, RequestIdFindsItsTaskUntilTheIdIsForgotten) {
   EXPECT_THAT(Find(director, "r"), IsOk());
   // The ended task is deleted at once; its id is remembered.
   director.Cancel(task);
-  ASSERT_FALSE(director.engine().Summarize(task).ok());
+  ASSERT_FALSE(director.engine().views().Summarize(task).ok());
   director.Advance(absl::Hours(24) - absl::Seconds(1));
   ASSERT_THAT(Find(director, "r"), IsOk());
   EXPECT_EQ(Find(director, "r")->queue_id, task);
@@ -245,7 +245,7 @@ TEST(EngineRequestTest, OverlapSkipRejectsWhileATaskWithTheKeyIsLive) {
 TEST(EngineRequestTest, ErrorsNeverRepeatMoreThan128BytesOfAnOverlapKey) {
   EngineFixture director;
   core::Submission submission = WithOverlap(OverlapPolicy::kSkip);
-  submission.spec.overlap->key = std::string(256, 'k');
+  submission.spec.terms.overlap->key = std::string(256, 'k');
   director.Add(submission);
   EXPECT_THAT(director.TrySubmit(submission),
               StatusIs(absl::StatusCode::kFailedPrecondition,
@@ -257,7 +257,7 @@ TEST(EngineRequestTest, OverlapSkipCountsPendingTasksWithTheKey) {
   director.Add(WithOverlap(OverlapPolicy::kSkip));
   EXPECT_THAT(director.TrySubmit(WithOverlap(OverlapPolicy::kSkip)), HasReason("OVERLAP"));
   core::Submission other = WithOverlap(OverlapPolicy::kSkip);
-  other.spec.overlap->key = "another";
+  other.spec.terms.overlap->key = "another";
   EXPECT_THAT(director.TrySubmit(other), IsOk());
 }
 
@@ -298,8 +298,8 @@ TEST(EngineRequestTest, QueueOneStartsWhenFewEnoughTasksRun) {
     EXPECT_EQ(director.State(waiting), LifecycleState::kPending)
         << "an idle agent does not change that";
     EXPECT_EQ(director.State(other), LifecycleState::kDispatching) << "other tasks are dispatched";
-    EXPECT_FALSE(director.engine().IsReady(waiting));
-    EXPECT_EQ(director.engine().Explain(waiting, director.now())->summary,
+    EXPECT_FALSE(director.engine().views().IsReady(waiting));
+    EXPECT_EQ(director.engine().views().Explain(waiting, director.now())->summary,
               absl::StrCat("waiting until fewer than ", n,
                            " tasks with the same overlap key are running"));
     director.Restart();
@@ -368,7 +368,7 @@ TEST(EngineRequestTest, QueueOneUsesThePlaceOfTheReplacedTask) {
 TEST(EngineRequestTest, QueueOneUsesTheShareOfTheReplacedTask) {
   EngineFixture director({.queue = {.max_size = 1}});
   core::Submission scheduled = WithOverlap(OverlapPolicy::kQueueOne);
-  scheduled.spec.source = core::TaskSource::kScheduler;
+  scheduled.spec.terms.source = core::TaskSource::kScheduler;
   const core::QueueId replaced = director.Add(scheduled);
   director.Add(scheduled);
   EXPECT_EQ(director.Reason(replaced), FailureReason::kCoalesced);
@@ -400,10 +400,11 @@ TEST(EngineRequestTest, OverlapIsCheckedAgainWhenAWaiterIsAdmitted) {
 
 TEST(EngineRequestTest, RedriveSubmitsANewTaskAndRecordsIt) {
   EngineFixture director;
-  core::Submission submission = WithOverlap(OverlapPolicy::kSkip);
-  submission.spec.prompt = "work";
-  submission.spec.deadline_at = director.now().wall + absl::Hours(1);
-  submission.spec.earliest_start_at = director.now().wall + absl::Minutes(1);
+  v1::SubmitTaskRequest submit = test::MakeSubmit("work");
+  submit.mutable_overlap()->set_key("k");
+  *submit.mutable_deadline_at() = wire::ToProto(director.now().wall + absl::Hours(1));
+  *submit.mutable_earliest_start_at() = wire::ToProto(director.now().wall + absl::Minutes(1));
+  const core::Submission submission = test::ToSubmission(submit);
   const core::QueueId old = director.Add(submission);
   director.Advance(absl::Hours(1));
   ASSERT_EQ(director.Reason(old), FailureReason::kExpired);
@@ -412,11 +413,12 @@ TEST(EngineRequestTest, RedriveSubmitsANewTaskAndRecordsIt) {
   const core::Task task = director.Task(redriven.queue_id);
   EXPECT_NE(task.queue_id, old);
   EXPECT_EQ(task.redrive_of, old);
-  EXPECT_EQ(task.spec.prompt, "work");
-  EXPECT_EQ(task.spec.request_id, "redrive/" + ToString(old));
-  EXPECT_FALSE(task.spec.overlap.has_value());
-  EXPECT_FALSE(task.spec.deadline_at.has_value());
-  EXPECT_FALSE(task.spec.earliest_start_at.has_value());
+  const v1::TaskSpec spec = test::ParseSpec(task.spec);
+  EXPECT_EQ(spec.prompt(), "work");
+  EXPECT_EQ(spec.request_id(), "redrive/" + ToString(old));
+  EXPECT_FALSE(spec.has_overlap());
+  EXPECT_FALSE(spec.has_deadline_at());
+  EXPECT_FALSE(spec.has_earliest_start_at());
   EXPECT_EQ(director.Task(old).redriven_as, task.queue_id);
   EXPECT_EQ(director.State(old), LifecycleState::kFailed);
   EXPECT_EQ(director.Events(old).back().kind, core::TaskEventKind::kRedriven);
@@ -470,26 +472,23 @@ TEST(EngineRequestTest, LiveAndCompletedTasksCannotBeRedriven) {
 TEST(EngineRequestTest, ChecksRunInOrder) {
   EngineFixture director({.queue = {.max_size = 1}});
   core::Submission known = WithRequestId("r");
-  known.spec.overlap = {.key = "k", .policy = OverlapPolicy::kSkip};
-  known.spec.source = core::TaskSource::kScheduler;
+  known.spec.terms.overlap = {.key = "k", .policy = OverlapPolicy::kSkip};
+  known.spec.terms.source = core::TaskSource::kScheduler;
   director.Add(known);
   director.Call(&DirectorEngine::Drain);
 
   EXPECT_THAT(director.TrySubmit(known), IsOk()) << "a known id before the drain";
   core::Submission submission = known;
-  submission.spec.cost_units = 1;
-  EXPECT_THAT(director.TrySubmit(submission), StatusIs(absl::StatusCode::kUnimplemented));
-  submission = known;
-  submission.spec.prompt = "other";
+  submission.spec.bytes = test::SpecBytesOf("other");
   EXPECT_THAT(director.TrySubmit(submission), HasReason("REQUEST_ID_REUSED"));
   submission.spec.request_id = "";
   EXPECT_THAT(director.TrySubmit(submission), HasReason("QUEUE_DRAINING"));
   director.Call(&DirectorEngine::Resume);
   EXPECT_THAT(director.TrySubmit(submission), HasReason("OVERLAP"));
-  submission.spec.overlap.reset();
+  submission.spec.terms.overlap.reset();
   EXPECT_THAT(director.TrySubmit(submission),
               StatusIs(absl::StatusCode::kResourceExhausted, ::testing::HasSubstr("share")));
-  submission.spec.source = core::TaskSource::kApi;
+  submission.spec.terms.source = core::TaskSource::kApi;
   EXPECT_THAT(director.TrySubmit(submission),
               StatusIs(absl::StatusCode::kResourceExhausted, ::testing::HasSubstr("capacity")));
 }

@@ -22,7 +22,7 @@ core::Submission InSession(const std::string& session) {
 }
 
 std::vector<TaskSessionView> Sessions(EngineFixture& director) {
-  return director.engine().ListTaskSessions({}).sessions;
+  return director.engine().views().ListTaskSessions({}).sessions;
 }
 
 TEST(EngineSessionTest, SessionShowsPendingAndRunningTasks) {
@@ -70,7 +70,7 @@ TEST(EngineSessionTest, SessionsAreListedByNamePageByPage) {
   for (const char* name : {"c", "a", "b", "a"}) director.Add(InSession(name));
   const auto names = [&](const std::string& after) {
     const TaskSessionPage page =
-        director.engine().ListTaskSessions({.after = after, .page_size = 2});
+        director.engine().views().ListTaskSessions({.after = after, .page_size = 2});
     std::vector<std::string> names;
     for (const TaskSessionView& session : page.sessions) names.push_back(session.session_id);
     names.push_back("next: " + page.next.value_or("none"));

@@ -35,7 +35,7 @@ TEST(EngineTicketTest, TicketHoldsAPlaceForItsSubmit) {
   EXPECT_THAT(director.TrySubmit(EngineFixture::Prompt()), HasReason("QUEUE_FULL"));
   EXPECT_THAT(director.TrySubmit(WithTicket(ticket)), IsOk());
   EXPECT_THAT(director.PendingTasks(), SizeIs(1));
-  EXPECT_EQ(director.engine().Status(director.now()).tickets, 0u);
+  EXPECT_EQ(director.engine().views().Status(director.now()).tickets, 0u);
 }
 
 TEST(EngineTicketTest, TicketIsValidOnceAndForItsHolderOnly) {
@@ -78,11 +78,11 @@ TEST(EngineTicketTest, TicketIsKeptWhenAnEarlierCheckFails) {
   EngineFixture director(Bounded(3));
   core::Submission known = EngineFixture::Prompt("one");
   known.spec.request_id = "r";
-  known.spec.overlap = {.key = "k", .policy = core::OverlapPolicy::kSkip};
-  known.spec.source = core::TaskSource::kScheduler;
+  known.spec.terms.overlap = {.key = "k", .policy = core::OverlapPolicy::kSkip};
+  known.spec.terms.source = core::TaskSource::kScheduler;
   director.Add(known);
   core::Submission second = EngineFixture::Prompt();
-  second.spec.source = core::TaskSource::kScheduler;
+  second.spec.terms.source = core::TaskSource::kScheduler;
   director.Add(second);
   const std::string ticket = director.GrantTicket();
 
@@ -90,10 +90,10 @@ TEST(EngineTicketTest, TicketIsKeptWhenAnEarlierCheckFails) {
   reused.spec.request_id = "r";
   EXPECT_THAT(director.TrySubmit(reused), HasReason("REQUEST_ID_REUSED"));
   core::Submission overlapping = WithTicket(ticket);
-  overlapping.spec.overlap = known.spec.overlap;
+  overlapping.spec.terms.overlap = known.spec.terms.overlap;
   EXPECT_THAT(director.TrySubmit(overlapping), HasReason("OVERLAP"));
   core::Submission scheduled = WithTicket(ticket);
-  scheduled.spec.source = core::TaskSource::kScheduler;
+  scheduled.spec.terms.source = core::TaskSource::kScheduler;
   EXPECT_THAT(director.TrySubmit(scheduled), HasReason("QUEUE_FULL"))
       << "the scheduler's share is used up";
   EXPECT_THAT(director.TrySubmit(WithTicket(ticket)), IsOk());
@@ -188,7 +188,7 @@ TEST(EngineTicketTest, DryRunKeepsTheTicket) {
   submission.ticket = director.GrantTicket();
   submission.validate_only = true;
   EXPECT_TRUE(std::get<SubmitResult>(director.Submit(submission)).deduplicated);
-  EXPECT_EQ(director.engine().Status(director.now()).tickets, 1u);
+  EXPECT_EQ(director.engine().views().Status(director.now()).tickets, 1u);
 }
 
 }  // namespace

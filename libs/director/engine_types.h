@@ -79,7 +79,7 @@ struct Outcome {
   };
   struct Message {
     core::AgentSessionId session;
-    core::DirectorItem item;
+    core::DirectorMessage message;
   };
 
   std::vector<core::Record> records = {};

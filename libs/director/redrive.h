@@ -34,22 +34,27 @@ class Redrive : public std::enable_shared_from_this<Redrive> {
     std::function<void(ReadCallback)> read;
     std::function<void(CommandPtr)> post;
   };
+  // Makes the submission of the new task from the spec of the old one.
+  using MakeSubmission =
+      std::function<absl::StatusOr<core::Submission>(const std::string& spec, core::QueueId old)>;
   // Receives the results in the order of the tasks.
   using Reply = std::function<void(std::vector<RedriveResult>)>;
 
   // `who` requested the redrive. For a task with an error instead of an id, the result is that
   // error.
   Redrive(Deps deps, std::vector<absl::StatusOr<core::QueueId>> tasks, std::string who,
-          Reply reply);
+          MakeSubmission make_submission, Reply reply);
 
   void ReadGroup();
 
  private:
-  // A task of the current group and its spec.
+  // A task of the current group, and the submission of its successor.
   struct Item {
     absl::StatusOr<core::QueueId> queue_id;
-    absl::StatusOr<core::SpecPtr> spec;
+    absl::StatusOr<core::Submission> submission;
   };
+
+  Item MakeItem(const ports::EventStore& store, const absl::StatusOr<core::QueueId>& id) const;
 
   void SubmitGroup(std::vector<Item> group);
   void AddAnswers(std::vector<RedriveResult> group);
@@ -59,6 +64,7 @@ class Redrive : public std::enable_shared_from_this<Redrive> {
   const Deps deps_;
   const std::vector<absl::StatusOr<core::QueueId>> tasks_;
   const std::string who_;
+  const MakeSubmission make_submission_;
   const Reply reply_;
   std::vector<RedriveResult> answers_;
 };

@@ -13,6 +13,7 @@
 #include "libs/testing/fake_environment.h"
 #include "libs/testing/memory_event_store.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/submissions.h"
 
 namespace callboard::director {
 namespace {
@@ -31,8 +32,7 @@ class RedriveTest : public testing::Test {
     Commit();
   }
   core::QueueId AddEnded(const std::string& prompt) {
-    core::Submission submission;
-    submission.spec.prompt = prompt;
+    core::Submission submission = test::SubmissionOf(prompt);
     const Decision decision =
         engine_.Submit(MakeSubmitRequest("me", std::move(submission), kNow.wall), kNow);
     const core::QueueId id = std::get<SubmitResult>(decision).queue_id;
@@ -57,12 +57,12 @@ class RedriveTest : public testing::Test {
       Commit();
       command->SendReply();
     };
-    std::make_shared<Redrive>(Redrive::Deps{read, post}, tasks, "me",
+    std::make_shared<Redrive>(Redrive::Deps{read, post}, tasks, "me", wire::MakeRedrive,
                               [&](std::vector<RedriveResult> given) { answers = std::move(given); })
         ->ReadGroup();
     return answers;
   }
-  std::string PromptOf(core::QueueId id) { return (*store_->TaskSpec(id))->prompt; }
+  std::string PromptOf(core::QueueId id) { return test::ParseSpec(*store_->Spec(id)).prompt(); }
 
   int reads_ = 0;
   int turns_ = 0;

@@ -108,7 +108,7 @@ TEST(TaskReadsTest, PendingTaskHasThePositionOfItsSummary) {
   const core::QueueId first = director.Add();
   const core::QueueId task = director.Add();
   director.Cancel(first);
-  EXPECT_EQ(Read(director, *director.engine().Summarize(task)).position, 1u);
+  EXPECT_EQ(Read(director, *director.engine().views().Summarize(task)).position, 1u);
 }
 
 TEST(TaskReadsTest, PositionAndStateMatchAfterALaterChange) {
@@ -116,11 +116,11 @@ TEST(TaskReadsTest, PositionAndStateMatchAfterALaterChange) {
   director.Connect("a");
   const core::QueueId task = director.Add();
   const core::QueueId other = director.Add();
-  const TaskSummary dispatched = *director.engine().Summarize(task);
+  const TaskSummary dispatched = *director.engine().views().Summarize(task);
   director.AnswerBusy(task);
   EXPECT_EQ(Read(director, dispatched).position, 2u);
 
-  const TaskSummary before = *director.engine().Summarize(task);
+  const TaskSummary before = *director.engine().views().Summarize(task);
   director.ReportLoad("a", 0);
   director.Add();
   director.AnswerBusy(other);

@@ -9,109 +9,33 @@
 
 namespace callboard::director {
 
-// Base of the commands that decide items of the stream.
-class SubmitStream::StreamCommand : public Command {
- public:
-  StreamCommand(Origin origin, std::shared_ptr<SubmitStream> stream)
-      : Command(Access::kWrite, origin), stream_(std::move(stream)) {}
-
-  void SendReply() final { stream_->AddAnswers(std::move(answers_)); }
-  void Fail(const absl::Status& why) final {
-    for (Answer& answer : answers_) answer.decision = why;
-    FailUndecided(why, answers_);
-    stream_->AddAnswers(std::move(answers_));
-  }
-
- protected:
-  SubmitStream& stream() { return *stream_; }
-  std::vector<Answer>& answers() { return answers_; }
-  DecideResult ReplyIfDecided() const {
-    return answers_.empty() ? DecideResult::kNoReply : DecideResult::kReply;
-  }
-
- private:
-  // Adds answers for the items that are not decided yet.
-  virtual void FailUndecided(const absl::Status& why, std::vector<Answer>& answers) = 0;
-
-  const std::shared_ptr<SubmitStream> stream_;
-  std::vector<Answer> answers_;
-};
-
-// Decides the items of one message.
-class SubmitStream::BatchCommand final : public StreamCommand {
- public:
-  BatchCommand(std::shared_ptr<SubmitStream> stream, Items items)
-      : StreamCommand(Origin::kCaller, std::move(stream)), items_(std::move(items)) {}
-
-  size_t weight() const override { return std::max<size_t>(1, items_.size()); }
-  DecideResult Decide(DirectorEngine& engine, WaiterTable& waiters, Moment now) override {
-    if (stream().stopped_) return DecideResult::kNoReply;
-    if (stream().has_waiting_item_) {
-      stream().backlog_.push_back(std::move(items_));
-      return DecideResult::kNoReply;
-    }
-    stream().Decide(std::exchange(items_, {}), engine, waiters, now, answers());
-    return ReplyIfDecided();
-  }
-
- private:
-  void FailUndecided(const absl::Status& why, std::vector<Answer>& answers) override {
-    items_.Fail(why, answers);
-  }
-
-  Items items_;
-};
-
-// Decides the backlog after the waiting item was answered.
-class SubmitStream::BacklogCommand final : public StreamCommand {
- public:
-  explicit BacklogCommand(std::shared_ptr<SubmitStream> stream)
-      : StreamCommand(Origin::kLink, std::move(stream)) {}
-
-  DecideResult Decide(DirectorEngine& engine, WaiterTable& waiters, Moment now) override {
-    stream().has_waiting_item_ = false;
-    if (stream().stopped_) stream().backlog_.clear();
-    while (!stream().has_waiting_item_ && !stream().backlog_.empty()) {
-      Items items = std::move(stream().backlog_.front());
-      stream().backlog_.pop_front();
-      stream().Decide(std::move(items), engine, waiters, now, answers());
-    }
-    is_decided_ = true;
-    return ReplyIfDecided();
-  }
-
- private:
-  void FailUndecided(const absl::Status& why, std::vector<Answer>& answers) override {
-    if (is_decided_) return;
-    stream().has_waiting_item_ = false;
-    for (const Items& items : std::exchange(stream().backlog_, {})) items.Fail(why, answers);
-  }
-
-  bool is_decided_ = false;
-};
-
-// Represents an item that waits for a place in the WaiterTable.
-class SubmitStream::WaitingItemCommand final : public AdmissionCommand {
- public:
-  WaitingItemCommand(CallId call, WaiterId waiter, Reply reply)
-      : AdmissionCommand(call, std::move(reply)) {
-    SetDecision(waiter);
-  }
-
- private:
-  Decision Evaluate(DirectorEngine&, Moment) override { return decision(); }
-};
-
-void SubmitStream::Items::Fail(const absl::Status& why, std::vector<Answer>& answers) const {
-  for (size_t i = 0; i < size(); ++i) answers.push_back({index + i, why});
+void FailResult(absl::StatusOr<std::vector<SubmitStream::Answer>>& answers,
+                const absl::Status& why) {
+  for (SubmitStream::Answer& answer : *answers) answer.decision = why;
 }
 
 SubmitStream::SubmitStream(Deps deps, Callbacks callbacks)
     : deps_(std::move(deps)), callbacks_(std::move(callbacks)) {}
 
 bool SubmitStream::Submit(std::vector<Item> items) {
-  const uint64_t index = std::exchange(submitted_, submitted_ + items.size());
-  return Post(std::make_unique<BatchCommand>(shared_from_this(), Items{index, std::move(items)}));
+  const size_t count = items.size();
+  const uint64_t first = std::exchange(submitted_, submitted_ + count);
+  return Post(MakeCommand(
+      {.weight = std::max<size_t>(1, count)},
+      [self = shared_from_this(), batch = Items{first, std::move(items)}](
+          DirectorEngine& engine, WaiterTable& waiters,
+          Moment now) mutable -> std::optional<std::vector<Answer>> {
+        if (self->stopped_) return std::nullopt;
+        self->backlog_.push_back(std::move(batch));
+        if (self->has_waiting_item_) return std::nullopt;
+        return self->DecideBacklog(engine, waiters, now);
+      },
+      [self = shared_from_this(), first, count](absl::StatusOr<std::vector<Answer>> answers) {
+        if (answers.ok()) return self->AddAnswers(*std::move(answers));
+        std::vector<Answer> failed;
+        for (size_t i = 0; i < count; ++i) failed.push_back({first + i, answers.status()});
+        self->AddAnswers(std::move(failed));
+      }));
 }
 
 bool SubmitStream::Post(CommandPtr command) {
@@ -135,9 +59,16 @@ void SubmitStream::RetryPost() {
   if (command != nullptr && !stopped_ && Post(std::move(command))) callbacks_.on_room();
 }
 
-void SubmitStream::Decide(Items items, DirectorEngine& engine, WaiterTable& waiters, Moment now,
-                          std::vector<Answer>& answers) {
-  while (items.size() > 0) {
+std::optional<std::vector<SubmitStream::Answer>> SubmitStream::DecideBacklog(DirectorEngine& engine,
+                                                                             WaiterTable& waiters,
+                                                                             Moment now) {
+  std::vector<Answer> answers;
+  while (!has_waiting_item_ && !backlog_.empty()) {
+    Items& items = backlog_.front();
+    if (items.size() == 0) {
+      backlog_.pop_front();
+      continue;
+    }
     Item& item = items.all[items.decided++];
     const uint64_t index = items.index++;
     Decision decision = item.ok() ? engine.Submit(*std::move(item), now) : item.status();
@@ -147,18 +78,40 @@ void SubmitStream::Decide(Items items, DirectorEngine& engine, WaiterTable& wait
       continue;
     }
     has_waiting_item_ = true;
-    waiters.Add(std::make_unique<WaitingItemCommand>(
-        deps_.call, *waiter, [self = shared_from_this(), index](const Decision& answer) {
+    CommandPtr waiting = MakeCommand(
+        {.call = deps_.call},
+        [waiter = *waiter](DirectorEngine&, Moment) -> Decision { return waiter; },
+        [self = shared_from_this(), index](const Decision& answer) {
           self->OnWaiterAnswered(index, answer);
-        }));
-    if (items.size() > 0) backlog_.push_front(std::move(items));
-    return;
+        });
+    waiting->Decide(engine, waiters, now);
+    waiters.Add(std::move(waiting));
   }
+  if (answers.empty()) return std::nullopt;
+  return answers;
+}
+
+std::vector<SubmitStream::Answer> SubmitStream::FailBacklog(const absl::Status& why) {
+  has_waiting_item_ = false;
+  std::vector<Answer> answers;
+  for (const Items& items : std::exchange(backlog_, {})) {
+    for (size_t i = 0; i < items.size(); ++i) answers.push_back({items.index + i, why});
+  }
+  return answers;
 }
 
 void SubmitStream::OnWaiterAnswered(uint64_t index, const Decision& decision) {
   AddAnswers({{index, decision}});
-  deps_.post_always(std::make_unique<BacklogCommand>(shared_from_this()));
+  deps_.post_always(MakeCommand(
+      {.origin = Command::Origin::kLink},
+      [self = shared_from_this()](DirectorEngine& engine, WaiterTable& waiters, Moment now) {
+        self->has_waiting_item_ = false;
+        if (self->stopped_) self->backlog_.clear();
+        return self->DecideBacklog(engine, waiters, now);
+      },
+      [self = shared_from_this()](absl::StatusOr<std::vector<Answer>> answers) {
+        self->AddAnswers(answers.ok() ? *std::move(answers) : self->FailBacklog(answers.status()));
+      }));
 }
 
 void SubmitStream::AddAnswers(std::vector<Answer> answers) {

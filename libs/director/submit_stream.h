@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -58,10 +59,6 @@ class SubmitStream : public std::enable_shared_from_this<SubmitStream> {
   void Stop(std::shared_ptr<const void> owner);
 
  private:
-  class StreamCommand;
-  class BatchCommand;
-  class BacklogCommand;
-  class WaitingItemCommand;
   // Items of one message, from the first undecided one on.
   struct Items {
     uint64_t index = 0;
@@ -69,16 +66,16 @@ class SubmitStream : public std::enable_shared_from_this<SubmitStream> {
     size_t decided = 0;
 
     size_t size() const { return all.size() - decided; }
-    // Answers all undecided items with `why`.
-    void Fail(const absl::Status& why, std::vector<Answer>& answers) const;
   };
 
   bool Post(CommandPtr command);
   void RetryPost();
-  // Decides items until one has to wait for a place. That item goes to `waiters`, and the items
-  // behind it to the backlog.
-  void Decide(Items items, DirectorEngine& engine, WaiterTable& waiters, Moment now,
-              std::vector<Answer>& answers);
+  // Decides the backlog until an item has to wait for a place. That item goes to `waiters`. Returns
+  // the answers, if there are any.
+  std::optional<std::vector<Answer>> DecideBacklog(DirectorEngine& engine, WaiterTable& waiters,
+                                                   Moment now);
+  // Answers the whole backlog with `why`.
+  std::vector<Answer> FailBacklog(const absl::Status& why);
   void OnWaiterAnswered(uint64_t index, const Decision& decision);
   void AddAnswers(std::vector<Answer> answers);
 
@@ -87,8 +84,8 @@ class SubmitStream : public std::enable_shared_from_this<SubmitStream> {
   std::atomic<bool> stopped_ = false;
   uint64_t submitted_ = 0;
 
-  // Used only in Decide() and Fail() of commands: whether an item waits for a place, and the items
-  // behind it.
+  // Used only by the thread that decides: whether an item waits for a place, and the items that are
+  // not decided yet, which are behind it.
   bool has_waiting_item_ = false;
   std::deque<Items> backlog_;
 
@@ -101,6 +98,10 @@ class SubmitStream : public std::enable_shared_from_this<SubmitStream> {
   uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Decision> out_of_order_ ABSL_GUARDED_BY(mutex_);
 };
+
+// The items that a command has decided fail one by one.
+void FailResult(absl::StatusOr<std::vector<SubmitStream::Answer>>& answers,
+                const absl::Status& why);
 
 }  // namespace callboard::director
 

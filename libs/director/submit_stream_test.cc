@@ -14,6 +14,7 @@
 #include "libs/director/engine.h"
 #include "libs/testing/fake_environment.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/submissions.h"
 
 namespace callboard::director {
 namespace {
@@ -26,8 +27,7 @@ using ::testing::IsEmpty;
 const Moment kNow = {.wall = absl::UnixEpoch() + absl::Hours(1), .monotonic = absl::Hours(1)};
 
 SubmitStream::Item Task(const std::string& prompt = "echo") {
-  core::Submission submission;
-  submission.spec.prompt = prompt;
+  core::Submission submission = test::SubmissionOf(prompt);
   submission.policy = core::QueuePolicy::kBlock;
   return MakeSubmitRequest("me", std::move(submission), kNow.wall);
 }
@@ -67,8 +67,8 @@ class SubmitStreamTest : public testing::Test {
       }
     }
     for (Outcome::Answer& answer : engine_.TakeAnswers()) {
-      if (std::unique_ptr<AdmissionCommand> waiter = waiters_.Remove(answer.waiter)) {
-        waiter->SetDecision(std::move(answer.decision));
+      if (CommandPtr waiter = waiters_.Remove(answer.waiter)) {
+        *waiter->decision() = std::move(answer.decision);
         replies.push_back(std::move(waiter));
       }
     }

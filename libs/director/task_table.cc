@@ -16,13 +16,6 @@ bool IsFromScheduler(const TaskState& task) {
   return task.terms->source == core::TaskSource::kScheduler;
 }
 
-// Returns the approximate memory size of a spec.
-uint64_t BytesOf(const core::TaskSpec& spec) {
-  uint64_t bytes = sizeof(spec) + spec.prompt.size() + spec.payload.size();
-  for (const auto& [name, value] : spec.env) bytes += name.size() + value.size();
-  return bytes;
-}
-
 // Returns the sequence number that the change gives to its task, if any.
 std::optional<uint64_t> SequenceIn(const core::TaskChange& change) {
   if (const auto* admitted = std::get_if<core::TaskAdmitted>(&change)) return admitted->sequence;
@@ -180,10 +173,10 @@ void TaskTable::ApplyTask(const core::TaskRecord& record) {
 
 void TaskTable::IndexNewTask(Entry& entry, const core::TaskAdmitted& admitted) {
   const TaskState& task = entry.task;
-  const uint64_t bytes = BytesOf(*admitted.spec);
-  if (spec_bytes_ + bytes <= kSpecBytesMax) {
-    entry.spec = admitted.spec;
-    spec_bytes_ += bytes;
+  const core::SpecBytes& spec = admitted.spec->bytes;
+  if (spec_bytes_ + spec->size() <= kSpecBytesMax) {
+    entry.spec = spec;
+    spec_bytes_ += spec->size();
   }
   if (admitted.redrive_of.has_value()) redriven_as_[*admitted.redrive_of] = task.queue_id;
   if (task.request_id.empty()) return;
@@ -196,7 +189,7 @@ void TaskTable::IndexNewTask(Entry& entry, const core::TaskAdmitted& admitted) {
 
 void TaskTable::DropSpec(Entry& entry) {
   if (entry.spec == nullptr) return;
-  spec_bytes_ -= BytesOf(*entry.spec);
+  spec_bytes_ -= entry.spec->size();
   entry.spec.reset();
 }
 

@@ -74,8 +74,8 @@ struct Group;
 // restart loses.
 struct Entry {
   core::TaskState task;
-  // The submitted spec. Null when only the store has it, as for all ended tasks.
-  core::SpecPtr spec = {};
+  // Null when only the store has the spec, as for all ended tasks.
+  core::SpecBytes spec = {};
 
   // Points in time on the monotonic clock. They belong to the current dispatch or, while the task
   // is pending, to its current wait.

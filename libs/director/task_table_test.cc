@@ -24,8 +24,9 @@ std::vector<core::Record> ManyRecords() {
     core::Submission submission = EngineFixture::Prompt();
     submission.spec.request_id = "request-" + std::to_string(i);
     if (i % 3 == 0) submission.spec.session_id = "session";
-    if (i % 4 == 0) submission.spec.source = core::TaskSource::kScheduler;
-    if (i % 5 == 0) submission.spec.overlap = core::Overlap{"key", core::OverlapPolicy::kAllow, 0};
+    if (i % 4 == 0) submission.spec.terms.source = core::TaskSource::kScheduler;
+    if (i % 5 == 0)
+      submission.spec.terms.overlap = core::Overlap{"key", core::OverlapPolicy::kAllow, 0};
     tasks.push_back(director.Add(submission));
   }
   core::SessionOpened agent = EngineFixture::IdleAgent("a");

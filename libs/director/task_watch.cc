@@ -19,18 +19,9 @@ constexpr size_t kUpdateItems = 256;
 // still fits into a message.
 constexpr size_t kUpdateBytes = 64 << 10;
 
-size_t BytesOf(const std::map<std::string, std::string>& entries) {
-  size_t bytes = 0;
-  for (const auto& [key, value] : entries) bytes += key.size() + value.size();
-  return bytes;
-}
-
 // The approximate memory size of a task, which is an upper bound of its size in a message.
 size_t BytesOf(const core::Task& task) {
-  const core::TaskSpec& spec = task.spec;
-  return sizeof(task) + spec.prompt.size() + spec.payload.size() + task.result.size() +
-         task.last_error.size() + BytesOf(spec.env) + BytesOf(spec.labels) +
-         BytesOf(spec.required_labels) + (spec.project.has_value() ? spec.project->path.size() : 0);
+  return sizeof(task) + task.spec->size() + task.result.size() + task.last_error.size();
 }
 
 bool IsEnded(core::LifecycleState state) {
@@ -98,31 +89,29 @@ void TaskWatch::FindTasks(bool send_snapshot) {
                                            Moment) -> absl::StatusOr<std::deque<TaskSummary>> {
     std::deque<TaskSummary> summaries;
     for (const core::QueueId& id : tasks) {
-      ASSIGN_OR_RETURN(TaskSummary summary, engine.Summarize(id));
+      ASSIGN_OR_RETURN(TaskSummary summary, engine.views().Summarize(id));
       summaries.push_back(std::move(summary));
     }
     return summaries;
   };
-  deps_.post(CallCommand<std::deque<TaskSummary>>(
-      Command::Access::kRead, look,
-      [self = shared_from_this(),
-       send_snapshot](absl::StatusOr<std::deque<TaskSummary>> summaries) {
-        if (!summaries.ok()) return self->End(summaries.status());
-        self->live_tasks_.clear();
-        for (const TaskSummary& summary : *summaries) {
-          if (!IsEnded(summary.state)) self->live_tasks_.insert(summary.queue_id);
-        }
-        if (send_snapshot) self->summaries_ = *std::move(summaries);
-        self->Next();
-      }));
+  deps_.post(MakeCommand({.access = Command::Access::kRead}, look,
+                         [self = shared_from_this(),
+                          send_snapshot](absl::StatusOr<std::deque<TaskSummary>> summaries) {
+                           if (!summaries.ok()) return self->End(summaries.status());
+                           self->live_tasks_.clear();
+                           for (const TaskSummary& summary : *summaries) {
+                             if (!IsEnded(summary.state))
+                               self->live_tasks_.insert(summary.queue_id);
+                           }
+                           if (send_snapshot) self->summaries_ = *std::move(summaries);
+                           self->Next();
+                         }));
 }
 
 void TaskWatch::List(const ListQuery& query) {
-  deps_.post(CallCommand<ListPage>(
-      Command::Access::kRead,
-      [query](DirectorEngine& engine, Moment) -> absl::StatusOr<ListPage> {
-        return engine.List(query);
-      },
+  deps_.post(MakeCommand(
+      {.access = Command::Access::kRead},
+      [query](DirectorEngine& engine, Moment) { return engine.views().List(query); },
       [self = shared_from_this()](const absl::StatusOr<ListPage>& page) {
         if (!page.ok()) return self->End(page.status());
         for (const ListPage::Item& item : page->tasks) self->summaries_.push_back(item.summary);

@@ -14,6 +14,7 @@
 #include "libs/testing/fake_environment.h"
 #include "libs/testing/memory_event_store.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/submissions.h"
 
 namespace callboard::director {
 namespace {
@@ -37,8 +38,7 @@ class TaskWatchTest : public testing::Test {
   }
 
   core::QueueId Add(const std::string& prompt = "echo") {
-    core::Submission submission;
-    submission.spec.prompt = prompt;
+    core::Submission submission = test::SubmissionOf(prompt);
     const Decision decision =
         engine_.Submit(MakeSubmitRequest("me", std::move(submission), kNow.wall), kNow);
     Commit();
@@ -113,7 +113,7 @@ TEST_F(TaskWatchTest, SnapshotOfAllTasksIsFollowedByChanges) {
   const auto client = Watch();
   ASSERT_THAT(client->updates, SizeIs(1));
   ASSERT_THAT(client->updates[0].items, SizeIs(2));
-  EXPECT_EQ(client->updates[0].items[1].task->spec.prompt, "second");
+  EXPECT_EQ(test::ParseSpec(client->updates[0].items[1].task->spec).prompt(), "second");
   EXPECT_EQ(client->updates[0].items[1].task->position, 2u);
   EXPECT_EQ(client->updates[0].items[1].event, std::nullopt);
   EXPECT_FALSE(client->updates[0].reset);

@@ -21,15 +21,9 @@ uint64_t WaiterQueue::BytesOf(const AdmissionRequest& request) {
   uint64_t bytes = sizeof(AdmissionRequest) + request.identity.size();
   if (request.wants_ticket()) return bytes;
   const core::TaskSpec& spec = request.submission->spec;
-  bytes += sizeof(core::Submission);
-  for (const std::string* text :
-       {&spec.prompt, &spec.payload, &spec.model, &spec.session_id, &spec.request_id,
-        &spec.source_job, &spec.job_type, &spec.lane, &spec.fairness_key}) {
-    bytes += text->size();
-  }
-  if (spec.project) bytes += spec.project->name.size() + spec.project->path.size();
-  for (const auto* entries : {&spec.env, &spec.labels, &spec.required_labels}) {
-    for (const auto& [name, value] : *entries) bytes += kNodeBytes + name.size() + value.size();
+  bytes += sizeof(core::Submission) + spec.bytes->size();
+  for (const auto* labels : {&spec.terms.labels, &spec.terms.required_labels}) {
+    for (const auto& [name, value] : *labels) bytes += kNodeBytes + name.size() + value.size();
   }
   return bytes;
 }
@@ -48,13 +42,9 @@ std::vector<WaiterId> WaiterQueue::FindByRequestId(const std::string& identity,
 
 AdmissionRequest MakeSubmitRequest(std::string identity, core::Submission&& submission,
                                    absl::Time arrived) {
-  const bool has_id = !submission.spec.request_id.empty();
-  const core::Fingerprint fingerprint =
-      has_id ? core::ComputeFingerprint(submission.spec) : core::Fingerprint();
   return {.identity = std::move(identity),
           .arrived = arrived,
-          .submission = std::make_shared<core::Submission>(std::move(submission)),
-          .fingerprint = fingerprint};
+          .submission = std::make_shared<core::Submission>(std::move(submission))};
 }
 
 std::optional<WaiterId> WaiterQueue::Add(AdmissionRequest&& request) {

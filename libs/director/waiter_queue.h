@@ -14,7 +14,6 @@
 #include "absl/container/btree_set.h"
 #include "absl/time/time.h"
 #include "libs/base/value_types.h"
-#include "libs/core/fingerprint.h"
 #include "libs/core/task.h"
 
 namespace callboard::director {
@@ -30,15 +29,13 @@ struct AdmissionRequest {
   absl::Time arrived;
   // Null for a ticket request. Shared with the task that it becomes.
   std::shared_ptr<core::Submission> submission = {};
-  // Fingerprint of the submission; computed only if it has a request id.
-  core::Fingerprint fingerprint = {};
   // The task that this submission repeats.
   std::optional<core::QueueId> redrive_of = {};
   absl::Duration ticket_lifetime = {};
 
   bool wants_ticket() const { return submission == nullptr; }
   bool is_scheduler() const {
-    return !wants_ticket() && submission->spec.source == core::TaskSource::kScheduler;
+    return !wants_ticket() && submission->spec.terms.source == core::TaskSource::kScheduler;
   }
 };
 

@@ -12,8 +12,8 @@ AdmissionRequest MakeRequest(size_t prompt_bytes = 0,
   AdmissionRequest request = {.identity = "me",
                               .arrived = absl::UnixEpoch(),
                               .submission = std::make_shared<core::Submission>()};
-  request.submission->spec.prompt.resize(prompt_bytes, 'x');
-  request.submission->spec.source = source;
+  request.submission->spec.bytes = std::make_shared<const std::string>(prompt_bytes, 'x');
+  request.submission->spec.terms.source = source;
   return request;
 }
 AdmissionRequest MakeTicketRequest() { return {.identity = "me", .arrived = absl::UnixEpoch()}; }
@@ -69,19 +69,14 @@ TEST(WaiterQueueTest, CountsTheMemoryOfWaiters) {
   EXPECT_NE(queue.Add(MakeTicketRequest()), std::nullopt) << queue.bytes();
 }
 
-TEST(WaiterQueueTest, CountsEveryStringOfATask) {
+TEST(WaiterQueueTest, CountsTheSpecAndTheLabels) {
   WaiterQueue queue(10, 1 << 20);
   queue.Add(MakeRequest());
   const uint64_t small = queue.bytes();
-  AdmissionRequest large = MakeRequest();
-  core::TaskSpec& spec = large.submission->spec;
   const std::string text(1000, 'x');
-  for (std::string* field : {&spec.payload, &spec.model, &spec.session_id, &spec.request_id,
-                             &spec.source_job, &spec.job_type, &spec.lane, &spec.fairness_key}) {
-    *field = text;
-  }
-  spec.project = {.name = text, .path = text};
-  spec.env = spec.labels = spec.required_labels = {{text, text}};
+  AdmissionRequest large = MakeRequest(12'000);
+  core::PlacementTerms& terms = large.submission->spec.terms;
+  terms.labels = terms.required_labels = {{text, text}};
   queue.Add(std::move(large));
   EXPECT_GE(queue.bytes(), 2 * small + 16'000);
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <iterator>
 #include <map>
 #include <utility>
 #include <variant>
@@ -230,7 +229,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
 
   bool OnMessages(const std::string& address, SessionCall& call,
                   const std::vector<core::AgentMessage>& messages) {
-    std::vector<core::AgentItem> items;
+    std::vector<core::AgentMessage> for_director;
     uint64_t unknown = 0;
     for (const core::AgentMessage& message : messages) {
       if (const auto* opened = std::get_if<core::SessionOpened>(&message)) {
@@ -238,16 +237,18 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
         core::SessionOpened with_url = *opened;
         if (with_url.url.empty()) with_url.url = absl::StrCat("grpc://", address);
         if (!listener_->OnSessionOpened(call.id(), with_url)) return false;
-      } else if (const auto* item = std::get_if<core::AgentItem>(&message)) {
-        items.push_back(*item);
       } else if (std::holds_alternative<core::UnknownItem>(message)) {
         ++unknown;
+      } else if (!std::holds_alternative<core::RunOutput>(message)) {
+        for_director.push_back(message);
       }
     }
-    if (!items.empty() && !listener_->OnItems(call.id(), items)) return false;
-    RecordItems(address, call, items, unknown);
-    for (const core::AgentItem& item : items) {
-      const auto* heartbeat = std::get_if<core::Heartbeat>(&item);
+    if (!for_director.empty() && !listener_->OnMessages(call.id(), std::move(for_director))) {
+      return false;
+    }
+    RecordMessages(address, call, messages, unknown);
+    for (const core::AgentMessage& message : messages) {
+      const auto* heartbeat = std::get_if<core::Heartbeat>(&message);
       if (heartbeat != nullptr) call.Send({core::HeartbeatAck{heartbeat->agent_time}});
     }
     for (const core::AgentMessage& message : messages) {
@@ -294,11 +295,11 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
     });
   }
 
-  void RecordItems(const std::string& address, const SessionCall& call,
-                   absl::Span<const core::AgentItem> items, uint64_t unknown) {
-    const bool did_work = std::any_of(items.begin(), items.end(), [](const auto& item) {
-      return std::holds_alternative<core::StartAnswer>(item) ||
-             std::holds_alternative<core::RunEnded>(item);
+  void RecordMessages(const std::string& address, const SessionCall& call,
+                      absl::Span<const core::AgentMessage> messages, uint64_t unknown) {
+    const bool did_work = std::any_of(messages.begin(), messages.end(), [](const auto& message) {
+      return std::holds_alternative<core::StartAnswer>(message) ||
+             std::holds_alternative<core::RunEnded>(message);
     });
     if (!did_work && unknown == 0) return;
     unknown_items_ += unknown;
@@ -478,12 +479,11 @@ uint64_t GrpcAgentLink::unknown_items() const { return core_->unknown_items(); }
 
 size_t GrpcAgentLink::address_count() const { return core_->address_count(); }
 
-void GrpcAgentLink::Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) {
-  const std::vector<core::DirectorMessage> messages(std::make_move_iterator(items.begin()),
-                                                    std::make_move_iterator(items.end()));
+void GrpcAgentLink::Send(core::AgentSessionId session,
+                         std::vector<core::DirectorMessage> messages) {
   if (core_->Send(session, messages)) return;
   for (const core::DirectorMessage& message : messages) {
-    const auto* start = std::get_if<core::StartRun>(&std::get<core::DirectorItem>(message));
+    const auto* start = std::get_if<core::StartRun>(&message);
     if (start != nullptr) core_->ReportNotSent(start->token);
   }
 }

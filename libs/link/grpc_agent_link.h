@@ -72,7 +72,7 @@ class GrpcAgentLink final : public ports::AgentLink {
   // address.
   void Dial(const std::string& address, DialPolicy policy, const std::string& name = "");
 
-  void Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) override;
+  void Send(core::AgentSessionId session, std::vector<core::DirectorMessage> messages) override;
   void Redial(uint64_t director_epoch) override;
 
   // Confirms to the agent that its output was stored. Does nothing if the Session has ended.

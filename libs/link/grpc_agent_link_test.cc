@@ -18,6 +18,7 @@
 #include "libs/system/system.h"
 #include "libs/testing/fake_environment.h"
 #include "libs/testing/scripted_agent.h"
+#include "libs/testing/submissions.h"
 #include "libs/testing/tcp_proxy.h"
 
 namespace callboard::link {
@@ -34,15 +35,16 @@ FenceToken Token(uint64_t task) {
 }
 
 core::StartRun Start(uint64_t task, size_t prompt_bytes = 10) {
-  core::TaskSpec spec;
-  spec.prompt = std::string(prompt_bytes, 'x');
-  return {Token(task), std::make_shared<const core::TaskSpec>(std::move(spec)), absl::Seconds(1)};
+  return {.token = Token(task),
+          .spec = test::SpecBytesOf(std::string(prompt_bytes, 'x')),
+          .agent_time = absl::Seconds(1)};
 }
 
-// Events of the recording listener: items by their index in the variant.
-constexpr char kRunEnded[] = "item 1";
-constexpr char kHeartbeat[] = "item 2";
-constexpr char kLoadReport[] = "item 3";
+// Events of the recording listener: messages by their index in the variant.
+constexpr char kStartAnswer[] = "message 1";
+constexpr char kRunEnded[] = "message 2";
+constexpr char kHeartbeat[] = "message 3";
+constexpr char kLoadReport[] = "message 4";
 
 // Records every call as a line of text.
 class RecordingListener final : public ports::AgentListener {
@@ -53,13 +55,15 @@ class RecordingListener final : public ports::AgentListener {
     Record(absl::StrCat("opened ", opened.name));
     return true;
   }
-  bool OnItems(core::AgentSessionId, const std::vector<core::AgentItem>& items) override {
+  bool OnMessages(core::AgentSessionId, std::vector<core::AgentMessage> messages) override {
     base::MutexLock lock(mutex_);
     if (rejections_ > 0) {
       --rejections_;
       return false;
     }
-    for (const core::AgentItem& item : items) Record(absl::StrCat("item ", item.index()));
+    for (const core::AgentMessage& message : messages) {
+      Record(absl::StrCat("message ", message.index()));
+    }
     return true;
   }
   void OnOutput(core::AgentSessionId, core::RunOutput output) override {
@@ -100,7 +104,7 @@ class RecordingListener final : public ports::AgentListener {
     base::MutexLock lock(mutex_);
     return session_;
   }
-  void RejectItems(int times) {
+  void RejectMessages(int times) {
     base::MutexLock lock(mutex_);
     rejections_ = times;
   }
@@ -132,8 +136,8 @@ class GrpcAgentLinkTest : public testing::Test {
 
   // The agent reports the end of its last run. The director does not answer.
   void EndLastRun(uint64_t task) {
-    agent_.SendTogether({core::AgentItem(core::RunEnded{Token(task), {.exit_code = 0}}),
-                         core::AgentItem(core::LoadReport{{{"default", {.slots = 1}}}})});
+    agent_.SendTogether({core::RunEnded{Token(task), {.exit_code = 0}},
+                         core::LoadReport{{{"default", {.slots = 1}}}}});
     EXPECT_EQ(listener_.Next(), kRunEnded);
     EXPECT_EQ(listener_.Next(), kLoadReport);
   }
@@ -159,12 +163,12 @@ TEST_F(GrpcAgentLinkTest, ItemsAreSentInOrder) {
   Connect();
   for (uint64_t task = 1; task <= 200; ++task) link_.Send(listener_.session(), {Start(task)});
   for (uint64_t task = 1; task <= 200; ++task) {
-    EXPECT_EQ(agent_.NextItem<core::StartRun>().token, Token(task));
+    EXPECT_EQ(agent_.NextMessage<core::StartRun>().token, Token(task));
   }
   agent_.Accept(Token(1));
   agent_.Finish(Token(1));
-  EXPECT_EQ(listener_.Next(), "item 0");
-  EXPECT_EQ(listener_.Next(), "item 1");
+  EXPECT_EQ(listener_.Next(), kStartAnswer);
+  EXPECT_EQ(listener_.Next(), kRunEnded);
 }
 
 TEST_F(GrpcAgentLinkTest, LargeItemsAreSplitIntoMessagesThatGrpcAccepts) {
@@ -172,16 +176,16 @@ TEST_F(GrpcAgentLinkTest, LargeItemsAreSplitIntoMessagesThatGrpcAccepts) {
   for (uint64_t task = 1; task <= 12; ++task)
     link_.Send(listener_.session(), {Start(task, 1 << 20)});
   for (uint64_t task = 1; task <= 12; ++task) {
-    EXPECT_EQ(agent_.NextItem<core::StartRun>().token, Token(task));
+    EXPECT_EQ(agent_.NextMessage<core::StartRun>().token, Token(task));
   }
 }
 
 TEST_F(GrpcAgentLinkTest, HeartbeatIsAcknowledgedOnceTheListenerTookIt) {
   Connect();
-  listener_.RejectItems(3);
-  agent_.Send(core::AgentItem(core::Heartbeat{absl::Seconds(42), {}}));
+  listener_.RejectMessages(3);
+  agent_.Send(core::Heartbeat{absl::Seconds(42), {}});
   EXPECT_EQ(agent_.NextHeartbeatAcknowledgement().agent_time, absl::Seconds(42));
-  EXPECT_EQ(listener_.Next(), "item 2") << "delivered again until it was taken";
+  EXPECT_EQ(listener_.Next(), kHeartbeat) << "delivered again until it was taken";
 }
 
 TEST_F(GrpcAgentLinkTest, BrokenSessionIsReportedAndRedialled) {
@@ -345,8 +349,8 @@ TEST_F(GrpcAgentLinkTest, ChannelDoesNotReconnectByItself) {
 
 TEST_F(GrpcAgentLinkTest, UnknownItemFromAnAgentIsIgnoredAndCounted) {
   Connect();
-  agent_.SendTogether({core::UnknownItem(), core::AgentItem(core::Heartbeat{absl::Seconds(1), {}}),
-                       core::UnknownItem()});
+  agent_.SendTogether(
+      {core::UnknownItem(), core::Heartbeat{absl::Seconds(1), {}}, core::UnknownItem()});
   EXPECT_EQ(listener_.Next(), kHeartbeat);
   EXPECT_EQ(agent_.NextHeartbeatAcknowledgement().agent_time, absl::Seconds(1));
   EXPECT_EQ(link_.unknown_items(), 2u);
@@ -360,14 +364,14 @@ TEST_F(GrpcAgentLinkTest, NewEpochClosesSessionsAndRedialsWithIt) {
 
 TEST_F(GrpcAgentLinkTest, InvalidItemClosesTheSession) {
   Connect();
-  agent_.Send(core::AgentItem(core::StartAnswer{FenceToken(), absl::OkStatus()}));
+  agent_.Send(core::StartAnswer{FenceToken(), absl::OkStatus()});
   EXPECT_EQ(listener_.Next(), "broken");
 }
 
 TEST_F(GrpcAgentLinkTest, UnparsableMessageClosesTheSession) {
   Connect();
   // gRPC reports the end of the reads, but leaves the call open.
-  agent_.Send(core::AgentItem(core::LoadReport{{{"\xff", {.slots = 1}}}}));
+  agent_.Send(core::LoadReport{{{"\xff", {.slots = 1}}}});
   EXPECT_EQ(listener_.Next(), "broken");
   agent_.WaitForSession();
 }
@@ -401,7 +405,7 @@ TEST_F(GrpcAgentLinkTest, OutputIsDeliveredAndAcknowledgedOnRequest) {
 TEST_F(GrpcAgentLinkTest, MessagesArriveWhileAResultIsUnanswered) {
   Connect();
   for (uint64_t task = 1; task <= 2; ++task) EndLastRun(task);
-  agent_.Send(core::AgentItem(core::Heartbeat{absl::Seconds(42), {}}));
+  agent_.Send(core::Heartbeat{absl::Seconds(42), {}});
   EXPECT_EQ(listener_.Next(), kHeartbeat);
 }
 
@@ -426,9 +430,9 @@ TEST_F(GrpcAgentLinkTest, ShutdownSendsQueuedItemsFirst) {
   link_.Send(listener_.session(), {core::GoingAway{absl::Minutes(5)}});
   std::thread shutdown([this] { link_.Shutdown(absl::Minutes(1)); });
   for (uint64_t task = 1; task <= 20; ++task) {
-    EXPECT_EQ(agent_.NextItem<core::StartRun>().token, Token(task));
+    EXPECT_EQ(agent_.NextMessage<core::StartRun>().token, Token(task));
   }
-  EXPECT_EQ(agent_.NextItem<core::GoingAway>().extension, absl::Minutes(5));
+  EXPECT_EQ(agent_.NextMessage<core::GoingAway>().extension, absl::Minutes(5));
   EXPECT_EQ(agent_.Next(), std::nullopt);
   shutdown.join();
   EXPECT_TRUE(listener_.empty());

@@ -128,11 +128,10 @@ bool SessionCall::AwaitsAnswer() {
   for (const core::AgentMessage& message : messages_) {
     if (const auto* opened = std::get_if<core::SessionOpened>(&message)) {
       agent_is_idle_ = IsIdle(opened->lanes);
-    } else if (const auto* item = std::get_if<core::AgentItem>(&message)) {
-      has_result = has_result || std::holds_alternative<core::RunEnded>(*item);
-      if (const auto* load = std::get_if<core::LoadReport>(item)) {
-        agent_is_idle_ = IsIdle(load->lanes);
-      }
+    } else if (const auto* load = std::get_if<core::LoadReport>(&message)) {
+      agent_is_idle_ = IsIdle(load->lanes);
+    } else {
+      has_result = has_result || std::holds_alternative<core::RunEnded>(message);
     }
   }
   return has_result && agent_is_idle_;

@@ -35,7 +35,7 @@ class SessionCall final : public grpc::ClientBidiReactor<v1::SessionRequest, v1:
  public:
   // Callbacks. They run on gRPC's threads, one at a time.
   struct Events {
-    // Receives the items of one message. Returns false to receive them again later.
+    // Receives the messages that arrived together. Returns false to receive them again later.
     std::function<bool(SessionCall&, const std::vector<core::AgentMessage>&)> on_messages;
     // The next read was deferred. It happens together with the next write, or when
     // ResumeDeferredRead() is called.

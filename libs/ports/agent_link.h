@@ -20,10 +20,10 @@ class AgentLink {
  public:
   virtual ~AgentLink() = default;
 
-  // Sends `items` in order, after all items sent before in this Session, in as few messages as
-  // possible. If the Session has ended, starts are reported with OnStartNotSent(). Other items are
-  // dropped, because the next Session begins with the dispatches that the agent knows of.
-  virtual void Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) = 0;
+  // Sends the messages in order, after all messages sent before in this Session, and together if
+  // they fit. If the Session has ended, starts are reported with OnStartNotSent(). Other messages
+  // are dropped, because the next Session begins with the dispatches that the agent knows of.
+  virtual void Send(core::AgentSessionId session, std::vector<core::DirectorMessage> messages) = 0;
 
   // Ends all Sessions and dials the agents again, now with `director_epoch`.
   virtual void Redial(uint64_t director_epoch) = 0;
@@ -37,9 +37,11 @@ class AgentListener {
   // A Session was opened. Always the first call for a Session. Returns false if the director is
   // overloaded; the link then repeats the call.
   virtual bool OnSessionOpened(core::AgentSessionId session, const core::SessionOpened& opened) = 0;
-  // Receives the items of one message, in order. Returns false, without having accepted any of
-  // them, if the director is overloaded; the link then repeats the call.
-  virtual bool OnItems(core::AgentSessionId session, const std::vector<core::AgentItem>& items) = 0;
+  // Receives messages that arrived together, in order, except those for which there is another
+  // call. Returns false, without having accepted any of them, if the director is overloaded; the
+  // link then repeats the call.
+  virtual bool OnMessages(core::AgentSessionId session,
+                          std::vector<core::AgentMessage> messages) = 0;
   virtual void OnOutput(core::AgentSessionId session, core::RunOutput output) = 0;
   // An open Session has ended. `cause` has the reason kMessageTooLarge if a message was too large.
   virtual void OnSessionClosed(core::AgentSessionId session, const absl::Status& cause) = 0;

@@ -54,7 +54,7 @@ class EventStore {
   // Returns the committed records of a task, oldest first. Empty for an unknown task.
   virtual absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const = 0;
   // Returns the spec of a task, from its first record. Null for an unknown task.
-  virtual absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const = 0;
+  virtual absl::StatusOr<core::SpecBytes> Spec(core::QueueId id) const = 0;
 
   // Copies all committed data into a new folder. Commits may continue meanwhile. Returns
   // ALREADY_EXISTS if there is a checkpoint with that name. REQUIRES: `name` is a valid file name.

@@ -21,7 +21,7 @@ struct RunRequest {
   core::FenceToken token;
   // task-<ulid>-<dispatch>
   std::string task_id;
-  core::SpecPtr spec;
+  core::RunSpecPtr spec;
   // The parent span of the process; SpanContext() if the run is not traced.
   core::SpanContext trace = {};
   // Time between SIGTERM and SIGKILL.
@@ -61,7 +61,7 @@ class TaskRunner {
   // FAILED_PRECONDITION if the task is invalid, UNIMPLEMENTED if the agent's configured command
   // cannot be run, and RESOURCE_EXHAUSTED if there is no space for the run.
   // core::ClassifyStartAnswer() defines the consequences.
-  virtual absl::Status Check(const core::TaskSpec& spec) const = 0;
+  virtual absl::Status Check(const core::RunSpec& spec) const = 0;
 
   // Starts a run. A run that cannot be started is reported with OnEnded(). REQUIRES: the token has
   // not been used before.

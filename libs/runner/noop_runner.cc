@@ -2,7 +2,7 @@
 
 namespace callboard::runner {
 
-absl::Status NoopRunner::Check(const core::TaskSpec&) const { return absl::OkStatus(); }
+absl::Status NoopRunner::Check(const core::RunSpec&) const { return absl::OkStatus(); }
 
 void NoopRunner::Start(ports::RunRequest request) {
   observer_.OnEnded(request.token, {.end = core::RunResult::End::kCompleted, .exit_code = 0});

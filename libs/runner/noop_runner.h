@@ -12,7 +12,7 @@ class NoopRunner final : public ports::TaskRunner {
   // `observer` outlives the runner.
   explicit NoopRunner(ports::RunObserver& observer) : observer_(observer) {}
 
-  absl::Status Check(const core::TaskSpec& spec) const override;
+  absl::Status Check(const core::RunSpec& spec) const override;
   void Start(ports::RunRequest request) override;
   // These do nothing, because every run has already ended.
   void Stop(const core::FenceToken& token) override;

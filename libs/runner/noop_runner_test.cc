@@ -15,7 +15,7 @@ struct NoopHarness {
 
   ports::TaskRunner& runner() { return *noop; }
   void Destroy() { noop.reset(); }
-  core::TaskSpec Spec() { return test::SpecOf("prompt"); }
+  core::RunSpec Spec() { return test::SpecOf("prompt"); }
   void Finish(const core::FenceToken&) {}
   void ApplyStop(const core::FenceToken&) {}
 

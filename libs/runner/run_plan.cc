@@ -32,10 +32,10 @@ namespace {
 
 constexpr absl::string_view kPlaceholders[] = {"{model}", "{session_id}", "{project}"};
 
-absl::string_view PlaceholderValue(absl::string_view placeholder, const core::TaskSpec& spec) {
+absl::string_view PlaceholderValue(absl::string_view placeholder, const core::RunSpec& spec) {
   if (placeholder == "{model}") return spec.model;
   if (placeholder == "{session_id}") return spec.session_id;
-  return spec.project.has_value() ? absl::string_view(spec.project->name) : "";
+  return spec.project.name;
 }
 
 // Returns the field of a task with the value of a placeholder.
@@ -104,7 +104,7 @@ absl::StatusOr<CommandTemplate> CommandTemplate::Parse(std::vector<std::string> 
   return CommandTemplate(std::move(argv));
 }
 
-absl::Status CommandTemplate::Check(const core::TaskSpec& spec) const {
+absl::Status CommandTemplate::Check(const core::RunSpec& spec) const {
   absl::Status status;
   for (const std::string& argument : argv_) {
     bool at_start = true;
@@ -128,7 +128,7 @@ absl::Status CommandTemplate::Check(const core::TaskSpec& spec) const {
   return status;
 }
 
-std::vector<std::string> CommandTemplate::Fill(const core::TaskSpec& spec) const {
+std::vector<std::string> CommandTemplate::Fill(const core::RunSpec& spec) const {
   std::vector<std::string> filled;
   for (const std::string& argument : argv_) {
     std::string& text = filled.emplace_back();
@@ -283,7 +283,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name,
       absl::StrCat("cannot run ", name, ": there is no PATH; allow it in runner.env_allow"));
 }
 
-absl::Status CheckEnvironment(const core::TaskSpec& spec) {
+absl::Status CheckEnvironment(const core::RunSpec& spec) {
   for (const auto& [name, value] : spec.env) {
     if (absl::StartsWith(name, "LD_") || name == "PATH" || name == "IFS") {
       return base::InvalidField(
@@ -296,7 +296,7 @@ absl::Status CheckEnvironment(const core::TaskSpec& spec) {
 
 std::vector<std::string> TaskEnvironment(const ports::RunRequest& request,
                                          const RunFolders& folders, const Environment& allowed) {
-  const core::TaskSpec& spec = *request.spec;
+  const core::RunSpec& spec = *request.spec;
   Environment all = allowed;
   for (const auto& [name, value] : spec.env) all[name] = value;
   all["CALLBOARD_TASK_ID"] = request.task_id;
@@ -308,10 +308,8 @@ std::vector<std::string> TaskEnvironment(const ports::RunRequest& request,
   all["CALLBOARD_ARTIFACTS"] = folders.new_artifacts();
   if (!spec.model.empty()) all["CALLBOARD_MODEL"] = spec.model;
   if (!spec.session_id.empty()) all["CALLBOARD_SESSION_ID"] = spec.session_id;
-  if (spec.project.has_value()) {
-    if (!spec.project->name.empty()) all["CALLBOARD_PROJECT"] = spec.project->name;
-    if (!spec.project->path.empty()) all["CALLBOARD_PROJECT_PATH"] = spec.project->path;
-  }
+  if (!spec.project.name.empty()) all["CALLBOARD_PROJECT"] = spec.project.name;
+  if (!spec.project.path.empty()) all["CALLBOARD_PROJECT_PATH"] = spec.project.path;
   if (spec.thinking.has_value()) all["CALLBOARD_THINKING"] = *spec.thinking ? "true" : "false";
   if (request.trace != core::SpanContext()) {
     all["TRACEPARENT"] = core::FormatTraceparent(request.trace);
@@ -358,9 +356,9 @@ absl::StatusOr<RunPlanner> RunPlanner::Create(SubprocessRunnerOptions options) {
   return planner;
 }
 
-absl::Status RunPlanner::Check(const core::TaskSpec& spec) const {
-  if (spec.project.has_value() && !spec.project->path.empty() &&
-      (!absl::StartsWith(spec.project->path, "/") || absl::StrContains(spec.project->path, '\0'))) {
+absl::Status RunPlanner::Check(const core::RunSpec& spec) const {
+  if (!spec.project.path.empty() &&
+      (!absl::StartsWith(spec.project.path, "/") || absl::StrContains(spec.project.path, '\0'))) {
     return base::InvalidField("project.path", "project.path must begin with '/'");
   }
   // Check the task first: with an invalid task, no other agent should be tried.
@@ -384,7 +382,7 @@ absl::Status RunPlanner::CheckCommand() const {
   return base::WithReason(absl::UnimplementedError(found.message()), "RUNNER_UNAVAILABLE");
 }
 
-absl::Status RunPlanner::CheckSpace(const core::TaskSpec& spec) const {
+absl::Status RunPlanner::CheckSpace(const core::RunSpec& spec) const {
   struct statvfs disk = {};
   // If this fails, creating the folder of the run reports the error.
   if (statvfs(options_.data_dir.c_str(), &disk) != 0) return absl::OkStatus();
@@ -401,7 +399,7 @@ absl::Status RunPlanner::CheckSpace(const core::TaskSpec& spec) const {
 
 absl::StatusOr<RunPlan> RunPlanner::Plan(const ports::RunRequest& request) const {
   RETURN_IF_ERROR(Check(*request.spec));
-  const core::TaskSpec& spec = *request.spec;
+  const core::RunSpec& spec = *request.spec;
   RunPlan plan = {.folders = MakeFolders(request),
                   .prompt = spec.prompt,
                   .payload = spec.payload,
@@ -417,7 +415,7 @@ absl::StatusOr<RunPlan> RunPlanner::Plan(const ports::RunRequest& request) const
 }
 
 RunFolders RunPlanner::MakeFolders(const ports::RunRequest& request) const {
-  const core::TaskSpec& spec = *request.spec;
+  const core::RunSpec& spec = *request.spec;
   // The director makes task ids, and they are never paths.
   CHECK(!absl::StrContains(request.task_id, '/') && !absl::StartsWith(request.task_id, "."));
   const bool has_session = !spec.session_id.empty();
@@ -425,7 +423,7 @@ RunFolders RunPlanner::MakeFolders(const ports::RunRequest& request) const {
           .work = has_session ? options_.data_dir / "sessions" / SessionFolderName(spec.session_id)
                               : options_.data_dir / "work" / request.task_id,
           .keeps_work = has_session,
-          .project = spec.project.has_value() ? spec.project->path : "",
+          .project = spec.project.path,
           .artifacts = options_.data_dir / "artifacts" / request.task_id};
 }
 

@@ -32,10 +32,10 @@ class CommandTemplate {
 
   // Returns INVALID_ARGUMENT when a value would be taken for an option, because it starts an
   // argument and begins with '-', and when a value contains a NUL byte.
-  absl::Status Check(const core::TaskSpec& spec) const;
+  absl::Status Check(const core::RunSpec& spec) const;
 
   // Returns the command with the values of the task. REQUIRES: Check(spec) is OK.
-  std::vector<std::string> Fill(const core::TaskSpec& spec) const;
+  std::vector<std::string> Fill(const core::RunSpec& spec) const;
 
  private:
   explicit CommandTemplate(std::vector<std::string> argv) : argv_(std::move(argv)) {}
@@ -144,7 +144,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name,
 
 // Returns INVALID_ARGUMENT when a task sets a variable that could change which code a fixed command
 // runs: LD_…, PATH, IFS.
-absl::Status CheckEnvironment(const core::TaskSpec& spec);
+absl::Status CheckEnvironment(const core::RunSpec& spec);
 
 // Returns the environment of the processes of a run, as name=value. Variables of the task override
 // `allowed`, the variables of the agent. These variables of Callboard override both:
@@ -193,9 +193,9 @@ class RunPlanner {
   static absl::StatusOr<RunPlanner> Create(SubprocessRunnerOptions options);
 
   // Implements TaskRunner::Check().
-  absl::Status Check(const core::TaskSpec& spec) const;
+  absl::Status Check(const core::RunSpec& spec) const;
   // Returns RESOURCE_EXHAUSTED when data_dir has no space for a run of `spec`.
-  absl::Status CheckSpace(const core::TaskSpec& spec) const;
+  absl::Status CheckSpace(const core::RunSpec& spec) const;
 
   // Returns the error of Check() when the task does not pass it.
   absl::StatusOr<RunPlan> Plan(const ports::RunRequest& request) const;

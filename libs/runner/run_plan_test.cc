@@ -18,8 +18,8 @@ using test::IsOk;
 using test::StatusIs;
 using ::testing::ElementsAre;
 
-core::TaskSpec Spec(std::string model) {
-  core::TaskSpec spec;
+core::RunSpec Spec(std::string model) {
+  core::RunSpec spec;
   spec.model = std::move(model);
   spec.session_id = "session 1";
   spec.project = core::Project{.name = "callboard", .path = "/src"};
@@ -64,7 +64,7 @@ TEST(CommandTemplateTest, ValueThatLooksLikeAnOptionIsRejected) {
   EXPECT_THAT(apart->Check(Spec("opus")), IsOk());
   EXPECT_THAT(apart->Check(Spec("--yes")), test::HasReason("INVALID_FIELD"));
   // The argument begins with the second placeholder, because the first one has no value.
-  core::TaskSpec spec = Spec("--yes");
+  core::RunSpec spec = Spec("--yes");
   spec.session_id = "";
   EXPECT_THAT(CommandTemplate::Parse({"agent", "{session_id}{model}"})->Check(spec),
               StatusIs(absl::StatusCode::kInvalidArgument));
@@ -91,7 +91,7 @@ TEST(TaskEnvironmentTest, MinimalTaskGetsOnlyCallboardVariables) {
 }
 
 TEST(TaskEnvironmentTest, OptionalFieldsOfTheTaskAreAdded) {
-  core::TaskSpec spec = test::SpecOf("prompt");
+  core::RunSpec spec = test::SpecOf("prompt");
   spec.payload = "payload";
   spec.model = "opus";
   spec.session_id = "s";
@@ -109,7 +109,7 @@ TEST(TaskEnvironmentTest, OptionalFieldsOfTheTaskAreAdded) {
 }
 
 TEST(TaskEnvironmentTest, TaskOverridesAgentAndCallboardOverridesBoth) {
-  core::TaskSpec spec = test::SpecOf("prompt");
+  core::RunSpec spec = test::SpecOf("prompt");
   spec.env = {{"LANG", "de"}, {"CALLBOARD_TASK_ID", "forged"}};
   const std::vector<std::string> environment = TaskEnvironment(
       test::MakeRunRequest(test::RunToken(1), spec), kFolders, {{"LANG", "C"}, {"TZ", "UTC"}});
@@ -118,7 +118,7 @@ TEST(TaskEnvironmentTest, TaskOverridesAgentAndCallboardOverridesBoth) {
 }
 
 TEST(TaskEnvironmentTest, VariablesThatChangeTheCommandAreRejected) {
-  core::TaskSpec spec;
+  core::RunSpec spec;
   spec.env = {{"LANG", "de"}};
   EXPECT_THAT(CheckEnvironment(spec), IsOk());
   for (const char* name : {"LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "IFS"}) {
@@ -190,7 +190,7 @@ RunPlanner Shell() {
 }
 
 TEST(RunPlannerTest, CommandGetsThePromptAsItsInput) {
-  core::TaskSpec spec = SpecOf("secret prompt");
+  core::RunSpec spec = SpecOf("secret prompt");
   spec.model = "opus";
   const auto plan = Exec({"sh", "--model={model}"}).Plan(MakeRunRequest(RunToken(1), spec));
   ASSERT_THAT(plan, IsOk());
@@ -221,7 +221,7 @@ TEST(RunPlannerTest, WorkFolderBelongsToTheTaskOrTheSession) {
   EXPECT_EQ(folders.work, "/data/work/" + request.task_id);
   EXPECT_EQ(folders.artifacts, "/data/artifacts/" + request.task_id);
   EXPECT_FALSE(folders.keeps_work);
-  core::TaskSpec spec = SpecOf("prompt");
+  core::RunSpec spec = SpecOf("prompt");
   spec.session_id = "../../etc";
   const RunFolders first = planner.Plan(MakeRunRequest(RunToken(2), spec))->folders;
   const RunFolders second = planner.Plan(MakeRunRequest(RunToken(3), spec))->folders;
@@ -231,14 +231,14 @@ TEST(RunPlannerTest, WorkFolderBelongsToTheTaskOrTheSession) {
 }
 
 TEST(RunPlannerTest, TimeoutIsThatOfTheTaskOrTheDefault) {
-  core::TaskSpec spec = SpecOf("prompt");
+  core::RunSpec spec = SpecOf("prompt");
   EXPECT_EQ(Exec({"sh"}).Plan(MakeRunRequest(RunToken(1), spec))->timeout, absl::Minutes(30));
   spec.timeout = absl::Seconds(7);
   EXPECT_EQ(Exec({"sh"}).Plan(MakeRunRequest(RunToken(1), spec))->timeout, absl::Seconds(7));
 }
 
 TEST(RunPlannerTest, TasksThatWouldChangeTheCommandAreRejected) {
-  core::TaskSpec spec = SpecOf("prompt");
+  core::RunSpec spec = SpecOf("prompt");
   spec.env = {{"LD_PRELOAD", "/tmp/evil.so"}};
   EXPECT_THAT(Exec({"sh"}).Check(spec), HasReason("INVALID_FIELD"));
   EXPECT_THAT(Shell().Check(spec), IsOk());
@@ -275,7 +275,7 @@ TEST(RunPlannerTest, MissingCommandIsTheAgentsFault) {
   EXPECT_THAT(gone, HasReason("RUNNER_UNAVAILABLE"));
   EXPECT_EQ(core::ClassifyStartAnswer(gone), core::AnswerMeaning::kAgentAtFault);
   // An invalid task is still rejected as such.
-  core::TaskSpec wrong = SpecOf("prompt");
+  core::RunSpec wrong = SpecOf("prompt");
   wrong.env = {{"LD_PRELOAD", "/tmp/evil.so"}};
   EXPECT_EQ(core::ClassifyStartAnswer(planner->Check(wrong)), core::AnswerMeaning::kRejected);
 }

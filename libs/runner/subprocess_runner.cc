@@ -228,7 +228,7 @@ SubprocessRunner::~SubprocessRunner() {
   thread_.join();
 }
 
-absl::Status SubprocessRunner::Check(const core::TaskSpec& spec) const {
+absl::Status SubprocessRunner::Check(const core::RunSpec& spec) const {
   return planner_.Check(spec);
 }
 

@@ -39,7 +39,7 @@ class SubprocessRunner final : public ports::TaskRunner {
                                                                   ports::RunObserver& observer);
   ~SubprocessRunner() override;
 
-  absl::Status Check(const core::TaskSpec& spec) const override;
+  absl::Status Check(const core::RunSpec& spec) const override;
   void Start(ports::RunRequest request) override;
   void Stop(const core::FenceToken& token) override;
   void Kill(const core::FenceToken& token) override;

@@ -51,7 +51,7 @@ struct SubprocessHarness {
   ports::TaskRunner& runner() { return *subprocesses; }
   void Destroy() { subprocesses.reset(); }
   // Returns a task that creates a pipe and ends when it has read a line from it.
-  core::TaskSpec Spec() {
+  core::RunSpec Spec() {
     return SpecOf("mkfifo " + data_dir.string() + "/$CALLBOARD_QUEUE_ID; read line <" +
                   data_dir.string() + "/$CALLBOARD_QUEUE_ID");
   }
@@ -109,7 +109,7 @@ TEST(SubprocessRunnerTest, RunIsNotStartedWhenItsFoldersCannotBeCreated) {
 
 TEST(SubprocessRunnerTest, EnvironmentIsExact) {
   ShellRuns runs({"env", "-0"});
-  core::TaskSpec spec = SpecOf("prompt");
+  core::RunSpec spec = SpecOf("prompt");
   spec.env = {{"TASK", "its own\nline"}};
   ports::RunRequest request = MakeRunRequest(RunToken(1), spec);
   const core::FenceToken run = runs.Start(spec);
@@ -187,7 +187,7 @@ TEST(SubprocessRunnerTest, ArtifactsAreKeptOnSuccessOnly) {
   const std::string write = "echo text >$CALLBOARD_ARTIFACTS/file; ";
   const core::FenceToken completed = shell.Start(write + "exit 0");
   const core::FenceToken failed = shell.Start(write + "exit 1");
-  core::TaskSpec late = SpecOf(write + "exec sleep 1000");
+  core::RunSpec late = SpecOf(write + "exec sleep 1000");
   late.timeout = absl::Milliseconds(500);
   const core::FenceToken timed_out = shell.Start(late);
   const core::FenceToken stopped = shell.Start(write + "echo written; exec sleep 1000");
@@ -208,7 +208,7 @@ TEST(SubprocessRunnerTest, ArtifactsAreKeptOnSuccessOnly) {
 
 TEST(SubprocessRunnerTest, SessionsAndProjectsKeepTheirFolders) {
   ShellRuns shell;
-  core::TaskSpec spec = SpecOf("cat file; echo text >file");
+  core::RunSpec spec = SpecOf("cat file; echo text >file");
   spec.session_id = "../one";
   EXPECT_EQ(shell.RunToEnd(spec).result, "");
   EXPECT_EQ(shell.RunToEnd(spec).result, "text\n");
@@ -216,7 +216,7 @@ TEST(SubprocessRunnerTest, SessionsAndProjectsKeepTheirFolders) {
   EXPECT_EQ(shell.RunToEnd(spec).result, "");
   spec = SpecOf("pwd");
   spec.project = core::Project{.name = "p", .path = NewFolder()};
-  EXPECT_EQ(shell.RunToEnd(spec).result, spec.project->path + "\n");
+  EXPECT_EQ(shell.RunToEnd(spec).result, spec.project.path + "\n");
 }
 
 TEST(SubprocessRunnerTest, StreamsAreSeparateAndInOrder) {
@@ -271,7 +271,7 @@ TEST(SubprocessRunnerTest, ManyRunsAtOnce) {
 
 TEST(SubprocessRunnerTest, ExampleScriptWorks) {
   ShellRuns runs({fs::absolute("deploy/examples/run_task.sh"), "{model}"});
-  core::TaskSpec spec = SpecOf("three short words");
+  core::RunSpec spec = SpecOf("three short words");
   spec.model = "opus";
   spec.session_id = "session";
   for (const uint64_t run : {1, 2}) {

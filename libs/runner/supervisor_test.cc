@@ -142,7 +142,7 @@ TEST(SupervisorTest, NoProcessOutlivesTheTask) {
 
 TEST(SupervisorTest, TaskThatTakesTooLongIsTimedOut) {
   ShellRuns shell;
-  core::TaskSpec spec = SpecOf("exec sleep 1000");
+  core::RunSpec spec = SpecOf("exec sleep 1000");
   spec.timeout = absl::Milliseconds(50);
   const core::RunResult result = shell.RunToEnd(spec);
   EXPECT_EQ(result.end, End::kTimedOut);
@@ -237,7 +237,7 @@ TEST(SupervisorTest, RunIsNotStartedWhenTheLauncherDiesBeforeForking) {
   ASSERT_EQ(kill(launcher, SIGSTOP), 0);
   const core::FenceToken run = shell.Start("exit 0");
   // The loop has sent the first run when it reports the end of this impossible one.
-  core::TaskSpec impossible = SpecOf("exit 0");
+  core::RunSpec impossible = SpecOf("exit 0");
   impossible.project = core::Project{.name = "", .path = "nowhere"};
   ASSERT_EQ(shell.RunToEnd(impossible).end, End::kNotStarted);
   ASSERT_EQ(kill(launcher, SIGKILL), 0);
@@ -312,7 +312,7 @@ TEST(SupervisorTest, TaskThatSuspendsItsSupervisorIsKilledAfterItsTimeout) {
   AgentLog log;
   ShellRuns shell;
   const fs::path pids = shell.data_dir() / "pids";
-  core::TaskSpec spec = SpecOf(SupervisorSuspendingScript(pids));
+  core::RunSpec spec = SpecOf(SupervisorSuspendingScript(pids));
   spec.timeout = absl::Milliseconds(500);
   const core::FenceToken run = shell.Start(spec, absl::Milliseconds(100));
   const std::vector<pid_t> processes = WaitForPids(pids, kStubbornProcesses + 1);

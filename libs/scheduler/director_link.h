@@ -61,7 +61,7 @@ enum class LookupAnswer {
 
 LookupAnswer ClassifyLookup(const absl::Status& status);
 
-// A request id that no task has. Its lookup shows whether the director answers.
+// A request id; any answer will do. Its lookup shows whether the director answers.
 inline constexpr absl::string_view kProbeRequestId = "probe";
 
 // Deadline of a call. After it the call has an answer, at least DEADLINE_EXCEEDED, and the director

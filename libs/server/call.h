@@ -8,8 +8,8 @@
 // Handlers run on gRPC's few reaction threads and must not block. A handler passes the call on and
 // returns; the answer may be given later, from any thread:
 //
-//   return Unary<v1::QueueStatus>(context, response, [&](UnaryCall<v1::QueueStatus> call) {
-//     driver_.GetQueueStatus([call](auto status) { call.Finish(wire::ToProto(status)); });
+//   return Unary<v1::Task>(context, response, [&](UnaryCall<v1::Task> call) {
+//     driver_.GetTask(id, [call](auto task) { call.Finish(wire::ToProto(task)); });
 //   });
 
 #ifndef CALLBOARD_LIBS_SERVER_CALL_H_

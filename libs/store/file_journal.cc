@@ -21,8 +21,9 @@
 #include "absl/strings/string_view.h"
 #include "callboard/storage/v1/journal.pb.h"
 #include "libs/base/error.h"
-#include "libs/base/text.h"
 #include "libs/core/hash.h"
+#include "libs/ports/event_store.h"
+#include "libs/wire/task.h"
 
 namespace callboard::store {
 namespace {
@@ -31,6 +32,9 @@ using storage::v1::JournalEntry;
 
 // Free space in a new file, in addition to as many bytes as its entries take. Keeps rewrites rare.
 constexpr size_t kFreeBytesMin = 1024 * 1024;
+
+// Version of the entries. Only this version can be read.
+constexpr uint32_t kJournalFormat = 1;
 
 absl::Status FileError(const std::string& path, int error = errno) {
   return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(error)));
@@ -57,13 +61,7 @@ JournalEntry ToEntry(const agent::JournalRecord& record) {
     }
     JournalEntry operator()(const agent::ResultStored& stored) const {
       JournalEntry entry = NewEntry(JournalEntry::KIND_RESULT, stored.token);
-      storage::v1::JournalResult& result = *entry.mutable_result();
-      result.set_end(static_cast<uint32_t>(stored.result.end));
-      if (stored.result.exit_code.has_value()) result.set_exit_code(*stored.result.exit_code);
-      result.set_signal(stored.result.signal);
-      result.set_result(stored.result.result);
-      result.set_result_truncated(stored.result.result_truncated);
-      result.set_error(stored.result.error);
+      wire::WriteResult(stored.result, *entry.mutable_run());
       return entry;
     }
     JournalEntry operator()(const agent::RunForgotten& run) const {
@@ -84,15 +82,9 @@ std::optional<agent::JournalRecord> FromEntry(const JournalEntry& entry) {
     case JournalEntry::KIND_FORGOTTEN:
       return agent::RunForgotten{token};
     case JournalEntry::KIND_RESULT: {
-      const storage::v1::JournalResult& proto = entry.result();
-      if (proto.end() > static_cast<uint32_t>(core::RunResult::End::kNotStarted)) return {};
-      core::RunResult result = {.end = static_cast<core::RunResult::End>(proto.end()),
-                                .signal = base::ValidUtf8(proto.signal()),
-                                .result = proto.result(),
-                                .result_truncated = proto.result_truncated(),
-                                .error = base::ValidUtf8(proto.error())};
-      if (proto.has_exit_code()) result.exit_code = proto.exit_code();
-      return agent::ResultStored{token, std::move(result)};
+      absl::StatusOr<core::RunResult> result = wire::ReadResult(entry.run());
+      if (!result.ok()) return {};
+      return agent::ResultStored{token, *std::move(result)};
     }
     default:
       return {};
@@ -103,19 +95,39 @@ void AppendEntry(const agent::JournalRecord& record, std::string& buffer) {
   core::AppendFrame(ToEntry(record).SerializeAsString(), buffer);
 }
 
+void AppendFormat(std::string& buffer) {
+  JournalEntry entry;
+  entry.set_kind(JournalEntry::KIND_FORMAT);
+  entry.set_format(kJournalFormat);
+  core::AppendFrame(entry.SerializeAsString(), buffer);
+}
+
+absl::Status RefusedError(const std::string& path, absl::string_view why) {
+  return base::WithReason(absl::FailedPreconditionError(absl::StrCat(path, why)),
+                          ports::kStoreRefused);
+}
+
 // Reads up to the first incomplete entry. A complete entry that cannot be understood was written by
 // another version. That is an error, because ignoring it would also lose the entries after it.
 absl::StatusOr<agent::JournalState> Read(const std::string& path, absl::string_view text) {
   agent::JournalState state;
+  bool has_format = false;
   while (const auto piece = core::ConsumeFrame(text)) {
     JournalEntry entry;
-    std::optional<agent::JournalRecord> record;
-    if (entry.ParseFromArray(piece->data(), static_cast<int>(piece->size()))) {
-      record = FromEntry(entry);
+    const bool is_parsed = entry.ParseFromArray(piece->data(), static_cast<int>(piece->size()));
+    if (!std::exchange(has_format, true)) {
+      const bool is_format = is_parsed && entry.kind() == JournalEntry::KIND_FORMAT;
+      if (is_format && entry.format() == kJournalFormat) continue;
+      return RefusedError(
+          path,
+          absl::StrCat(" was written by another version (this one reads format ", kJournalFormat,
+                       "); run that version until its tasks have ended, or move the file "
+                       "away: the director then treats these tasks as lost"));
     }
+    const std::optional<agent::JournalRecord> record = is_parsed ? FromEntry(entry) : std::nullopt;
     if (!record.has_value()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          path, " has an entry that this version does not know; run the version that wrote it"));
+      return RefusedError(
+          path, " has an entry that this version does not know; run the version that wrote it");
     }
     state.Apply(*record);
   }
@@ -154,6 +166,7 @@ absl::Status FileJournal::Rewrite() {
       open(staged.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!file.is_open()) return FileError(staged);
   buffer_.clear();
+  AppendFormat(buffer_);
   for (const agent::JournalRecord& record : state_.Records()) AppendEntry(record, buffer_);
   if (!base::WriteAll(file, buffer_)) return FileError(staged);
   const size_t bytes = kFreeBytesMin + 2 * buffer_.size();

@@ -6,9 +6,13 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "callboard/storage/v1/journal.pb.h"
+#include "libs/core/hash.h"
+#include "libs/ports/event_store.h"
 #include "libs/testing/files.h"
 #include "libs/testing/status_matchers.h"
 
@@ -86,17 +90,21 @@ TEST_F(FileJournalTest, EveryRunEndSurvivesReopening) {
 }
 
 TEST_F(FileJournalTest, UnknownEntryIsAnErrorAndLeavesTheFileUnchanged) {
-  {
-    const FileJournal::OpenResult opened = Open();
-    ASSERT_THAT(opened.journal->Write({agent::ResultStored{
-                    Token(1), {.end = static_cast<core::RunResult::End>(77)}}}),
-                IsOk());
-    ASSERT_THAT(opened.journal->Write({agent::RunAccepted{Token(2)}}), IsOk());
+  { ASSERT_THAT(Open().journal->Write({agent::RunAccepted{Token(1)}}), IsOk()); }
+  storage::v1::JournalEntry unknown;
+  unknown.set_kind(static_cast<storage::v1::JournalEntry::Kind>(77));
+  storage::v1::JournalEntry unknown_end;
+  unknown_end.set_kind(storage::v1::JournalEntry::KIND_RESULT);
+  unknown_end.mutable_run()->set_state(static_cast<v1::AgentRun::State>(77));
+  const std::string known = test::FileText(path_);
+  for (const storage::v1::JournalEntry& entry : {unknown, unknown_end}) {
+    std::string text = known;
+    core::AppendFrame(entry.SerializeAsString(), text);
+    std::ofstream(path_, std::ios::binary) << text;
+    EXPECT_THAT(FileJournal::Open(path_),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("does not know")));
+    EXPECT_EQ(test::FileText(path_), text);
   }
-  const std::string before = test::FileText(path_);
-  EXPECT_THAT(FileJournal::Open(path_),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("does not know")));
-  EXPECT_EQ(test::FileText(path_), before);
 }
 
 TEST_F(FileJournalTest, TornLastEntryIsIgnored) {
@@ -159,6 +167,25 @@ TEST_F(FileJournalTest, FullDiskIsAnErrorOnOpen) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("File too large")));
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_THAT(FileJournal::Open(path_), IsOk());
+}
+
+TEST_F(FileJournalTest, JournalWithoutThisFormatIsRefused) {
+  storage::v1::JournalEntry entry;
+  entry.set_kind(storage::v1::JournalEntry::KIND_ACCEPTED);
+  entry.set_dispatch(1);
+  for (const uint32_t format : {0, 2, 3}) {
+    if (format > 0) {
+      entry.set_kind(storage::v1::JournalEntry::KIND_FORMAT);
+      entry.set_format(format);
+    }
+    std::string text;
+    core::AppendFrame(entry.SerializeAsString(), text);
+    std::ofstream(path_, std::ios::binary) << text;
+    const absl::Status status = FileJournal::Open(path_).status();
+    EXPECT_THAT(status, test::HasReason(std::string(ports::kStoreRefused))) << format;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("move the file away")) << format;
+    EXPECT_EQ(test::FileText(path_), text) << "it is not changed";
+  }
 }
 
 TEST_F(FileJournalTest, SecondAgentCannotOpenTheSameJournal) {

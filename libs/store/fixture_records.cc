@@ -1,11 +1,17 @@
 #include "libs/store/fixture_records.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <memory>
 #include <string>
 #include <utility>
 #include <variant>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "callboard/v1/task.pb.h"
+#include "libs/base/check.h"
+#include "libs/wire/spec.h"
 
 namespace callboard::store {
 namespace {
@@ -14,40 +20,27 @@ constexpr core::QueueId kTask = core::QueueId(core::Ulid(0x018c'2f3a'0000'1234, 
 constexpr core::QueueId kOtherTask = core::QueueId(core::Ulid(0x018c'2f3a'0000'1234, 0x9abc));
 const absl::Time kStart = absl::FromUnixNanos(1'700'000'000'123'456'789);
 
-core::TaskSpec Spec() {
-  core::TaskSpec spec;
-  spec.prompt = std::string("line\n\0bytes", 11);
-  spec.payload = "payload";
-  spec.model = "model";
-  spec.timeout = absl::Seconds(30);
-  spec.session_id = "session";
-  spec.project = core::Project{"name", "path"};
-  spec.env = {{"A", "1"}, {"B", ""}};
-  spec.thinking = false;
-  spec.request_id = "request";
-  spec.source = core::TaskSource::kScheduler;
-  spec.source_job = "job";
-  spec.job_type = "type";
-  spec.labels = {{"team", "a"}};
-  spec.required_labels = {{"os", "linux"}};
-  spec.lane = "gpu";
-  spec.priority = core::Priority::kHigh;
-  spec.fairness_key = "key";
-  spec.cost_units = 7;
-  spec.constraints = {core::Constraint::kNetworkHeavy, core::Constraint::kCpuHeavy};
-  spec.run_when = core::RunWhen::kQuiet;
-  spec.time_sensitive = true;
-  spec.earliest_start_at = absl::FromUnixSeconds(-30'000'000'000);
-  spec.deadline_at = absl::FromUnixSeconds(30'000'000'000) + absl::Nanoseconds(1);
-  spec.expected_duration = absl::Seconds(9);
-  spec.max_attempts = 4;
-  spec.retry_on = {{core::RetryRule::Kind::kExitCode, 3, ""},
-                   {core::RetryRule::Kind::kAnyExit, 0, ""},
-                   {core::RetryRule::Kind::kSignal, 0, "SIGKILL"},
-                   {core::RetryRule::Kind::kTimeout, 0, ""}};
-  spec.on_agent_lost = core::OnAgentLost::kRequeue;
-  spec.overlap = core::Overlap{"overlap", core::OverlapPolicy::kQueueOne, 2};
-  return spec;
+// A spec with a value in every field, as text, because it must never change.
+constexpr char kSpec[] = R"(
+  prompt: "line\n\000bytes" payload: "\377payload" model: "model" timeout_seconds: 30
+  session_id: "session" project { name: "name" path: "/path" }
+  env { key: "A" value: "1" } thinking: false
+  request_id: "request" source: "scheduler" source_job: "job" job_type: "type"
+  labels { key: "team" value: "a" } required_labels { key: "os" value: "linux" } lane: "gpu"
+  priority: PRIORITY_HIGH fairness_key: "key" cost_units: 7
+  constraints: [CONSTRAINT_NETWORK_HEAVY, CONSTRAINT_CPU_HEAVY] run_when: RUN_WHEN_QUIET
+  time_sensitive: true earliest_start_at { seconds: -30000000000 }
+  deadline_at { seconds: 30000000000 nanos: 1 } expected_duration_sec: 9 max_attempts: 4
+  retry_on: ["exit:3", "exit:*", "signal:SIGKILL", "timeout"]
+  on_agent_lost: ON_AGENT_LOST_REQUEUE
+  overlap { key: "overlap" policy: POLICY_QUEUE_ONE n: 2 })";
+
+core::SpecPtr Spec() {
+  v1::TaskSpec proto;
+  CHECK(google::protobuf::TextFormat::ParseFromString(kSpec, &proto));
+  absl::StatusOr<core::TaskSpec> spec = wire::ReadSpec(proto.SerializeAsString());
+  CHECK_OK(spec.status());
+  return std::make_shared<const core::TaskSpec>(*std::move(spec));
 }
 
 std::vector<core::TaskChange> Changes() {
@@ -58,13 +51,14 @@ std::vector<core::TaskChange> Changes() {
                                .result = std::string("\0\xff", 2),
                                .result_truncated = true,
                                .error = "run error"};
-  return {core::TaskAdmitted{.spec = std::make_shared<const core::TaskSpec>(Spec()),
-                             .fingerprint = {1, ~uint64_t{0}},
+  return {core::TaskAdmitted{.spec = Spec(),
+                             .fingerprint = {1, ~uint64_t{0}, 4},
                              .policy = core::QueuePolicy::kBlock,
                              .identity = "me",
                              .submitted_at = kStart,
                              .sequence = uint64_t{1} << 40,
-                             .redrive_of = kOtherTask},
+                             .redrive_of = kOtherTask,
+                             .trace = core::SubmitSpan(kOtherTask)},
           dispatched,
           core::StartAnsweredBusy{dispatched, kStart + absl::Seconds(1), 6, 5},
           dispatched,
@@ -85,15 +79,15 @@ std::vector<core::TaskChange> Changes() {
           core::EventOnly()};
 }
 
-// Returns the records that both formats have, with the event numbers that format 1 derives from the
-// keys.
-std::vector<core::Record> CommonRecords() {
+}  // namespace
+
+std::vector<core::Record> Format3Records() {
   std::vector<core::Record> records = {
       core::EpochBegan{3}, core::LeasesExtended{3, absl::Minutes(5)},
       core::AgentMarked{"agent-1", true, "instance"},
       core::RequestRemembered{.identity = "me",
                               .request_id = "request",
-                              .fingerprint = {5, 6},
+                              .fingerprint = {5, 6, 7},
                               .queue_id = kTask,
                               .state = core::LifecycleState::kCancelled,
                               .forget_at = kStart + absl::Hours(24)}};
@@ -113,19 +107,6 @@ std::vector<core::Record> CommonRecords() {
                     .agent = "agent-1"};
     records.emplace_back(std::move(record));
   }
-  return records;
-}
-
-}  // namespace
-
-std::vector<core::Record> Format1Records() {
-  std::vector<core::Record> records = CommonRecords();
-  records.emplace_back(core::QueueSwitched{true, true});
-  return records;
-}
-
-std::vector<core::Record> Format2Records() {
-  std::vector<core::Record> records = CommonRecords();
   // The events before the last one were replaced by it.
   auto& last = std::get<core::TaskRecord>(records.back());
   last.event.kind = core::TaskEventKind::kRedriven;

@@ -7,11 +7,9 @@
 
 namespace callboard::store {
 
-// Returns the records in testdata/format_1: every kind of record, with a value in every field that
+// Returns the records in testdata/format_3: every kind of record, with a value in every field that
 // existed when the folder was written. Never change them.
-std::vector<core::Record> Format1Records();
-// Returns the records in testdata/format_2, likewise.
-std::vector<core::Record> Format2Records();
+std::vector<core::Record> Format3Records();
 
 }  // namespace callboard::store
 

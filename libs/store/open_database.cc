@@ -54,7 +54,7 @@ absl::StatusOr<OpenedDatabase> OpenDatabase(const StoreFiles& files, ports::Stor
   ASSIGN_OR_RETURN(const uint64_t high_water, FindOrCreateStore(files, access, format));
   ASSIGN_OR_RETURN(ReadOnlyDatabase database, OpenReadOnly(files.events()));
   RETURN_IF_ERROR(CheckComplete(database, files, high_water));
-  ASSIGN_OR_RETURN(const uint32_t found, ReadFormat(*database.db, files, format));
+  RETURN_IF_ERROR(CheckFormat(*database.db, files, format));
   for (const std::string& warning : database.warnings) {
     base::LogWarning("store", "tail_dropped", {{"text", warning}});
   }
@@ -63,9 +63,6 @@ absl::StatusOr<OpenedDatabase> OpenDatabase(const StoreFiles& files, ports::Stor
   OpenedDatabase opened;
   ASSIGN_OR_RETURN(opened.db, OpenReadWrite(files.events()));
   ASSIGN_OR_RETURN(opened.high_water, HighWater::Open(files.high_water()));
-  // Records of older formats are read as they are. Records written from now on cannot be read by
-  // older versions, so mark the database first.
-  if (found < format) RETURN_IF_ERROR(PutFormat(*opened.db, format));
   RETURN_IF_ERROR(opened.high_water->Advance(opened.db->GetLatestSequenceNumber()));
   return opened;
 }
@@ -109,21 +106,25 @@ absl::Status CheckComplete(const ReadOnlyDatabase& database, const StoreFiles& f
   return StoreRefusedError(what);
 }
 
-absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files, uint32_t newest) {
+absl::Status CheckFormat(rocksdb::DB& db, const StoreFiles& files, uint32_t format) {
   std::string text;
   const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), ToSlice(kFormatKey), &text);
   if (!status.ok() && !status.IsNotFound()) return FromRocksDb(status);
-  uint32_t format = 0;
-  if (!absl::SimpleAtoi(text, &format) || format == 0) {
+  uint32_t found = 0;
+  if (!absl::SimpleAtoi(text, &found) || found == 0) {
     return StoreRefusedError(absl::StrCat(files.events().string(), " has no format number"));
   }
-  if (format > newest) {
-    return base::WithReason(absl::FailedPreconditionError(absl::StrCat(
-                                files.events().string(), " was written by a newer version (format ",
-                                format, "; this version reads up to ", newest, ")")),
-                            ports::kStoreRefused);
-  }
-  return format;
+  if (found == format) return absl::OkStatus();
+  const std::string advice =
+      found > format ? " was written by a newer version; use that version"
+                     : absl::StrCat(
+                           " was written by a version from before the first release, which "
+                           "cannot be converted; move ",
+                           files.folder.string(), " away to begin with an empty one");
+  return base::WithReason(absl::FailedPreconditionError(
+                              absl::StrCat(files.events().string(), advice, " (format ", found,
+                                           ", this version reads format ", format, ")")),
+                          ports::kStoreRefused);
 }
 
 absl::Status WithAdvice(const StoreFiles& files, const absl::Status& status) {

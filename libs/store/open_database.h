@@ -17,8 +17,8 @@
 
 namespace callboard::store {
 
-// Version of the keys and values that are written. This version and all older ones can be read.
-inline constexpr uint32_t kFormat = 2;
+// Version of the keys and values. Only this version can be read.
+inline constexpr uint32_t kFormat = 3;
 
 // High water of a store that is being created. Nothing has been committed yet, so a missing
 // database is no loss. The high water of a complete store is greater: the format is written first.
@@ -31,8 +31,7 @@ struct OpenedDatabase {
 };
 
 // Opens the database of `files`, after checking that no committed write is missing and that its
-// format is not newer than `format`. A database of an older format that is opened for writing is
-// marked with `format`.
+// format is `format`.
 //
 // When there is no database, creates one if `access` allows writing, else returns NOT_FOUND. A call
 // that fails one of the checks changes nothing on disk. REQUIRES: the folder is locked.
@@ -57,10 +56,9 @@ absl::StatusOr<std::optional<uint64_t>> FindHighWater(const StoreFiles& files);
 absl::Status CheckComplete(const ReadOnlyDatabase& database, const StoreFiles& files,
                            uint64_t high_water);
 
-// Returns the format of the database. Returns FAILED_PRECONDITION, reason ports::kStoreRefused,
-// when it is newer than `newest`, the newest format that this version can read.
-absl::StatusOr<uint32_t> ReadFormat(rocksdb::DB& db, const StoreFiles& files,
-                                    uint32_t newest = kFormat);
+// Returns OK if the database has that format; else FAILED_PRECONDITION, reason
+// ports::kStoreRefused.
+absl::Status CheckFormat(rocksdb::DB& db, const StoreFiles& files, uint32_t format = kFormat);
 
 // Adds the next step to a DATA_LOSS error; returns other statuses unchanged.
 absl::Status WithAdvice(const StoreFiles& files, const absl::Status& status);

@@ -1,12 +1,10 @@
 #include "libs/store/record_codec.h"
 
 #include <google/protobuf/message_lite.h>
-#include <google/protobuf/repeated_field.h>
 #include <rocksdb/slice.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -21,7 +19,8 @@
 #include "libs/base/error.h"
 #include "libs/base/text.h"
 #include "libs/store/database.h"
-#include "libs/wire/time.h"
+#include "libs/wire/spec.h"
+#include "libs/wire/task.h"
 
 namespace callboard::store {
 
@@ -29,8 +28,18 @@ namespace disk = storage::v1;
 
 namespace {
 
-using google::protobuf::RepeatedPtrField;
-using Entries = std::map<std::string, std::string>;
+using wire::EnumPair;
+using wire::kFailureReasons;
+using wire::kFaults;
+using wire::kQueuePolicies;
+using wire::kTaskEventKinds;
+using wire::kTaskStates;
+
+constexpr EnumPair<core::DispatchFailure, disk::DispatchFailure> kDispatchFailures[] = {
+    {core::DispatchFailure::kNone, disk::DISPATCH_FAILURE_NONE},
+    {core::DispatchFailure::kAgentFailed, disk::DISPATCH_FAILURE_AGENT_FAILED},
+    {core::DispatchFailure::kAgentLost, disk::DISPATCH_FAILURE_AGENT_LOST},
+};
 
 // ---- Single fields ------------------------------------------------------------------------------
 
@@ -55,36 +64,6 @@ std::optional<Core> ReadOptionalEnum(absl::string_view field,
   return ReadEnum(field, table, value, errors);
 }
 
-void WriteEntries(const Entries& entries, RepeatedPtrField<disk::Entry>& proto) {
-  for (const auto& [key, value] : entries) {
-    disk::Entry& entry = *proto.Add();
-    entry.set_key(key);
-    entry.set_value(value);
-  }
-}
-
-Entries ReadEntries(absl::string_view field, const RepeatedPtrField<disk::Entry>& proto,
-                    DecodeErrors& errors) {
-  Entries entries;
-  for (const disk::Entry& entry : proto) {
-    std::string key = base::ValidUtf8(entry.key());
-    // Different keys that are not UTF-8 may become equal when they are repaired.
-    const bool is_broken = key != entry.key();
-    const size_t before = entries.size();
-    entries.emplace_hint(entries.end(), std::move(key), base::ValidUtf8(entry.value()));
-    if (entries.size() == before && !is_broken) errors.Add(field);
-  }
-  return entries;
-}
-
-std::optional<absl::Time> ReadTime(absl::string_view field, bool present,
-                                   const google::protobuf::Timestamp& proto, DecodeErrors& errors) {
-  if (!present) return std::nullopt;
-  const std::optional<absl::Time> time = wire::FromProto(proto);
-  if (!time.has_value()) errors.Add(field);
-  return time;
-}
-
 // An id is encoded as bytes whose order is that of the ids.
 constexpr size_t kQueueIdBytes = 16;
 
@@ -101,107 +80,6 @@ core::QueueId ReadQueueId(absl::string_view field, absl::string_view bytes, Deco
   return core::QueueId(core::Ulid(ReadBigEndian(bytes), ReadBigEndian(bytes.substr(kNumberBytes))));
 }
 
-// ---- The spec of a task -------------------------------------------------------------------------
-
-void WriteWork(const core::TaskSpec& spec, disk::TaskSpec& proto) {
-  SetText(proto, &disk::TaskSpec::mutable_prompt, spec.prompt);
-  SetText(proto, &disk::TaskSpec::mutable_payload, spec.payload);
-  SetText(proto, &disk::TaskSpec::mutable_model, spec.model);
-  proto.set_timeout_ns(absl::ToInt64Nanoseconds(spec.timeout));
-  SetText(proto, &disk::TaskSpec::mutable_session_id, spec.session_id);
-  if (spec.project.has_value()) {
-    proto.mutable_project()->set_name(spec.project->name);
-    proto.mutable_project()->set_path(spec.project->path);
-  }
-  WriteEntries(spec.env, *proto.mutable_env());
-  if (spec.thinking.has_value()) proto.set_thinking(*spec.thinking);
-  SetText(proto, &disk::TaskSpec::mutable_request_id, spec.request_id);
-  proto.set_source(OptionalToProto(kTaskSources, spec.source));
-  SetText(proto, &disk::TaskSpec::mutable_source_job, spec.source_job);
-  SetText(proto, &disk::TaskSpec::mutable_job_type, spec.job_type);
-  WriteEntries(spec.labels, *proto.mutable_labels());
-}
-
-void WritePlacement(const core::TaskSpec& spec, disk::TaskSpec& proto) {
-  WriteEntries(spec.required_labels, *proto.mutable_required_labels());
-  SetText(proto, &disk::TaskSpec::mutable_lane, spec.lane);
-  proto.set_priority(OptionalToProto(kPriorities, spec.priority));
-  SetText(proto, &disk::TaskSpec::mutable_fairness_key, spec.fairness_key);
-  proto.set_cost_units(spec.cost_units);
-  for (const core::Constraint constraint : spec.constraints) {
-    proto.add_constraints(wire::ToProto(kConstraints, constraint));
-  }
-  proto.set_run_when(OptionalToProto(kRunWhens, spec.run_when));
-  proto.set_time_sensitive(spec.time_sensitive);
-  if (spec.earliest_start_at.has_value()) {
-    *proto.mutable_earliest_start_at() = wire::ToProto(*spec.earliest_start_at);
-  }
-  if (spec.deadline_at.has_value()) {
-    *proto.mutable_deadline_at() = wire::ToProto(*spec.deadline_at);
-  }
-  proto.set_expected_duration_ns(absl::ToInt64Nanoseconds(spec.expected_duration));
-  proto.set_max_attempts(spec.max_attempts);
-  for (const core::RetryRule& rule : spec.retry_on) proto.add_retry_on(core::RetryRuleText(rule));
-  proto.set_on_agent_lost(OptionalToProto(kOnAgentLosts, spec.on_agent_lost));
-  if (spec.overlap.has_value()) {
-    proto.mutable_overlap()->set_key(spec.overlap->key);
-    proto.mutable_overlap()->set_policy(OptionalToProto(kOverlapPolicies, spec.overlap->policy));
-    proto.mutable_overlap()->set_n(spec.overlap->n);
-  }
-}
-
-// Texts are stored as bytes, because older versions could cut them inside a character. Text that is
-// not UTF-8 cannot be sent in protobuf messages, so it is repaired.
-void ReadWork(const disk::TaskSpec& proto, core::TaskSpec& spec, DecodeErrors& errors) {
-  spec.prompt = base::ValidUtf8(proto.prompt());
-  spec.payload = proto.payload();
-  spec.model = base::ValidUtf8(proto.model());
-  spec.timeout = absl::Nanoseconds(proto.timeout_ns());
-  spec.session_id = base::ValidUtf8(proto.session_id());
-  if (proto.has_project())
-    spec.project = {base::ValidUtf8(proto.project().name()),
-                    base::ValidUtf8(proto.project().path())};
-  spec.env = ReadEntries("env", proto.env(), errors);
-  if (proto.has_thinking()) spec.thinking = proto.thinking();
-  spec.request_id = base::ValidUtf8(proto.request_id());
-  spec.source = ReadOptionalEnum("source", kTaskSources, proto.source(), errors);
-  spec.source_job = base::ValidUtf8(proto.source_job());
-  spec.job_type = base::ValidUtf8(proto.job_type());
-  spec.labels = ReadEntries("labels", proto.labels(), errors);
-}
-
-void ReadPlacement(const disk::TaskSpec& proto, core::TaskSpec& spec, DecodeErrors& errors) {
-  spec.required_labels = ReadEntries("required_labels", proto.required_labels(), errors);
-  spec.lane = base::ValidUtf8(proto.lane());
-  spec.priority = ReadOptionalEnum("priority", kPriorities, proto.priority(), errors);
-  spec.fairness_key = base::ValidUtf8(proto.fairness_key());
-  spec.cost_units = proto.cost_units();
-  for (const int constraint : proto.constraints()) {
-    spec.constraints.push_back(
-        ReadEnum("constraints", kConstraints, static_cast<disk::Constraint>(constraint), errors));
-  }
-  spec.run_when = ReadOptionalEnum("run_when", kRunWhens, proto.run_when(), errors);
-  spec.time_sensitive = proto.time_sensitive();
-  spec.earliest_start_at = ReadTime("earliest_start_at", proto.has_earliest_start_at(),
-                                    proto.earliest_start_at(), errors);
-  spec.deadline_at = ReadTime("deadline_at", proto.has_deadline_at(), proto.deadline_at(), errors);
-  spec.expected_duration = absl::Nanoseconds(proto.expected_duration_ns());
-  spec.max_attempts = proto.max_attempts();
-  for (const std::string& text : proto.retry_on()) {
-    const std::optional<core::RetryRule> rule = core::ParseRetryRule(text);
-    if (!rule.has_value()) errors.Add("retry_on");
-    spec.retry_on.push_back(rule.value_or(core::RetryRule()));
-  }
-  spec.on_agent_lost =
-      ReadOptionalEnum("on_agent_lost", kOnAgentLosts, proto.on_agent_lost(), errors);
-  if (proto.has_overlap()) {
-    spec.overlap = {
-        base::ValidUtf8(proto.overlap().key()),
-        ReadOptionalEnum("overlap.policy", kOverlapPolicies, proto.overlap().policy(), errors),
-        proto.overlap().n()};
-  }
-}
-
 // ---- Changes ------------------------------------------------------------------------------------
 
 void Write(const core::TaskDispatched& dispatched, disk::Dispatched& proto) {
@@ -209,15 +87,6 @@ void Write(const core::TaskDispatched& dispatched, disk::Dispatched& proto) {
   proto.set_director_epoch(dispatched.director_epoch);
   SetText(proto, &disk::Dispatched::mutable_instance_id, dispatched.instance_id);
   SetText(proto, &disk::Dispatched::mutable_agent_url, dispatched.agent_url);
-}
-
-void Write(const core::RunResult& run, disk::RunResult& proto) {
-  proto.set_end(wire::ToProto(kRunEnds, run.end));
-  if (run.exit_code.has_value()) proto.set_exit_code(*run.exit_code);
-  SetText(proto, &disk::RunResult::mutable_signal, run.signal);
-  SetText(proto, &disk::RunResult::mutable_result, run.result);
-  proto.set_result_truncated(run.result_truncated);
-  SetText(proto, &disk::RunResult::mutable_error, run.error);
 }
 
 void Write(const core::SpanContext& trace, std::string& bytes) {
@@ -247,11 +116,10 @@ struct ChangeWriter {
 
   void operator()(const core::TaskAdmitted& admitted) const {
     disk::Admitted& proto = *message.mutable_admitted();
-    WriteWork(*admitted.spec, *proto.mutable_spec());
-    WritePlacement(*admitted.spec, *proto.mutable_spec());
+    proto.set_spec(*admitted.spec->bytes);
     proto.set_fingerprint_high(admitted.fingerprint.high);
     proto.set_fingerprint_low(admitted.fingerprint.low);
-    proto.set_fingerprint_version(admitted.fingerprint.version);
+    proto.set_fingerprint_max_attempts(admitted.fingerprint.max_attempts);
     proto.set_policy(OptionalToProto(kQueuePolicies, admitted.policy));
     SetText(proto, &disk::Admitted::mutable_identity, admitted.identity);
     proto.set_submitted_at_ns(absl::ToUnixNanos(admitted.submitted_at));
@@ -259,7 +127,7 @@ struct ChangeWriter {
     if (admitted.redrive_of.has_value()) {
       AppendQueueId(*admitted.redrive_of, *proto.mutable_redrive_of());
     }
-    if (admitted.trace != core::SpanContext()) Write(admitted.trace, *proto.mutable_trace());
+    Write(admitted.trace, *proto.mutable_trace());
   }
   void operator()(const core::TaskDispatched& dispatched) const {
     Write(dispatched, *message.mutable_dispatched());
@@ -288,21 +156,19 @@ struct ChangeWriter {
     proto.set_reason(OptionalToProto(kFailureReasons, ended.reason));
     proto.set_counts(ended.counts_as_attempt);
     proto.set_failure(wire::ToProto(kDispatchFailures, ended.failure));
-    if (ended.run.has_value()) Write(*ended.run, *proto.mutable_run());
+    if (ended.run.has_value()) wire::WriteResult(*ended.run, *proto.mutable_run());
     SetText(proto, &disk::Ended::mutable_error, ended.error);
   }
   void operator()(const core::EventOnly&) const { message.mutable_noted(); }
 };
 
 core::TaskAdmitted Read(const disk::Admitted& proto, DecodeErrors& errors) {
-  if (!proto.has_spec()) errors.Add("spec");
-  auto spec = std::make_shared<core::TaskSpec>();
-  ReadWork(proto.spec(), *spec, errors);
-  ReadPlacement(proto.spec(), *spec, errors);
+  absl::StatusOr<core::TaskSpec> spec = wire::ReadSpec(proto.spec());
+  if (proto.spec().empty() || !spec.ok()) errors.Add("spec");
   core::TaskAdmitted admitted = {
-      .spec = std::move(spec),
+      .spec = std::make_shared<const core::TaskSpec>(std::move(spec).value_or(core::TaskSpec())),
       .fingerprint = {proto.fingerprint_high(), proto.fingerprint_low(),
-                      proto.fingerprint_version()},
+                      proto.fingerprint_max_attempts()},
       .policy = ReadOptionalEnum("policy", kQueuePolicies, proto.policy(), errors),
       .identity = base::ValidUtf8(proto.identity()),
       .submitted_at = absl::FromUnixNanos(proto.submitted_at_ns()),
@@ -310,7 +176,7 @@ core::TaskAdmitted Read(const disk::Admitted& proto, DecodeErrors& errors) {
   if (!proto.redrive_of().empty()) {
     admitted.redrive_of = ReadQueueId("redrive_of", proto.redrive_of(), errors);
   }
-  if (!proto.trace().empty()) admitted.trace = ReadTrace(proto.trace(), errors);
+  admitted.trace = ReadTrace(proto.trace(), errors);
   return admitted;
 }
 
@@ -338,16 +204,6 @@ core::TaskReturned Read(const disk::Returned& proto, DecodeErrors& errors) {
           .error = base::ValidUtf8(proto.error())};
 }
 
-core::RunResult Read(const disk::RunResult& proto, DecodeErrors& errors) {
-  core::RunResult run = {.end = ReadEnum("run.end", kRunEnds, proto.end(), errors),
-                         .signal = base::ValidUtf8(proto.signal()),
-                         .result = proto.result(),
-                         .result_truncated = proto.result_truncated(),
-                         .error = base::ValidUtf8(proto.error())};
-  if (proto.has_exit_code()) run.exit_code = proto.exit_code();
-  return run;
-}
-
 core::TaskEnded Read(const disk::Ended& proto, DecodeErrors& errors) {
   core::TaskEnded ended = {
       .state = ReadEnum("state", kTaskStates, proto.state(), errors),
@@ -355,7 +211,14 @@ core::TaskEnded Read(const disk::Ended& proto, DecodeErrors& errors) {
       .counts_as_attempt = proto.counts(),
       .failure = ReadEnum("failure", kDispatchFailures, proto.failure(), errors),
       .error = base::ValidUtf8(proto.error())};
-  if (proto.has_run()) ended.run = Read(proto.run(), errors);
+  if (proto.has_run()) {
+    absl::StatusOr<core::RunResult> run = wire::ReadResult(proto.run());
+    if (run.ok()) {
+      ended.run = *std::move(run);
+    } else {
+      errors.Add("run.state");
+    }
+  }
   return ended;
 }
 
@@ -427,8 +290,7 @@ void Read(const disk::TaskRecord& message, core::TaskRecord& record, DecodeError
   event.dispatch = core::DispatchNumber(message.dispatch());
   event.agent = base::ValidUtf8(message.agent());
   record.replaces = message.replaces();
-  // Format 1 did not store the event number: the first record is two events, all others are one.
-  event.number = message.event_number() == 0 ? record.number + 1 : message.event_number();
+  event.number = message.event_number();
   ReadChange(message, record.change, errors);
 }
 
@@ -533,7 +395,7 @@ struct RecordEncoder::BatchAppender {
     storage::v1::RequestRemembered message;
     message.set_fingerprint_high(request.fingerprint.high);
     message.set_fingerprint_low(request.fingerprint.low);
-    message.set_fingerprint_version(request.fingerprint.version);
+    message.set_fingerprint_max_attempts(request.fingerprint.max_attempts);
     AppendQueueId(request.queue_id, *message.mutable_queue_id());
     message.set_state(wire::ToProto(kTaskStates, request.state));
     message.set_forget_at_ns(absl::ToUnixNanos(request.forget_at));
@@ -638,7 +500,7 @@ struct RecordDecoder::Parser {
         .identity = std::string(identity_and_id.substr(0, end)),
         .request_id = std::string(identity_and_id.substr(end + 1)),
         .fingerprint = {message->fingerprint_high(), message->fingerprint_low(),
-                        message->fingerprint_version()},
+                        message->fingerprint_max_attempts()},
         .queue_id = ReadQueueId("queue_id", message->queue_id(), errors),
         .state = ReadEnum("state", kTaskStates, message->state(), errors),
         .forget_at = absl::FromUnixNanos(message->forget_at_ns())};

@@ -97,8 +97,8 @@ bool FromMessage(const storage::LedgerJob& message, JobState& state) {
     state.open_triggers.push_back(base::ValidUtf8(id));
   }
   // Values of a newer version are only shown to users, so unknown ones are dropped.
-  state.last_run_state = wire::FromProto(kTaskStates, message.last_run_state());
-  state.last_run_reason = wire::FromProto(kFailureReasons, message.last_run_reason());
+  state.last_run_state = wire::FromProto(wire::kTaskStates, message.last_run_state());
+  state.last_run_reason = wire::FromProto(wire::kFailureReasons, message.last_run_reason());
   state.last_outcome = wire::FromProto(kOutcomes, message.last_outcome());
   if (message.has_last_nominal_us()) {
     state.last_nominal = absl::FromUnixMicros(message.last_nominal_us());
@@ -183,10 +183,10 @@ std::string Encode(const JobState& state) {
   for (const std::string& id : state.triggered_tasks) message.add_triggered(id);
   for (const std::string& id : state.open_triggers) message.add_open_triggers(id);
   if (state.last_run_state.has_value()) {
-    message.set_last_run_state(wire::ToProto(kTaskStates, *state.last_run_state));
+    message.set_last_run_state(wire::ToProto(wire::kTaskStates, *state.last_run_state));
   }
   if (state.last_run_reason.has_value()) {
-    message.set_last_run_reason(wire::ToProto(kFailureReasons, *state.last_run_reason));
+    message.set_last_run_reason(wire::ToProto(wire::kFailureReasons, *state.last_run_reason));
   }
   if (state.last_outcome.has_value()) {
     message.set_last_outcome(wire::ToProto(kOutcomes, *state.last_outcome));
@@ -494,19 +494,6 @@ class RocksDbLedger final : public scheduler::Ledger {
   bool failed_ = false;
 };
 
-// Marks an older ledger with the current format. Format 1 is format 2 without rows of triggers, so
-// only the number has to change.
-absl::Status UpgradeFormat(const OpenedDatabase& opened, const StoreFiles& files) {
-  ASSIGN_OR_RETURN(const uint32_t format, ReadFormat(*opened.db, files, kLedgerFormat));
-  if (format == kLedgerFormat) return absl::OkStatus();
-  rocksdb::WriteOptions options;
-  options.sync = true;
-  const rocksdb::Status status =
-      opened.db->Put(options, ToSlice(kFormatKey), absl::StrCat(kLedgerFormat));
-  if (!status.ok()) return FromRocksDb(status);
-  return opened.high_water->Advance(opened.db->GetLatestSequenceNumber());
-}
-
 }  // namespace
 
 RocksDbLedgerOpener::RocksDbLedgerOpener(StoreFiles files, base::Descriptor lock)
@@ -527,7 +514,6 @@ absl::StatusOr<std::unique_ptr<scheduler::Ledger>> RocksDbLedgerOpener::Open() {
   absl::StatusOr<OpenedDatabase> opened =
       OpenDatabase(files_, ports::StoreAccess::kReadWrite, kLedgerFormat);
   if (!opened.ok()) return WithLedgerAdvice(files_, opened.status());
-  RETURN_IF_ERROR(UpgradeFormat(*opened, files_));
   has_opened_ = true;
   return std::make_unique<RocksDbLedger>(files_, *std::move(opened));
 }

@@ -61,7 +61,7 @@ absl::StatusOr<core::Firing> DecodeRow(absl::string_view key, absl::string_view 
 absl::Status Decode(absl::string_view key, absl::string_view value,
                     scheduler::LedgerContents& contents);
 
-// Version of the keys and values that are written. This version and all older ones can be read.
+// Version of the keys and values. Only this version can be read.
 inline constexpr uint32_t kLedgerFormat = 2;
 
 // ---- The ledger ----

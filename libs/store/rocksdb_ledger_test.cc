@@ -87,13 +87,12 @@ TEST_F(RocksDbLedgerTest, LedgerWithoutItsHighWaterIsRefused) {
   EXPECT_THAT(Lock()->Open(), HasReason("STORE_REFUSED"));
 }
 
-TEST_F(RocksDbLedgerTest, LedgerOfFormat1IsUpgraded) {
+TEST_F(RocksDbLedgerTest, LedgerOfFormat1IsRefused) {
   const StoreFiles files = {.folder = folder_, .database = "ledger", .owner = "scheduler"};
   ASSERT_THAT(OpenDatabase(files, ports::StoreAccess::kReadWrite, /*format=*/1), IsOk());
-  Fill();
-  EXPECT_THAT(OpenDatabase(files, ports::StoreAccess::kReadOnly, /*format=*/1),
-              HasReason("STORE_REFUSED"));
-  EXPECT_THAT(Lock()->Open(), IsOk());
+  const absl::Status status = Lock()->Open().status();
+  EXPECT_THAT(status, HasReason("STORE_REFUSED"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("(format 1, this version reads format 2)"));
 }
 
 TEST_F(RocksDbLedgerTest, CommitsFailAfterAFailedCommit) {

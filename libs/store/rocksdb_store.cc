@@ -76,12 +76,12 @@ class RocksDbStore final : public ports::EventStore {
     return records;
   }
 
-  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
+  absl::StatusOr<core::SpecBytes> Spec(core::QueueId id) const override {
     const std::string key = TaskKey(id, 1);
     rocksdb::PinnableSlice value;
     const rocksdb::Status status =
         db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), key, &value);
-    if (status.IsNotFound()) return core::SpecPtr();
+    if (status.IsNotFound()) return core::SpecBytes();
     if (!status.ok()) return FromRocksDb(status);
     core::Record record;
     RETURN_IF_ERROR(RecordDecoder().Decode(key, ToView(value), record));
@@ -90,7 +90,7 @@ class RocksDbStore final : public ports::EventStore {
     if (admitted == nullptr) {
       return StoreRefusedError(absl::StrCat("record ", KeyText(key), " does not begin a task"));
     }
-    return admitted->spec;
+    return admitted->spec->bytes;
   }
 
   absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {

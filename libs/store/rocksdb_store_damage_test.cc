@@ -270,10 +270,13 @@ TEST_F(StoreDamageTest, CommitMissingOnlyFromTheHighWaterIsKept) {
 
 TEST_F(StoreDamageTest, NewerFormatIsRefused) {
   Write(1);
-  CHECK((*OpenReadWrite(events_))->Put(rocksdb::WriteOptions(), "format", "3").ok());
+  CHECK((*OpenReadWrite(events_))->Put(rocksdb::WriteOptions(), "format", "4").ok());
   const auto before = Contents();
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("newer version (format 3; this version reads up to 2)")));
+  EXPECT_THAT(
+      Load(),
+      StatusIs(
+          absl::StatusCode::kFailedPrecondition,
+          HasSubstr("newer version; use that version (format 4, this version reads format 3)")));
   EXPECT_THAT(Load(), HasReason(std::string(ports::kStoreRefused)));
   EXPECT_EQ(Contents(), before);
 }

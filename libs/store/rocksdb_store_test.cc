@@ -161,7 +161,7 @@ TEST(RocksDbStoreTest, FirstRecordMustBeginATask) {
   record.number = 1;
   record.event.number = 2;
   ASSERT_THAT(Commit(*store, record), IsOk());
-  EXPECT_THAT(store->TaskSpec(record.queue_id), HasReason(std::string(ports::kStoreRefused)));
+  EXPECT_THAT(store->Spec(record.queue_id), HasReason(std::string(ports::kStoreRefused)));
 }
 
 // ---- A data folder that disappears --------------------------------------------------------------

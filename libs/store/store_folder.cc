@@ -118,14 +118,11 @@ void StoreFolder::OpenStore() {
   }
   database_ = *std::move(database);
   if (high_water_.has_value()) open_status_.Update(CheckComplete(database_, files_, *high_water_));
-  const absl::StatusOr<uint32_t> format = ReadFormat(*database_.db, files_);
-  if (format.ok()) {
-    format_ = *format;
-    return;
-  }
-  open_status_.Update(format.status());
-  // A store of a newer version is not damaged, but this version must not interpret it.
-  if (absl::IsFailedPrecondition(format.status())) database_.db.reset();
+  const absl::Status format = CheckFormat(*database_.db, files_);
+  open_status_.Update(format);
+  if (format.ok()) format_ = kFormat;
+  // A store of another version is not damaged, but this version must not interpret it.
+  if (absl::IsFailedPrecondition(format)) database_.db.reset();
 }
 
 uint64_t StoreFolder::sequence() const {

@@ -154,7 +154,7 @@ TEST_F(StoreFolderTest, ReportsSequenceHighWaterFormatAndDiskUsage) {
   const auto folder = StoreFolder::Open(folder_);
   EXPECT_EQ((*folder)->sequence(), 4u);
   EXPECT_EQ((*folder)->high_water(), 4u);
-  EXPECT_EQ((*folder)->format(), 2u);
+  EXPECT_EQ((*folder)->format(), 3u);
   EXPECT_EQ((*folder)->MeasureDiskUsage()->logs, std::filesystem::file_size(Newest(".log")));
   EXPECT_EQ((*folder)->ReadTask(StoredId(2)).records.size(), 1u);
   EXPECT_THAT((*folder)->ReadTask(StoredId(9)).records, IsEmpty());
@@ -239,7 +239,7 @@ TEST_F(StoreFolderTest, UnreadableStoreReportsTheReason) {
 
 TEST_F(StoreFolderTest, NewerFormatIsNotInterpreted) {
   WriteTasks(1);
-  CHECK((*OpenReadWrite(folder_ / "events"))->Put(rocksdb::WriteOptions(), "format", "3").ok());
+  CHECK((*OpenReadWrite(folder_ / "events"))->Put(rocksdb::WriteOptions(), "format", "4").ok());
   const auto folder = StoreFolder::Open(folder_);
   EXPECT_THAT((*folder)->open_status(), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_FALSE((*folder)->is_readable());

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   }
   const auto opener = callboard::store::RocksDbStoreOpener::Lock({argv[1]});
   CHECK_OK(opener.status());
-  const std::vector<Record> records = callboard::store::Format2Records();
+  const std::vector<Record> records = callboard::store::Format3Records();
   const absl::Span<const Record> all(records);
   // The second opening moves the first half into a table; the second half stays in the log.
   for (const auto part : {all.subspan(0, all.size() / 2), all.subspan(all.size() / 2)}) {

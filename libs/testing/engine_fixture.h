@@ -17,6 +17,7 @@
 #include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/base/mutex.h"
+#include "libs/core/hash.h"
 #include "libs/director/driver.h"
 #include "libs/director/engine.h"
 #include "libs/flow/flow.h"
@@ -25,24 +26,25 @@
 #include "libs/ports/environment.h"
 #include "libs/testing/fake_environment.h"
 #include "libs/testing/memory_event_store.h"
+#include "libs/testing/submissions.h"
 
 namespace callboard::test {
 
 // An agent link that records what is sent and delivers nothing. Thread-safe.
 class FakeAgentLink final : public ports::AgentLink {
  public:
-  struct SentItem {
+  struct SentMessage {
     core::AgentSessionId session;
-    core::DirectorItem item;
-    // Items that were sent in one message have the same number.
-    size_t message = 0;
+    core::DirectorMessage message;
+    // Messages that were sent together have the same number.
+    size_t batch = 0;
   };
 
-  void Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) override {
+  void Send(core::AgentSessionId session, std::vector<core::DirectorMessage> messages) override {
     base::MutexLock lock(mutex_);
-    ++messages_;
-    for (core::DirectorItem& item : items) {
-      sent_.push_back({session, std::move(item), messages_});
+    ++batches_;
+    for (core::DirectorMessage& message : messages) {
+      sent_.push_back({session, std::move(message), batches_});
     }
   }
   void Redial(uint64_t director_epoch) override {
@@ -50,7 +52,7 @@ class FakeAgentLink final : public ports::AgentLink {
     epochs_.push_back(director_epoch);
   }
 
-  std::vector<SentItem> TakeSent() {
+  std::vector<SentMessage> TakeSent() {
     base::MutexLock lock(mutex_);
     return std::exchange(sent_, {});
   }
@@ -62,8 +64,8 @@ class FakeAgentLink final : public ports::AgentLink {
 
  private:
   mutable base::Mutex mutex_;
-  size_t messages_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<SentItem> sent_ ABSL_GUARDED_BY(mutex_);
+  size_t batches_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<SentMessage> sent_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> epochs_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -147,17 +149,21 @@ class EngineFixture {
 
   // A submission with a prompt and nothing else.
   static core::Submission Prompt(const std::string& prompt = "echo") {
-    core::Submission submission;
-    submission.spec.prompt = prompt;
-    return submission;
+    return SubmissionOf(prompt);
   }
   // A submission that is requeued when its agent is lost.
   static core::Submission RequeueOnLoss() {
     core::Submission submission = Prompt();
-    submission.spec.on_agent_lost = core::OnAgentLost::kRequeue;
+    submission.spec.terms.on_agent_lost = core::OnAgentLost::kRequeue;
     return submission;
   }
+  // Fills in the queue's default of max_attempts and the fingerprint, as the API does.
   director::Decision Submit(core::Submission submission, const std::string& identity = "me") {
+    uint32_t& max_attempts = submission.spec.terms.max_attempts;
+    if (max_attempts == core::QueueOptions().max_attempts) {
+      max_attempts = options_.queue.max_attempts;
+    }
+    submission.fingerprint.high = core::StableHash().Add(*submission.spec.bytes).value();
     director::Decision decision = engine_->Submit(
         director::MakeSubmitRequest(identity, std::move(submission), now_.wall), now_);
     ApplyOutcome();
@@ -207,9 +213,11 @@ class EngineFixture {
     return *answer;
   }
   director::Decision Redrive(core::QueueId task) {
-    const auto* records = disk_.Find(task);
-    director::Decision decision =
-        engine_->Redrive(task, records == nullptr ? core::TaskSpec() : Task(task).spec, "me", now_);
+    const bool is_known = disk_.Find(task) != nullptr;
+    absl::StatusOr<core::Submission> submission =
+        wire::MakeRedrive(is_known ? *Task(task).spec : *SpecBytesOf("unknown"), task);
+    CHECK_OK(submission.status());
+    director::Decision decision = engine_->Redrive(task, *std::move(submission), "me", now_);
     ApplyOutcome();
     return decision;
   }
@@ -286,11 +294,11 @@ class EngineFixture {
     sessions_.erase(agent);
     ApplyOutcome();
   }
-  void Send(const std::string& agent, core::AgentItem item) {
-    SendTogether(agent, absl::MakeConstSpan(&item, 1));
+  void Send(const std::string& agent, core::AgentMessage message) {
+    SendTogether(agent, absl::MakeConstSpan(&message, 1));
   }
-  void SendTogether(const std::string& agent, absl::Span<const core::AgentItem> items) {
-    engine_->OnItems(sessions_.at(agent), items, now_);
+  void SendTogether(const std::string& agent, absl::Span<const core::AgentMessage> messages) {
+    engine_->OnMessages(sessions_.at(agent), messages, now_);
     ApplyOutcome();
   }
   void AnswerStart(core::QueueId task, const absl::Status& answer) {
@@ -324,7 +332,7 @@ class EngineFixture {
   director::DirectorEngine& engine() { return *engine_; }
   // Returns the task as users see it. REQUIRES: the task is known.
   core::Task Task(core::QueueId id) const {
-    const absl::StatusOr<director::TaskSummary> summary = engine_->Summarize(id);
+    const absl::StatusOr<director::TaskSummary> summary = engine_->views().Summarize(id);
     CHECK(summary.ok()) << summary.status();
     std::vector<core::TaskRecord> records;
     for (const auto& [number, record] : *disk_.Find(id)) records.push_back(record);
@@ -378,12 +386,12 @@ class EngineFixture {
     for (const auto& [number, record] : *records) events.push_back(record.event);
     return events;
   }
-  // Returns the items of one kind that the director has sent to agents since the last call.
-  template <class Item>
-  std::vector<Item> TakeSent() {
-    std::vector<Item> sent;
+  // Returns the messages of one kind that the director has sent to agents since the last call.
+  template <class Message>
+  std::vector<Message> TakeSent() {
+    std::vector<Message> sent;
     for (director::Outcome::Message& message : std::exchange(messages_, {})) {
-      if (auto* item = std::get_if<Item>(&message.item)) sent.push_back(*item);
+      if (auto* found = std::get_if<Message>(&message.message)) sent.push_back(*found);
     }
     return sent;
   }

@@ -66,38 +66,17 @@ class EventStoreContractTest : public testing::Test {
   }
   static core::TaskAdmitted FullAdmitted() {
     core::TaskAdmitted admitted;
-    core::TaskSpec spec;
-    spec.prompt = std::string("line\n\0bytes", 11);
-    spec.payload = "payload";
-    spec.model = "model";
-    spec.timeout = absl::Seconds(30);
-    spec.session_id = "session";
-    spec.project = core::Project{"name", "path"};
-    spec.env = {{"A", "1"}, {"B", ""}};
-    spec.thinking = false;
-    spec.request_id = "request";
-    spec.source = core::TaskSource::kScheduler;
-    spec.source_job = "job";
-    spec.job_type = "type";
-    spec.labels = {{"team", "a"}};
-    spec.required_labels = {{"os", "linux"}};
-    spec.lane = "gpu";
-    spec.priority = core::Priority::kHigh;
-    spec.fairness_key = "key";
-    spec.cost_units = 7;
-    spec.constraints = {core::Constraint::kNetworkHeavy};
-    spec.run_when = core::RunWhen::kQuiet;
-    spec.time_sensitive = true;
-    spec.earliest_start_at = absl::FromUnixMicros(1);
-    spec.deadline_at = absl::FromUnixMicros(2);
-    spec.expected_duration = absl::Seconds(9);
-    spec.max_attempts = 4;
-    spec.retry_on = {{core::RetryRule::Kind::kExitCode, 3, ""},
-                     {core::RetryRule::Kind::kSignal, 0, "SIGKILL"}};
-    spec.on_agent_lost = core::OnAgentLost::kRequeue;
-    spec.overlap = core::Overlap{"overlap", core::OverlapPolicy::kQueueOne, 2};
-    admitted.spec = std::make_shared<const core::TaskSpec>(spec);
-    admitted.fingerprint = {1, ~uint64_t{0}};
+    v1::SubmitTaskRequest submit = MakeSubmit(std::string("line\n\0bytes", 11));
+    submit.set_request_id("request");
+    submit.set_session_id("session");
+    submit.set_lane("gpu");
+    (*submit.mutable_env())["A"] = "1";
+    (*submit.mutable_labels())["team"] = "a";
+    submit.mutable_deadline_at()->set_nanos(1);
+    submit.mutable_overlap()->set_key("overlap");
+    submit.set_max_attempts(4);
+    admitted.spec = ToSpec(std::move(submit));
+    admitted.fingerprint = {1, ~uint64_t{0}, 4};
     admitted.policy = core::QueuePolicy::kBlock;
     admitted.identity = "me";
     admitted.submitted_at = absl::FromUnixMicros(3);
@@ -160,11 +139,11 @@ TYPED_TEST_P(EventStoreContractTest, EveryFieldOfEveryChangeSurvivesReopening) {
   EXPECT_EQ(core::Record(this->store_->TaskRecords(this->kTask)->front()), batch.front());
 }
 
-TYPED_TEST_P(EventStoreContractTest, TaskSpecComesFromTheFirstRecord) {
+TYPED_TEST_P(EventStoreContractTest, SpecComesFromTheFirstRecord) {
   const core::TaskAdmitted admitted = this->FullAdmitted();
   this->Commit({this->RecordOf(this->kTask, 1, admitted)});
-  EXPECT_EQ(**this->store_->TaskSpec(this->kTask), *admitted.spec);
-  EXPECT_EQ(*this->store_->TaskSpec(this->kOtherTask), nullptr);
+  EXPECT_EQ(**this->store_->Spec(this->kTask), *admitted.spec->bytes);
+  EXPECT_EQ(*this->store_->Spec(this->kOtherTask), nullptr);
 }
 
 TYPED_TEST_P(EventStoreContractTest, CheckpointNameCannotBeReused) {
@@ -302,12 +281,11 @@ TYPED_TEST_P(EventStoreContractTest, LoadStopsAtTheFirstCallbackError) {
 
 REGISTER_TYPED_TEST_SUITE_P(
     EventStoreContractTest, NewStoreIsEmpty, EveryFieldOfEveryChangeSurvivesReopening,
-    TaskSpecComesFromTheFirstRecord, CheckpointNameCannotBeReused,
-    RecordsOfATaskAreLoadedInNumberOrder, RecordReplacesRecordsFromItsNumberOn,
-    ForgottenTaskLeavesNoRecords, OnlyTheLastQueueRecordOfEachKindIsKept,
-    UnmarkedAgentsAndForgottenRequestsHaveNoRecord, OneBatchMayWriteAndForgetTheSameThing,
-    BatchAppliesTheRecordsOfEachTaskInOrder, ReadOnlyStoreLoadsEverythingAndRejectsCommits,
-    LoadStopsAtTheFirstCallbackError);
+    SpecComesFromTheFirstRecord, CheckpointNameCannotBeReused, RecordsOfATaskAreLoadedInNumberOrder,
+    RecordReplacesRecordsFromItsNumberOn, ForgottenTaskLeavesNoRecords,
+    OnlyTheLastQueueRecordOfEachKindIsKept, UnmarkedAgentsAndForgottenRequestsHaveNoRecord,
+    OneBatchMayWriteAndForgetTheSameThing, BatchAppliesTheRecordsOfEachTaskInOrder,
+    ReadOnlyStoreLoadsEverythingAndRejectsCommits, LoadStopsAtTheFirstCallbackError);
 
 }  // namespace callboard::test
 

@@ -33,7 +33,7 @@ class FakeTaskRunner final : public ports::TaskRunner {
     }
   }
 
-  absl::Status Check(const core::TaskSpec&) const override {
+  absl::Status Check(const core::RunSpec&) const override {
     base::MutexLock lock(mutex_);
     return check_;
   }

@@ -15,7 +15,7 @@ struct FakeHarness {
 
   ports::TaskRunner& runner() { return *fake; }
   void Destroy() { fake.reset(); }
-  core::TaskSpec Spec() { return SpecOf("prompt"); }
+  core::RunSpec Spec() { return SpecOf("prompt"); }
   void Finish(const core::FenceToken& run) { fake->End(run); }
   void ApplyStop(const core::FenceToken& run) {
     if (fake->run(run)->stopped) fake->End(run, {.end = core::RunResult::End::kCancelled});

@@ -39,10 +39,10 @@ class MemoryEventStore final : public ports::EventStore {
     }
     return records;
   }
-  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
+  absl::StatusOr<core::SpecBytes> Spec(core::QueueId id) const override {
     const auto* numbered = disk_.Find(id);
-    if (numbered == nullptr) return core::SpecPtr();
-    return std::get<core::TaskAdmitted>(numbered->begin()->second.change).spec;
+    if (numbered == nullptr) return core::SpecBytes();
+    return std::get<core::TaskAdmitted>(numbered->begin()->second.change).spec->bytes;
   }
   absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
     return disk_.AddCheckpoint(name);
@@ -79,9 +79,7 @@ class FaultyEventStore final : public ports::EventStore {
   absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
     return store_->TaskRecords(id);
   }
-  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
-    return store_->TaskSpec(id);
-  }
+  absl::StatusOr<core::SpecBytes> Spec(core::QueueId id) const override { return store_->Spec(id); }
   absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
     return store_->CreateCheckpoint(name);
   }

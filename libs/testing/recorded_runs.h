@@ -24,16 +24,16 @@ inline core::FenceToken RunToken(uint64_t number) {
           core::DispatchNumber(1), 7};
 }
 
-inline core::TaskSpec SpecOf(std::string prompt) {
-  core::TaskSpec spec;
+inline core::RunSpec SpecOf(std::string prompt) {
+  core::RunSpec spec;
   spec.prompt = std::move(prompt);
   return spec;
 }
 
-inline ports::RunRequest MakeRunRequest(const core::FenceToken& token, core::TaskSpec spec) {
+inline ports::RunRequest MakeRunRequest(const core::FenceToken& token, core::RunSpec spec) {
   return {.token = token,
           .task_id = core::TaskIdText(token.queue_id, token.dispatch),
-          .spec = std::make_shared<const core::TaskSpec>(std::move(spec))};
+          .spec = std::make_shared<const core::RunSpec>(std::move(spec))};
 }
 
 // Records the events of a runner and checks their order. Thread-safe; the timeout of the test

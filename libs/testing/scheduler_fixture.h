@@ -25,6 +25,7 @@
 #include "libs/scheduler/engine.h"
 #include "libs/testing/cron_jobs.h"
 #include "libs/testing/memory_ledger.h"
+#include "libs/testing/submissions.h"
 #include "libs/wire/job.h"
 #include "libs/wire/task.h"
 
@@ -87,10 +88,8 @@ class FakeDirectorLink final : public scheduler::DirectorLink {
 };
 
 // Returns a submit as the director's engine receives it.
-inline auto ReadSubmit(const core::JobSubmission& submission) {
-  auto read = wire::FromProto(wire::ToProto(submission));
-  CHECK(read.ok()) << read.status();
-  return *std::move(read);
+inline core::Submission ReadSubmit(const core::JobSubmission& submission) {
+  return ToSubmission(wire::ToProto(submission));
 }
 
 class SchedulerFixture : public testing::Test {

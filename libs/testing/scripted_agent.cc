@@ -128,15 +128,15 @@ void ScriptedAgent::SendOpened(const std::string& name, uint32_t slots) {
 }
 
 void ScriptedAgent::Accept(const core::FenceToken& token) {
-  Send(core::AgentItem(core::StartAnswer{token, absl::OkStatus()}));
+  Send(core::StartAnswer{token, absl::OkStatus()});
 }
 
 void ScriptedAgent::Reject(const core::FenceToken& token, const absl::Status& why) {
-  Send(core::AgentItem(core::StartAnswer{token, why}));
+  Send(core::StartAnswer{token, why});
 }
 
 void ScriptedAgent::Finish(const core::FenceToken& token, const core::RunResult& result) {
-  Send(core::AgentItem(core::RunEnded{token, result}));
+  Send(core::RunEnded{token, result});
 }
 
 void ScriptedAgent::EndSession() {

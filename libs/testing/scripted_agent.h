@@ -32,16 +32,16 @@ class ScriptedAgent final : private v1::AgentService::Service {
   // Returns the next message of the Session, except acknowledgements of heartbeats; nothing when
   // the Session has ended.
   std::optional<core::DirectorMessage> Next();
-  // Returns the next item. REQUIRES: it is of that kind.
-  template <class Item>
-  Item NextItem() {
-    return std::get<Item>(std::get<core::DirectorItem>(Next().value()));
+  // Returns the next message. REQUIRES: it is of that kind.
+  template <class Message>
+  Message NextMessage() {
+    return std::get<Message>(Next().value());
   }
   // Waits until a heartbeat is acknowledged.
   core::HeartbeatAck NextHeartbeatAcknowledgement();
 
   void Send(const core::AgentMessage& message) { SendTogether({message}); }
-  // Sends the items in one message.
+  // Sends the messages together.
   void SendTogether(const std::vector<core::AgentMessage>& messages);
   // Opens the Session as an agent of this name with this number of slots and without runs or
   // results.

@@ -35,7 +35,7 @@ class ShellRuns {
             .data_dir = data_dir_};
   }
 
-  core::FenceToken Start(core::TaskSpec spec, absl::Duration kill_grace = absl::Seconds(10),
+  core::FenceToken Start(core::RunSpec spec, absl::Duration kill_grace = absl::Seconds(10),
                          absl::Duration fence_in = absl::InfiniteDuration()) {
     const core::FenceToken token = RunToken(++last_run_);
     ports::RunRequest request = MakeRunRequest(token, std::move(spec));
@@ -47,7 +47,7 @@ class ShellRuns {
   core::FenceToken Start(std::string script, absl::Duration kill_grace = absl::Seconds(10)) {
     return Start(SpecOf(std::move(script)), kill_grace);
   }
-  core::RunResult RunToEnd(core::TaskSpec spec) { return runs_.WaitForEnd(Start(std::move(spec))); }
+  core::RunResult RunToEnd(core::RunSpec spec) { return runs_.WaitForEnd(Start(std::move(spec))); }
   core::RunResult RunToEnd(std::string script) { return RunToEnd(SpecOf(std::move(script))); }
 
   void Close() { runner_.reset(); }

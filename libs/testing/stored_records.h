@@ -4,7 +4,6 @@
 #define CALLBOARD_LIBS_TESTING_STORED_RECORDS_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "libs/core/ids.h"
 #include "libs/core/record.h"
 #include "libs/ports/event_store.h"
+#include "libs/testing/submissions.h"
 
 namespace callboard::test {
 
@@ -43,11 +43,10 @@ inline core::TaskRecord StoredRecord(uint64_t task, uint64_t number, core::TaskC
 
 // Returns the admission record of the task. Its place in the queue is its number.
 inline core::TaskRecord StoredAdmission(uint64_t task) {
-  core::TaskSpec spec;
-  spec.prompt = "task " + std::to_string(task) + std::string(50, '.');
-  spec.max_attempts = 3;
-  core::TaskAdmitted admitted = {.spec = std::make_shared<const core::TaskSpec>(std::move(spec)),
-                                 .sequence = task};
+  core::TaskAdmitted admitted = {
+      .spec = ToSpec(MakeSubmit("task " + std::to_string(task) + std::string(50, '.'))),
+      .sequence = task,
+      .trace = core::SubmitSpan(StoredId(task))};
   core::TaskRecord record = StoredRecord(task, 1, std::move(admitted));
   record.event.kind = core::TaskEventKind::kAdmitted;
   return record;

@@ -6,7 +6,7 @@
 //     explicit NoopHarness(ports::RunObserver& observer);
 //     ports::TaskRunner& runner();
 //     void Destroy();                             // Destroys the runner.
-//     core::TaskSpec Spec();                      // A run that can be finished.
+//     core::RunSpec Spec();                      // A run that can be finished.
 //     void Finish(const core::FenceToken& run);   // Ends it with success.
 //     void ApplyStop(const core::FenceToken& run);  // Makes a requested stop take effect.
 //   };

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "callboard/v1/agent.pb.h"
 #include "callboard/v1/task.pb.h"
 #include "libs/base/check.h"
 #include "libs/core/queue.h"
+#include "libs/core/record.h"
 #include "libs/core/task.h"
 
 namespace callboard::wire {
@@ -90,23 +92,6 @@ inline constexpr EnumPair<core::Fault, v1::TaskEvent::Fault> kFaults[] = {
     {core::Fault::kCaller, v1::TaskEvent::FAULT_CALLER},
 };
 
-inline constexpr EnumPair<core::Priority, v1::Priority> kPriorities[] = {
-    {core::Priority::kLow, v1::PRIORITY_LOW},
-    {core::Priority::kNormal, v1::PRIORITY_NORMAL},
-    {core::Priority::kHigh, v1::PRIORITY_HIGH},
-};
-
-inline constexpr EnumPair<core::Constraint, v1::Constraint> kConstraints[] = {
-    {core::Constraint::kCpuHeavy, v1::CONSTRAINT_CPU_HEAVY},
-    {core::Constraint::kDiskWriteHeavy, v1::CONSTRAINT_DISK_WRITE_HEAVY},
-    {core::Constraint::kNetworkHeavy, v1::CONSTRAINT_NETWORK_HEAVY},
-};
-
-inline constexpr EnumPair<core::RunWhen, v1::RunWhen> kRunWhens[] = {
-    {core::RunWhen::kAnytime, v1::RUN_WHEN_ANYTIME},
-    {core::RunWhen::kQuiet, v1::RUN_WHEN_QUIET},
-};
-
 inline constexpr EnumPair<core::OnAgentLost, v1::OnAgentLost> kOnAgentLosts[] = {
     {core::OnAgentLost::kFail, v1::ON_AGENT_LOST_FAIL},
     {core::OnAgentLost::kRequeue, v1::ON_AGENT_LOST_REQUEUE},
@@ -116,6 +101,14 @@ inline constexpr EnumPair<core::OverlapPolicy, v1::Overlap::Policy> kOverlapPoli
     {core::OverlapPolicy::kSkip, v1::Overlap::POLICY_SKIP},
     {core::OverlapPolicy::kQueueOne, v1::Overlap::POLICY_QUEUE_ONE},
     {core::OverlapPolicy::kAllow, v1::Overlap::POLICY_ALLOW},
+};
+
+inline constexpr EnumPair<core::RunResult::End, v1::AgentRun::State> kRunEnds[] = {
+    {core::RunResult::End::kCompleted, v1::AgentRun::STATE_COMPLETED},
+    {core::RunResult::End::kFailed, v1::AgentRun::STATE_FAILED},
+    {core::RunResult::End::kTimedOut, v1::AgentRun::STATE_TIMED_OUT},
+    {core::RunResult::End::kCancelled, v1::AgentRun::STATE_CANCELLED},
+    {core::RunResult::End::kNotStarted, v1::AgentRun::STATE_NOT_STARTED},
 };
 
 inline constexpr EnumPair<core::QueuePolicy, v1::QueuePolicy> kQueuePolicies[] = {

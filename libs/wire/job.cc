@@ -20,9 +20,7 @@ Proto Merge(const core::JobSubmission& submission) {
   v1::Overlap& overlap = *proto.mutable_overlap();
   overlap.set_key(submission.overlap.key);
   overlap.set_n(submission.overlap.n);
-  if (submission.overlap.policy.has_value()) {
-    overlap.set_policy(ToProto(kOverlapPolicies, *submission.overlap.policy));
-  }
+  overlap.set_policy(ToProto(kOverlapPolicies, submission.overlap.policy));
   return proto;
 }
 

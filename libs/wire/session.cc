@@ -15,6 +15,7 @@
 #include "libs/core/limits.h"
 #include "libs/wire/enums.h"
 #include "libs/wire/fields.h"
+#include "libs/wire/spec.h"
 #include "libs/wire/status.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
@@ -26,14 +27,6 @@ using core::FenceToken;
 using core::RunResult;
 using Request = v1::SessionRequest;
 using Response = v1::SessionResponse;
-
-constexpr EnumPair<RunResult::End, v1::AgentRun::State> kEnds[] = {
-    {RunResult::End::kCompleted, v1::AgentRun::STATE_COMPLETED},
-    {RunResult::End::kFailed, v1::AgentRun::STATE_FAILED},
-    {RunResult::End::kTimedOut, v1::AgentRun::STATE_TIMED_OUT},
-    {RunResult::End::kCancelled, v1::AgentRun::STATE_CANCELLED},
-    {RunResult::End::kNotStarted, v1::AgentRun::STATE_NOT_STARTED},
-};
 
 constexpr EnumPair<core::OutputStream, v1::LogChunk::Stream> kStreams[] = {
     {core::OutputStream::kStdout, v1::LogChunk::STREAM_STDOUT},
@@ -96,7 +89,16 @@ void WriteEnded(const core::RunEnded& ended, Response::Result& proto) {
 
 absl::StatusOr<core::RunEnded> ReadEnded(const Response::Result& proto) {
   ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.token()));
-  ASSIGN_OR_RETURN(RunResult result, ReadResult(proto.run()));
+  v1::AgentRun run = proto.run();
+  // An agent of a later version may report more ends.
+  if (!v1::AgentRun::State_IsValid(run.state())) {
+    if (run.error().empty()) {
+      run.set_error(absl::StrCat("the run ended in a state that this version does not know (",
+                                 run.state(), ")"));
+    }
+    run.set_state(v1::AgentRun::STATE_FAILED);
+  }
+  ASSIGN_OR_RETURN(RunResult result, ReadResult(run));
   return core::RunEnded{token, std::move(result)};
 }
 
@@ -113,11 +115,13 @@ struct DirectorWriter {
     open.set_protocol_version(terms.version);
     for (const std::string& feature : terms.features) open.add_features(feature);
   }
-  void operator()(const core::DirectorItem& message) const { std::visit(*this, message); }
   void operator()(const core::StartRun& start) const {
     *item.mutable_start()->mutable_token() = ToProto(start.token);
     *item.mutable_start()->mutable_agent_time() = ToProto(start.agent_time);
-    WriteSpec(*start.spec, *item.mutable_start()->mutable_task());
+    // The bytes become the field `spec` when the item is serialized, without being parsed here.
+    Request::Start& proto = *item.mutable_start();
+    proto.GetReflection()->MutableUnknownFields(&proto)->AddLengthDelimited(
+        Request::Start::kSpecFieldNumber, *start.spec);
     if (start.trace != core::SpanContext()) {
       item.mutable_start()->set_traceparent(core::FormatTraceparent(start.trace));
     }
@@ -166,10 +170,9 @@ absl::StatusOr<core::DirectorMessage> ReadStart(const Request::Start& proto) {
   ASSIGN_OR_RETURN(start.agent_time, ReadDuration("start.agent_time", proto.agent_time()));
   // An invalid traceparent means that the run is not traced.
   start.trace = core::ParseTraceparent(proto.traceparent()).value_or(core::SpanContext());
-  FieldChecks checks;
-  start.spec = std::make_shared<const core::TaskSpec>(ReadSpec(proto.task(), checks));
-  RETURN_IF_ERROR(checks.status());
-  return core::DirectorItem(std::move(start));
+  if (!proto.has_spec()) return FieldError("start.spec", "is required");
+  start.run = std::make_shared<const core::RunSpec>(ReadRunSpec(proto.spec()));
+  return start;
 }
 
 // ---- Messages of the agent ----------------------------------------------------------------------
@@ -190,7 +193,6 @@ struct AgentWriter {
     proto.set_protocol_version(opened.version);
     for (const std::string& feature : opened.features) proto.add_features(feature);
   }
-  void operator()(const core::AgentItem& message) const { std::visit(*this, message); }
   void operator()(const core::StartAnswer& answered) const {
     *item.mutable_start_answer()->mutable_token() = ToProto(answered.token);
     if (!answered.answer.ok()) {
@@ -259,15 +261,15 @@ absl::StatusOr<core::DirectorMessage> FromProto(const v1::SessionRequest::Item& 
       return ReadStart(proto.start());
     case Request::Item::kCancel: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.cancel().token()));
-      return core::DirectorItem(core::CancelRun{token});
+      return core::CancelRun{token};
     }
     case Request::Item::kResultAck: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.result_ack().token()));
-      return core::DirectorItem(core::ResultAck{token});
+      return core::ResultAck{token};
     }
     case Request::Item::kFence: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.fence().token()));
-      return core::DirectorItem(core::FenceOff{token});
+      return core::FenceOff{token};
     }
     case Request::Item::kHeartbeatAck: {
       ASSIGN_OR_RETURN(const absl::Duration time, ReadDuration("heartbeat_ack.agent_time",
@@ -282,7 +284,7 @@ absl::StatusOr<core::DirectorMessage> FromProto(const v1::SessionRequest::Item& 
       ASSIGN_OR_RETURN(
           const absl::Duration extension,
           ReadDuration("going_away.lease_extension", proto.going_away().lease_extension()));
-      return core::DirectorItem(core::GoingAway{extension});
+      return core::GoingAway{extension};
     }
     case Request::Item::KIND_NOT_SET:
       break;
@@ -302,56 +304,27 @@ absl::StatusOr<core::AgentMessage> FromProto(const v1::SessionResponse::Item& pr
       return ReadOpened(proto.opened());
     case Response::Item::kStartAnswer: {
       ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.start_answer().token()));
-      return core::AgentItem(core::StartAnswer{token, FromProto(proto.start_answer().refused())});
+      return core::StartAnswer{token, FromProto(proto.start_answer().refused())};
     }
     case Response::Item::kResult: {
       ASSIGN_OR_RETURN(core::RunEnded ended, ReadEnded(proto.result()));
-      return core::AgentItem(std::move(ended));
+      return ended;
     }
     case Response::Item::kHeartbeat: {
       core::Heartbeat heartbeat;
       ASSIGN_OR_RETURN(heartbeat.agent_time,
                        ReadDuration("heartbeat.agent_time", proto.heartbeat().agent_time()));
       ASSIGN_OR_RETURN(heartbeat.running, ReadTokens(proto.heartbeat().running()));
-      return core::AgentItem(std::move(heartbeat));
+      return heartbeat;
     }
     case Response::Item::kLoad:
-      return core::AgentItem(
-          core::LoadReport{ReadLanes(proto.load().lanes()), proto.load().draining()});
+      return core::LoadReport{ReadLanes(proto.load().lanes()), proto.load().draining()};
     case Response::Item::kLogs:
       return ReadLogs(proto.logs());
     case Response::Item::KIND_NOT_SET:
       break;
   }
   return core::UnknownItem();
-}
-
-void WriteResult(const core::RunResult& result, v1::AgentRun& proto) {
-  proto.set_state(ToProto(kEnds, result.end));
-  if (result.exit_code.has_value()) proto.set_exit_code(*result.exit_code);
-  proto.set_signal(base::ValidUtf8(result.signal));
-  proto.set_result(result.result);
-  proto.set_result_truncated(result.result_truncated);
-  // The error may contain names of the task's files or variables, which may not be UTF-8.
-  proto.set_error(base::ValidUtf8(result.error));
-}
-
-absl::StatusOr<core::RunResult> ReadResult(const v1::AgentRun& proto) {
-  const std::optional<RunResult::End> end = FromProto(kEnds, proto.state());
-  // A later version may have more ends.
-  const bool is_known = v1::AgentRun::State_IsValid(proto.state());
-  if (!end.has_value() && is_known) return FieldError("run.state", "is not a final state");
-  RunResult result = {.end = end.value_or(RunResult::End::kFailed),
-                      .signal = proto.signal(),
-                      .result = proto.result(),
-                      .result_truncated = proto.result_truncated(),
-                      .error = proto.error()};
-  if (proto.has_exit_code()) result.exit_code = proto.exit_code();
-  if (!is_known && result.error.empty()) {
-    result.error = absl::StrCat("the run ended in a state that this version does not know (",
-                                proto.state(), ")");
-  }
-  return result;
 }
 
 v1::LogChunk ToProto(const core::OutputChunk& chunk, core::DispatchNumber dispatch) {

@@ -34,10 +34,6 @@ void WriteLanes(const core::LaneLoads& lanes, Message& message) {
   }
 }
 
-// Convert the end of a run. WriteResult() does not change the other fields of `proto`.
-void WriteResult(const core::RunResult& result, v1::AgentRun& proto);
-absl::StatusOr<core::RunResult> ReadResult(const v1::AgentRun& proto);
-
 v1::LogChunk ToProto(const core::OutputChunk& chunk, core::DispatchNumber dispatch);
 core::OutputChunk FromProto(const v1::LogChunk& proto);
 

@@ -9,6 +9,7 @@
 
 #include "libs/base/error.h"
 #include "libs/testing/status_matchers.h"
+#include "libs/wire/spec.h"
 #include "libs/wire/task.h"
 
 namespace callboard::wire {
@@ -34,14 +35,6 @@ Message RoundTrip(const Message& message) {
   return *parsed;
 }
 
-core::DirectorItem RoundTripItem(core::DirectorItem item) {
-  return std::get<core::DirectorItem>(RoundTrip(core::DirectorMessage(std::move(item))));
-}
-
-core::AgentItem RoundTripItem(core::AgentItem item) {
-  return std::get<core::AgentItem>(RoundTrip(core::AgentMessage(std::move(item))));
-}
-
 TEST(SessionWireTest, TermsRoundTrip) {
   const core::SessionTerms terms = {
       .director_epoch = 7,
@@ -52,32 +45,36 @@ TEST(SessionWireTest, TermsRoundTrip) {
 }
 
 TEST(SessionWireTest, StartRoundTrips) {
-  core::TaskSpec spec;
-  spec.prompt = "echo hello";
-  spec.env = {{"A", "1"}};
-  spec.session_id = "s";
-  spec.timeout = absl::Seconds(20);
+  v1::TaskSpec spec;
+  spec.set_prompt("echo hello");
+  (*spec.mutable_env())["A"] = "1";
+  spec.set_session_id("s");
+  spec.set_timeout_seconds(20);
   core::StartRun sent;
   sent.token = kToken;
-  sent.spec = std::make_shared<const core::TaskSpec>(spec);
+  sent.spec = std::make_shared<const std::string>(spec.SerializeAsString());
   sent.agent_time = absl::Milliseconds(123456);
   sent.trace = core::NewTrace({1, 2, 3});
-  const auto start = std::get<core::StartRun>(RoundTripItem(core::DirectorItem(sent)));
+  v1::SessionRequest::Item item;
+  ASSERT_TRUE(item.ParseFromString(ToProto(core::DirectorMessage(sent)).SerializeAsString()));
+  const absl::StatusOr<core::DirectorMessage> message = FromProto(item);
+  ASSERT_THAT(message, IsOk());
+  const auto& start = std::get<core::StartRun>(*message);
   EXPECT_EQ(start.token, kToken);
-  EXPECT_EQ(*start.spec, spec);
+  EXPECT_EQ(*start.run, ReadRunSpec(spec));
   EXPECT_EQ(start.agent_time, absl::Milliseconds(123456));
   EXPECT_EQ(start.trace, sent.trace);
 }
 
 TEST(SessionWireTest, MessagesAboutADispatchRoundTrip) {
   EXPECT_EQ(
-      std::get<core::CancelRun>(RoundTripItem(core::DirectorItem(core::CancelRun{kToken}))).token,
+      std::get<core::CancelRun>(RoundTrip(core::DirectorMessage(core::CancelRun{kToken}))).token,
       kToken);
   EXPECT_EQ(
-      std::get<core::ResultAck>(RoundTripItem(core::DirectorItem(core::ResultAck{kToken}))).token,
+      std::get<core::ResultAck>(RoundTrip(core::DirectorMessage(core::ResultAck{kToken}))).token,
       kToken);
   EXPECT_EQ(
-      std::get<core::FenceOff>(RoundTripItem(core::DirectorItem(core::FenceOff{kToken}))).token,
+      std::get<core::FenceOff>(RoundTrip(core::DirectorMessage(core::FenceOff{kToken}))).token,
       kToken);
   const auto output =
       std::get<core::OutputAck>(RoundTrip(core::DirectorMessage(core::OutputAck{kToken, 9})));
@@ -86,10 +83,10 @@ TEST(SessionWireTest, MessagesAboutADispatchRoundTrip) {
 }
 
 TEST(SessionWireTest, TimesRoundTrip) {
-  EXPECT_EQ(std::get<core::GoingAway>(
-                RoundTripItem(core::DirectorItem(core::GoingAway{absl::Minutes(5)})))
-                .extension,
-            absl::Minutes(5));
+  EXPECT_EQ(
+      std::get<core::GoingAway>(RoundTrip(core::DirectorMessage(core::GoingAway{absl::Minutes(5)})))
+          .extension,
+      absl::Minutes(5));
   EXPECT_EQ(std::get<core::HeartbeatAck>(
                 RoundTrip(core::DirectorMessage(core::HeartbeatAck{absl::Nanoseconds(7)})))
                 .agent_time,
@@ -131,19 +128,19 @@ TEST(SessionWireTest, ResultRoundTrips) {
                                  .result = "out",
                                  .result_truncated = true,
                                  .error = "why"}};
-  const auto parsed = std::get<core::RunEnded>(RoundTripItem(core::AgentItem(ended)));
+  const auto parsed = std::get<core::RunEnded>(RoundTrip(core::AgentMessage(ended)));
   EXPECT_EQ(parsed.token, ended.token);
   EXPECT_EQ(parsed.result, ended.result);
 }
 
 TEST(SessionWireTest, UnknownEndIsAFailureAndAnotherStateAnError) {
-  v1::SessionResponse::Item item = ToProto(core::AgentMessage(
-      core::AgentItem(core::RunEnded{kToken, {.exit_code = 0, .result = "out"}})));
+  v1::SessionResponse::Item item =
+      ToProto(core::AgentMessage(core::RunEnded{kToken, {.exit_code = 0, .result = "out"}}));
   v1::AgentRun& run = *item.mutable_result()->mutable_run();
   run.set_state(static_cast<v1::AgentRun::State>(99));
   const absl::StatusOr<core::AgentMessage> parsed = FromProto(item);
   ASSERT_THAT(parsed, IsOk());
-  const auto& ended = std::get<core::RunEnded>(std::get<core::AgentItem>(*parsed));
+  const auto& ended = std::get<core::RunEnded>(*parsed);
   EXPECT_EQ(ended.result.end, core::RunResult::End::kFailed);
   EXPECT_EQ(ended.result.result, "out");
   EXPECT_THAT(ended.result.error, HasSubstr("99"));
@@ -161,17 +158,18 @@ TEST(SessionWireTest, TextThatIsNotUtf8KeepsTheMessageReadable) {
                                  .result = "\xff",
                                  .error = "cut: \xe2\x82"}};
   const core::StartAnswer rejected = {kToken, absl::InvalidArgumentError("\xc3")};
-  for (const core::AgentItem& item : {core::AgentItem(ended), core::AgentItem(rejected)}) {
+  for (const core::AgentMessage& message :
+       {core::AgentMessage(ended), core::AgentMessage(rejected)}) {
     v1::SessionResponse::Item parsed;
-    EXPECT_TRUE(parsed.ParseFromString(ToProto(core::AgentMessage(item)).SerializeAsString()));
+    EXPECT_TRUE(parsed.ParseFromString(ToProto(message).SerializeAsString()));
   }
 }
 
 TEST(SessionWireTest, AnswersRoundTripWithTheirDetails) {
   const auto accepted = std::get<core::StartAnswer>(
-      RoundTripItem(core::AgentItem(core::StartAnswer{kToken, absl::OkStatus()})));
+      RoundTrip(core::AgentMessage(core::StartAnswer{kToken, absl::OkStatus()})));
   EXPECT_THAT(accepted.answer, IsOk());
-  const auto busy = std::get<core::StartAnswer>(RoundTripItem(core::AgentItem(core::StartAnswer{
+  const auto busy = std::get<core::StartAnswer>(RoundTrip(core::AgentMessage(core::StartAnswer{
       kToken, base::WithRetryAfter(base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"),
                                    absl::Seconds(3))})));
   EXPECT_THAT(busy.answer, StatusIs(absl::StatusCode::kAborted, "busy"));
@@ -181,11 +179,11 @@ TEST(SessionWireTest, AnswersRoundTripWithTheirDetails) {
 
 TEST(SessionWireTest, HeartbeatLoadAndOutputRoundTrip) {
   const auto heartbeat = std::get<core::Heartbeat>(
-      RoundTripItem(core::AgentItem(core::Heartbeat{absl::Seconds(4), {kToken}})));
+      RoundTrip(core::AgentMessage(core::Heartbeat{absl::Seconds(4), {kToken}})));
   EXPECT_EQ(heartbeat.agent_time, absl::Seconds(4));
   EXPECT_EQ(heartbeat.running, std::vector{kToken});
   const auto load = std::get<core::LoadReport>(
-      RoundTripItem(core::AgentItem(core::LoadReport{{{"gpu", {4, 2}}}, /*leaving=*/true})));
+      RoundTrip(core::AgentMessage(core::LoadReport{{{"gpu", {4, 2}}}, /*leaving=*/true})));
   EXPECT_EQ(load.lanes, (core::LaneLoads{{"gpu", {4, 2}}}));
   EXPECT_TRUE(load.leaving);
   const core::OutputChunk chunk = {.number = 4,

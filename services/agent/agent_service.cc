@@ -135,9 +135,10 @@ grpc::ServerUnaryReactor* AgentService::StartTask(grpc::CallbackServerContext* c
                                                   const v1::StartTaskRequest* request,
                                                   v1::StartTaskResponse* response) {
   const auto start = [&](const server::UnaryCall<v1::StartTaskResponse>& call) {
-    absl::StatusOr<core::SpecPtr> spec = SpecFrom(*request);
-    if (!spec.ok()) return call.Finish(spec.status());
-    driver_.StartDirect(*std::move(spec), call.trace(),
+    absl::StatusOr<agent::DirectStart> direct = StartFrom(*request);
+    if (!direct.ok()) return call.Finish(direct.status());
+    direct->trace = call.trace();
+    driver_.StartDirect(*std::move(direct),
                         [call](const absl::StatusOr<agent::DirectStartResult>& started) {
                           if (!started.ok()) return call.Finish(started.status());
                           call.Finish(ToProto(*started));

@@ -3,10 +3,12 @@
 #include <memory>
 #include <utility>
 
+#include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/core/limits.h"
 #include "libs/wire/fields.h"
 #include "libs/wire/session.h"
+#include "libs/wire/spec.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
 
@@ -27,16 +29,29 @@ std::string AgentTaskId(const core::FenceToken& token) {
 
 }  // namespace
 
-absl::StatusOr<core::SpecPtr> SpecFrom(const v1::StartTaskRequest& request) {
+absl::StatusOr<agent::DirectStart> StartFrom(const v1::StartTaskRequest& request) {
   wire::FieldChecks checks;
   if (request.request_id().empty()) checks.AddViolation("request_id", "is required");
   std::string request_id =
       wire::ReadText("request_id", request.request_id(), core::kRequestIdBytesMax, checks);
   checks.EnterMessage("task");
-  core::TaskSpec spec = wire::ReadSpec(request.task(), checks);
+  // The fields of a submit have the same numbers in a task. Other fields of the task are ignored.
+  v1::Task task = request.task();
+  task.DiscardUnknownFields();
+  task.clear_policy();
+  v1::SubmitTaskRequest submit;
+  RETURN_IF_ERROR(wire::Parse(task.SerializeAsString(), submit));
+  // Any request id makes ReadSubmit() compute the fingerprint, of which it is no part.
+  submit.set_request_id("direct");
+  core::Submission submission =
+      wire::ReadSubmit(std::move(submit), core::QueueOptions().max_attempts, checks);
   RETURN_IF_ERROR(checks.status());
-  spec.request_id = std::move(request_id);
-  return std::make_shared<const core::TaskSpec>(std::move(spec));
+  v1::TaskSpec spec;
+  CHECK(spec.ParseFromString(*submission.spec.bytes));
+  return agent::DirectStart{.run = std::make_shared<const core::RunSpec>(wire::ReadRunSpec(spec)),
+                            .request_id = std::move(request_id),
+                            .fingerprint = submission.fingerprint,
+                            .required_labels = std::move(submission.spec.terms.required_labels)};
 }
 
 absl::StatusOr<std::string> TaskIdFrom(const v1::AgentServiceGetTaskRequest& request) {

@@ -9,13 +9,12 @@
 #include "libs/agent/engine.h"
 #include "libs/agent/run_table.h"
 #include "libs/core/session.h"
-#include "libs/core/task.h"
 
 namespace callboard {
 
 // These functions parse a request. If it is invalid, they return INVALID_ARGUMENT, which names
 // every invalid field.
-absl::StatusOr<core::SpecPtr> SpecFrom(const v1::StartTaskRequest& request);
+absl::StatusOr<agent::DirectStart> StartFrom(const v1::StartTaskRequest& request);
 absl::StatusOr<std::string> TaskIdFrom(const v1::AgentServiceGetTaskRequest& request);
 absl::StatusOr<agent::OutputQuery> OutputQueryFrom(const v1::TailLogsRequest& request);
 

@@ -1,6 +1,7 @@
 #include "services/agent/run_messages.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -25,22 +26,42 @@ TEST(RunMessagesTest, RequestIdComesFromTheRequest) {
   request.mutable_task()->set_prompt("echo");
   request.mutable_task()->set_lane("big");
   request.mutable_task()->set_request_id("of another start");
-  const absl::StatusOr<core::SpecPtr> spec = SpecFrom(request);
-  ASSERT_THAT(spec, IsOk());
-  EXPECT_EQ((*spec)->request_id, "r");
-  EXPECT_EQ((*spec)->prompt, "echo");
-  EXPECT_EQ((*spec)->lane, "big");
+  (*request.mutable_task()->mutable_required_labels())["os"] = "linux";
+  // Only the queue uses it.
+  request.mutable_task()->set_priority(v1::PRIORITY_HIGH);
+  const absl::StatusOr<agent::DirectStart> start = StartFrom(request);
+  ASSERT_THAT(start, IsOk());
+  EXPECT_EQ(start->request_id, "r");
+  EXPECT_EQ(start->run->prompt, "echo");
+  EXPECT_EQ(start->run->lane, "big");
+  EXPECT_THAT(start->required_labels, ElementsAre(Pair("os", "linux")));
+  request.mutable_task()->set_model("another");
+  EXPECT_NE(StartFrom(request)->fingerprint, start->fingerprint);
+}
+
+TEST(RunMessagesTest, FieldsOfATaskThatAreNoneOfASpecAreIgnored) {
+  v1::StartTaskRequest request;
+  request.set_request_id("r");
+  v1::Task& task = *request.mutable_task();
+  task.set_prompt("echo");
+  task.set_policy(static_cast<v1::QueuePolicy>(99));
+  task.set_queue_id("queue");
+  // SubmitTaskRequest.ticket, with a text that is not UTF-8, and validate_only.
+  google::protobuf::UnknownFieldSet& unknown = *task.GetReflection()->MutableUnknownFields(&task);
+  unknown.AddLengthDelimited(30, "\xff");
+  unknown.AddVarint(31, 1);
+  EXPECT_THAT(StartFrom(request), IsOk());
 }
 
 TEST(RunMessagesTest, EveryInvalidFieldOfAStartIsNamed) {
-  const absl::Status status = SpecFrom({}).status();
+  const absl::Status status = StartFrom({}).status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(base::GetErrorDetails(status).field_violations,
               ElementsAre(Pair("request_id", "is required"), Pair("task.prompt", "is required")));
   v1::StartTaskRequest request;
   request.set_request_id(std::string(129, 'r'));
   request.mutable_task()->set_prompt("echo");
-  EXPECT_THAT(base::GetErrorDetails(SpecFrom(request).status()).field_violations,
+  EXPECT_THAT(base::GetErrorDetails(StartFrom(request).status()).field_violations,
               ElementsAre(Pair("request_id", "has 129 bytes, at most 128 are allowed")));
 }
 

@@ -16,6 +16,7 @@
 #include "libs/testing/files.h"
 #include "libs/testing/status_matchers.h"
 #include "libs/testing/stored_records.h"
+#include "libs/testing/submissions.h"
 #include "services/cli/answer_text.h"
 
 namespace callboard::cli {
@@ -174,10 +175,8 @@ using ::testing::EndsWith;
 constexpr core::QueueId kId = core::QueueId(core::Ulid(0, 1));
 
 store::ReadTaskResult Submitted() {
-  core::TaskSpec spec;
-  spec.prompt = "echo hello";
-  spec.env = {{"KEY", "value"}};
-  spec.max_attempts = 3;
+  v1::SubmitTaskRequest submit = test::MakeSubmit("echo hello");
+  (*submit.mutable_env())["KEY"] = "value";
   core::TaskRecord record = {
       .queue_id = kId,
       .number = 1,
@@ -185,9 +184,8 @@ store::ReadTaskResult Submitted() {
                 .kind = core::TaskEventKind::kAdmitted,
                 .at = absl::FromUnixSeconds(100),
                 .who = "anonymous"},
-      .change = core::TaskAdmitted{.spec = std::make_shared<const core::TaskSpec>(spec),
-                                   .submitted_at = absl::FromUnixSeconds(99),
-                                   .sequence = 1}};
+      .change = core::TaskAdmitted{
+          .spec = test::ToSpec(submit), .submitted_at = absl::FromUnixSeconds(99), .sequence = 1}};
   return {.records = {record}, .damage = ""};
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/log.h"
 #include "services/director/task_log.h"
+#include "services/director/task_spans.h"
 
 namespace callboard {
 
@@ -28,8 +29,8 @@ std::vector<base::LogField> FieldsOf(const core::QueueSwitched& switched) {
 }  // namespace
 
 DirectorMetrics::DirectorMetrics(const QueueMetrics::Registries& registries,
-                                 server::Readiness& readiness)
-    : readiness_(readiness), metrics_(registries) {}
+                                 server::Readiness& readiness, ports::Telemetry* telemetry)
+    : readiness_(readiness), telemetry_(telemetry), metrics_(registries) {}
 
 void DirectorMetrics::OnService(director::Service service, const absl::Status& why) {
   const std::string error(why.message());
@@ -84,6 +85,7 @@ void DirectorMetrics::OnTurn(absl::Span<const core::Record> records,
                         {"why", marked->why}});
     }
   }
+  if (telemetry_ != nullptr) EmitSpans(records, steps, *telemetry_);
 }
 
 void DirectorMetrics::OnOrphans(absl::Span<const director::OrphanResult> orphans) {
@@ -108,6 +110,7 @@ void DirectorMetrics::OnCancel(const director::CancelledTask& task) {
   metrics_.CountCancel(task.phase);
   base::LogAt(base::LogLevel::kInfo, "queue", Name(QueueEvent::kCancelRequested),
               [&] { return FieldsOf(task); });
+  if (telemetry_ != nullptr) EmitSpan(task, *telemetry_);
 }
 
 void DirectorMetrics::OnStateChange(const director::QueueLevels& levels) {

@@ -10,19 +10,22 @@
 
 #include "libs/base/mutex.h"
 #include "libs/director/observer.h"
+#include "libs/ports/telemetry.h"
 #include "libs/server/server.h"
 #include "services/director/queue_metrics.h"
 
 namespace callboard {
 
-// Observes a director and reports its state and its work in logs, in the server's readiness and in
-// metrics. docs/OPERATIONS.md lists all of them.
+// Observes a director and reports its state and its work in logs, in the server's readiness, in
+// metrics and in spans. docs/OPERATIONS.md lists all of them.
 //
 // Thread-safe.
 class DirectorMetrics final : public director::Observer {
  public:
-  // The registries and `readiness` outlive this object.
-  DirectorMetrics(const QueueMetrics::Registries& registries, server::Readiness& readiness);
+  // `telemetry` receives the spans of tasks; null: there are no spans. All arguments outlive this
+  // object.
+  DirectorMetrics(const QueueMetrics::Registries& registries, server::Readiness& readiness,
+                  ports::Telemetry* telemetry = nullptr);
 
   void OnService(director::Service service, const absl::Status& why) override;
   void OnCommit(size_t records, absl::Duration took) override;
@@ -41,6 +44,7 @@ class DirectorMetrics final : public director::Observer {
 
  private:
   server::Readiness& readiness_;
+  ports::Telemetry* const telemetry_;
   QueueMetrics metrics_;
   mutable base::Mutex mutex_;
   // The last logged state of the store. A state is logged once, not with every attempt to open it.

@@ -15,14 +15,16 @@
 
 namespace callboard {
 
-using director::AgentCommand;
 using director::Command;
 using director::DirectorEngine;
+using director::MakeCommand;
 using director::Moment;
 
 bool AgentEventReceiver::OnSessionOpened(core::AgentSessionId session,
                                          const core::SessionOpened& opened) {
-  return driver_.Post(AgentCommand([this, session, opened](DirectorEngine& engine, Moment now) {
+  return driver_.Post(MakeCommand({.origin = Command::Origin::kAgent}, [this, session, opened](
+                                                                           DirectorEngine& engine,
+                                                                           Moment now) {
     const absl::Status status = engine.OnSessionOpened(session, opened, now);
     if (status.ok()) {
       base::LogInfo("agent", "connected",
@@ -37,11 +39,13 @@ bool AgentEventReceiver::OnSessionOpened(core::AgentSessionId session,
   }));
 }
 
-bool AgentEventReceiver::OnItems(core::AgentSessionId session,
-                                 const std::vector<core::AgentItem>& items) {
-  return driver_.Post(AgentCommand([session, items](DirectorEngine& engine, Moment now) {
-    engine.OnItems(session, items, now);
-  }));
+bool AgentEventReceiver::OnMessages(core::AgentSessionId session,
+                                    std::vector<core::AgentMessage> messages) {
+  return driver_.Post(
+      MakeCommand({.origin = Command::Origin::kAgent},
+                  [session, messages = std::move(messages)](DirectorEngine& engine, Moment now) {
+                    engine.OnMessages(session, messages, now);
+                  }));
 }
 
 void AgentEventReceiver::OnOutput(core::AgentSessionId session, core::RunOutput output) {
@@ -53,31 +57,28 @@ void AgentEventReceiver::OnOutput(core::AgentSessionId session, core::RunOutput 
 }
 
 void AgentEventReceiver::OnSessionClosed(core::AgentSessionId session, const absl::Status& why) {
-  driver_.Post(
-      AgentCommand([session, why](DirectorEngine& engine,
-                                  Moment now) { engine.OnSessionClosed(session, why, now); },
-                   Command::Origin::kLink));
+  driver_.Post(MakeCommand({.origin = Command::Origin::kLink},
+                           [session, why](DirectorEngine& engine, Moment now) {
+                             engine.OnSessionClosed(session, why, now);
+                           }));
 }
 
 void AgentEventReceiver::OnUnreachable(const std::string& name, const absl::Status& why) {
-  driver_.Post(AgentCommand(
-      [name, why](DirectorEngine& engine, Moment now) { engine.OnUnreachable(name, why, now); },
-      Command::Origin::kLink));
+  driver_.Post(MakeCommand(
+      {.origin = Command::Origin::kLink},
+      [name, why](DirectorEngine& engine, Moment now) { engine.OnUnreachable(name, why, now); }));
 }
 
 void AgentEventReceiver::OnStartNotSent(const core::FenceToken& token) {
-  driver_.Post(AgentCommand(
-      [token](DirectorEngine& engine, Moment now) { engine.OnStartNotSent(token, now); },
-      Command::Origin::kLink));
+  driver_.Post(MakeCommand(
+      {.origin = Command::Origin::kLink},
+      [token](DirectorEngine& engine, Moment now) { engine.OnStartNotSent(token, now); }));
 }
 
 namespace {
 
 using director::AgentPage;
 using director::AgentView;
-using director::Command;
-using director::DirectorEngine;
-using director::Moment;
 using AgentCall = server::UnaryCall<v1::Agent>;
 
 constexpr absl::Duration kAnnounceAgainAfter = absl::Seconds(5);
@@ -97,20 +98,19 @@ grpc::ServerUnaryReactor* FleetService::AnnounceAgent(grpc::CallbackServerContex
     if (!announced.ok()) return call.Finish(announced.status());
     // kRead: nothing is written, so that agents can reach their director even when its disk is
     // full.
-    driver_.PostCall<bool>(
-        Command::Access::kRead,
-        [announced = *announced](DirectorEngine& engine, Moment now) -> absl::StatusOr<bool> {
-          RETURN_IF_ERROR(engine.Announce(announced, now));
-          return true;
+    driver_.Post(MakeCommand(
+        {.access = Command::Access::kRead},
+        [announced = *announced](DirectorEngine& engine, Moment now) {
+          return engine.Announce(announced, now);
         },
         [this, call, name = request->name(),
-         address = request->address()](const absl::StatusOr<bool>& known) {
-          if (!known.ok()) return call.Finish(known.status());
-          dial_(name, address);
+         address = request->address()](const absl::Status& known) {
+          if (!known.ok()) return call.Finish(known);
+          link_.Dial(address, link::GrpcAgentLink::DialPolicy::kWhileAnnounced, name);
           v1::AnnounceAgentResponse answer;
           *answer.mutable_announce_again_after() = wire::ToProto(kAnnounceAgainAfter);
           call.Finish(std::move(answer));
-        });
+        }));
   };
   return server::Unary(context, response, announce);
 }
@@ -122,15 +122,15 @@ grpc::ServerUnaryReactor* FleetService::ListAgents(grpc::CallbackServerContext* 
     const wire::PageScope scope(*request);
     const absl::StatusOr<director::AgentQuery> query = AgentQueryFrom(scope.Unseal(*request));
     if (!query.ok()) return call.Finish(query.status());
-    driver_.PostCall<AgentPage>(
-        Command::Access::kRead,
+    driver_.Post(MakeCommand(
+        {.access = Command::Access::kRead},
         [query = *query](DirectorEngine& engine, Moment now) {
-          return engine.ListAgents(query, now);
+          return engine.views().ListAgents(query, now);
         },
         [call, scope](const absl::StatusOr<AgentPage>& page) {
           if (!page.ok()) return call.Finish(page.status());
           call.Finish(scope.Seal(ListResponse(*page)));
-        });
+        }));
   };
   return server::Unary(context, response, list);
 }
@@ -141,14 +141,14 @@ grpc::ServerUnaryReactor* FleetService::DrainAgent(grpc::CallbackServerContext* 
   const auto drain = [&](const AgentCall& call) {
     const absl::StatusOr<std::string> why = DrainReasonFrom(*request);
     if (!why.ok()) return call.Finish(why.status());
-    driver_.PostCall<AgentView>(
-        Command::Access::kWrite,
+    driver_.Post(MakeCommand(
+        {},
         [name = request->name(), why = *why](DirectorEngine& engine,
                                              Moment now) -> absl::StatusOr<AgentView> {
           RETURN_IF_ERROR(engine.DrainAgent(name, why, now));
-          return engine.FindAgent(name, now);
+          return engine.views().FindAgent(name, now);
         },
-        [call](const absl::StatusOr<AgentView>& agent) { Finish(call, agent); });
+        [call](const absl::StatusOr<AgentView>& agent) { Finish(call, agent); }));
   };
   return server::Unary(context, response, drain);
 }
@@ -157,13 +157,13 @@ grpc::ServerUnaryReactor* FleetService::UndrainAgent(grpc::CallbackServerContext
                                                      const v1::UndrainAgentRequest* request,
                                                      v1::Agent* response) {
   const auto undrain = [&](const AgentCall& call) {
-    driver_.PostCall<AgentView>(
-        Command::Access::kWrite,
+    driver_.Post(MakeCommand(
+        {},
         [name = request->name()](DirectorEngine& engine, Moment now) -> absl::StatusOr<AgentView> {
           RETURN_IF_ERROR(engine.UndrainAgent(name, now));
-          return engine.FindAgent(name, now);
+          return engine.views().FindAgent(name, now);
         },
-        [call](const absl::StatusOr<AgentView>& agent) { Finish(call, agent); });
+        [call](const absl::StatusOr<AgentView>& agent) { Finish(call, agent); }));
   };
   return server::Unary(context, response, undrain);
 }

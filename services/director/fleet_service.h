@@ -3,9 +3,7 @@
 #ifndef CALLBOARD_SERVICES_DIRECTOR_FLEET_SERVICE_H_
 #define CALLBOARD_SERVICES_DIRECTOR_FLEET_SERVICE_H_
 
-#include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "callboard/v1/fleet.grpc.pb.h"
@@ -29,7 +27,7 @@ class AgentEventReceiver final : public ports::AgentListener {
       : driver_(driver), link_(link), outputs_(outputs) {}
 
   bool OnSessionOpened(core::AgentSessionId session, const core::SessionOpened& opened) override;
-  bool OnItems(core::AgentSessionId session, const std::vector<core::AgentItem>& items) override;
+  bool OnMessages(core::AgentSessionId session, std::vector<core::AgentMessage> messages) override;
   void OnOutput(core::AgentSessionId session, core::RunOutput output) override;
   void OnSessionClosed(core::AgentSessionId session, const absl::Status& why) override;
   void OnUnreachable(const std::string& name, const absl::Status& why) override;
@@ -41,17 +39,13 @@ class AgentEventReceiver final : public ports::AgentListener {
   store::OutputKeeper& outputs_;
 };
 
-// FleetService on top of the director's driver: converts requests, calls the driver and converts
-// the answers.
+// FleetService on top of the director's driver: converts requests, posts commands and converts the
+// answers.
 class FleetService final : public v1::FleetService::CallbackService {
  public:
-  // Dials the agent with this name at host:port unless it is being dialled already. Called for
-  // every announcement that the director accepts, on a thread of the director. Must not block.
-  using Dial = std::function<void(const std::string& name, const std::string& address)>;
-
-  // The driver outlives the service.
-  FleetService(director::DirectorDriver& driver, Dial dial)
-      : driver_(driver), dial_(std::move(dial)) {}
+  // `link` dials the agents that announce themselves. The arguments outlive the service.
+  FleetService(director::DirectorDriver& driver, link::GrpcAgentLink& link)
+      : driver_(driver), link_(link) {}
 
   grpc::ServerUnaryReactor* AnnounceAgent(grpc::CallbackServerContext* context,
                                           const v1::AnnounceAgentRequest* request,
@@ -68,7 +62,7 @@ class FleetService final : public v1::FleetService::CallbackService {
 
  private:
   director::DirectorDriver& driver_;
-  const Dial dial_;
+  link::GrpcAgentLink& link_;
 };
 
 }  // namespace callboard

@@ -20,6 +20,7 @@
 #include "libs/wire/fields.h"
 #include "libs/wire/page.h"
 #include "libs/wire/session.h"
+#include "libs/wire/spec.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "libs/testing/status_matchers.h"
+#include "libs/testing/submissions.h"
 
 namespace callboard {
 namespace {
@@ -310,8 +311,9 @@ TEST(EventListTest, PageEndsEarlyWhenItIsTooLarge) {
 director::WatchUpdate::Item WatchItem() {
   auto task = std::make_shared<core::Task>();
   task->queue_id = *core::ParseQueueId(kTask);
-  task->spec.prompt = std::string(2000, 'x');
-  task->spec.env = {{"TOKEN", "secret"}};
+  v1::SubmitTaskRequest submit = test::MakeSubmit(std::string(2000, 'x'));
+  (*submit.mutable_env())["TOKEN"] = "secret";
+  task->spec = test::ToSpec(submit)->bytes;
   return {task};
 }
 

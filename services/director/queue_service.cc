@@ -19,6 +19,7 @@
 #include "libs/wire/enums.h"
 #include "libs/wire/fields.h"
 #include "libs/wire/page.h"
+#include "libs/wire/spec.h"
 #include "libs/wire/status.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
@@ -36,7 +37,7 @@ using ReserveCall = server::UnaryCall<v1::ReserveSlotResponse>;
 core::Task AdmittedTask(const director::SubmitResult& submitted) {
   core::Task task;
   task.queue_id = submitted.queue_id;
-  task.spec = *submitted.admitted.spec;
+  task.spec = submitted.admitted.spec->bytes;
   task.policy = submitted.admitted.policy;
   task.position = submitted.position;
   task.submitted_at = submitted.admitted.submitted_at;
@@ -48,19 +49,11 @@ core::Task AdmittedTask(const director::SubmitResult& submitted) {
   return task;
 }
 
-v1::SubmitTaskResponse ResponseTo(const director::SubmitResult& submitted,
-                                  const std::optional<core::Task>& task) {
-  v1::SubmitTaskResponse response;
-  const bool is_real = submitted.queue_id != core::QueueId();
-  if (is_real) response.set_queue_id(core::ToString(submitted.queue_id));
-  response.set_position(submitted.position);
-  response.set_state(wire::ToProto(wire::kTaskStates, submitted.state));
-  response.set_deduplicated(submitted.deduplicated);
-  if (task.has_value()) {
-    *response.mutable_task() = wire::ToProto(*task);
-    wire::ReduceToBasicView(*response.mutable_task());
-    if (!is_real) response.mutable_task()->clear_queue_id();
-  }
+v1::SubmitTaskResponse ResponseTo(const director::SubmitResult& submitted, const core::Task& task) {
+  v1::SubmitTaskResponse response = SubmitResponse(submitted);
+  *response.mutable_task() = wire::ToProto(task);
+  wire::ReduceToBasicView(*response.mutable_task());
+  response.mutable_task()->set_queue_id(response.queue_id());
   return response;
 }
 
@@ -71,7 +64,7 @@ void FinishSubmit(director::DirectorDriver& driver, const director::SubmitResult
   }
   // A repeated submit: answer with the task's current state, if it is still stored.
   driver.GetTask(submitted.queue_id, [call, submitted](const absl::StatusOr<core::Task>& task) {
-    if (absl::IsNotFound(task.status())) return call.Finish(ResponseTo(submitted, std::nullopt));
+    if (absl::IsNotFound(task.status())) return call.Finish(SubmitResponse(submitted));
     if (!task.ok()) return call.Finish(task.status());
     call.Finish(ResponseTo(submitted, *task));
   });
@@ -154,6 +147,18 @@ void Finish(const server::UnaryCall<v1::QueueStatus>& call,
 
 }  // namespace
 
+v1::SubmitTaskResponse SubmitResponse(const director::SubmitResult& submitted) {
+  v1::SubmitTaskResponse response;
+  // A submit with validate_only has no id.
+  if (submitted.queue_id != core::QueueId()) {
+    response.set_queue_id(core::ToString(submitted.queue_id));
+  }
+  response.set_position(submitted.position);
+  response.set_state(wire::ToProto(wire::kTaskStates, submitted.state));
+  response.set_deduplicated(submitted.deduplicated);
+  return response;
+}
+
 grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* context,
                                                    const v1::SubmitTaskRequest* request,
                                                    v1::SubmitTaskResponse* response) {
@@ -163,7 +168,10 @@ grpc::ServerUnaryReactor* QueueService::SubmitTask(grpc::CallbackServerContext* 
       ReportRejectedSubmit(why, origin, clock_.WallNow(), observer_);
       call.Finish(why);
     };
-    absl::StatusOr<core::Submission> submission = wire::FromProto(*request);
+    // gRPC made the message for this call, and nothing reads it after this line.
+    auto& content = const_cast<v1::SubmitTaskRequest&>(*request);
+    absl::StatusOr<core::Submission> submission =
+        wire::ReadSubmit(std::move(content), driver_.default_max_attempts());
     if (!submission.ok()) return reject(submission.status());
     submission->trace = call.trace();
     const director::CallId id = driver_.NewCallId();
@@ -204,8 +212,12 @@ grpc::ServerUnaryReactor* QueueService::ReserveSlot(grpc::CallbackServerContext*
         .arrived = clock_.WallNow(),
         .trace = server::ExtractSpanContext(*context).value_or(core::SpanContext())};
     const director::CallId id = driver_.NewCallId();
-    driver_.Post(director::ReserveCommand(
-        id, server::kIdentity, *hold, [this, call, origin](const director::Decision& decision) {
+    driver_.Post(director::MakeCommand(
+        {.call = id},
+        [hold = *hold](director::DirectorEngine& engine, director::Moment now) {
+          return engine.ReserveSlot(server::kIdentity, hold, now);
+        },
+        [this, call, origin](const director::Decision& decision) {
           if (const auto* why = std::get_if<absl::Status>(&decision);
               why && absl::IsCancelled(*why))
             ReportRejectedSubmit(*why, origin, clock_.WallNow(), observer_);
@@ -226,7 +238,7 @@ grpc::ServerUnaryReactor* QueueService::RedriveTasks(grpc::CallbackServerContext
     std::vector<std::string> names;
     for (const std::string& name : request->queue_ids())
       names.push_back(base::EscapeForError(name));
-    driver_.RedriveTasks(*std::move(tasks), server::kIdentity,
+    driver_.RedriveTasks(*std::move(tasks), server::kIdentity, wire::MakeRedrive,
                          [call, names](const std::vector<director::RedriveResult>& redriven) {
                            call.Finish(ResponseTo(names, redriven));
                          });
@@ -243,21 +255,24 @@ grpc::ServerUnaryReactor* QueueService::CancelTask(grpc::CallbackServerContext* 
     wire::FieldChecks checks;
     const std::string why = wire::ReadText("why", request->why(), core::kErrorBytesMax, checks);
     if (!checks.status().ok()) return call.Finish(checks.status());
-    driver_.CancelTask(*id, server::kIdentity, why,
-                       [this, id = *id, call](absl::StatusOr<director::CancelResult> answer) {
-                         if (!answer.ok()) return call.Finish(answer.status());
-                         driver_.GetTask(
-                             id, [call, answer = *answer](const absl::StatusOr<core::Task>& task) {
-                               v1::CancelTaskResponse done;
-                               done.set_outcome(OutcomeOf(answer));
-                               // The cancel has succeeded even if the task can no longer be read.
-                               if (task.ok()) {
-                                 *done.mutable_task() = wire::ToProto(*task);
-                                 wire::ReduceToBasicView(*done.mutable_task());
-                               }
-                               call.Finish(std::move(done));
-                             });
-                       });
+    driver_.Post(director::MakeCommand(
+        {},
+        [id = *id, why](director::DirectorEngine& engine, director::Moment now) {
+          return engine.Cancel(id, server::kIdentity, why, now);
+        },
+        [this, id = *id, call](absl::StatusOr<director::CancelResult> answer) {
+          if (!answer.ok()) return call.Finish(answer.status());
+          driver_.GetTask(id, [call, answer = *answer](const absl::StatusOr<core::Task>& task) {
+            v1::CancelTaskResponse done;
+            done.set_outcome(OutcomeOf(answer));
+            // The cancel has succeeded even if the task can no longer be read.
+            if (task.ok()) {
+              *done.mutable_task() = wire::ToProto(*task);
+              wire::ReduceToBasicView(*done.mutable_task());
+            }
+            call.Finish(std::move(done));
+          });
+        }));
   };
   return server::Unary(context, response, cancel);
 }
@@ -302,15 +317,15 @@ grpc::ServerUnaryReactor* QueueService::ListSessions(grpc::CallbackServerContext
     const absl::StatusOr<director::TaskSessionQuery> query =
         TaskSessionQueryFrom(scope.Unseal(*request));
     if (!query.ok()) return call.Finish(query.status());
-    driver_.PostCall<director::TaskSessionPage>(
-        director::Command::Access::kRead,
+    driver_.Post(director::MakeCommand(
+        {.access = director::Command::Access::kRead},
         [query = *query](director::DirectorEngine& engine, director::Moment) {
-          return engine.ListTaskSessions(query);
+          return engine.views().ListTaskSessions(query);
         },
         [call, scope](const absl::StatusOr<director::TaskSessionPage>& page) {
           if (!page.ok()) return call.Finish(page.status());
           call.Finish(scope.Seal(ListResponse(*page)));
-        });
+        }));
   };
   return server::Unary(context, response, list);
 }
@@ -368,10 +383,15 @@ grpc::ServerUnaryReactor* QueueService::ExplainTask(grpc::CallbackServerContext*
   const auto explain = [&](const server::UnaryCall<v1::ExplainTaskResponse>& call) {
     const absl::StatusOr<core::QueueId> id = QueueIdFrom(request->queue_id());
     if (!id.ok()) return call.Finish(id.status());
-    driver_.ExplainTask(*id, [call, id = *id](const absl::StatusOr<director::Explanation>& found) {
-      if (!found.ok()) return call.Finish(found.status());
-      call.Finish(ToProto(id, *found));
-    });
+    driver_.Post(director::MakeCommand(
+        {.access = director::Command::Access::kRead},
+        [id = *id](director::DirectorEngine& engine, director::Moment now) {
+          return engine.views().Explain(id, now);
+        },
+        [call, id = *id](const absl::StatusOr<director::Explanation>& found) {
+          if (!found.ok()) return call.Finish(found.status());
+          call.Finish(ToProto(id, *found));
+        }));
   };
   return server::Unary(context, response, explain);
 }
@@ -382,8 +402,12 @@ grpc::ServerUnaryReactor* QueueService::GetQueueStatus(grpc::CallbackServerConte
                                                        const v1::GetQueueStatusRequest*,
                                                        v1::QueueStatus* response) {
   return server::Unary(context, response, [this](const server::UnaryCall<v1::QueueStatus>& call) {
-    driver_.GetQueueStatus(
-        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); });
+    driver_.Post(director::MakeCommand(
+        {.access = director::Command::Access::kRead},
+        [](director::DirectorEngine& engine, director::Moment now) {
+          return engine.views().Status(now);
+        },
+        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); }));
   });
 }
 
@@ -394,13 +418,13 @@ grpc::ServerUnaryReactor* QueueService::SwitchQueue(grpc::CallbackServerContext*
     wire::FieldChecks checks;
     const std::string reason = wire::ReadText("why", why, core::kErrorBytesMax, checks);
     if (!checks.status().ok()) return call.Finish(checks.status());
-    driver_.PostCall<core::QueueStatus>(
-        director::Command::Access::kWrite,
+    driver_.Post(director::MakeCommand(
+        {},
         [command, reason](director::DirectorEngine& engine, director::Moment now) {
           (engine.*command)(server::kIdentity, reason, now);
-          return engine.Status(now);
+          return engine.views().Status(now);
         },
-        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); });
+        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); }));
   };
   return server::Unary(context, response, switch_queue);
 }
@@ -415,13 +439,13 @@ grpc::ServerUnaryReactor* QueueService::ResumeQueue(grpc::CallbackServerContext*
                                                     const v1::ResumeQueueRequest*,
                                                     v1::QueueStatus* response) {
   return server::Unary(context, response, [this](const server::UnaryCall<v1::QueueStatus>& call) {
-    driver_.PostCall<core::QueueStatus>(
-        director::Command::Access::kWrite,
+    driver_.Post(director::MakeCommand(
+        {},
         [](director::DirectorEngine& engine, director::Moment now) {
           engine.Resume(now);
-          return engine.Status(now);
+          return engine.views().Status(now);
         },
-        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); });
+        [call](const absl::StatusOr<core::QueueStatus>& status) { Finish(call, status); }));
   });
 }
 
@@ -435,13 +459,15 @@ grpc::ServerUnaryReactor* QueueService::KickDispatcher(grpc::CallbackServerConte
                                                        const v1::KickDispatcherRequest*,
                                                        v1::KickDispatcherResponse* response) {
   const auto kick = [this](const server::UnaryCall<v1::KickDispatcherResponse>& call) {
-    driver_.KickDispatcher([call](const absl::StatusOr<director::KickResult>& kicked) {
-      if (!kicked.ok()) return call.Finish(kicked.status());
-      v1::KickDispatcherResponse done;
-      done.set_backoffs_ended(kicked->backoffs);
-      done.set_suspicions_ended(kicked->suspicions);
-      call.Finish(std::move(done));
-    });
+    driver_.Post(director::MakeCommand(
+        {}, [](director::DirectorEngine& engine, director::Moment now) { return engine.Kick(now); },
+        [call](const absl::StatusOr<director::KickResult>& kicked) {
+          if (!kicked.ok()) return call.Finish(kicked.status());
+          v1::KickDispatcherResponse done;
+          done.set_backoffs_ended(kicked->backoffs);
+          done.set_suspicions_ended(kicked->suspicions);
+          call.Finish(std::move(done));
+        }));
   };
   return server::Unary(context, response, kick);
 }

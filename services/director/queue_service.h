@@ -60,6 +60,9 @@ inline void ReportRejectedSubmit(const absl::Status& why, const director::Submit
                      .origin = origin});
 }
 
+// Returns the answer to an accepted submit, without its task.
+v1::SubmitTaskResponse SubmitResponse(const director::SubmitResult& submitted);
+
 // v1::QueueService::CallbackService, except that SubmitTasks receives unparsed messages (see
 // SubmitTasksCall).
 struct QueueServiceMethods {

@@ -24,8 +24,8 @@ class Answers {
   // The agent sends `text` in every field that it can set.
   explicit Answers(const std::string& text) {
     core::Submission submission = test::EngineFixture::Prompt();
-    submission.spec.retry_on = {*core::ParseRetryRule("exit:*")};
-    submission.spec.max_attempts = 2;
+    submission.spec.terms.retry_on = {*core::ParseRetryRule("exit:*")};
+    submission.spec.terms.max_attempts = 2;
     director_.Connect("agent-1");
     rejected_ = director_.Add(test::EngineFixture::Prompt());
     director_.AnswerStart(rejected_, absl::InvalidArgumentError(text));
@@ -48,7 +48,7 @@ class Answers {
       }
     }
     const director::AgentPage agents =
-        director_.engine().ListAgents({.page_size = 10}, director_.now());
+        director_.engine().views().ListAgents({.page_size = 10}, director_.now());
     return Parses(ListResponse(agents));
   }
   void Restart() { director_.Restart(); }

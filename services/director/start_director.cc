@@ -25,7 +25,6 @@
 #include "services/director/director_metrics.h"
 #include "services/director/fleet_service.h"
 #include "services/director/queue_service.h"
-#include "services/director/task_spans.h"
 
 namespace callboard {
 namespace {
@@ -75,17 +74,18 @@ constexpr absl::Duration kShutdownTimeout = absl::Milliseconds(400);
 store::OutputKeeper::FindForgotten ForgottenTaskFinder(director::DirectorDriver& driver) {
   using Tasks = store::OutputKeeper::Tasks;
   return [&driver](const Tasks& tasks, const std::function<void(Tasks)>& reply) {
-    driver.PostCall<Tasks>(
-        director::Command::Access::kRead,
-        [tasks](director::DirectorEngine& engine, director::Moment) -> absl::StatusOr<Tasks> {
+    driver.Post(director::MakeCommand(
+        {.access = director::Command::Access::kRead},
+        [tasks](director::DirectorEngine& engine, director::Moment) {
           Tasks forgotten;
           for (const core::QueueId& task : tasks) {
-            if (absl::IsNotFound(engine.Summarize(task).status())) forgotten.push_back(task);
+            if (absl::IsNotFound(engine.views().Summarize(task).status()))
+              forgotten.push_back(task);
           }
           return forgotten;
         },
         // On an error nothing is reported as forgotten; the keeper asks again later.
-        [reply](const absl::StatusOr<Tasks>& forgotten) { reply(forgotten.value_or(Tasks())); });
+        [reply](const absl::StatusOr<Tasks>& forgotten) { reply(forgotten.value_or(Tasks())); }));
   };
 }
 
@@ -105,7 +105,6 @@ struct Components {
   std::optional<flow::ThreadPool> pool;
   std::optional<flow::Flow> flow;
   std::optional<DirectorMetrics> metrics;
-  std::optional<TaskSpans> spans;
   std::optional<server::CallTracer> tracer;
   std::unique_ptr<store::OutputKeeper> outputs;
   std::unique_ptr<director::DirectorDriver> driver;
@@ -165,28 +164,21 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
   const bool is_traced = context.telemetry().enabled();
   components->metrics.emplace(
       QueueMetrics::Registries{context.metrics(), is_traced ? &context.exemplars() : nullptr},
-      context.readiness());
-  director::Observer* observer = &*components->metrics;
-  if (is_traced) {
-    observer = &components->spans.emplace(*components->metrics, context.telemetry());
-  }
+      context.readiness(), is_traced ? &context.telemetry() : nullptr);
   components->tracer.emplace(context.tracing());
   ASSIGN_OR_RETURN(components->driver, director::DirectorDriver::Open(
                                            options,
                                            {context.clock(), context.random(), *components->stores,
-                                            *components->link, observer},
+                                            *components->link, &*components->metrics},
                                            *components->flow));
   director::DirectorDriver& driver = *components->driver;
   ASSIGN_OR_RETURN(
       components->outputs,
       store::OutputKeeper::Start({.folder = std::filesystem::path(config.data_dir()) / "logs"},
                                  context.clock(), ForgottenTaskFinder(driver)));
-  components->queue.emplace(driver, *observer, *components->outputs, context.clock(),
+  components->queue.emplace(driver, *components->metrics, *components->outputs, context.clock(),
                             *components->tracer);
-  components->fleet.emplace(
-      driver, [&link = *components->link](const std::string& name, const std::string& address) {
-        link.Dial(address, link::GrpcAgentLink::DialPolicy::kWhileAnnounced, name);
-      });
+  components->fleet.emplace(driver, *components->link);
   components->receiver.emplace(driver, *components->link, *components->outputs);
   for (const std::string& address : config.fleet().agents()) {
     components->link->Dial(address, link::GrpcAgentLink::DialPolicy::kAlways);
@@ -197,10 +189,15 @@ absl::StatusOr<std::unique_ptr<server::Server>> StartDirector(
                    {v1::FleetService::service_full_name(), &*components->fleet}},
       .status =
           [&driver](server::ServerDefinition::StatusCallback reply) {
-            driver.GetQueueStatus([reply](const absl::StatusOr<core::QueueStatus>& status) {
-              if (!status.ok()) return reply(status.status());
-              reply(StatusPage(*status));
-            });
+            driver.Post(director::MakeCommand(
+                {.access = director::Command::Access::kRead},
+                [](director::DirectorEngine& engine, director::Moment now) {
+                  return engine.views().Status(now);
+                },
+                [reply](const absl::StatusOr<core::QueueStatus>& status) {
+                  if (!status.ok()) return reply(status.status());
+                  reply(StatusPage(*status));
+                }));
           },
       .drain = [&driver] { driver.BeginDrain(); },
       .finish =

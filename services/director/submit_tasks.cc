@@ -17,10 +17,9 @@
 #include "libs/base/check.h"
 #include "libs/base/error.h"
 #include "libs/core/limits.h"
-#include "libs/wire/enums.h"
 #include "libs/wire/fields.h"
+#include "libs/wire/spec.h"
 #include "libs/wire/status.h"
-#include "libs/wire/task.h"
 #include "services/director/queue_service.h"
 
 namespace callboard {
@@ -89,31 +88,13 @@ absl::StatusOr<std::vector<absl::string_view>> SplitItems(absl::string_view mess
   return items;
 }
 
-// Parses an item. `request` is empty when the item is malformed.
-absl::StatusOr<core::Submission> SubmissionFrom(absl::string_view item,
-                                                v1::SubmitTaskRequest& request) {
-  const absl::Status parsed = wire::Parse(item, request);
-  if (!parsed.ok()) {
-    request.Clear();
-    return parsed;
-  }
-  return wire::FromProto(request);
-}
-
 void Write(const SubmitStream::Answer& answer, v1::SubmitTasksResponse::Item& item) {
   item.set_index(answer.index);
   if (const auto* error = std::get_if<absl::Status>(&answer.decision)) {
     *item.mutable_refused() = wire::ToProto(*error);
     return;
   }
-  const auto& submitted = std::get<director::SubmitResult>(answer.decision);
-  v1::SubmitTaskResponse& accepted = *item.mutable_accepted();
-  if (submitted.queue_id != core::QueueId()) {
-    accepted.set_queue_id(core::ToString(submitted.queue_id));
-  }
-  accepted.set_position(submitted.position);
-  accepted.set_state(wire::ToProto(wire::kTaskStates, submitted.state));
-  accepted.set_deduplicated(submitted.deduplicated);
+  *item.mutable_accepted() = SubmitResponse(std::get<director::SubmitResult>(answer.decision));
 }
 
 }  // namespace
@@ -143,8 +124,11 @@ absl::StatusOr<std::vector<SubmitStream::Item>> SubmitTasksCall::ItemsFrom(
   items.reserve(sent.size());
   for (const absl::string_view item : sent) {
     v1::SubmitTaskRequest submit;
-    absl::StatusOr<core::Submission> submission = SubmissionFrom(item, submit);
+    const absl::Status parsed = wire::Parse(item, submit);
+    if (!parsed.ok()) submit.Clear();
     origins.push_back(OriginOf(submit, arrived, trace_.value_or(core::SpanContext())));
+    absl::StatusOr<core::Submission> submission =
+        parsed.ok() ? wire::ReadSubmit(std::move(submit), driver_.default_max_attempts()) : parsed;
     if (submission.ok()) {
       submission->trace = tracer_.Begin(trace_).context;
       // If the submit is rejected or cancelled, its log line and span are in the trace that the

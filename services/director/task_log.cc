@@ -210,7 +210,7 @@ std::vector<base::LogField> FieldsOf(QueueEvent event, const core::TaskRecord& r
     case QueueEvent::kTaskAdded: {
       const core::TaskSpec& spec = *std::get<core::TaskAdmitted>(record.change).spec;
       fields.emplace_back("depth", record.event.place_after);
-      fields.emplace_back("source", core::Name(spec.source.value_or(core::TaskSource::kApi)));
+      fields.emplace_back("source", core::Name(spec.terms.source));
       break;
     }
     case QueueEvent::kDispatch:

@@ -13,6 +13,7 @@
 #include "libs/base/error.h"
 #include "libs/core/trace.h"
 #include "libs/testing/files.h"
+#include "libs/testing/submissions.h"
 
 namespace callboard {
 namespace {
@@ -76,13 +77,11 @@ std::vector<std::string> LogOf(const core::TaskRecord& record, const TaskStep& s
 }
 
 TEST(QueueEventsTest, AdmissionIsLoggedWithoutTheTasksContent) {
-  core::TaskSpec spec;
-  spec.prompt = "secret prompt";
-  spec.env = {{"TOKEN", "secret"}};
-  spec.payload = "secret payload";
-  spec.source = core::TaskSource::kScheduler;
-  core::TaskRecord record =
-      Record(core::TaskAdmitted{.spec = std::make_shared<const core::TaskSpec>(spec)});
+  v1::SubmitTaskRequest submit = test::MakeSubmit("secret prompt");
+  (*submit.mutable_env())["TOKEN"] = "secret";
+  submit.set_payload("secret payload");
+  submit.set_source("scheduler");
+  core::TaskRecord record = Record(core::TaskAdmitted{.spec = test::ToSpec(submit)});
   record.event.place_after = 5;
   EXPECT_THAT(LogOf(record, kPending), ElementsAre(absl::StrCat("INFO queue=task_added ", kName,
                                                                 " depth=5 source=scheduler")));

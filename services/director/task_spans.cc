@@ -180,20 +180,19 @@ ports::FinishedSpan SpanOf(const director::CancelledTask& task) {
   return span;
 }
 
-void TaskSpans::OnCancel(const director::CancelledTask& task) {
-  observer_.OnCancel(task);
-  if (task.origin.trace.trace_id != core::TraceId() && telemetry_.ShouldRecord(task.origin.trace)) {
-    telemetry_.Emit(SpanOf(task));
+void EmitSpan(const director::CancelledTask& task, ports::Telemetry& telemetry) {
+  if (task.origin.trace.trace_id != core::TraceId() && telemetry.ShouldRecord(task.origin.trace)) {
+    telemetry.Emit(SpanOf(task));
   }
 }
 
-void TaskSpans::OnTurn(absl::Span<const core::Record> records, absl::Span<const TaskStep> steps) {
-  observer_.OnTurn(records, steps);
+void EmitSpans(absl::Span<const core::Record> records, absl::Span<const TaskStep> steps,
+               ports::Telemetry& telemetry) {
   for (const TaskStep& step : steps) {
     const auto& record = std::get<core::TaskRecord>(records[step.record]);
-    if (!EndsSpan(record) || !telemetry_.ShouldRecord(step.trace)) continue;
-    telemetry_.EmitLater(step.trace,
-                         [fields = SpanFieldsOf(record), step] { return SpanOf(fields, step); });
+    if (!EndsSpan(record) || !telemetry.ShouldRecord(step.trace)) continue;
+    telemetry.EmitLater(step.trace,
+                        [fields = SpanFieldsOf(record), step] { return SpanOf(fields, step); });
   }
 }
 

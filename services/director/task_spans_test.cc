@@ -170,38 +170,26 @@ std::string FullText(const ports::FinishedSpan& span) {
   return text;
 }
 
-class NullObserver final : public director::Observer {
-  void OnService(director::Service, const absl::Status&) override {}
-  void OnCommit(size_t, absl::Duration) override {}
-  void OnTurn(absl::Span<const core::Record>, absl::Span<const TaskStep>) override {}
-  void OnOrphans(absl::Span<const director::OrphanResult>) override {}
-  void OnStateChange(const director::QueueLevels&) override {}
-  void OnAgents(const director::AgentCounts&) override {}
-};
-
 TEST(TaskSpansTest, UnsampledTraceHasNoSpans) {
-  NullObserver null_observer;
   test::RecordedSpans spans;
-  TaskSpans task_spans(null_observer, spans);
   const std::vector<core::Record> records = {Record(core::TaskDispatched{})};
   TaskStep step = StepFrom(LifecycleState::kPending, 0);
   step.trace.sampled = false;
-  task_spans.OnTurn(records, {step});
+  EmitSpans(records, {step}, spans);
   EXPECT_THAT(spans.All(), IsEmpty());
   step.trace.sampled = true;
-  task_spans.OnTurn(records, {step});
+  EmitSpans(records, {step}, spans);
   EXPECT_EQ(spans.Only().name, "queue.wait");
 }
 
 TEST(TaskSpansTest, CancelSpanLastsAsLongAsItsCallerWaited) {
-  NullObserver null_observer;
   test::RecordedSpans spans;
-  TaskSpans task_spans(null_observer, spans);
   core::SpanContext trace = kSubmit;
   trace.sampled = true;
-  task_spans.OnCancel({.phase = director::CancelPhase::kWaiting,
-                       .at = kNow,
-                       .origin = {.arrived = kNow - absl::Seconds(4), .trace = trace}});
+  EmitSpan({.phase = director::CancelPhase::kWaiting,
+            .at = kNow,
+            .origin = {.arrived = kNow - absl::Seconds(4), .trace = trace}},
+           spans);
   const ports::FinishedSpan span = spans.Only();
   EXPECT_EQ(span.name, "queue.cancel");
   EXPECT_TRUE(span.context.trace_id == kSubmit.trace_id);
@@ -211,10 +199,8 @@ TEST(TaskSpansTest, CancelSpanLastsAsLongAsItsCallerWaited) {
 }
 
 TEST(TaskSpansTest, CancelWithoutATraceHasNoSpan) {
-  NullObserver null_observer;
   test::RecordedSpans spans;
-  TaskSpans(null_observer, spans)
-      .OnCancel({.phase = director::CancelPhase::kQueued, .queue_id = kTask});
+  EmitSpan({.phase = director::CancelPhase::kQueued, .queue_id = kTask}, spans);
   EXPECT_THAT(spans.All(), IsEmpty());
 }
 
@@ -239,13 +225,11 @@ TEST(TaskSpansTest, SpanThatIsBuiltLaterIsComplete) {
       {core::TaskEnded{.state = LifecycleState::kCompleted, .run = core::RunResult{}},
        LifecycleState::kWorking}};
   for (const auto& [change, from] : steps) {
-    NullObserver null_observer;
     test::RecordedSpans spans;
-    TaskSpans task_spans(null_observer, spans);
     const core::TaskRecord record = Record(change);
     TaskStep step = StepFrom(from, 2);
     step.trace.sampled = true;
-    task_spans.OnTurn({core::Record(record)}, {step});
+    EmitSpans({core::Record(record)}, {step}, spans);
     EXPECT_EQ(FullText(spans.Only()), FullText(SpanOf(record, step)));
   }
 }

@@ -13,6 +13,7 @@
 #include "libs/wire/fields.h"
 #include "libs/wire/job.h"
 #include "libs/wire/page.h"
+#include "libs/wire/spec.h"
 #include "libs/wire/task.h"
 #include "libs/wire/time.h"
 

@@ -209,19 +209,53 @@ TEST_F(ApiTest, EveryReasonAndEventOfTheDesignExists) {
   }
 }
 
-// A submit becomes its task: common fields must have the same number and type.
-TEST_F(ApiTest, CommonFieldsOfSubmitAndTaskAreEqual) {
+// A submit becomes a spec, and the spec a task, by their bytes: common fields must be equal.
+TEST_F(ApiTest, CommonFieldsOfSubmitSpecAndTaskAreEqual) {
   const Descriptor& task = *v1::Task::descriptor();
+  const Descriptor& spec = *v1::TaskSpec::descriptor();
   const Descriptor& submit = *v1::SubmitTaskRequest::descriptor();
+  const auto expect_equal = [](const FieldDescriptor& field, const Descriptor& other) {
+    const FieldDescriptor* twin = other.FindFieldByNumber(field.number());
+    ASSERT_NE(twin, nullptr) << field.full_name();
+    EXPECT_EQ(twin->name(), field.name()) << field.full_name();
+    EXPECT_EQ(twin->type(), field.type()) << field.full_name();
+    EXPECT_EQ(twin->label(), field.label()) << field.full_name();
+    EXPECT_EQ(twin->has_presence(), field.has_presence()) << field.full_name();
+  };
+  int of_admission = 0;
   for (int i = 0; i < submit.field_count(); ++i) {
     const FieldDescriptor& field = *submit.field(i);
-    if (field.name() == "ticket" || field.name() == "validate_only") continue;
-    const FieldDescriptor* twin = task.FindFieldByName(field.name());
-    ASSERT_NE(twin, nullptr) << field.name();
-    EXPECT_EQ(twin->number(), field.number()) << field.name();
-    EXPECT_EQ(twin->type(), field.type()) << field.name();
-    EXPECT_EQ(twin->label(), field.label()) << field.name();
+    if (spec.IsReservedNumber(field.number())) {
+      ++of_admission;
+      EXPECT_TRUE(spec.IsReservedName(field.name())) << field.name();
+    } else {
+      expect_equal(field, spec);
+    }
   }
+  EXPECT_EQ(of_admission, 3) << "policy, ticket and validate_only";
+  for (int i = 0; i < spec.field_count(); ++i) {
+    expect_equal(*spec.field(i), submit);
+    expect_equal(*spec.field(i), task);
+  }
+}
+
+// The basic view of a task removes the fields with this option; it looks at top-level fields only.
+TEST_F(ApiTest, OnlyTopLevelFieldsOfATaskAreSensitive) {
+  std::vector<const Descriptor*> types;
+  for (const auto* file :
+       {v1::Task::descriptor()->file(), v1::SubmitTaskRequest::descriptor()->file(),
+        v1::AgentRun::descriptor()->file()}) {
+    for (int i = 0; i < file->message_type_count(); ++i) types.push_back(file->message_type(i));
+  }
+  int sensitive = 0;
+  for (const Descriptor* type : types) {
+    for (int i = 0; i < type->field_count(); ++i) {
+      if (!type->field(i)->options().GetExtension(v1::sensitive)) continue;
+      ++sensitive;
+      EXPECT_EQ(type, v1::Task::descriptor()) << type->field(i)->full_name();
+    }
+  }
+  EXPECT_EQ(sensitive, 3) << "payload, env and result";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "libs/base/check.h"
 #include "libs/director/engine.h"
 #include "libs/testing/fake_environment.h"
+#include "libs/testing/submissions.h"
 
 namespace callboard {
 namespace {
@@ -32,8 +33,7 @@ class LoadedEngine {
   }
 
   core::QueueId Submit() {
-    core::Submission submission;
-    submission.spec.prompt = "echo hello";
+    core::Submission submission = test::SubmissionOf("echo hello");
     submission.spec.request_id = absl::StrCat("request-", ++requests_);
     auto decision =
         engine_.Submit(director::MakeSubmitRequest("me", std::move(submission), now_.wall), now_);
@@ -44,11 +44,11 @@ class LoadedEngine {
     engine_.Resume(now_);
     core::FenceToken token;
     for (const director::Outcome::Message& message : engine_.TakeOutcome().messages) {
-      if (const auto* start = std::get_if<core::StartRun>(&message.item)) token = start->token;
+      if (const auto* start = std::get_if<core::StartRun>(&message.message)) token = start->token;
     }
-    engine_.OnItems(core::AgentSessionId(1), {core::StartAnswer{token, absl::OkStatus()}}, now_);
+    engine_.OnMessages(core::AgentSessionId(1), {core::StartAnswer{token, absl::OkStatus()}}, now_);
     engine_.Pause("benchmark", "", now_);
-    engine_.OnItems(core::AgentSessionId(1), {core::RunEnded{token, {}}}, now_);
+    engine_.OnMessages(core::AgentSessionId(1), {core::RunEnded{token, {}}}, now_);
     benchmark::DoNotOptimize(engine_.TakeOutcome());
   }
   void Cancel(core::QueueId id) {
@@ -117,14 +117,15 @@ void BM_GetTask(benchmark::State& state) {
     if (i++ % step == 0) some.push_back(entry->task.queue_id);
   }
   for (auto _ : state) {
-    benchmark::DoNotOptimize(loaded.engine().Summarize(some[loaded.random().Below(some.size())]));
+    benchmark::DoNotOptimize(
+        loaded.engine().views().Summarize(some[loaded.random().Below(some.size())]));
   }
 }
 BENCHMARK(BM_GetTask)->Apply(Pending);
 
 void BM_Status(benchmark::State& state) {
   LoadedEngine loaded(state.range(0));
-  for (auto _ : state) benchmark::DoNotOptimize(loaded.engine().Status(loaded.now()));
+  for (auto _ : state) benchmark::DoNotOptimize(loaded.engine().views().Status(loaded.now()));
 }
 BENCHMARK(BM_Status)->Apply(Pending);
 

@@ -10,6 +10,7 @@
 #include "libs/director/engine.h"
 #include "libs/store/rocksdb_store.h"
 #include "libs/system/system.h"
+#include "libs/testing/submissions.h"
 
 namespace callboard {
 namespace {
@@ -37,10 +38,11 @@ void FillStore(const std::filesystem::path& folder, uint64_t tasks) {
   const auto now = [&] { return director::Moment{clock.WallNow(), clock.MonotonicNow()}; };
   engine.Begin(now());
   for (uint64_t i = 1; i <= tasks; ++i) {
-    core::Submission submission;
-    submission.spec.prompt = NewPrompt(random);
-    submission.spec.request_id = absl::StrCat("request-", i);
-    engine.Submit(director::MakeSubmitRequest("me", std::move(submission), clock.WallNow()), now());
+    v1::SubmitTaskRequest submit = test::MakeSubmit(NewPrompt(random));
+    submit.set_request_id(absl::StrCat("request-", i));
+    engine.Submit(
+        director::MakeSubmitRequest("me", test::ToSubmission(std::move(submit)), clock.WallNow()),
+        now());
     if (i % kTasksPerBatch == 0 || i == tasks)
       CHECK_OK(store->Commit(engine.TakeOutcome().records));
   }

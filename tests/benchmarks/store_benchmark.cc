@@ -24,6 +24,7 @@
 #include "libs/store/rocksdb_store.h"
 #include "libs/system/system.h"
 #include "libs/testing/engine_fixture.h"
+#include "libs/testing/submissions.h"
 #include "tests/benchmarks/filled_store.h"
 
 namespace callboard {
@@ -152,9 +153,7 @@ class TracedStore final : public ports::EventStore {
   absl::StatusOr<std::vector<core::TaskRecord>> TaskRecords(core::QueueId id) const override {
     return store_->TaskRecords(id);
   }
-  absl::StatusOr<core::SpecPtr> TaskSpec(core::QueueId id) const override {
-    return store_->TaskSpec(id);
-  }
+  absl::StatusOr<core::SpecBytes> Spec(core::QueueId id) const override { return store_->Spec(id); }
   absl::StatusOr<ports::Checkpoint> CreateCheckpoint(const std::string& name) const override {
     return store_->CreateCheckpoint(name);
   }
@@ -207,21 +206,21 @@ class InstantAgents final : public ports::AgentLink {
     while (completed_ < completed) changed_.Wait(mutex_);
   }
 
-  void Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) override {
-    for (const core::DirectorItem& item : items) Handle(session, item);
+  void Send(core::AgentSessionId session, std::vector<core::DirectorMessage> messages) override {
+    for (const core::DirectorMessage& message : messages) Handle(session, message);
   }
   void Redial(uint64_t) override {}
 
  private:
-  void Handle(core::AgentSessionId session, const core::DirectorItem& item) {
-    if (const auto* start = std::get_if<core::StartRun>(&item)) {
+  void Handle(core::AgentSessionId session, const core::DirectorMessage& message) {
+    if (const auto* start = std::get_if<core::StartRun>(&message)) {
       Post([session, token = start->token](director::DirectorEngine& engine, director::Moment now) {
-        engine.OnItems(
+        engine.OnMessages(
             session,
             {core::StartAnswer{token, absl::OkStatus()}, core::RunEnded{token, {.exit_code = 0}}},
             now);
       });
-    } else if (std::holds_alternative<core::ResultAck>(item)) {
+    } else if (std::holds_alternative<core::ResultAck>(message)) {
       base::MutexLock lock(mutex_);
       ++completed_;
       changed_.NotifyOne();
@@ -229,7 +228,8 @@ class InstantAgents final : public ports::AgentLink {
   }
 
   void Post(std::function<void(director::DirectorEngine&, director::Moment)> tell) {
-    driver_->Post(director::AgentCommand(std::move(tell), director::Command::Origin::kLink));
+    driver_->Post(
+        director::MakeCommand({.origin = director::Command::Origin::kLink}, std::move(tell)));
   }
 
   director::DirectorDriver* driver_ = nullptr;
@@ -247,8 +247,9 @@ class Callers {
   void Prepare(size_t tasks) {
     submissions_.resize(tasks);
     for (core::Submission& submission : submissions_) {
-      submission.spec.prompt = std::string(kPromptBytes, 'x');
-      submission.spec.request_id = absl::StrCat("request-", ++last_);
+      v1::SubmitTaskRequest submit = test::MakeSubmit(std::string(kPromptBytes, 'x'));
+      submit.set_request_id(absl::StrCat("request-", ++last_));
+      submission = test::ToSubmission(std::move(submit));
     }
   }
   // Submits everything; returns when all is answered.

@@ -15,6 +15,7 @@
 #include "libs/system/system.h"
 #include "libs/testing/engine_fixture.h"
 #include "libs/testing/memory_event_store.h"
+#include "libs/testing/submissions.h"
 #include "services/director/director_metrics.h"
 
 namespace callboard {
@@ -65,7 +66,12 @@ void BM_DriverTurn(benchmark::State& state) {
       *director::DirectorDriver::Open({}, {clock, random, stores, agents}, flow.flow());
   Slot answered;
   for (auto _ : state) {
-    driver->GetQueueStatus([&answered](const auto& status) { answered.Put(status.ok()); });
+    driver->Post(director::MakeCommand(
+        {.access = director::Command::Access::kRead},
+        [](director::DirectorEngine& engine, director::Moment now) {
+          return engine.views().Status(now);
+        },
+        [&answered](const auto& status) { answered.Put(status.ok()); }));
     benchmark::DoNotOptimize(answered.Take());
   }
 }
@@ -79,7 +85,8 @@ void BM_WatchTask(benchmark::State& state) {
   server::Readiness readiness;
   DirectorMetrics director_metrics({metrics}, readiness);
   const std::vector<core::Record> records = {
-      core::TaskRecord{.change = core::TaskAdmitted{.spec = std::make_shared<core::TaskSpec>()}},
+      core::TaskRecord{.change =
+                           core::TaskAdmitted{.spec = test::ToSpec(test::MakeSubmit("echo"))}},
       core::TaskRecord{.change = core::TaskDispatched{.dispatch = core::DispatchNumber(1)}},
       core::TaskRecord{.change = core::StartAccepted()},
       core::TaskRecord{.change = core::TaskEnded()}};

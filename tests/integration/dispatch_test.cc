@@ -72,10 +72,10 @@ struct TestCluster {
                                    .agent_time = absl::Seconds(1),
                                    .running = std::move(running)});
   }
-  void ReportFree() { agent.Send(core::AgentItem(core::LoadReport{{{"default", {slots, 0}}}})); }
+  void ReportFree() { agent.Send(core::LoadReport{{{"default", {slots, 0}}}}); }
   // Starts a task that the agent accepts.
   FenceToken Run(const std::string& id) {
-    const FenceToken token = agent.NextItem<StartRun>().token;
+    const FenceToken token = agent.NextMessage<StartRun>().token;
     agent.Accept(token);
     client.WaitFor(id, v1::Task::STATE_WORKING);
     return token;
@@ -110,8 +110,8 @@ TEST(DispatchTest, SubmittedTasksStartInOrder) {
   EXPECT_EQ(cluster.client.Get(second).position(), 1u);
   EXPECT_EQ(cluster.client.Get(cluster.client.Submit("third")).position(), 2u);
   cluster.agent.Finish(token);
-  EXPECT_EQ(cluster.agent.NextItem<core::ResultAck>().token, token);
-  EXPECT_EQ(cluster.agent.NextItem<StartRun>().spec->prompt, "second");
+  EXPECT_EQ(cluster.agent.NextMessage<core::ResultAck>().token, token);
+  EXPECT_EQ(cluster.agent.NextMessage<StartRun>().run->prompt, "second");
 }
 
 TEST(DispatchTest, ReadyAndDelayedTasksAreListedSeparately) {
@@ -142,23 +142,23 @@ TEST(DispatchTest, ReadyAndDelayedTasksAreListedSeparately) {
 TEST(DispatchTest, SuccessfulRunIsCompletedAndAcknowledged) {
   TestCluster cluster;
   const std::string id = cluster.client.Submit("task");
-  const StartRun start = cluster.agent.NextItem<StartRun>();
-  EXPECT_EQ(start.spec->prompt, "task");
+  const StartRun start = cluster.agent.NextMessage<StartRun>();
+  EXPECT_EQ(start.run->prompt, "task");
   EXPECT_EQ(core::ToString(start.token.queue_id), id);
   EXPECT_EQ(cluster.client.Get(id).state(), v1::Task::STATE_DISPATCHING);
   cluster.agent.Accept(start.token);
   cluster.client.WaitFor(id, v1::Task::STATE_WORKING);
   cluster.agent.Finish(start.token, {.exit_code = 0, .result = "42"});
   EXPECT_EQ(cluster.client.WaitFor(id, v1::Task::STATE_COMPLETED).result(), "42");
-  EXPECT_EQ(cluster.agent.NextItem<core::ResultAck>().token, start.token);
+  EXPECT_EQ(cluster.agent.NextMessage<core::ResultAck>().token, start.token);
 }
 
 TEST(DispatchTest, BusyRequeuesWithoutCountingAnAttempt) {
   TestCluster cluster;
   const std::string first = cluster.client.Submit("first");
   const std::string second = cluster.client.Submit("second");
-  const StartRun start = cluster.agent.NextItem<StartRun>();
-  EXPECT_EQ(start.spec->prompt, "first");
+  const StartRun start = cluster.agent.NextMessage<StartRun>();
+  EXPECT_EQ(start.run->prompt, "first");
   cluster.agent.Reject(start.token, base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"));
   const v1::Task busy = cluster.client.WaitFor(first, v1::Task::STATE_PENDING);
   EXPECT_EQ(busy.position(), 2u);
@@ -167,7 +167,7 @@ TEST(DispatchTest, BusyRequeuesWithoutCountingAnAttempt) {
   EXPECT_EQ(cluster.client.Get(second).position(), 1u);
   // The agent is full until its next load report.
   cluster.ReportFree();
-  EXPECT_EQ(cluster.agent.NextItem<StartRun>().spec->prompt, "second");
+  EXPECT_EQ(cluster.agent.NextMessage<StartRun>().run->prompt, "second");
 }
 
 TEST(DispatchTest, TaskKeepsItsPlaceFromTheFifthBusyOn) {
@@ -176,10 +176,10 @@ TEST(DispatchTest, TaskKeepsItsPlaceFromTheFifthBusyOn) {
   cluster.client.Submit("b");
   std::string started;
   for (int i = 1; i <= 10; ++i) {
-    const StartRun start = cluster.agent.NextItem<StartRun>();
-    absl::StrAppend(&started, start.spec->prompt);
+    const StartRun start = cluster.agent.NextMessage<StartRun>();
+    absl::StrAppend(&started, start.run->prompt);
     cluster.agent.Reject(start.token, base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"));
-    cluster.agent.Send(core::AgentItem(core::Heartbeat{absl::Seconds(1 + i), {}}));
+    cluster.agent.Send(core::Heartbeat{absl::Seconds(1 + i), {}});
     cluster.ReportFree();
   }
   EXPECT_EQ(started, "ababababaa");
@@ -193,7 +193,8 @@ TEST(DispatchTest, TransientErrorIsRetriedAndCounts) {
         absl::StatusCode::kAlreadyExists}) {
     TestCluster cluster;
     const std::string id = cluster.client.Submit("task");
-    cluster.agent.Reject(cluster.agent.NextItem<StartRun>().token, absl::Status(code, "not now"));
+    cluster.agent.Reject(cluster.agent.NextMessage<StartRun>().token,
+                         absl::Status(code, "not now"));
     const v1::Task task = cluster.client.WaitFor(id, v1::Task::STATE_PENDING);
     EXPECT_EQ(task.attempts(), 1u) << code;
     EXPECT_TRUE(task.has_not_before()) << code;
@@ -205,11 +206,12 @@ TEST(DispatchTest, LastAgentFailureIsMaxAttempts) {
   TestCluster cluster;
   const std::string id = cluster.client.Submit("task");
   for (uint32_t attempt = 1; attempt < 3; ++attempt) {
-    cluster.agent.Reject(cluster.agent.NextItem<StartRun>().token, absl::UnavailableError("down"));
+    cluster.agent.Reject(cluster.agent.NextMessage<StartRun>().token,
+                         absl::UnavailableError("down"));
     EXPECT_EQ(cluster.client.WaitFor(id, v1::Task::STATE_PENDING).attempts(), attempt);
     cluster.client.Kick();
   }
-  cluster.agent.Reject(cluster.agent.NextItem<StartRun>().token, absl::UnavailableError("down"));
+  cluster.agent.Reject(cluster.agent.NextMessage<StartRun>().token, absl::UnavailableError("down"));
   const v1::Task task = cluster.client.WaitForEnd(id);
   EXPECT_EQ(task.reason(), v1::Task::REASON_MAX_ATTEMPTS);
   EXPECT_EQ(task.attempts(), 3u);
@@ -221,7 +223,8 @@ TEST(DispatchTest, TaskErrorEndsTheTask) {
        {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
         absl::StatusCode::kOutOfRange, absl::StatusCode::kFailedPrecondition}) {
     const std::string id = cluster.client.Submit("task");
-    cluster.agent.Reject(cluster.agent.NextItem<StartRun>().token, absl::Status(code, "bad task"));
+    cluster.agent.Reject(cluster.agent.NextMessage<StartRun>().token,
+                         absl::Status(code, "bad task"));
     const v1::Task task = cluster.client.WaitForEnd(id);
     EXPECT_EQ(task.state(), v1::Task::STATE_FAILED) << code;
     EXPECT_EQ(task.reason(), v1::Task::REASON_AGENT_REJECTED) << code;
@@ -235,7 +238,7 @@ TEST(DispatchTest, AgentErrorCordonsTheAgent) {
         absl::StatusCode::kUnimplemented}) {
     TestCluster cluster;
     const std::string id = cluster.client.Submit("task");
-    cluster.agent.Reject(cluster.agent.NextItem<StartRun>().token,
+    cluster.agent.Reject(cluster.agent.NextMessage<StartRun>().token,
                          absl::Status(code, "who are you"));
     const v1::Task task = cluster.client.WaitFor(id, v1::Task::STATE_PENDING);
     EXPECT_EQ(task.attempts(), 0u) << code;
@@ -279,8 +282,8 @@ TEST(DispatchTest, DisconnectedAgentGetsNoTasks) {
 TEST(DispatchTest, UnansweredStartIsResentToTheSameAgent) {
   TestCluster cluster({"--queue.dispatch_timeout=1s"});
   const std::string id = cluster.client.Submit("task");
-  const FenceToken token = cluster.agent.NextItem<StartRun>().token;
-  EXPECT_EQ(cluster.agent.NextItem<StartRun>().token, token) << "the same dispatch";
+  const FenceToken token = cluster.agent.NextMessage<StartRun>().token;
+  EXPECT_EQ(cluster.agent.NextMessage<StartRun>().token, token) << "the same dispatch";
   EXPECT_EQ(cluster.client.Get(id).state(), v1::Task::STATE_DISPATCHING);
   EXPECT_EQ(cluster.client.Get(id).attempts(), 0u);
   cluster.agent.Accept(token);
@@ -290,11 +293,11 @@ TEST(DispatchTest, UnansweredStartIsResentToTheSameAgent) {
 TEST(DispatchTest, StartIsResentAfterABrokenSession) {
   TestCluster cluster;
   const std::string id = cluster.client.Submit("task");
-  const FenceToken token = cluster.agent.NextItem<StartRun>().token;
+  const FenceToken token = cluster.agent.NextMessage<StartRun>().token;
   cluster.agent.EndSession();
   EXPECT_EQ(cluster.client.Get(id).state(), v1::Task::STATE_DISPATCHING);
   cluster.Open();
-  EXPECT_EQ(cluster.agent.NextItem<StartRun>().token, token) << "the same dispatch";
+  EXPECT_EQ(cluster.agent.NextMessage<StartRun>().token, token) << "the same dispatch";
   cluster.agent.Accept(token);
   cluster.client.WaitFor(id, v1::Task::STATE_WORKING);
 }
@@ -305,7 +308,7 @@ TEST(DispatchTest, ExpiredLeaseReturnsStartsAndLosesRuns) {
                        "--lease.redispatch_after=6s"},
                       3);
   const std::string started = cluster.client.Submit("task");
-  cluster.agent.NextItem<StartRun>();
+  cluster.agent.NextMessage<StartRun>();
   const std::string lost = cluster.client.Submit("task");
   cluster.Run(lost);
   const std::string requeued = cluster.client.Submit(RequeueOnLoss());
@@ -325,10 +328,10 @@ TEST(DispatchTest, ExpiredLeaseReturnsStartsAndLosesRuns) {
 TEST(DispatchTest, StartUnknownToARestartedAgentIsRetriedAndCounts) {
   TestCluster cluster;
   const std::string id = cluster.client.Submit("task");
-  const FenceToken token = cluster.agent.NextItem<StartRun>().token;
+  const FenceToken token = cluster.agent.NextMessage<StartRun>().token;
   cluster.agent.EndSession();
   cluster.Open("2");
-  const FenceToken next = cluster.agent.NextItem<StartRun>().token;
+  const FenceToken next = cluster.agent.NextMessage<StartRun>().token;
   EXPECT_EQ(next.dispatch.value(), token.dispatch.value() + 1);
   EXPECT_EQ(cluster.client.Get(id).attempts(), 1u);
 }
@@ -344,7 +347,7 @@ TEST(DispatchTest, MissingRunIsLostOrRequeued) {
   cluster.agent.EndSession();
   cluster.Open("1", {running});
   EXPECT_EQ(cluster.client.WaitForEnd(lost).reason(), v1::Task::REASON_AGENT_LOST);
-  const FenceToken next = cluster.agent.NextItem<StartRun>().token;
+  const FenceToken next = cluster.agent.NextMessage<StartRun>().token;
   EXPECT_EQ(next.queue_id, token.queue_id);
   EXPECT_EQ(next.dispatch.value(), token.dispatch.value() + 1);
   EXPECT_EQ(cluster.client.Get(requeued).attempts(), 1u);
@@ -366,7 +369,7 @@ TEST(DispatchTest, TaskThatKilledTwoAgentsIsPoison) {
   const std::string id = client.Submit(RequeueOnLoss());
   open(1);
   for (int i = 0; i < 2; ++i) {
-    agents[i].Accept(agents[i].NextItem<StartRun>().token);
+    agents[i].Accept(agents[i].NextMessage<StartRun>().token);
     client.WaitFor(id, v1::Task::STATE_WORKING);
     agents[i].EndSession();
     open(i);
@@ -405,7 +408,7 @@ TEST(DispatchTest, FailedRunFollowsItsRetryRules) {
     const std::string id = cluster.client.Submit(request);
     const FenceToken token = cluster.Run(id);
     cluster.agent.Finish(token, {.end = core::RunResult::End::kFailed, .exit_code = exit_code});
-    EXPECT_EQ(cluster.agent.NextItem<core::ResultAck>().token, token);
+    EXPECT_EQ(cluster.agent.NextMessage<core::ResultAck>().token, token);
     EXPECT_EQ(cluster.client.Get(id).state(), state) << exit_code;
     EXPECT_EQ(cluster.client.Get(id).attempts(), 1u);
     cluster.ReportFree();
@@ -417,7 +420,7 @@ TEST(DispatchTest, CancelledRunEndsWithTheAgentsReport) {
   const std::string id = cluster.client.Submit("task");
   const FenceToken token = cluster.Run(id);
   EXPECT_EQ(cluster.client.Cancel(id).outcome(), v1::CancelTaskResponse::OUTCOME_REQUESTED);
-  EXPECT_EQ(cluster.agent.NextItem<core::CancelRun>().token, token);
+  EXPECT_EQ(cluster.agent.NextMessage<core::CancelRun>().token, token);
   EXPECT_EQ(cluster.client.Get(id).state(), v1::Task::STATE_WORKING);
   cluster.agent.Finish(token, {.end = core::RunResult::End::kCancelled, .signal = "SIGTERM"});
   EXPECT_EQ(cluster.client.WaitForEnd(id).state(), v1::Task::STATE_CANCELLED);
@@ -426,11 +429,11 @@ TEST(DispatchTest, CancelledRunEndsWithTheAgentsReport) {
 TEST(DispatchTest, CancelledStartEndsWithTheAgentsRejection) {
   TestCluster cluster({"--queue.dispatch_timeout=1s"});
   const std::string id = cluster.client.Submit("task");
-  const FenceToken token = cluster.agent.NextItem<StartRun>().token;
+  const FenceToken token = cluster.agent.NextMessage<StartRun>().token;
   EXPECT_EQ(cluster.client.Cancel(id).outcome(), v1::CancelTaskResponse::OUTCOME_REQUESTED);
   EXPECT_EQ(cluster.client.Get(id).state(), v1::Task::STATE_DISPATCHING);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(cluster.agent.NextItem<core::CancelRun>().token, token) << "and no other start";
+    EXPECT_EQ(cluster.agent.NextMessage<core::CancelRun>().token, token) << "and no other start";
   }
   cluster.agent.Reject(token, absl::UnavailableError("not now"));
   EXPECT_EQ(cluster.client.WaitForEnd(id).state(), v1::Task::STATE_CANCELLED);
@@ -453,7 +456,7 @@ TEST(DispatchTest, StaleResultIsFencedOff) {
   FenceToken stale = cluster.Run(id);
   stale.director_epoch += 1;
   cluster.agent.Finish(stale, {.exit_code = 0});
-  EXPECT_EQ(cluster.agent.NextItem<core::FenceOff>().token, stale);
+  EXPECT_EQ(cluster.agent.NextMessage<core::FenceOff>().token, stale);
   EXPECT_EQ(cluster.client.Get(id).state(), v1::Task::STATE_WORKING);
 }
 

@@ -39,7 +39,7 @@ class EventsTest : public testing::Test {
     agent_.SendOpened("agent-1");
   }
 
-  void ReportFree() { agent_.Send(core::AgentItem(core::LoadReport{{{"default", {.slots = 1}}}})); }
+  void ReportFree() { agent_.Send(core::LoadReport{{{"default", {.slots = 1}}}}); }
   // Returns the next log line of that event.
   std::string Line(const std::string& event) {
     return director_.process().WaitForLine(absl::StrCat(" queue=", event, " "));
@@ -70,7 +70,7 @@ class EventsTest : public testing::Test {
   // Starts a task that its agent accepts.
   std::string Run(FenceToken& token) {
     const std::string id = client_.Submit("task");
-    token = agent_.NextItem<StartRun>().token;
+    token = agent_.NextMessage<StartRun>().token;
     agent_.Accept(token);
     client_.WaitFor(id, v1::Task::STATE_WORKING);
     return id;
@@ -95,7 +95,7 @@ TEST_F(EventsTest, TaskIsLoggedThroughBusyAcceptanceAndFailure) {
   EXPECT_THAT(Line("dispatch"),
               AllOf(HasSubstr(of_task), HasSubstr("-1 agent=agent-1 dispatch=1 attempt=1/3")));
 
-  agent_.Reject(agent_.NextItem<StartRun>().token,
+  agent_.Reject(agent_.NextMessage<StartRun>().token,
                 base::WithReason(absl::AbortedError("busy"), "AGENT_BUSY"));
   EXPECT_THAT(Line("dispatch_failed"),
               AllOf(HasSubstr(of_task), HasSubstr("error=\"agent busy\" attempt=1/3 busy=1")));
@@ -103,7 +103,7 @@ TEST_F(EventsTest, TaskIsLoggedThroughBusyAcceptanceAndFailure) {
   EXPECT_THAT(Line("dispatch"), HasSubstr("dispatch=2 attempt=1/3"))
       << "a busy answer is not an attempt";
 
-  const FenceToken token = agent_.NextItem<StartRun>().token;
+  const FenceToken token = agent_.NextMessage<StartRun>().token;
   agent_.Accept(token);
   EXPECT_THAT(Line("dispatch_success"), AllOf(HasSubstr(of_task), HasSubstr("-2 agent=agent-1")));
   agent_.Finish(token,
@@ -128,7 +128,7 @@ TEST_F(EventsTest, FailedDispatchLogsReasonAndNextStep) {
   v1::SubmitTaskRequest request = Task("task");
   request.set_max_attempts(1);
   client_.Submit(request);
-  agent_.Reject(agent_.NextItem<StartRun>().token, absl::UnavailableError("no memory"));
+  agent_.Reject(agent_.NextMessage<StartRun>().token, absl::UnavailableError("no memory"));
   EXPECT_THAT(Line("dispatch_failed"),
               HasSubstr("error=\"UNAVAILABLE: no memory\" attempt=1/1 final=true"));
   EXPECT_THAT(Line("task_ended"), HasSubstr("state=failed reason=max_attempts"));
@@ -203,10 +203,10 @@ TEST_F(EventsTest, WaitingCallerThatLeavesIsLoggedAndCounted) {
 
 TEST_F(EventsTest, CommandLineShowsTheEventsOfATask) {
   const std::string retried = client_.Submit("task");
-  agent_.Reject(agent_.NextItem<StartRun>().token, absl::UnavailableError("no\nmemory"));
+  agent_.Reject(agent_.NextMessage<StartRun>().token, absl::UnavailableError("no\nmemory"));
   Line("dispatch_failed");
   client_.Kick();
-  const FenceToken token = agent_.NextItem<StartRun>().token;
+  const FenceToken token = agent_.NextMessage<StartRun>().token;
   agent_.Accept(token);
   client_.WaitFor(retried, v1::Task::STATE_WORKING);
   const std::string cancelled = client_.Submit("pending");

@@ -156,7 +156,7 @@ void Referee::OnDispatched(const core::TaskRecord& record, const core::TaskDispa
   if (dispatched.dispatch.value() <= stored.dispatch) return Fail("a dispatch number came twice");
   const std::string& agent = record.event.agent;
   CheckFirstInLine(stored, agent, now);
-  if (WaitsForOverlap(stored.spec.overlap)) Fail("too many tasks of a key run side by side");
+  if (WaitsForOverlap(stored.spec.terms.overlap)) Fail("too many tasks of a key run side by side");
   stored.state = LifecycleState::kDispatching;
   stored.dispatch = dispatched.dispatch.value();
   stored.dispatched_at = now.monotonic;
@@ -173,14 +173,14 @@ void Referee::OnDispatched(const core::TaskRecord& record, const core::TaskDispa
     return task.second.is_in_flight() && task.second.agent == agent;
   });
   if (held > settings_.slots) Fail(absl::StrCat(agent, " was given more than it has slots"));
-  if (!Has(LabelsOfAgent(agent), stored.spec.required_labels)) Fail("labels were ignored");
+  if (!Has(LabelsOfAgent(agent), stored.spec.terms.required_labels)) Fail("labels were ignored");
 }
 
 void Referee::CheckFirstInLine(const StoredTask& stored, const std::string& agent, Moment now) {
-  if (stored.spec.earliest_start_at.value_or(absl::InfinitePast()) > now.wall) {
+  if (stored.spec.earliest_start_at > now.wall) {
     return Fail("a task started before its time");
   }
-  if (stored.spec.deadline_at.value_or(absl::InfiniteFuture()) <= now.wall) {
+  if (stored.spec.deadline_at <= now.wall) {
     return Fail("a task started after its deadline");
   }
   for (const auto& [id, other] : tasks_) {
@@ -190,10 +190,10 @@ void Referee::CheckFirstInLine(const StoredTask& stored, const std::string& agen
     }
     if (other.state != LifecycleState::kPending) continue;
     if (other.sequence >= stored.sequence || !other.spec.session_id.empty()) continue;
-    if (WaitsForOverlap(other.spec.overlap)) continue;
+    if (WaitsForOverlap(other.spec.terms.overlap)) continue;
     const bool is_ready = other.ready_at <= now.monotonic &&
-                          other.spec.earliest_start_at.value_or(absl::InfinitePast()) <= now.wall &&
-                          Has(LabelsOfAgent(agent), other.spec.required_labels);
+                          other.spec.earliest_start_at <= now.wall &&
+                          Has(LabelsOfAgent(agent), other.spec.terms.required_labels);
     if (is_ready) {
       return Fail(absl::StrCat("sequence ", stored.sequence, " overtook ", other.sequence, ", ",
                                ToString(id)));
@@ -205,8 +205,8 @@ bool Referee::WaitsForOverlap(const std::optional<core::Overlap>& overlap) const
   if (!overlap.has_value() || overlap->policy != core::OverlapPolicy::kQueueOne) return false;
   return std::count_if(tasks_.begin(), tasks_.end(), [&overlap](const auto& task) {
            const StoredTask& stored = task.second;
-           return stored.is_in_flight() && stored.spec.overlap.has_value() &&
-                  stored.spec.overlap->key == overlap->key;
+           return stored.is_in_flight() && stored.spec.terms.overlap.has_value() &&
+                  stored.spec.terms.overlap->key == overlap->key;
          }) >= std::max<int64_t>(1, overlap->n);
 }
 
@@ -230,7 +230,7 @@ void Referee::OnReturned(const core::TaskRecord& record, const core::TaskReturne
   if (!stored.is_in_flight()) return Fail("returned without a dispatch");
   if (stored.cancel_requested) return Fail("a cancelled task was requeued");
   if (returned.counts_as_attempt) ++stored.attempts;
-  if (stored.attempts >= stored.spec.max_attempts) return Fail("more attempts than allowed");
+  if (stored.attempts >= stored.spec.terms.max_attempts) return Fail("more attempts than allowed");
   if (returned.reported) stored.reported.insert(stored.dispatch);
   const bool not_started = returned.reported && WasNotStarted(record, stored);
   if (not_started && (!returned.counts_as_attempt || returned.backoff <= absl::ZeroDuration())) {
@@ -271,7 +271,7 @@ void Referee::OnEnded(const core::TaskRecord& record, const core::TaskEnded& end
     stored.reported.insert(stored.dispatch);
     if (WasNotStarted(record, stored) && ended.state != LifecycleState::kCancelled &&
         (ended.reason != core::FailureReason::kMaxAttempts || !ended.counts_as_attempt ||
-         stored.attempts + 1 != stored.spec.max_attempts)) {
+         stored.attempts + 1 != stored.spec.terms.max_attempts)) {
       return Fail("a run that could not start ended its task before the last attempt");
     }
   } else if (ended.state == LifecycleState::kCompleted) {
@@ -289,7 +289,7 @@ void Referee::OnEnded(const core::TaskRecord& record, const core::TaskEnded& end
     for (const auto& [id, other] : tasks_) {
       if (ended.reason == core::FailureReason::kEvicted &&
           other.state == LifecycleState::kPending && other.dispatch == 0 &&
-          other.spec.source == stored.spec.source && other.sequence < stored.sequence) {
+          other.spec.terms.source == stored.spec.terms.source && other.sequence < stored.sequence) {
         return Fail("the evicted task was not the oldest");
       }
     }
@@ -430,14 +430,14 @@ void Referee::OnTurn(const director::DirectorEngine& engine, const test::MemoryD
     if (arrival < last_admitted_) Fail("a waiter was admitted before an earlier one");
   }
   last_admitted_ = 0;
-  tickets_ = engine.Status(now).tickets;
+  tickets_ = engine.views().Status(now).tickets;
   for (const auto& [request, id] : by_request_) {
     const auto& [identity, request_id] = request;
     if (!engine.waiter_queue().FindByRequestId(identity, request_id).empty() &&
         engine.tasks().FindRequest(identity, request_id, now.wall).has_value()) {
       Fail(absl::StrCat("a caller waits although request ", request_id, " has its task"));
     }
-    const auto found = engine.FindByRequestId(identity, request_id, now);
+    const auto found = engine.views().FindByRequestId(identity, request_id, now);
     if (!found.ok() || found->queue_id != id) {
       Fail(absl::StrCat("request ", request_id, " does not find its task"));
     }
@@ -449,7 +449,7 @@ void Referee::OnTurn(const director::DirectorEngine& engine, const test::MemoryD
 }
 
 void Referee::CheckWorkConservation(const director::DirectorEngine& engine, Moment now) {
-  const core::QueueStatus status = engine.Status(now);
+  const core::QueueStatus status = engine.views().Status(now);
   const uint64_t bound = settings_.engine.queue.max_size;
   if (status.waiting > 0 && (bound == 0 || status.counts.pending + status.tickets < bound) &&
       engine.waiter_queue().Next(/*allow_scheduler=*/false).has_value()) {

@@ -48,7 +48,7 @@ void SimulatedAgent::Start() {
                            .url = absl::StrCat("grpc://", name_),
                            .labels = LabelsOfAgent(name_),
                            .lanes = {{"default", static_cast<uint32_t>(context_.settings.slots)}},
-                           .check = [this](const core::TaskSpec&) { return Check(); }},
+                           .check = [this](const core::RunSpec&) { return Check(); }},
       journal_);
   if (incarnation_ == 1 && IgnoresStarts() && context_.settings.reopens_session) ReopenSession();
 }
@@ -130,25 +130,15 @@ void SimulatedAgent::ApplyOutcome() {
   };
   for (const agent::RunnerCommand& command : outcome.runner_commands)
     std::visit(CommandExecutor{*this}, command);
-  struct MessageSender {
-    void operator()(const core::SessionOpened& opened) const {
-      agent.context_.network.Send(agent.address_, kDirector,
-                                  [&agent = agent, session = session, opened] {
-                                    agent.director_.OnSessionOpened(session, opened);
-                                  });
-    }
-    void operator()(const core::AgentItem& item) const {
-      agent.context_.network.Send(
-          agent.address_, kDirector,
-          [&agent = agent, session = session, item] { agent.director_.OnItem(session, item); });
-    }
-    void operator()(const core::RunOutput&) const {}
-    void operator()(const core::UnknownItem&) const {}
-    SimulatedAgent& agent;
-    core::AgentSessionId session;
-  };
-  for (const core::AgentMessage& message : outcome.messages)
-    std::visit(MessageSender{*this, session_}, message);
+  for (const core::AgentMessage& message : outcome.messages) {
+    context_.network.Send(address_, kDirector, [this, session = session_, message] {
+      if (const auto* opened = std::get_if<core::SessionOpened>(&message)) {
+        director_.OnSessionOpened(session, *opened);
+      } else {
+        director_.OnMessage(session, message);
+      }
+    });
+  }
   PlanTimers();
 }
 
@@ -197,18 +187,18 @@ void SimulatedAgent::OnHeartbeatAck(core::AgentSessionId session, absl::Duration
   });
 }
 
-void SimulatedAgent::OnItem(core::AgentSessionId session, const core::DirectorItem& item) {
-  RunEngine([this, session, item](agent::AgentEngine& engine) {
-    if (std::holds_alternative<core::StartRun>(item) && IgnoresStarts()) {
+void SimulatedAgent::OnMessage(core::AgentSessionId session, const core::DirectorMessage& message) {
+  RunEngine([this, session, message](agent::AgentEngine& engine) {
+    if (std::holds_alternative<core::StartRun>(message) && IgnoresStarts()) {
       if (context_.settings.ends_session_on_start) EndSession();
       return;
     }
-    const auto* acknowledged = std::get_if<core::ResultAck>(&item);
+    const auto* acknowledged = std::get_if<core::ResultAck>(&message);
     if (acknowledged != nullptr && engine.IsOpen(session) &&
         journal_.results.contains(acknowledged->token)) {
       context_.referee.OnResultForgotten(acknowledged->token);
     }
-    engine.Handle(session, item, Time());
+    engine.Handle(session, message, Time());
   });
 }
 

@@ -37,7 +37,7 @@ class SimulatedAgent {
 
   void OnOpenSession(core::AgentSessionId session, uint64_t director_epoch);
   void OnHeartbeatAck(core::AgentSessionId session, absl::Duration t);
-  void OnItem(core::AgentSessionId session, const core::DirectorItem& item);
+  void OnMessage(core::AgentSessionId session, const core::DirectorMessage& message);
 
  private:
   // The process of a task and its supervisor, which survives the agent.

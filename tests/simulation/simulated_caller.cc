@@ -4,6 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/error.h"
+#include "libs/testing/submissions.h"
+#include "libs/wire/spec.h"
+#include "libs/wire/time.h"
 
 namespace callboard::simulation {
 namespace {
@@ -44,43 +47,45 @@ void SimulatedCaller::Next() {
 core::Submission SimulatedCaller::MakeSubmission() {
   const Settings& settings = context_.settings;
   test::FakeRandom& random = context_.random;
-  core::Submission submission;
-  core::TaskSpec& spec = submission.spec;
-  spec.prompt = absl::StrCat(identity_, " task ", ++last_request_);
-  spec.request_id = absl::StrCat("request-", last_request_);
-  spec.timeout = absl::Seconds(10 + random.Below(60));
+  v1::SubmitTaskRequest request =
+      test::MakeSubmit(absl::StrCat(identity_, " task ", ++last_request_));
+  request.set_request_id(absl::StrCat("request-", last_request_));
+  request.set_timeout_seconds(static_cast<uint32_t>(10 + random.Below(60)));
   const absl::Time now = context_.clock.WallNow();
   if (random.Chance(settings.uses_session)) {
-    spec.session_id = absl::StrCat("session-", random.Below(3));
+    request.set_session_id(absl::StrCat("session-", random.Below(3)));
   }
   if (random.Chance(settings.uses_overlap)) {
-    spec.overlap = core::Overlap{
-        absl::StrCat("key-", random.Below(2)),
-        random.Chance(0.5) ? core::OverlapPolicy::kQueueOne : core::OverlapPolicy::kSkip,
-        static_cast<uint32_t>(random.Below(3))};
+    v1::Overlap& overlap = *request.mutable_overlap();
+    overlap.set_key(absl::StrCat("key-", random.Below(2)));
+    overlap.set_policy(random.Chance(0.5) ? v1::Overlap::POLICY_QUEUE_ONE
+                                          : v1::Overlap::POLICY_SKIP);
+    overlap.set_n(static_cast<uint32_t>(random.Below(3)));
   }
   if (random.Chance(settings.uses_delay)) {
-    spec.earliest_start_at = now + absl::Seconds(random.Below(60));
+    *request.mutable_earliest_start_at() = wire::ToProto(now + absl::Seconds(random.Below(60)));
   }
   if (random.Chance(settings.uses_deadline)) {
-    spec.deadline_at = now + absl::Seconds(60 + random.Below(300));
+    *request.mutable_deadline_at() = wire::ToProto(now + absl::Seconds(60 + random.Below(300)));
   }
   if (settings.agents > 1 && random.Chance(settings.uses_labels)) {
-    spec.required_labels = {{"os", "linux"}};
+    (*request.mutable_required_labels())["os"] = "linux";
   }
-  if (random.Chance(settings.is_scheduler)) spec.source = core::TaskSource::kScheduler;
-  if (random.Chance(settings.requeues_when_lost)) spec.on_agent_lost = core::OnAgentLost::kRequeue;
-  if (random.Chance(0.3)) spec.retry_on = {{core::RetryRule::Kind::kAnyExit, 0, ""}};
-  if (random.Chance(0.5)) submission.policy = QueuePolicy::kBlock;
-  if (random.Chance(0.1)) submission.policy = QueuePolicy::kDropOldest;
-  return submission;
+  if (random.Chance(settings.is_scheduler)) request.set_source("scheduler");
+  if (random.Chance(settings.requeues_when_lost)) {
+    request.set_on_agent_lost(v1::ON_AGENT_LOST_REQUEUE);
+  }
+  if (random.Chance(0.3)) request.add_retry_on("exit:*");
+  if (random.Chance(0.5)) request.set_policy(v1::QUEUE_POLICY_BLOCK);
+  if (random.Chance(0.1)) request.set_policy(v1::QUEUE_POLICY_DROP_OLDEST);
+  return test::ToSubmission(std::move(request), settings.engine.queue.max_attempts);
 }
 
 // A call without special rights, so that the order of arrival is the order of admission.
 bool SimulatedCaller::WaitsInOrder() const {
   const core::TaskSpec& spec = pending_->spec;
   return pending_->policy == QueuePolicy::kBlock && pending_->ticket.empty() &&
-         !spec.overlap.has_value() && spec.source != core::TaskSource::kScheduler;
+         !spec.terms.overlap.has_value() && spec.terms.source != core::TaskSource::kScheduler;
 }
 
 void SimulatedCaller::Retry() {
@@ -105,8 +110,12 @@ void SimulatedCaller::Reserve() {
   const director::CallId id = director_.NewCallId();
   call_ = id.value();
   context_.network.Send(address_, kDirector, [this, id] {
-    director_.Post(director::ReserveCommand(
-        id, identity_, absl::Seconds(30), [this, id](const director::Decision& decision) {
+    director_.Post(director::MakeCommand(
+        {.call = id},
+        [this](director::DirectorEngine& engine, director::Moment now) {
+          return engine.ReserveSlot(identity_, absl::Seconds(30), now);
+        },
+        [this, id](const director::Decision& decision) {
           director_.SendToCaller(address_,
                                  [this, id, decision] { OnDecision(id.value(), decision); });
         }));
@@ -215,8 +224,8 @@ void SimulatedCaller::OnSubmitted(const director::SubmitResult& submitted,
 void SimulatedCaller::Cancel(core::QueueId id) {
   if (context_.quiet) return;
   context_.network.Send(address_, kDirector, [this, id] {
-    director_.Post(director::CallCommand<director::CancelResult>(
-        director::Command::Access::kWrite,
+    director_.Post(director::MakeCommand(
+        {},
         [this, id](director::DirectorEngine& engine, director::Moment now) {
           return engine.Cancel(id, identity_, "", now);
         },
@@ -231,11 +240,14 @@ void SimulatedCaller::Cancel(core::QueueId id) {
 void SimulatedCaller::Redrive(core::QueueId id) {
   if (context_.quiet) return;
   context_.network.Send(address_, kDirector, [this, id] {
-    director_.Post(director::CallCommand<director::Decision>(
-        director::Command::Access::kWrite,
+    director_.Post(director::MakeCommand(
+        {},
         [this, id](director::DirectorEngine& engine,
                    director::Moment now) -> absl::StatusOr<director::Decision> {
-          return engine.Redrive(id, director_.StoredSpec(id), identity_, now);
+          const core::SpecBytes spec = director_.StoredSpec(id);
+          if (spec == nullptr) return director::TaskNotFound(id);
+          ASSIGN_OR_RETURN(core::Submission submission, wire::MakeRedrive(*spec, id));
+          return engine.Redrive(id, std::move(submission), identity_, now);
         },
         [](const absl::StatusOr<director::Decision>&) {}));
   });

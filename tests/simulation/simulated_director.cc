@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/check.h"
+#include "libs/testing/submissions.h"
+#include "libs/wire/spec.h"
 #include "tests/simulation/simulated_agent.h"
 
 namespace callboard::simulation {
@@ -41,10 +43,10 @@ absl::Duration SimulatedDirector::UntilNextTurn() const {
   return std::max(director_->NextTurnAt() - director_->Now().monotonic, absl::ZeroDuration());
 }
 
-core::TaskSpec SimulatedDirector::StoredSpec(core::QueueId id) const {
+core::SpecBytes SimulatedDirector::StoredSpec(core::QueueId id) const {
   const auto* records = stores_.disk().Find(id);
   if (records == nullptr) return {};
-  return *std::get<core::TaskAdmitted>(records->begin()->second.change).spec;
+  return std::get<core::TaskAdmitted>(records->begin()->second.change).spec->bytes;
 }
 
 void SimulatedDirector::Die() {
@@ -212,20 +214,22 @@ void SimulatedDirector::OnSessionOpened(core::AgentSessionId session,
   if (!is_up() || found == sessions_.end() || found->second.opened) return;
   found->second.opened = true;
   context_.referee.Log(absl::StrCat("opened ", opened.name, " session ", session.value()));
-  Post(director::AgentCommand(
+  Post(director::MakeCommand(
+      {.origin = director::Command::Origin::kAgent},
       [session, opened](director::DirectorEngine& engine, director::Moment now) {
         CHECK_OK(engine.OnSessionOpened(session, opened, now));
       }));
 }
 
-void SimulatedDirector::OnItem(core::AgentSessionId session, const core::AgentItem& item) {
+void SimulatedDirector::OnMessage(core::AgentSessionId session, const core::AgentMessage& message) {
   const auto found = sessions_.find(session);
   if (!is_up() || found == sessions_.end()) return;
-  Post(director::AgentCommand(
-      [session, item](director::DirectorEngine& engine, director::Moment now) {
-        engine.OnItems(session, {item}, now);
+  Post(director::MakeCommand(
+      {.origin = director::Command::Origin::kAgent},
+      [session, message](director::DirectorEngine& engine, director::Moment now) {
+        engine.OnMessages(session, {message}, now);
       }));
-  if (const auto* heartbeat = std::get_if<core::Heartbeat>(&item)) {
+  if (const auto* heartbeat = std::get_if<core::Heartbeat>(&message)) {
     // Heartbeats are acknowledged when they are queued.
     SimulatedAgent& agent = *agents_[found->second.agent];
     context_.network.Send(kDirector, agent.address(), [&agent, session, t = heartbeat->agent_time] {
@@ -234,17 +238,19 @@ void SimulatedDirector::OnItem(core::AgentSessionId session, const core::AgentIt
   }
 }
 
-void SimulatedDirector::Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) {
-  // The network carries single items, so that each of them can be lost without the others.
-  for (const core::DirectorItem& item : items) SendItem(session, item);
+void SimulatedDirector::Send(core::AgentSessionId session,
+                             std::vector<core::DirectorMessage> messages) {
+  // The network carries single messages, so that each of them can be lost without the others.
+  for (core::DirectorMessage& message : messages) SendMessage(session, std::move(message));
 }
 
-void SimulatedDirector::SendItem(core::AgentSessionId session, const core::DirectorItem& item) {
+void SimulatedDirector::SendMessage(core::AgentSessionId session, core::DirectorMessage message) {
   if (!CanSend()) return;
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) {
-    if (const auto* start = std::get_if<core::StartRun>(&item)) {
-      Post(director::AgentCommand(
+    if (const auto* start = std::get_if<core::StartRun>(&message)) {
+      Post(director::MakeCommand(
+          {.origin = director::Command::Origin::kAgent},
           [token = start->token](director::DirectorEngine& engine, director::Moment now) {
             engine.OnStartNotSent(token, now);
           }));
@@ -252,11 +258,14 @@ void SimulatedDirector::SendItem(core::AgentSessionId session, const core::Direc
     return;
   }
   SimulatedAgent& agent = *agents_[found->second.agent];
-  if (const auto* start = std::get_if<core::StartRun>(&item)) {
+  if (auto* start = std::get_if<core::StartRun>(&message)) {
     context_.referee.OnStartSent(start->token, start->agent_time);
+    start->run = std::make_shared<const core::RunSpec>(
+        wire::ReadRunSpec(test::ParseSpec(std::exchange(start->spec, nullptr))));
   }
-  context_.network.Send(kDirector, agent.address(),
-                        [&agent, session, item] { agent.OnItem(session, item); });
+  context_.network.Send(
+      kDirector, agent.address(),
+      [&agent, session, message = std::move(message)] { agent.OnMessage(session, message); });
 }
 
 void SimulatedDirector::BreakSession(size_t agent) {
@@ -273,7 +282,8 @@ void SimulatedDirector::CloseSession(core::AgentSessionId session) {
   const std::string name = agents_[agent]->name();
   sessions_.erase(found);
   context_.referee.Log(absl::StrCat("broken ", name, " session ", session.value()));
-  Post(director::AgentCommand(
+  Post(director::MakeCommand(
+      {.origin = director::Command::Origin::kAgent},
       [session, was_open, name](director::DirectorEngine& engine, director::Moment now) {
         if (was_open) {
           engine.OnSessionClosed(session, absl::UnavailableError("cut"), now);

@@ -57,8 +57,8 @@ class SimulatedDirector final : public ports::AgentLink {
   // Returns false if the process is down.
   bool Post(director::CommandPtr command);
   director::CallId NewCallId() { return director::CallId(++last_call_); }
-  // Returns the spec of the task on disk; empty if the task is not there.
-  core::TaskSpec StoredSpec(core::QueueId id) const;
+  // Returns the spec of the task on disk; null if the task is not there.
+  core::SpecBytes StoredSpec(core::QueueId id) const;
   // Delivers `what` to a caller, if the process is still alive at that time.
   void SendToCaller(Address caller, std::function<void()> what);
   // Sets a function that is called when the process has died: all open calls are lost.
@@ -67,11 +67,11 @@ class SimulatedDirector final : public ports::AgentLink {
   // ---- Messages from agents ----
 
   void OnSessionOpened(core::AgentSessionId session, const core::SessionOpened& opened);
-  void OnItem(core::AgentSessionId session, const core::AgentItem& item);
+  void OnMessage(core::AgentSessionId session, const core::AgentMessage& message);
 
   // ---- ports::AgentLink ----
 
-  void Send(core::AgentSessionId session, std::vector<core::DirectorItem> items) override;
+  void Send(core::AgentSessionId session, std::vector<core::DirectorMessage> messages) override;
   void Redial(uint64_t director_epoch) override;
 
  private:
@@ -84,7 +84,7 @@ class SimulatedDirector final : public ports::AgentLink {
   // Returns whether the process can still send; a process that dies while it sends sends nothing
   // more.
   bool CanSend();
-  void SendItem(core::AgentSessionId session, const core::DirectorItem& item);
+  void SendMessage(core::AgentSessionId session, core::DirectorMessage message);
   absl::Duration UntilNextTurn() const;
   void PlanTurn(absl::Duration delay);
   void Turn();

@@ -162,13 +162,15 @@ class Simulation {
         [agent](auto& engine, auto now) { engine.DrainAgent(agent, "", now).IgnoreError(); },
         [agent](auto& engine, auto now) { engine.UndrainAgent(agent, now).IgnoreError(); },
     };
-    director_.Post(director::AgentCommand(commands[random_.Below(std::size(commands))]));
+    director_.Post(director::MakeCommand({.origin = director::Command::Origin::kAgent},
+                                         commands[random_.Below(std::size(commands))]));
     if (random_.Chance(0.1)) Restart();
   }
 
   // A rollout of a new version: the agents are notified, then the process ends.
   void Restart() {
-    director_.Post(director::AgentCommand(
+    director_.Post(director::MakeCommand(
+        {.origin = director::Command::Origin::kAgent},
         [](director::DirectorEngine& engine, director::Moment now) { engine.GoAway(now); }));
     // The end of the process may take a while.
     timeline_.After(absl::Seconds(1 + random_.Below(120)), [this] { director_.Die(); });
@@ -188,10 +190,12 @@ class Simulation {
   void ClearSwitches() {
     if (IsDone()) return;
     director_.Post(
-        director::AgentCommand([this](director::DirectorEngine& engine, director::Moment now) {
-          engine.Resume(now);
-          for (const auto& agent : agents_) engine.UndrainAgent(agent->name(), now).IgnoreError();
-        }));
+        director::MakeCommand({.origin = director::Command::Origin::kAgent},
+                              [this](director::DirectorEngine& engine, director::Moment now) {
+                                engine.Resume(now);
+                                for (const auto& agent : agents_)
+                                  engine.UndrainAgent(agent->name(), now).IgnoreError();
+                              }));
     timeline_.After(absl::Minutes(1), [this] { ClearSwitches(); });
   }
 

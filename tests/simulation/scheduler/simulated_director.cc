@@ -95,7 +95,8 @@ absl::StatusOr<AcceptedTask> SimulatedDirector::Accept(int replica,
 
 absl::StatusOr<AcceptedTask> SimulatedDirector::Find(const std::string& request_id) {
   Sync();
-  const auto found = engine_.engine().FindByRequestId(kSchedulers, request_id, engine_.now());
+  const auto found =
+      engine_.engine().views().FindByRequestId(kSchedulers, request_id, engine_.now());
   if (!found.ok()) return found.status();
   return AcceptedTask{ToString(found->queue_id), /*deduplicated=*/true};
 }
@@ -153,7 +154,7 @@ void SimulatedDirector::GetTaskStatuses(
   std::vector<scheduler::TaskStatus> ends;
   for (const std::string& text : ids) {
     const core::QueueId id = *core::ParseQueueId(text);
-    if (!engine_.engine().Summarize(id).ok()) continue;
+    if (!engine_.engine().views().Summarize(id).ok()) continue;
     const core::Task task = engine_.Task(id);
     ends.push_back({text, task.state, task.reason});
   }
