@@ -1,12 +1,14 @@
 #include "libs/server/workarounds/read_pause.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "libs/system/system.h"
+#include "libs/wire/alarm.h"
 
 namespace callboard::server {
 
@@ -14,17 +16,35 @@ namespace {
 
 constexpr ReadPauseLimits kLimits = {.unserved_max = 512, .pause_max = absl::Seconds(1)};
 
+// Runs `then` on a reaction thread.
+void SetProcessAlarm(absl::Duration wait, const std::function<void()>& then) {
+  auto* alarm = new grpc::Alarm;
+  wire::SetAlarm(*alarm, wait, [alarm, then] {
+    then();
+    delete alarm;
+  });
+}
+
+// Returns a number that no other open socket has; 0 for a closed one.
+uint64_t InodeOf(int socket) {
+  struct stat status = {};
+  return fstat(socket, &status) == 0 ? status.st_ino : 0;
+}
+
+// The timer of a pause fires later than the pause may last by the clock.
+constexpr absl::Duration kTimerMargin = absl::Milliseconds(50);
+
 }  // namespace
 
 ReadPause& ReadPause::OfProcess() {
   // Never destroyed, because gRPC may read until the process ends.
-  static auto* const pause = new ReadPause(kLimits, *new system::SystemClock);
+  static auto* const pause = new ReadPause(kLimits, *new system::SystemClock, SetProcessAlarm);
   return *pause;
 }
 
 void ReadPause::AddSocket(int socket) {
   base::MutexLock lock(mutex_);
-  sockets_.insert(socket);
+  sockets_[socket] = InodeOf(socket);
 }
 
 void ReadPause::AddUnserved() {
@@ -34,7 +54,12 @@ void ReadPause::AddUnserved() {
   paused_ = true;
   paused_since_ = clock_.MonotonicNow();
   // Calls that were removed before paused_ was set did not end the pause.
-  if (unserved_ <= unserved_max_) Resume();
+  if (unserved_ <= unserved_max_) return Resume();
+  // All connections may be held, and none of the calls may end: then nothing else ends the pause.
+  run_after_(limits_.pause_max + kTimerMargin, [this] {
+    base::MutexLock lock(mutex_);
+    EndLongPause();
+  });
 }
 
 void ReadPause::RemoveUnserved() {
@@ -53,14 +78,18 @@ void ReadPause::RemoveUnserved() {
 bool ReadPause::Holds(int socket) {
   if (!paused_) return false;
   base::MutexLock lock(mutex_);
-  if (!paused_ || !sockets_.contains(socket)) return false;
-  if (clock_.MonotonicNow() - paused_since_ >= limits_.pause_max) {
-    unserved_max_ = unserved_ + limits_.unserved_max;
-    Resume();
-    return false;
-  }
+  EndLongPause();
+  if (!paused_) return false;
+  const auto found = sockets_.find(socket);
+  if (found == sockets_.end() || found->second != InodeOf(socket)) return false;
   held_.insert(socket);
   return true;
+}
+
+void ReadPause::EndLongPause() {
+  if (!paused_ || clock_.MonotonicNow() - paused_since_ < limits_.pause_max) return;
+  unserved_max_ = unserved_ + limits_.unserved_max;
+  Resume();
 }
 
 void ReadPause::Resume() {

@@ -8,8 +8,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
@@ -44,13 +48,20 @@ struct ReadPauseLimits {
 // except in tests. Thread-safe.
 class ReadPause {
  public:
-  ReadPause(const ReadPauseLimits& limits, const ports::Clock& clock)
-      : limits_(limits), clock_(clock), unserved_max_(limits.unserved_max) {}
+  // Calls `then` once, after `wait`, on any thread.
+  using RunAfter = std::function<void(absl::Duration wait, std::function<void()> then)>;
+
+  // The arguments outlive the object, which outlives everything that `run_after` has to call.
+  ReadPause(const ReadPauseLimits& limits, const ports::Clock& clock, RunAfter run_after)
+      : limits_(limits),
+        clock_(clock),
+        run_after_(std::move(run_after)),
+        unserved_max_(limits.unserved_max) {}
 
   static ReadPause& OfProcess();
 
-  // Other sockets are never paused. A socket that is closed is not removed, so the next connection
-  // with the same descriptor can be paused too.
+  // Adds a socket that can be paused. Others cannot, not even one that gets the same descriptor
+  // after this one was closed.
   void AddSocket(int socket);
   void AddUnserved();
   void RemoveUnserved();
@@ -58,16 +69,20 @@ class ReadPause {
   bool Holds(int socket);
 
  private:
+  // Ends a pause that has lasted too long.
+  void EndLongPause() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Resume() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ReadPauseLimits limits_;
   const ports::Clock& clock_;
+  const RunAfter run_after_;
   std::atomic<size_t> unserved_ = 0;
   std::atomic<size_t> unserved_max_;
   std::atomic<bool> paused_ = false;
   base::Mutex mutex_;
   absl::Duration paused_since_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_set<int> sockets_ ABSL_GUARDED_BY(mutex_);
+  // By descriptor, with the inode, which tells whether the descriptor is still that socket.
+  absl::flat_hash_map<int, uint64_t> sockets_ ABSL_GUARDED_BY(mutex_);
   // The sockets that need an event at the end of the pause.
   absl::flat_hash_set<int> held_ ABSL_GUARDED_BY(mutex_);
 };

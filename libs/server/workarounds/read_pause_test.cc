@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "libs/testing/fake_environment.h"
@@ -53,7 +55,11 @@ class ReadPauseTest : public testing::Test {
   }
 
   test::FakeClock clock_;
-  ReadPause pause_{{.unserved_max = 10, .pause_max = absl::Seconds(1)}, clock_};
+  std::function<void()> timer_;
+  ReadPause pause_{
+      {.unserved_max = 10, .pause_max = absl::Seconds(1)},
+      clock_,
+      [this](absl::Duration, std::function<void()> then) { timer_ = std::move(then); }};
   const int listener_;
   const int events_;
   std::unique_ptr<test::HttpConnection> client_;
@@ -90,6 +96,39 @@ TEST_F(ReadPauseTest, CallsThatDoNotEndRaiseTheLimit) {
   EXPECT_TRUE(pause_.Holds(server_));
   RemoveUnserved(pause_, 22);
   AddUnserved(pause_, 11);
+  EXPECT_TRUE(pause_.Holds(server_));
+}
+
+TEST_F(ReadPauseTest, PauseEndsByItselfIfNoCallEndsAndNoBytesArrive) {
+  pause_.AddSocket(server_);
+  SendByte();
+  AddUnserved(pause_, 11);
+  EXPECT_TRUE(pause_.Holds(server_));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_FALSE(HasEvent());
+  timer_();
+  EXPECT_TRUE(HasEvent());
+  EXPECT_FALSE(pause_.Holds(server_));
+}
+
+TEST_F(ReadPauseTest, LaterSocketWithTheSameDescriptorIsNotHeld) {
+  pause_.AddSocket(server_);
+  AddUnserved(pause_, 11);
+  EXPECT_TRUE(pause_.Holds(server_));
+  const int other = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(dup2(other, server_), server_);
+  EXPECT_FALSE(pause_.Holds(server_));
+  close(other);
+}
+
+TEST_F(ReadPauseTest, TimerOfAnEarlierPauseDoesNotEndTheNextOne) {
+  pause_.AddSocket(server_);
+  AddUnserved(pause_, 11);
+  const std::function<void()> earlier = timer_;
+  RemoveUnserved(pause_, 11);
+  clock_.Advance(absl::Seconds(1));
+  AddUnserved(pause_, 11);
+  earlier();
   EXPECT_TRUE(pause_.Holds(server_));
 }
 
