@@ -519,8 +519,10 @@ TEST_F(DirectorDriverTest, RunningCheckpointBlocksNoRead) {
   std::unique_ptr<DirectorDriver> driver = Open();
   const core::QueueId id = Add(*driver, "task");
   std::promise<void> release;
+  // The lane may run this after the end of the test.
+  const std::shared_future<void> released = release.get_future().share();
   flow::Lane& checkpoints = flow_.flow().lane(kCheckpointsLane);
-  ASSERT_THAT(checkpoints.Add([&release] { release.get_future().wait(); }), IsOk());
+  ASSERT_THAT(checkpoints.Add([released] { released.wait(); }), IsOk());
   EXPECT_THAT(Answer<core::Task>([&](auto reply) { driver->GetTask(id, reply); }), IsOk());
   release.set_value();
 }
