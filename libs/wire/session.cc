@@ -87,18 +87,21 @@ void WriteEnded(const core::RunEnded& ended, Response::Result& proto) {
   WriteResult(ended.result, run);
 }
 
+// Reads a run that ended in a state of a later version: as a failure that says so.
+absl::StatusOr<RunResult> ReadUnknownEnd(v1::AgentRun run) {
+  if (run.error().empty()) {
+    run.set_error(absl::StrCat("the run ended in a state that this version does not know (",
+                               run.state(), ")"));
+  }
+  run.set_state(v1::AgentRun::STATE_FAILED);
+  return ReadResult(run);
+}
+
 absl::StatusOr<core::RunEnded> ReadEnded(const Response::Result& proto) {
   ASSIGN_OR_RETURN(const FenceToken token, FromProto(proto.token()));
-  v1::AgentRun run = proto.run();
-  // An agent of a later version may report more ends.
-  if (!v1::AgentRun::State_IsValid(run.state())) {
-    if (run.error().empty()) {
-      run.set_error(absl::StrCat("the run ended in a state that this version does not know (",
-                                 run.state(), ")"));
-    }
-    run.set_state(v1::AgentRun::STATE_FAILED);
-  }
-  ASSIGN_OR_RETURN(RunResult result, ReadResult(run));
+  const bool is_known = v1::AgentRun::State_IsValid(proto.run().state());
+  ASSIGN_OR_RETURN(RunResult result,
+                   is_known ? ReadResult(proto.run()) : ReadUnknownEnd(proto.run()));
   return core::RunEnded{token, std::move(result)};
 }
 
