@@ -45,7 +45,7 @@ struct Effort {
   // With agents in processes of their own, which take longer to warm up.
   Timing cycles = {absl::Seconds(1), absl::Seconds(4)};
   int rounds = 5;
-  // Of figures whose rounds differ little.
+  // For figures whose rounds differ little.
   int few_rounds = 3;
   int paced = 200;
   uint64_t queued = 100'000;

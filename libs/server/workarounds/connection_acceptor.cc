@@ -188,8 +188,8 @@ void ConnectionAcceptor::Disconnect(const std::string& peer) {
   // Resets the connection and discards the bytes that have arrived. shutdown() would do neither:
   // gRPC would read what is left, and a peer that waits for space to send more would wait for
   // minutes.
-  const sockaddr nobody = {.sa_family = AF_UNSPEC, .sa_data = {}};
-  connect(found->second, &nobody, sizeof(nobody));
+  const sockaddr unspecified = {.sa_family = AF_UNSPEC, .sa_data = {}};
+  connect(found->second, &unspecified, sizeof(unspecified));
   by_peer_.erase(found);
   base::LogWarning("server", "connection_closed",
                    {{"peer", peer}, {"why", "it cancels calls faster than they can be ended"}});
